@@ -99,7 +99,7 @@ fn plan_publish() -> Case {
         parent = Ino(ino);
     }
     let (path, inode) = (Path::new(b"bucket", b"a/b/file"), inode());
-    let env = Env { now: Timestamp(1_790_000_000_000_000_000), session: Nonce([7; 10]) };
+    let env = Env { now: Timestamp(1_790_000_000_000_000_000), session: Nonce([7; 10]), random: 7 };
     let work = move || {
         let operation = Publish {
             path: &path,
@@ -149,12 +149,13 @@ fn write_page() -> Case {
         last_modified: time::OffsetDateTime::UNIX_EPOCH,
         etag: "d41d8cd98f00b204e9800998ecf8427e".to_owned(),
         size: 123_456,
+        storage_class: None,
         checksum: None,
         owner: None,
     };
     let page = ListObjectsV2Output {
         name: "bucket".to_owned(),
-        prefix: "data/year=2026/".to_owned(),
+        prefix: Some("data/year=2026/".to_owned()),
         delimiter: Some("/".to_owned()),
         max_keys: 1_000,
         url_encoded: true,

@@ -39,12 +39,14 @@ class Server:
 
     program: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_PROGRAM"))
     meta: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_META"))
+    data: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_DATA_DIR"))
 
     def operate(self, *arguments):
         """Runs a command of the gateway's program on the volume that it serves."""
         if not (self.program and self.meta):
             pytest.skip("set ASHLAR_TEST_PROGRAM and ASHLAR_TEST_META to change settings")
-        return Command(self.program, ["--meta", self.meta]).run(*arguments)
+        settings = ["--meta", self.meta, *(["--data-dir", self.data] if self.data else [])]
+        return Command(self.program, settings).run(*arguments)
 
     def is_ashlar(self):
         """False for the reference server, against which the suites prove themselves."""

@@ -1,5 +1,6 @@
 """boto3: multipart uploads by hand, and its transfer manager at 200 MiB."""
 
+import base64
 import hashlib
 
 import boto3
@@ -207,6 +208,78 @@ def test_complete_on_conditions(s3, bucket):
     etag = s3.head_object(Bucket=bucket, Key="k")["ETag"]
     finish(s3, upload, [part], IfMatch=etag)
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"uploaded"
+
+
+# Those that Python can compute. None of them combines, so the object's is made of the parts'.
+HASHES = {"SHA1": hashlib.sha1, "SHA256": hashlib.sha256, "SHA512": hashlib.sha512, "MD5": hashlib.md5}
+
+
+def encoded(digest):
+    return base64.b64encode(digest).decode()
+
+
+@pytest.mark.ashlar("the reference does not know all of them")
+@pytest.mark.parametrize("algorithm", HASHES)
+def test_checksums_of_parts_and_of_the_whole(server, s3, bucket, algorithm):
+    compute, name = HASHES[algorithm], f"Checksum{algorithm}"
+    bodies = [part_bytes(1), part_bytes(2, 99)]
+    sums = [compute(body).digest() for body in bodies]
+    upload = begin(s3, bucket, "d/k ä", ChecksumAlgorithm=algorithm)
+    with refused("InvalidRequest", status=400):
+        s3.upload_part(**upload, PartNumber=1, Body=b"x", ChecksumCRC32="AAAAAA==")
+    parts = []
+    for number, (body, digest) in enumerate(zip(bodies, sums), 1):
+        sent = s3.upload_part(**upload, PartNumber=number, Body=body, **{name: encoded(digest)})
+        assert sent[name] == encoded(digest)
+        parts.append({"PartNumber": number, "ETag": sent["ETag"], name: encoded(digest)})
+    listed = s3.list_parts(**upload)
+    assert (listed["ChecksumAlgorithm"], listed["ChecksumType"]) == (algorithm, "COMPOSITE")
+    assert [part[name] for part in listed["Parts"]] == [part[name] for part in parts]
+    without = [{"PartNumber": part["PartNumber"], "ETag": part["ETag"]} for part in parts]
+    with refused("InvalidRequest", status=400):
+        finish(s3, upload, without)
+    with refused("BadDigest", status=400):
+        finish(s3, upload, parts, **{name: encoded(sums[0])})
+    whole = encoded(compute(b"".join(sums)).digest()) + "-2"
+    done = finish(s3, upload, parts, **{name: whole})
+    assert (done[name], done["ChecksumType"]) == (whole, "COMPOSITE")
+    assert done["Location"] == f"{s3.meta.endpoint_url}/{bucket}/d/k%20%C3%A4"
+    page = s3.get_object_attributes(
+        Bucket=bucket, Key="d/k ä", ObjectAttributes=["Checksum", "ObjectParts"], MaxParts=1,
+        PartNumberMarker=1,
+    )
+    assert page["Checksum"] == {name: whole.split("-")[0] + "-2", "ChecksumType": "COMPOSITE"}
+    assert page["ObjectParts"]["TotalPartsCount"] == 2
+    assert page["ObjectParts"]["Parts"] == [{"PartNumber": 2, "Size": 99, name: encoded(sums[1])}]
+
+
+@pytest.mark.ashlar("the reference does not know all of them")
+@pytest.mark.parametrize("algorithm", HASHES)
+def test_copies_get_the_checksum_that_is_asked_for(s3, bucket, algorithm):
+    compute, name = HASHES[algorithm], f"Checksum{algorithm}"
+    source = {"Bucket": bucket, "Key": "from"}
+    for content in (b"a few bytes", part_bytes(3, 6 * MIB)):
+        s3.put_object(**source, Body=content)
+        whole = encoded(compute(content).digest())
+        s3.copy_object(Bucket=bucket, Key="to", CopySource=source, ChecksumAlgorithm=algorithm)
+        head = s3.head_object(Bucket=bucket, Key="to", ChecksumMode="ENABLED")
+        assert (head[name], head["ChecksumType"]) == (whole, "FULL_OBJECT")
+        # The next copy keeps it.
+        again = s3.copy_object(
+            Bucket=bucket, Key="again", CopySource={"Bucket": bucket, "Key": "to"}
+        )
+        assert again["CopyObjectResult"][name] == whole
+        upload = begin(s3, bucket, "parts", ChecksumAlgorithm=algorithm)
+        part = s3.upload_part_copy(
+            **upload, PartNumber=1, CopySource=source, CopySourceRange="bytes=1-9"
+        )["CopyPartResult"]
+        digest = compute(content[1:10]).digest()
+        assert part[name] == encoded(digest)
+        done = finish(
+            s3, upload, [{"PartNumber": 1, "ETag": part["ETag"], name: part[name]}],
+            **{name: encoded(compute(digest).digest())},
+        )
+        assert done[name] == encoded(compute(digest).digest()) + "-1"
 
 
 def test_upload_and_download_file_of_200_mib(s3, bucket, tmp_path):

@@ -152,3 +152,34 @@ def test_100_mib(mc, control, bucket, tmp_path):
     mc.run("--quiet", "cp", f"s/{bucket}/big", tmp_path / "down")
     assert sha256_of(tmp_path / "down") == written
     mc.run("rm", f"s/{bucket}/big")
+
+
+@pytest.mark.ashlar("the reference is asked without credentials elsewhere")
+def test_anonymous_access_is_set_and_taken_away(mc, server, bucket, tmp_path):
+    import ssl
+    import urllib.error
+    import urllib.request
+
+    context = ssl.create_default_context(cafile=server.ca) if server.ca else None
+    url = f"{server.endpoint}/{bucket}"
+
+    def status(method, path, body=None):
+        request = urllib.request.Request(f"{url}{path}", body, method=method)
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    (tmp_path / "k").write_bytes(b"k")
+    mc.run("cp", tmp_path / "k", f"s/{bucket}/k")
+    for access, expected in [
+        ("download", (200, 200, 403)),
+        ("upload", (403, 403, 200)),
+        ("public", (200, 200, 200)),
+        ("private", (403, 403, 403)),
+    ]:
+        mc.run("anonymous", "set", access, f"s/{bucket}")
+        found = status("GET", ""), status("GET", "/k"), status("PUT", "/new", b"x")
+        assert found == expected, access
+        assert lines(mc.run("--json", "anonymous", "get", f"s/{bucket}"))[0]["permission"] == access

@@ -1,11 +1,13 @@
 """Maps of files: numpy readers, shared maps between processes, and changes by others."""
 
+import errno
 import mmap
 import os
 import subprocess
 import sys
 
 import numpy
+import pytest
 
 from mounted import run
 
@@ -92,3 +94,25 @@ def test_a_program_runs_from_the_mount(place):
         program.write_bytes(source.read())
     program.chmod(0o755)
     run(program)
+
+
+def test_a_program_that_runs_is_not_written_to(place):
+    program = place / "sleep"
+    with open("/bin/sleep", "rb") as source:
+        program.write_bytes(source.read())
+    program.chmod(0o755)
+    size = program.stat().st_size
+    running = subprocess.Popen([program, "60"])
+    try:
+        # The kernel refuses the first two by itself. Of the last one it asks before it does.
+        for flags in [os.O_WRONLY, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC]:
+            with pytest.raises(OSError) as caught:
+                os.open(program, flags)
+            assert caught.value.errno == errno.ETXTBSY, flags
+            assert program.stat().st_size == size, "it was cut all the same"
+        assert running.poll() is None
+    finally:
+        running.kill()
+        running.wait()
+    os.close(os.open(program, os.O_RDONLY | os.O_TRUNC))
+    assert program.stat().st_size == 0

@@ -204,6 +204,23 @@ def test_a_hard_link_is_two_keys_with_one_content(control, bucket, place):
     assert (place / "two").read_text() == "x" * 1000 + "more"
 
 
+def test_what_s3_appends_is_behind_what_a_program_wrote(control, bucket, place):
+    file = place / "log"
+    file.write_text("one\n")
+    file.chmod(0o4755)
+    control.put_object(Bucket=bucket, Key="log", Body=b"two\n", WriteOffsetBytes=4)
+    assert file.read_text() == "one\ntwo\n"
+    assert file.stat().st_mode & 0o7777 == 0o755, "whoever runs it runs as himself now"
+    with open(file, "a") as more:
+        more.write("three\n")
+    assert body(control, bucket, "log") == b"one\ntwo\nthree\n"
+    # Of another name of the file the request's permissions say nothing.
+    os.link(file, place / "other")
+    with pytest.raises(ClientError, match="InvalidRequest"):
+        control.put_object(Bucket=bucket, Key="log", Body=b"x", WriteOffsetBytes=14)
+    assert file.read_text() == (place / "other").read_text() == "one\ntwo\nthree\n"
+
+
 def test_holes_take_no_blocks(control, bucket, place):
     path, content = place / "image", random.Random(5).randbytes(4 * MIB)
     path.write_bytes(content)

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserOwner, SetUserPolicies};
-use record::User;
+use record::{AccountId, User};
 
 use crate::policy::{check_named, is_built_in};
 use crate::secret::{NONCE_BYTES, SECRET_CHARS, SecretSealer, random_text};
@@ -15,9 +15,11 @@ use crate::{Admin, AdminError, check_access_key, check_secret};
 
 /// An access key without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct AccessKey {
     /// The access key.
     pub access_key: String,
+    /// The account that it belongs to.
+    pub account: AccountId,
     /// Whether it may be used.
     pub enabled: bool,
     /// The user that its files belong to.
@@ -30,10 +32,10 @@ pub struct Account {
     pub policies: Vec<String>,
 }
 
-impl Account {
-    fn new(access_key: String, user: User) -> Account {
-        let User { enabled, uid, gid, umask, policies, .. } = user;
-        Account { access_key, enabled, uid, gid, umask, policies }
+impl AccessKey {
+    fn new(access_key: String, user: User) -> AccessKey {
+        let User { account, enabled, uid, gid, umask, policies, .. } = user;
+        AccessKey { access_key, account, enabled, uid, gid, umask, policies }
     }
 }
 
@@ -42,6 +44,8 @@ impl Account {
 pub struct NewUser<'a> {
     /// The access key; see [`check_access_key`].
     pub access_key: &'a str,
+    /// The account that it belongs to.
+    pub account: AccountId,
     /// Its secret, as [`check_secret`] accepts it; a random one if `None`.
     pub secret: Option<&'a str>,
     /// The user that its files belong to.
@@ -74,9 +78,9 @@ impl NewUser<'_> {
     }
 
     fn record(&self, sealed_secret: Vec<u8>) -> User {
-        let NewUser { uid, gid, umask, policies, .. } = *self;
+        let NewUser { account, uid, gid, umask, policies, .. } = *self;
         let policies = policies.to_vec();
-        User { sealed_secret, enabled: true, uid, gid, umask, policies }
+        User { account, sealed_secret, enabled: true, uid, gid, umask, policies }
     }
 }
 
@@ -84,33 +88,33 @@ impl NewUser<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuedKey {
     /// The access key.
-    pub account: Account,
+    pub key: AccessKey,
     /// The secret, given or random. It must not be logged.
     pub secret: String,
 }
 
 impl fmt::Debug for IssuedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuedKey").field("account", &self.account).finish_non_exhaustive()
+        f.debug_struct("IssuedKey").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
 impl Admin {
     /// All access keys, in order. The operator's own key is not among them, because it has no
     /// record.
-    pub async fn users(&self) -> Result<Vec<Account>, AdminError> {
+    pub async fn users(&self) -> Result<Vec<AccessKey>, AdminError> {
         let users = self.run(&ListUsers, None).await?;
-        Ok(users.into_iter().map(|(name, user)| Account::new(name, user)).collect())
+        Ok(users.into_iter().map(|(name, user)| AccessKey::new(name, user)).collect())
     }
 
     /// An access key.
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`].
-    pub async fn user(&self, access_key: &str) -> Result<Account, AdminError> {
+    pub async fn user(&self, access_key: &str) -> Result<AccessKey, AdminError> {
         let access_key = existing(access_key)?;
         let user = self.run(&FindUser { access_key }, None).await??;
-        Ok(Account::new(access_key.to_owned(), user))
+        Ok(AccessKey::new(access_key.to_owned(), user))
     }
 
     /// Whether a new access key would be accepted now. Nothing is changed. This is for a caller
@@ -146,7 +150,7 @@ impl Admin {
         let user = new.record(sealer.seal(new.access_key, &secret, nonce));
         let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
         self.run(&add, None).await??;
-        Ok(IssuedKey { account: Account::new(new.access_key.to_owned(), user), secret })
+        Ok(IssuedKey { key: AccessKey::new(new.access_key.to_owned(), user), secret })
     }
 
     /// Removes an access key.

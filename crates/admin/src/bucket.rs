@@ -1,6 +1,7 @@
 //! The settings of buckets.
 
-use namespace::{BucketChange, FindBucket, FoundBucket, SetBucket};
+use namespace::{BucketChange, FindBucket, FoundBucket, Planner, SetBucket, SetBucketConfig};
+use record::BucketConfigKind;
 use s3::BucketName;
 
 use crate::{Admin, AdminError};
@@ -25,12 +26,32 @@ impl Admin {
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
+        self.in_session(&SetBucket { name: name.as_str().as_bytes(), change }).await
+    }
+}
+
+impl Admin {
+    /// Removes what a bucket is set to do, of one kind, as if it had never been set: the way out for
+    /// an account that has locked itself out by a policy. It is made as [`Admin::set_bucket`] is.
+    ///
+    /// # Errors
+    /// Those of [`Admin::set_bucket`].
+    pub async fn clear_bucket(&self, name: &str, kind: BucketConfigKind) -> Result<(), AdminError> {
+        let name = parse(name)?;
+        let set = SetBucketConfig { name: name.as_str().as_bytes(), kind, value: None };
+        self.in_session(&set).await
+    }
+
+    /// Makes a change of what gateways remember.
+    async fn in_session(
+        &self,
+        change: &(impl Planner<Output = ()> + Sync),
+    ) -> Result<(), AdminError> {
         let place = &self.surroundings.place;
         let short =
             session::begin_short_session(&*self.store, place, self.surroundings.clock.now())
                 .await?;
-        let set = SetBucket { name: name.as_str().as_bytes(), change };
-        let done = self.run(&set, Some(&short)).await;
+        let done = self.run(change, Some(&short)).await;
         short.leave(&*self.store).await;
         done
     }

@@ -79,7 +79,7 @@ impl Admin {
 
     /// No operation of this crate stores the name of a session.
     fn env(&self) -> Env {
-        Env { now: self.surroundings.clock.now(), session: Nonce([0; Nonce::BYTES]) }
+        Env { now: self.surroundings.clock.now(), session: Nonce([0; Nonce::BYTES]), random: 0 }
     }
 
     /// Reads in one round trip.

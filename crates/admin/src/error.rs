@@ -19,6 +19,21 @@ pub enum AdminError {
     /// No access key of this name.
     #[error("there is none of this name")]
     NoSuchUser,
+    /// No account of this name or number.
+    #[error("there is no account {0:?}")]
+    NoSuchAccount(String),
+    /// An account of this name exists.
+    #[error("it exists")]
+    AccountExists,
+    /// The account that every volume has.
+    #[error("it is the one that every volume has")]
+    AccountIsBuiltIn,
+    /// These access keys belong to the account, in order.
+    #[error("these access keys belong to it: {}", .0.join(", "))]
+    AccountHasUsers(Vec<String>),
+    /// These buckets belong to the account, in order.
+    #[error("these buckets belong to it: {}", .0.join(", "))]
+    AccountHasBuckets(Vec<String>),
     /// No policy of this name.
     #[error("there is no policy {0:?}")]
     NoSuchPolicy(String),
@@ -90,6 +105,10 @@ impl From<AccessError> for AdminError {
         match error {
             AccessError::UserExists => AdminError::UserExists,
             AccessError::NoSuchUser => AdminError::NoSuchUser,
+            AccessError::NoSuchAccount(id) => AdminError::NoSuchAccount(id.to_string()),
+            AccessError::AccountExists => AdminError::AccountExists,
+            AccessError::AccountHasUsers(users) => AdminError::AccountHasUsers(users),
+            AccessError::AccountHasBuckets(buckets) => AdminError::AccountHasBuckets(buckets),
             AccessError::NoSuchPolicy(name) => AdminError::NoSuchPolicy(name),
             AccessError::PolicyInUse(users) => AdminError::PolicyInUse(users),
             error => AdminError::Corrupt(error.to_string()),

@@ -9,6 +9,7 @@
 //! Nothing here prints, reads the environment, opens a store, or knows a master key.
 
 mod access;
+mod account;
 mod bucket;
 mod drive;
 mod error;
@@ -25,9 +26,9 @@ use std::sync::Arc;
 use runtime::Clock;
 use store::MetaStore;
 
-pub use access::{Account, IssuedKey, NewUser};
+pub use access::{AccessKey, IssuedKey, NewUser};
 pub use error::AdminError;
-pub use names::{NameError, check_access_key, check_policy_name, check_secret};
+pub use names::{NameError, check_access_key, check_account_name, check_policy_name, check_secret};
 pub use namespace::{BucketChange, FoundBucket};
 pub use node::{BLOCKS_TOLD_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
 pub use order::Collection;

@@ -9,6 +9,9 @@ const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 /// Characters of a policy's name.
 const POLICY_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 
+/// Characters of an account's name.
+const ACCOUNT_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
+
 /// Why a name or secret is not valid, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -23,6 +26,16 @@ pub fn check_access_key(text: &str) -> Result<(), NameError> {
 /// Whether this can be a policy's name: 1 to 64 letters, digits, and `. _ -`.
 pub fn check_policy_name(text: &str) -> Result<(), NameError> {
     check("a policy's name", text, POLICY_NAME_CHARS, "._-")
+}
+
+/// Whether this can be an account's name: 1 to 64 letters, digits, and `. _ -`, and not twelve
+/// digits, which would be a number.
+pub fn check_account_name(text: &str) -> Result<(), NameError> {
+    check("an account's name", text, ACCOUNT_NAME_CHARS, "._-")?;
+    if text.parse::<record::AccountId>().is_ok() {
+        return Err(NameError("an account's name is not its number".to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether this can be a secret: 8 to 128 printable ASCII characters without spaces. The sentence

@@ -130,7 +130,7 @@ impl Admin {
     pub async fn find_node(&self, path: &str) -> Result<Ino, AdminError> {
         if let Some((bucket, key)) = path.split_once('/') {
             let object = Path::new(bucket.as_bytes(), key.as_bytes());
-            match self.run(&Lookup { path: &object }, None).await {
+            match self.run(&Lookup { path: &object, version: None }, None).await {
                 Err(AdminError::Fs(FsError::NoSuchKey) | AdminError::NoSuchBucket) => {}
                 found => return Ok(found?.ino),
             }

@@ -1,8 +1,9 @@
 //! Named policies, in the JSON of AWS.
 
 use namespace::{FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
+use policy::{Policy, PolicyKind};
 use record::PolicyRecord;
-use s3::Policy;
+use s3::Operation;
 
 use crate::{Admin, AdminError, check_policy_name};
 
@@ -57,11 +58,11 @@ impl Admin {
         if is_built_in(name) {
             return Err(AdminError::NameIsBuiltIn);
         }
-        let policy = Policy::parse_new(document)
-            .map_err(|fault| AdminError::Document(fault.message.into_owned()))?;
+        let policy = Policy::parse_new(document, PolicyKind::User)
+            .map_err(|error| AdminError::Document(error.to_string()))?;
         let record = &PolicyRecord(document.to_owned());
         let existed = self.run(&SetPolicy { name, policy: record }, None).await?;
-        Ok(PolicySet { existed, half_denied: policy.half_denied() })
+        Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
 
     /// Removes a policy that no access key has. A policy may deny something, so a key that loses

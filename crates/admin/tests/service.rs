@@ -65,8 +65,15 @@ fn over(store: Arc<dyn MetaStore>) -> Admin {
 async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let volume = open(store, &blocks).await;
-    let owner = FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0, umask: 0o022 };
-    volume.create_bucket("box", &owner).await.unwrap();
+    let owner = FileOwner {
+        access_key: "root".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 0,
+        gid: 0,
+        umask: 0o022,
+    };
+    volume.create_bucket("box", &volume::NewBucket::of(&owner)).await.unwrap();
     volume.close().await;
     blocks
 }
@@ -83,7 +90,15 @@ fn names(names: &[&str]) -> Vec<String> {
 
 async fn add(admin: &Admin, access_key: &str, policies: &[&str]) -> IssuedKey {
     let policies = &names(policies);
-    let new = NewUser { access_key, secret: None, uid: 1, gid: 2, umask: 0o022, policies };
+    let new = NewUser {
+        access_key,
+        account: record::AccountId::MAIN,
+        secret: None,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies,
+    };
     admin.add_user(&new, &Open).await.unwrap()
 }
 

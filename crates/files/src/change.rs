@@ -1,8 +1,8 @@
 //! Changing names and attributes.
 
-use record::{Header, Ino, Kind, SpecialKind};
+use record::{AccountId, Header, Ino, Kind, ObjectOwnership, SpecialKind, Versioning};
 use rustix::io::Errno;
-use volume::{AttributeChange, FileOwner, Maker, NewNode, NodeName, RenameMode, empty_file};
+use volume::{AttributeChange, Maker, NewBucket, NewNode, NodeName, RenameMode, empty_file};
 
 use crate::attributes::NodeStat;
 use crate::files::{Files, NAME_BYTES_MAX};
@@ -144,11 +144,18 @@ impl Files {
     async fn make_bucket(&self, name: &[u8], by: MadeBy) -> Result<NodeStat, Errno> {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
-        let access_key = self.options.owner.clone();
         // What is left of the bits that are wanted.
         let umask = MODE_BITS & !(by.mode & !by.umask);
-        let owner = FileOwner { access_key, uid: by.uid, gid: by.gid, umask };
-        self.patiently(|| self.changing().make_bucket_directory(name, &owner)).await?;
+        let new = NewBucket {
+            versioning: Versioning::Off,
+            account: AccountId::MAIN,
+            ownership: ObjectOwnership::BucketOwnerEnforced,
+            configs: &[],
+            uid: by.uid,
+            gid: by.gid,
+            umask,
+        };
+        self.patiently(|| self.changing().make_bucket_directory(name, &new)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 

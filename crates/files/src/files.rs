@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use content::{ByteBudget, LetGo};
 use quick_cache::sync::Cache;
@@ -26,6 +26,7 @@ use crate::noted_reads::NotedReads;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
 use crate::read_ahead::STREAMS_MAX;
+use crate::told_stale::{Told, ToldStale};
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -61,8 +62,6 @@ pub struct FilesOptions {
     pub io_timeout: Duration,
     /// Whether it is noted when files are read.
     pub notes_reads: bool,
-    /// The access key whose buckets those are that are made as directories.
-    pub owner: String,
     /// Where it stands what must outlive this process, if another one may follow it.
     pub ledger: Option<Arc<Ledger>>,
 }
@@ -73,6 +72,8 @@ pub struct Files {
     shared: Arc<SharedFiles>,
     /// The request's number; 0 if it has none.
     pub(crate) request: u64,
+    /// The thread that asks, as the kernel numbers it; 0 if that is not known.
+    pub(crate) thread: u32,
     /// The request's place in the journal, if its change is to be known later.
     pub(crate) note: Note,
 }
@@ -89,6 +90,7 @@ pub struct SharedFiles {
     pub(crate) open: OpenFiles,
     /// What changes faster than it can be asked for.
     pub(crate) fleeting: Fleeting,
+    pub(crate) told_stale: ToldStale,
     pub(crate) directories: Directories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
@@ -129,6 +131,7 @@ impl Files {
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::from(first_handle),
             fleeting: Fleeting::default(),
+            told_stale: ToldStale::default(),
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
             gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
@@ -142,13 +145,19 @@ impl Files {
         });
         let ahead: Arc<dyn LetGo> = shared.clone();
         shared.volume.when_readers_wait(Arc::downgrade(&ahead));
-        Arc::new(Files { shared, request: 0, note: Note::none() })
+        Arc::new(Files { shared, request: 0, thread: 0, note: Note::none() })
     }
 
     /// The same files, for a request: its number, and its place in the journal if it changes something.
     #[must_use]
     pub fn for_request(&self, request: u64, note: Note) -> Files {
-        Files { shared: Arc::clone(&self.shared), request, note }
+        Files { shared: Arc::clone(&self.shared), request, thread: self.thread, note }
+    }
+
+    /// The same files, for a thread by the kernel's number for it; 0 if that is not known.
+    #[must_use]
+    pub fn for_thread(&self, thread: u32) -> Files {
+        Files { shared: Arc::clone(&self.shared), request: 0, thread, note: Note::none() }
     }
 
     /// The root's number.
@@ -188,7 +197,12 @@ impl Files {
     /// Finds what a name is bound to.
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };
-        match self.find(&name).await {
+        let found = self.find(&name).await;
+        if found.is_err() {
+            // Whoever was told ESTALE and finds nothing now asks for no node any more.
+            self.told_stale.take(self.thread);
+        }
+        match found {
             Ok(node) => {
                 let fleeting = self.fleeting.of(node.ino).is_some();
                 Ok(NodeStat { fleeting, ..self.shown(&node).await })
@@ -201,6 +215,9 @@ impl Files {
 
     /// The node that a name is bound to.
     pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
+        if self.told_stale.looks_up(self.thread) {
+            self.fleeting.missed(name.clone());
+        }
         let reading = self.fleeting.watches(name).then(|| self.volume.reading());
         let node = self.patiently(|| self.volume.find_name(name)).await?;
         self.names.found(node.ino, name);
@@ -226,6 +243,7 @@ impl Files {
 
     /// A node is not to be had any more by the name by which it was found.
     pub(crate) fn missed(&self, ino: Ino) -> Errno {
+        self.told_stale.tell(self.thread, Told::of(ino, Instant::now()));
         self.names.of(ino).into_iter().for_each(|name| self.fleeting.missed(name));
         Errno::STALE
     }
@@ -318,7 +336,7 @@ fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
         let files = files.clone();
         Box::pin(async move {
             if let Some(shared) = files.upgrade() {
-                let files = Files { shared, request: 0, note: Note::none() };
+                let files = Files { shared, request: 0, thread: 0, note: Note::none() };
                 let _told = files.flush_all().await;
             }
         })

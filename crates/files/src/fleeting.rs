@@ -3,14 +3,18 @@
 //! The kernel looks a name up and then asks for the node that it was told of. If another has taken the
 //! name in between it is told so with ESTALE, looks the name up once more, and if that was in vain too
 //! it is the program that is told: an error that no local disk knows. So of a name of which ESTALE was
-//! told, what it is found to lead to is kept for a while as if it were open, and whoever asks for that
-//! node is given it: it is what the name led to while the program's call was under way.
+//! told, what it is found to lead to is kept for a while as if it were open, and a thread that was told
+//! ESTALE before and asks for that node is given it: it is what the name led to while the program's
+//! call was under way.
 //!
-//! Nothing is kept for longer than two [turns](Fleeting::turn), and never more than [`KEPT_MAX`].
+//! Nothing is kept for longer than [`KEPT_FOR`] and a turn, and never more than [`KEPT_MAX`]: then the
+//! oldest goes.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use record::Ino;
 use volume::NodeName;
@@ -20,6 +24,9 @@ use crate::open::OpenFile;
 /// Names that are watched, and nodes that are kept: each may have a small content in memory.
 const KEPT_MAX: usize = 64;
 
+/// How long a name is watched and a node kept.
+const KEPT_FOR: Duration = Duration::from_secs(5);
+
 /// Names that are watched, and nodes that they have led to.
 #[derive(Debug, Default)]
 pub(crate) struct Fleeting {
@@ -28,11 +35,11 @@ pub(crate) struct Fleeting {
     tables: Mutex<Tables>,
 }
 
-/// Each with whether it was there at the last turn.
+/// Each with the time that it was last seen.
 #[derive(Debug, Default)]
 struct Tables {
-    names: HashMap<NodeName, bool>,
-    nodes: HashMap<Ino, (Arc<OpenFile>, bool)>,
+    names: HashMap<NodeName, ((), Instant)>,
+    nodes: HashMap<Ino, (Arc<OpenFile>, Instant)>,
 }
 
 impl Fleeting {
@@ -42,11 +49,8 @@ impl Fleeting {
 
     /// ESTALE is told of a node that was found by this name.
     pub(crate) fn missed(&self, name: NodeName) {
-        let names = &mut self.tables().names;
-        if names.len() < KEPT_MAX {
-            names.insert(name, false);
-            self.any.store(true, Ordering::Relaxed);
-        }
+        insert(&mut self.tables().names, name, (), Instant::now());
+        self.any.store(true, Ordering::Relaxed);
     }
 
     /// Whether what a name leads to is to be kept.
@@ -54,30 +58,53 @@ impl Fleeting {
         self.any.load(Ordering::Relaxed) && self.tables().names.contains_key(name)
     }
 
-    /// Keeps what such a name leads to.
+    /// Keeps what such a name was just found to lead to.
     pub(crate) fn keep(&self, file: OpenFile) {
-        let nodes = &mut self.tables().nodes;
-        if nodes.len() < KEPT_MAX {
-            nodes.entry(file.ino).or_insert_with(|| (Arc::new(file), false)).1 = false;
-        }
+        insert(&mut self.tables().nodes, file.ino, Arc::new(file), Instant::now());
     }
 
     /// What is kept of this node.
     pub(crate) fn of(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+        self.find(ino, |_| true)
+    }
+
+    /// What is kept of this node, if a name was found to lead to it since then. The kernel gives one
+    /// thread what another one has asked for a moment before it.
+    pub(crate) fn since(&self, ino: Ino, then: Instant) -> Option<Arc<OpenFile>> {
+        self.find(ino, |at| at >= then)
+    }
+
+    fn find(&self, ino: Ino, is_meant: impl Fn(Instant) -> bool) -> Option<Arc<OpenFile>> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
-        self.tables().nodes.get(&ino).map(|(file, _)| Arc::clone(file))
+        let tables = self.tables();
+        tables.nodes.get(&ino).filter(|(_, at)| is_meant(*at)).map(|(file, _)| Arc::clone(file))
     }
 
-    /// Lets go of what was there at the last turn.
+    /// Lets go of what was seen too long ago.
     pub(crate) fn turn(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;
         }
         let mut tables = self.tables();
-        tables.names.retain(|_, was_there| !std::mem::replace(was_there, true));
-        tables.nodes.retain(|_, (_, was_there)| !std::mem::replace(was_there, true));
+        tables.names.retain(|_, ((), at)| at.elapsed() < KEPT_FOR);
+        tables.nodes.retain(|_, (_, at)| at.elapsed() < KEPT_FOR);
         self.any.store(!tables.names.is_empty() || !tables.nodes.is_empty(), Ordering::Relaxed);
     }
+}
+
+/// Inserts what was seen at this time, unless it is there; then it has been seen again.
+fn insert<K: Clone + Eq + Hash, V>(
+    table: &mut HashMap<K, (V, Instant)>,
+    key: K,
+    value: V,
+    at: Instant,
+) {
+    if table.len() >= KEPT_MAX && !table.contains_key(&key) {
+        let oldest = table.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
+        oldest.map(|oldest| table.remove(&oldest));
+    }
+    let seen = &mut table.entry(key).or_insert((value, at)).1;
+    *seen = at.max(*seen);
 }

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FoundNode, Note};
 
+use crate::errno::NOT_CURRENT;
 use crate::files::Files;
 use crate::open::{Becoming, FileState, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
@@ -103,7 +104,11 @@ impl Files {
         let before = sums.take();
         let written = self.patiently(|| self.commit(file, &node, &becoming, before.as_ref())).await;
         // What is stale may be the name by which the file was known, not the file.
-        let is_gone = matches!(written, Err(Errno::STALE)) && self.is_gone(file.ino).await;
+        let is_gone = match written {
+            Err(NOT_CURRENT) => true,
+            Err(Errno::STALE) => self.is_gone(file.ino).await,
+            _ => false,
+        };
         let mut state = file.state.lock().await;
         state.becoming = None;
         match written {

@@ -40,6 +40,7 @@ mod seek;
 mod sequential;
 mod tail;
 mod telling;
+mod told_stale;
 mod write;
 mod xattr;
 mod zeros;

@@ -29,11 +29,14 @@ pub struct HandleId(pub u64);
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of open(2)")]
 pub struct OpenMode {
     /// For writing, too.
     pub writes: bool,
     /// Without the content that it has: `O_TRUNC`.
     pub truncates: bool,
+    /// To run the program that it is.
+    pub executes: bool,
     /// Whether it loses the rights of its set-user-ID and set-group-ID bits with that.
     pub drops_rights: bool,
 }
@@ -323,14 +326,17 @@ pub(crate) struct Handle {
     pub(crate) ahead: ReadAhead,
     /// Whether reads through it are not to be noted.
     pub(crate) unnoted: AtomicBool,
+    /// Whether the program that it is runs.
+    pub(crate) executes: AtomicBool,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
     fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        let (unnoted, told) = (AtomicBool::new(false), AtomicU64::new(told));
-        Arc::new(Handle { file, ahead: ReadAhead::default(), unnoted, told })
+        let (unnoted, executes) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (ahead, told) = (ReadAhead::default(), AtomicU64::new(told));
+        Arc::new(Handle { file, ahead, unnoted, executes, told })
     }
 
     /// A failure that this handle has not been told of.
@@ -385,6 +391,15 @@ impl OpenFiles {
     /// How many handles a file has.
     pub(crate) fn handles_of(&self, ino: Ino) -> u64 {
         self.tables().files.get(&ino).map_or(0, |(_, handles)| *handles)
+    }
+
+    /// Whether a program runs that is this file, as far as this process was asked to open it.
+    pub(crate) fn runs(&self, ino: Ino) -> bool {
+        let tables = self.tables();
+        let mut handles = tables.handles.values();
+        tables.files.contains_key(&ino)
+            && handles
+                .any(|handle| handle.file.ino == ino && handle.executes.load(Ordering::Relaxed))
     }
 
     /// All files that are open.

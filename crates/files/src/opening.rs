@@ -1,6 +1,8 @@
 //! Opening files, and closing them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use record::{Ino, Kind};
 use rustix::io::Errno;
@@ -9,50 +11,84 @@ use volume::{FoundNode, NodeName, ReaderGuard};
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::telling::FileChange;
+use crate::told_stale::Told;
+
+/// What was found to be opened.
+struct FoundToOpen {
+    node: FoundNode,
+    /// What alone may keep it from being deleted.
+    kept: Option<Arc<OpenFile>>,
+}
 
 impl Files {
     /// Opens a file, as it is now: what was acknowledged anywhere before is seen.
     ///
     /// # Errors
-    /// `ESTALE` if the name by which it was found leads elsewhere.
+    /// `ESTALE` if the name by which it was found leads elsewhere or is not known; the thread that
+    /// asks for the same node once more is given it. `ETXTBSY` if a program that runs is to be cut;
+    /// `EPERM` if what is locked is to be written to.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
             self.changeable()?;
+        }
+        // Of what is opened to be written to the kernel knows that it runs. This it asks for first.
+        if mode.truncates && !mode.writes && self.open.runs(ino) {
+            return Err(Errno::TXTBSY);
         }
         if let Some(opened) = self.opened_before().await {
             return self.as_asked(opened, mode).await;
         }
         let reading = self.volume.reading();
-        let fleeting = self.fleeting.of(ino);
-        let kept = self.open.of(ino).or_else(|| fleeting.clone());
-        let node = match (self.names.of(ino), kept) {
-            (Some(name), _) => match self.patiently(|| self.volume.find_name(&name)).await {
-                Ok(node) if node.ino == ino => node,
-                Ok(_) | Err(Errno::NOENT) => {
-                    // Whoever asks by name asks for another file now. Who has this one open and
-                    // asks for it by that asks once more, and then no name is known of it.
-                    self.names.gone(ino, &name);
-                    let Some(file) = &fleeting else {
-                        self.fleeting.missed(name);
-                        return Err(Errno::STALE);
-                    };
-                    (*file.state.lock().await.node).clone()
-                }
-                Err(error) => return Err(error),
-            },
-            (None, Some(file)) => (*file.state.lock().await.node).clone(),
-            (None, None) => self.patiently(|| self.volume.find_node(ino)).await?,
-        };
-        let opened = self.add_handle_of(node, reading, fleeting).await?;
+        let found = self.found_to_open(ino).await?;
+        let lock = found.node.inode.file().map(|file| file.object.lock);
+        let is_changed = mode.writes || mode.truncates;
+        if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.now(), false)) {
+            return Err(Errno::PERM);
+        }
+        let opened = self.add_handle_of(found.node, reading, found.kept).await?;
         self.as_asked(opened, mode).await
+    }
+
+    /// What stands behind a number that is to be opened, if the name by which it was found still leads
+    /// to it, or whoever asks does not come by a name.
+    async fn found_to_open(&self, ino: Ino) -> Result<FoundToOpen, Errno> {
+        let (told, began) = (self.told_stale.take(self.thread), Instant::now());
+        let comes_again = told.is_some_and(|told| told.ino == ino && !told.by_name);
+        let name = self.names.of(ino);
+        if let Some(name) = &name {
+            match self.patiently(|| self.volume.find_name(name)).await {
+                Ok(node) if node.ino == ino => return Ok(FoundToOpen { node, kept: None }),
+                Ok(_) | Err(Errno::NOENT) => self.names.gone(ino, name),
+                Err(error) => return Err(error),
+            }
+        }
+        // What a name led to since its thread was told so is what it led to during its call.
+        let fleeting = match told {
+            Some(_) if comes_again => self.fleeting.of(ino),
+            Some(told) => self.fleeting.since(ino, told.at),
+            None => None,
+        };
+        let open = self.open.of(ino);
+        if let Some(file) = open.filter(|_| comes_again).or_else(|| fleeting.clone()) {
+            let node = (*file.state.lock().await.node).clone();
+            return Ok(FoundToOpen { node, kept: fleeting });
+        }
+        if comes_again {
+            let node = self.patiently(|| self.volume.find_node(ino)).await?;
+            return Ok(FoundToOpen { node, kept: None });
+        }
+        self.told_stale.tell(self.thread, Told::of(ino, began));
+        name.into_iter().for_each(|name| self.fleeting.missed(name));
+        Err(Errno::STALE)
     }
 
     /// A file that was opened, as it was asked for.
     async fn as_asked(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
+        let handle = self.open.handle(opened.handle)?;
+        handle.executes.store(mode.executes, Ordering::Relaxed);
         if !mode.writes && !mode.truncates {
             return Ok(opened);
         }
-        let handle = self.open.handle(opened.handle)?;
         let mut state = handle.file.state.lock().await;
         self.log_told_name(&mut state)?;
         if !mode.truncates || self.inheritance.has_made(self.request) {

@@ -69,7 +69,6 @@ fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: Duration::from_secs(1),
         notes_reads: true,
-        owner: owner().access_key,
         ledger,
     }
 }
@@ -82,7 +81,7 @@ impl Bench {
     async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
-        volume.create_bucket("bkt", &owner()).await.unwrap();
+        volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
         Bench::over(volume, (store, blocks), None).await
     }
 
@@ -168,7 +167,14 @@ fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
+    FileOwner {
+        access_key: "someone".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 7,
+        gid: 8,
+        umask: 0o022,
+    }
 }
 
 fn by() -> MadeBy {
@@ -176,7 +182,8 @@ fn by() -> MadeBy {
 }
 
 /// To be written to.
-const WRITES: OpenMode = OpenMode { writes: true, truncates: false, drops_rights: false };
+const WRITES: OpenMode =
+    OpenMode { writes: true, truncates: false, executes: false, drops_rights: false };
 
 /// Bytes that differ from place to place.
 fn bytes(length: usize, seed: u8) -> Vec<u8> {

@@ -9,7 +9,7 @@ use std::ops::{Deref, Range};
 use zerocopy::FromBytes;
 
 use crate::abi::{InHeader, WriteIn, bits};
-use crate::buffer::PooledBuffer;
+use crate::buffer::{BufferPool, PooledBuffer, SMALL_BYTES};
 use crate::node::NodeId;
 use crate::operation::decode::decode;
 use crate::operation::{FileOperation, MalformedRequest};
@@ -42,6 +42,15 @@ fn body_of(header: &InHeader, message: &[u8]) -> Option<Range<usize>> {
 }
 
 impl Request {
+    /// Reads a message that did not come through a session, as it lies in memory: header and body.
+    pub fn from_message(message: &[u8]) -> Result<Request, MalformedRequest> {
+        let what = "its length is not what its header announces";
+        let header = header_of(message).ok_or(MalformedRequest { opcode: 0, what })?;
+        // One buffer is lent, and goes with its pool.
+        let pool = BufferPool::new(SMALL_BYTES + 1, 1);
+        Request::parse(header, pool.small_with(message))
+    }
+
     /// Takes the buffer as a request, if it is a well-formed one.
     pub(crate) fn parse(
         header: InHeader,

@@ -5,20 +5,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use content::ByteBudget;
 use http::HeaderMap;
-use s3::operation::Permission;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use record::{AccountId, ObjectOwnership};
+use s3::acl::{AskedAcl, CannedAcl};
+use s3::operation::{Demand, Permission};
+use s3::request::PostObject;
 use s3::request::{Arguments, Fields, Query};
-use s3::{BucketName, Code, Fault, ObjectKey, Operation, S3Resource};
-use volume::{FileOwner, Volume};
+use s3::response::Owner;
+use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, TagSet};
+use volume::{FileOwner, NamedBucket, Object, Volume};
 
-use crate::access::{Access, Identity, UMASK_DEFAULT};
+use crate::access::UMASK_DEFAULT;
+use crate::rules::{BucketRules, RulesCache};
+use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
+use crate::translate;
 
 /// What an operation knows of its request, and what it may use to carry it out.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) volume: &'a Arc<Volume>,
-    pub(crate) access: &'a Access,
+    pub(crate) sender: &'a Sender<'a>,
+    /// What the bucket says about who may do what to it, if the request is about one that there is.
+    pub(crate) rules: Option<Arc<BucketRules>>,
+    pub(crate) all_rules: &'a RulesCache,
     pub(crate) settings: &'a Settings,
     pub(crate) sending: &'a Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
@@ -28,12 +39,28 @@ pub(crate) struct Call<'a> {
     pub(crate) query: &'a Query,
     pub(crate) version: http::Version,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) hoisted: &'a [(String, String)],
-    pub(crate) verified: &'a s3::auth::Verified,
-    pub(crate) identity: Option<Arc<Identity>>,
+    /// Where the request was sent.
+    pub(crate) host: &'a RequestHost,
+    /// What the request demands.
+    pub(crate) demanded: &'a Demand,
+    /// The form that the request is, if it is one.
+    pub(crate) form: Option<&'a PostObject>,
     /// Content bytes that arrived.
     pub(crate) bytes_in: &'a AtomicU64,
 }
+
+/// The host that a request was sent to.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestHost {
+    /// Its name, with a port if there is one.
+    pub(crate) name: Option<String>,
+    /// Whether it names the bucket.
+    pub(crate) names_bucket: bool,
+}
+
+/// What stands in a URL's path as it is.
+const KEY_KEEPS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 impl<'a> Call<'a> {
     /// Counts content that arrived.
@@ -41,17 +68,188 @@ impl<'a> Call<'a> {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Refuses a client that lacks one of these permissions. This is for operations that learn only
-    /// while they run which permissions they need.
-    pub(crate) fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
-        let may = |permission| self.access.authorise(self.identity.as_deref(), permission);
-        if permissions.iter().all(may) { Ok(()) } else { Err(Code::AccessDenied.into()) }
+    /// The URL of the object that the request is about, as its client may ask for it.
+    pub(crate) fn location(&self) -> Result<String, Fault> {
+        let (bucket, key) = self.object()?;
+        let tls = self.sender.client.is_some_and(|client| client.tls.is_some());
+        let scheme = if tls { "https" } else { "http" };
+        let key = utf8_percent_encode(key.as_str(), KEY_KEEPS);
+        // What no host is called does not go into an answer.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        let host = self.host.name.as_deref().filter(|host| host.bytes().all(plain));
+        let host = host.unwrap_or("localhost");
+        Ok(if self.host.names_bucket {
+            format!("{scheme}://{host}/{key}")
+        } else {
+            format!("{scheme}://{host}/{bucket}/{key}")
+        })
+    }
+
+    /// Refuses a client that lacks one of these permissions, and one that has not signed what S3
+    /// lets nobody do who has not.
+    pub(crate) async fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        if self.sender.identity.is_none()
+            && let Some(why) = self.operation.refusal_of_anonymous()
+        {
+            return Err(Fault::because(Code::AccessDenied, why));
+        }
+        self.check_source_owner().await?;
+        for permission in permissions {
+            self.demand_one(permission, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a client that lacks a permission. `tags` are those in the request's body.
+    pub(crate) async fn demand_one(
+        &self,
+        permission: &Permission,
+        tags: Option<&TagSet>,
+    ) -> Result<(), Fault> {
+        let own = self.rules.as_ref();
+        let rules = match permission.resource.bucket() {
+            None => None,
+            Some(bucket) if self.resource.bucket() == Some(bucket) => own.cloned(),
+            // Of a copy, where it comes from.
+            Some(bucket) => Some(self.all_rules.of(self.volume, bucket).await?),
+        };
+        if self.sender.may(permission, rules.as_deref(), tags).await? {
+            Ok(())
+        } else {
+            Err(Code::AccessDenied.into())
+        }
+    }
+
+    /// What to answer where there is no object. Whoever may not list the bucket is not told: "If you
+    /// don't have the `s3:ListBucket` permission, Amazon S3 returns … 403" (API reference,
+    /// `GetObject`).
+    pub(crate) async fn hidden(&self, bucket: &BucketName, fault: Fault) -> Fault {
+        match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket), None).await {
+            Ok(()) => fault,
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// Adds to a fault what S3 names with it: the key, the version or the upload that is not there.
+    pub(crate) fn named(&self, fault: Fault) -> Fault {
+        let key = self.resource.key().map_or("", ObjectKey::as_str);
+        let asked = |name| self.query.get(name).ok().flatten().unwrap_or_default();
+        // That of a copy's source has its names already.
+        let is_named = fault.extra.iter().any(|(element, _)| *element == "Key");
+        match fault.code {
+            Code::NoSuchKey if !is_named => fault.with("Key", key),
+            Code::NoSuchVersion if !is_named => {
+                fault.with("Key", key).with("VersionId", asked("versionId"))
+            }
+            Code::NoSuchUpload => fault.with("UploadId", asked("uploadId")),
+            Code::MethodNotAllowed if is_about_marker(&fault) => {
+                let line = self.operation.request_line();
+                fault.with("Method", line.split(' ').next().unwrap_or_default())
+            }
+            _ => fault,
+        }
+    }
+
+    /// Refuses a client that may not do with this object what it asked for. It was allowed to do so
+    /// with the one that had its key before.
+    pub(crate) fn check_object(
+        &self,
+        object: &Object,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        rules: &BucketRules,
+    ) -> Result<(), Fault> {
+        if object.bucket != rules.ino {
+            return Err(gone(bucket));
+        }
+        let Demand::All(permissions) = self.demanded else { return Ok(()) };
+        let about = |permission: &&Permission| match &permission.resource {
+            S3Resource::Object(of, at) => of == bucket && at == key,
+            S3Resource::Bucket(_) | S3Resource::Service => false,
+        };
+        let may = |permission| self.sender.rule(permission, Some(rules), Some(object), None);
+        let all = permissions.iter().filter(about).all(may);
+        if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
+    }
+
+    /// Refuses a request whose bucket is not the one any more that was looked at when it began, as
+    /// this process last saw it. For whoever has waited for a body.
+    pub(crate) async fn check_bound(&self) -> Result<(), Fault> {
+        let (Some(rules), Some(name)) = (&self.rules, self.resource.bucket()) else {
+            return Ok(());
+        };
+        let now = self.all_rules.of(self.volume, name).await?;
+        if now.ino == rules.ino { Ok(()) } else { Err(gone(name)) }
+    }
+
+    /// As [`Call::check_bound`], by what the database says now. For changes of a bucket's settings.
+    pub(crate) async fn check_bound_now(&self) -> Result<(), Fault> {
+        let name = self.bucket()?;
+        let now = self.volume.bucket(name.as_str()).await;
+        let now = now.map_err(|error| translate::on(name, error))?;
+        if now.ino == self.rules()?.ino { Ok(()) } else { Err(gone(name)) }
+    }
+
+    /// Refuses a client before its body is read that may not do what it asks for whatever the body
+    /// says. Of the tags that it is to set, only policies that ask for them wait for it.
+    pub(crate) async fn demand_before_body(&self) -> Result<(), Fault> {
+        if self.operation != Operation::PutObjectTagging || self.sender.tags_decide(self.rules()?) {
+            return Ok(());
+        }
+        let (bucket, key) = self.object()?;
+        let versioned = self.arguments().version()?.is_some();
+        self.demand_one(&Permission::write_tags(bucket, key, versioned), None).await
+    }
+
+    /// Whether nobody has signed the request, and its bucket lets in nobody but its owner's account.
+    pub(crate) fn is_stranger(&self) -> bool {
+        let private = self.rules.as_ref().is_none_or(|rules| rules.is_private());
+        self.sender.identity.is_none() && private
+    }
+
+    /// Refuses a copy whose source's bucket belongs to another account than the request says.
+    ///
+    /// Fault: `AccessDenied`.
+    async fn check_source_owner(&self) -> Result<(), Fault> {
+        if !matches!(self.operation, Operation::CopyObject | Operation::UploadPartCopy) {
+            return Ok(());
+        }
+        let fields = self.fields();
+        let Some(expected) = fields.get("x-amz-source-expected-bucket-owner")? else {
+            return Ok(());
+        };
+        let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
+        let rules = self.all_rules.of(self.volume, &source.bucket).await?;
+        check_owner(expected, &rules.account)
+    }
+
+    /// Refuses a request whose bucket belongs to another account than the request says.
+    ///
+    /// Fault: `AccessDenied`.
+    pub(crate) fn check_owners(&self) -> Result<(), Fault> {
+        let expected = self.fields().get("x-amz-expected-bucket-owner")?;
+        match (expected, &self.rules) {
+            (Some(expected), Some(rules)) => check_owner(expected, &rules.account),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules of the bucket. An operation on a bucket that there is always has them.
+    pub(crate) fn rules(&self) -> Result<&BucketRules, Fault> {
+        self.rules.as_deref().ok_or(Code::InvalidRequest.into())
     }
 
     /// The bucket. An operation on a bucket always has one, because requests are routed by their
     /// resource.
     pub(crate) fn bucket(&self) -> Result<&'a BucketName, Fault> {
         self.resource.bucket().ok_or(Code::InvalidRequest.into())
+    }
+
+    /// The bucket that was looked at when the request began: one that got its name since is not
+    /// meant, and what this request was allowed says nothing about that one.
+    pub(crate) fn named_bucket(&self) -> Result<NamedBucket<'a>, Fault> {
+        let name = self.bucket()?.as_str().as_bytes();
+        Ok(NamedBucket { name, ino: Some(self.rules()?.ino) })
     }
 
     /// The bucket and the key.
@@ -63,39 +261,65 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn fields(&self) -> Fields<'a> {
-        Fields::new(self.headers, self.hoisted)
+        Fields::new(self.headers, self.sender.verified.hoisted())
     }
 
     pub(crate) fn arguments(&self) -> Arguments<'a> {
-        let anonymous = self.identity.is_none();
+        let anonymous = self.sender.identity.is_none();
         Arguments { query: self.query, fields: self.fields(), anonymous }
     }
 
-    /// The owner of what this request creates.
-    pub(crate) fn owner(&self) -> FileOwner {
-        match &self.identity {
+    /// Whom what this request creates belongs to. In a bucket where access control lists count, that
+    /// is the writer, unless the writer leaves it to the bucket's owner; elsewhere always that one.
+    pub(crate) fn owner(&self, asked: Option<&AskedAcl>) -> Result<FileOwner, Fault> {
+        let rules = self.rules()?;
+        let account = self.sender.account();
+        let given = asked == Some(&AskedAcl::Canned(CannedAcl::BucketOwnerFullControl));
+        let is_writers = match rules.settings.ownership {
+            Some(ObjectOwnership::BucketOwnerEnforced) => false,
+            Some(ObjectOwnership::BucketOwnerPreferred) => !given,
+            Some(ObjectOwnership::ObjectWriter) | None => true,
+        };
+        let writer = (is_writers && account != rules.settings.owner).then_some(account);
+        Ok(match &self.sender.identity {
             Some(identity) => FileOwner {
                 access_key: identity.access_key.clone(),
+                account,
+                writer,
                 uid: identity.uid,
                 gid: identity.gid,
                 umask: identity.umask,
             },
             None => FileOwner {
                 access_key: String::new(),
+                account,
+                writer,
                 uid: NOBODY,
                 gid: NOBODY,
                 umask: UMASK_DEFAULT,
             },
-        }
+        })
+    }
+
+    /// How S3 shows whom an object belongs to.
+    pub(crate) fn owner_of(&self, writer: Option<AccountId>) -> Result<Owner, Fault> {
+        Ok(self.sender.access.owner(writer.unwrap_or(self.rules()?.settings.owner)))
     }
 }
 
-/// Refuses a version that cannot exist: no bucket keeps any but the current one.
-pub(crate) fn only_current(version: Option<&s3::VersionId>) -> Result<(), Fault> {
-    match version {
-        None | Some(s3::VersionId::Null) => Ok(()),
-        Some(s3::VersionId::Other(_)) => Err(Code::NoSuchVersion.into()),
-    }
+/// Whether what is refused is refused because of a delete marker.
+fn is_about_marker(fault: &Fault) -> bool {
+    fault.extra.iter().any(|(element, what)| *element == "ResourceType" && what == "DeleteMarker")
+}
+
+fn gone(bucket: &BucketName) -> Fault {
+    Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())
+}
+
+/// Refuses a bucket of another account than the request says. What is no number of an account is
+/// that of another one.
+fn check_owner(expected: &str, account: &str) -> Result<(), Fault> {
+    if expected == account { Ok(()) } else { Err(Code::AccessDenied.into()) }
 }
 
 /// The user and group that own what anonymous clients create.

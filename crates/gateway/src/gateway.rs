@@ -4,22 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use content::ByteBudget;
+use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
-use s3::auth::{Credentials, RequestHead, Terms, Verified};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use s3::auth::{Credentials, FormCredentials, RequestHead, Terms, Verified};
+use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, route};
+use s3::request::PostObject;
 use s3::request::{Fields, Query};
-use s3::{Code, Fault, S3Resource};
+use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
 use crate::access::{Access, Identity};
-use crate::call::Call;
+use crate::call::{Call, RequestHost};
 use crate::finish::refuse;
+use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
 use crate::operations;
 use crate::response::S3Response;
+use crate::rules::RulesCache;
+use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
-use crate::settings::{DOCUMENT_BYTES_MAX, Settings};
+use crate::settings::{DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings};
 use crate::translate;
 
 /// The S3 view of a volume.
@@ -28,9 +34,25 @@ pub struct Gateway {
     volume: Arc<Volume>,
     access: Arc<Access>,
     settings: Settings,
+    rules: RulesCache,
     sending: Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
     documents: ByteBudget,
+    /// As `documents`, of senders who are not known, or not yet.
+    strangers: ByteBudget,
+}
+
+/// What a request asks for, and who sends it.
+struct Asked<'a> {
+    operation: Operation,
+    resource: &'a S3Resource,
+    query: &'a Query,
+    /// What counts as headers: of a form its fields.
+    headers: &'a HeaderMap,
+    verified: &'a Verified,
+    identity: Option<Arc<Identity>>,
+    host: &'a RequestHost,
+    form: Option<&'a PostObject>,
 }
 
 impl Gateway {
@@ -38,7 +60,9 @@ impl Gateway {
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
         let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
-        Arc::new(Gateway { volume, access, settings, sending, documents })
+        let strangers = ByteBudget::new(STRANGERS_BYTES_MAX);
+        let rules = RulesCache::new();
+        Arc::new(Gateway { volume, access, settings, rules, sending, documents, strangers })
     }
 
     /// Responds to a request. A failure is a response too, with an error code and a document.
@@ -57,6 +81,7 @@ impl Gateway {
                 refuse(&RequestContext::of(&head), &fault)
             }
         };
+        self.add_cors(&head, &served, &mut response).await;
         if head.method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
             *response.body_mut() = empty_body();
             response.extensions_mut().insert(InMemory);
@@ -81,59 +106,209 @@ impl Gateway {
             authority: head.uri.authority().map(http::uri::Authority::as_str),
             host_bucket: None,
         };
-        let host = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
-        let resource = S3Resource::parse(host.as_deref(), path, &self.settings.domains)?;
+        let name = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
+        let resource = S3Resource::parse(name.as_deref(), path, &self.settings.domains)?;
         served.bucket = resource.bucket().map(ToString::to_string);
         // The host names the bucket if and only if the path alone would mean something else.
-        let named_by_host = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
+        let names_bucket = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
         request.host_bucket =
-            resource.bucket().filter(|_| named_by_host).map(s3::BucketName::as_str);
+            resource.bucket().filter(|_| names_bucket).map(s3::BucketName::as_str);
+        let host = RequestHost { name, names_bucket };
         let query = Query::parse(raw_query)?;
         // Whether the body may come in chunks, and whether a signature is needed at all, depends on
         // the operation. The operation depends on headers, and those in a presigned URL count only
         // once the signature is verified. Until then the operation is the one that the plain
         // headers claim.
         let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
+        if resource == S3Resource::Service && asks_sts(head, &query) {
+            // Boxed, so that other requests hold no memory for it.
+            return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
+        }
+        if claimed == Some(Operation::PostObject) {
+            return Box::pin(self.serve_form(head, &request, &resource, &host, body, served)).await;
+        }
         let (verified, identity) = self.authenticate(&request, claimed)?;
 
         let fields = Fields::new(&head.headers, verified.hoisted());
         let operation = route(&head.method, &resource, &query, fields)?;
         served.operation = operation.name();
-        if !self.allows(identity.as_deref(), &operation.demand(&resource, &query, fields)?) {
-            return Err(Code::AccessDenied.into());
+        if operation == Operation::OptionsObject {
+            // A preflight that makes no sense is refused whatever it is about.
+            Preflight::parse(&head.headers)?;
         }
-        let bytes_in = AtomicU64::new(0);
-        let call = Call {
-            volume: &self.volume,
-            access: &self.access,
-            settings: &self.settings,
-            sending: &self.sending,
-            documents: &self.documents,
+        if let Some(name) = resource.bucket().filter(|_| operation != Operation::CreateBucket) {
+            // A bucket that is not there is told before anything that is wrong with the request.
+            self.rules.of(&self.volume, name).await?;
+        }
+        let demand = operation.demand(&resource, &query, fields)?;
+        let asked = Asked {
             operation,
             resource: &resource,
             query: &query,
-            version: head.version,
             headers: &head.headers,
-            hoisted: verified.hoisted(),
             verified: &verified,
             identity,
+            host: &host,
+            form: None,
+        };
+        self.carry_out(head, asked, &demand, body, served).await
+    }
+
+    /// Serves a form that a browser sends. Who sends it, and what for, stands in its fields, so these
+    /// are read first.
+    async fn serve_form(
+        &self,
+        head: &Parts,
+        request: &RequestHead<'_>,
+        resource: &S3Resource,
+        host: &RequestHost,
+        body: HttpBody,
+        served: &mut Served,
+    ) -> Result<S3Response, Fault> {
+        served.operation = Operation::PostObject.name();
+        let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
+        let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
+        let credentials = FormCredentials::parse(request, &form)?;
+        let (key, token) = (credentials.access_key(), credentials.session_token());
+        let identity = self.identify(key, token)?;
+        let secret = identity.as_ref().map(|identity| identity.secret.expose());
+        let terms = self.terms(None, identity.as_deref());
+        let form = credentials.verify(secret, bucket, &terms)?;
+        let post = PostObject::parse(&form)?;
+        let asked = Asked {
+            operation: Operation::PostObject,
+            resource: &S3Resource::Object(bucket.clone(), post.key.clone()),
+            query: &Query::default(),
+            headers: post.headers(),
+            verified: form.verified(),
+            identity,
+            host,
+            form: Some(&post),
+        };
+        let demand = Demand::All(form::permissions(&post, bucket));
+        let file = rest.into_body(form.lengths());
+        self.carry_out(head, asked, &demand, file, served).await
+    }
+
+    /// Carries out what has been asked for, if its sender may do so.
+    async fn carry_out(
+        &self,
+        head: &Parts,
+        asked: Asked<'_>,
+        demand: &Demand,
+        body: HttpBody,
+        served: &mut Served,
+    ) -> Result<S3Response, Fault> {
+        let Asked { operation, resource, query, headers, verified, identity, host, form } = asked;
+        let sender = Sender {
+            access: &self.access,
+            volume: &self.volume,
+            principal: self.access.principal(identity.as_deref()),
+            identity,
+            verified,
+            headers: &head.headers,
+            said: headers,
+            brings: form.map(|form| &form.put.tags),
+            query,
+            client: head.extensions.get().copied(),
+            now: translate::time(self.volume.now()),
+        };
+        let rules = match resource.bucket() {
+            Some(name) if operation != Operation::CreateBucket => {
+                Some(self.rules.of(&self.volume, name).await?)
+            }
+            _ => None,
+        };
+        let is_stranger = sender.identity.is_none();
+        let bytes_in = AtomicU64::new(0);
+        let call = Call {
+            volume: &self.volume,
+            sender: &sender,
+            rules,
+            all_rules: &self.rules,
+            settings: &self.settings,
+            sending: &self.sending,
+            // What nobody has signed cannot take the memory of those who sign.
+            documents: if is_stranger { &self.strangers } else { &self.documents },
+            operation,
+            resource,
+            query,
+            // The file in a form has no length of its own: it ends where the form says.
+            version: if form.is_some() { Version::HTTP_2 } else { head.version },
+            headers,
+            host,
+            demanded: demand,
+            form,
             bytes_in: &bytes_in,
         };
+        call.check_owners()?;
+        match demand {
+            Demand::All(permissions) => call.demand(permissions).await?,
+            // What is needed stands in the body. A bucket that lets in nobody but its owner's
+            // account has no need to read one that nobody has signed.
+            Demand::InBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
+            Demand::InBody => call.demand_before_body().await?,
+            Demand::Nothing => {}
+        }
         let answer = operations::carry_out(&call, body).await;
+        let answer = match answer {
+            // Of a copy it is its source that is missing.
+            Err(fault) if fault.code == Code::NoSuchKey && !operation.copies() => {
+                match resource.bucket() {
+                    Some(bucket) => Err(call.hidden(bucket, fault).await),
+                    None => Err(fault),
+                }
+            }
+            answer => answer,
+        };
+        let answer = answer.map_err(|fault| call.named(fault));
         served.bytes_in = bytes_in.into_inner();
         answer
     }
 
-    /// Whether an identity, or an anonymous client, may do what demands this.
-    fn allows(&self, identity: Option<&Identity>, demand: &Demand) -> bool {
-        match demand {
-            Demand::Nothing => true,
-            Demand::All(permissions) => {
-                permissions.iter().all(|permission| self.access.authorise(identity, permission))
+    /// Tells a browser what pages of other origins may do with a response, refusals included.
+    async fn add_cors(&self, head: &Parts, served: &Served, response: &mut Response<HttpBody>) {
+        let (Some(origin), Some(name)) = (head.headers.get(ORIGIN), &served.bucket) else { return };
+        if head.method == Method::OPTIONS {
+            return;
+        }
+        let Ok(name) = BucketName::parse(name) else { return };
+        let Ok(rules) = self.rules.of(&self.volume, &name).await else { return };
+        let headers = rules.cors.as_ref().and_then(|cors| cors.simple(origin, &head.method));
+        for (name, value) in headers.map(CorsHeaders::into_inner).unwrap_or_default() {
+            response.headers_mut().insert(name, value);
+        }
+    }
+
+    /// Whose an access key is, with the session token that came with it.
+    ///
+    /// Faults: `InvalidToken`, `ExpiredToken`.
+    fn identify(
+        &self,
+        access_key: Option<&str>,
+        token: Option<&str>,
+    ) -> Result<Option<Arc<Identity>>, Fault> {
+        let Some(access_key) = access_key else { return Ok(None) };
+        let known = self.access.lookup(access_key);
+        match token {
+            // A token with an access key that needs none is refused when its signature is verified.
+            Some(token) if known.is_none() => {
+                let now = translate::time(self.volume.now());
+                self.access.session(access_key, token, now).map(Some)
             }
-            // The keys are in the body, and each is checked on its own. An anonymous client may
-            // delete none, so it is refused before its body is read.
-            Demand::EachKey => identity.is_some(),
+            _ => Ok(known),
+        }
+    }
+
+    /// On which terms a signature is accepted.
+    fn terms(&self, claimed: Option<Operation>, identity: Option<&Identity>) -> Terms<'_> {
+        Terms {
+            region: &self.settings.region,
+            service: "s3",
+            has_session: identity.is_some_and(|identity| identity.session.is_some()),
+            sigv2_presign: self.settings.sigv2_presign,
+            may_stream: claimed.is_some_and(Operation::may_stream),
+            now: translate::time(self.volume.now()),
         }
     }
 
@@ -142,7 +317,7 @@ impl Gateway {
     fn authenticate(
         &self,
         request: &RequestHead<'_>,
-        claimed: Option<s3::Operation>,
+        claimed: Option<Operation>,
     ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
         // Where no signature is needed, one that is there may belong to another request: a
         // browser's preflight has the presigned URL of the request that it is going to send. The
@@ -151,18 +326,30 @@ impl Gateway {
             Some(operation) if operation.is_open() => Credentials::Anonymous,
             _ => Credentials::parse(request)?,
         };
-        let terms = Terms {
-            region: &self.settings.region,
-            sigv2_presign: self.settings.sigv2_presign,
-            may_stream: claimed.is_some_and(s3::Operation::may_stream),
-            now: translate::time(self.volume.now()),
-        };
-        let identity = credentials.access_key().and_then(|key| self.access.lookup(key));
+        let token = credentials.session_token(request)?;
+        let identity = self.identify(credentials.access_key(), token)?;
+        let terms = self.terms(claimed, identity.as_deref());
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let verified = credentials.verify(secret, request, &terms)?;
         Ok((verified, identity))
     }
 }
 
+/// Whether a request on the service is one of STS: its parameters come as a form, or name an action.
+fn asks_sts(head: &Parts, query: &Query) -> bool {
+    let form = head
+        .headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    let names_action = query.has("Action");
+    match head.method {
+        Method::POST => form || names_action,
+        Method::GET => names_action,
+        _ => false,
+    }
+}
+
+mod sts;
 #[cfg(test)]
 mod tests;
+mod web_identity;

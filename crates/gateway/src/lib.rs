@@ -10,16 +10,21 @@
 pub mod access;
 mod call;
 mod finish;
+mod form;
 mod gateway;
 mod http;
 mod operations;
 mod receive;
 mod response;
+mod rules;
+mod sender;
 mod sending;
 mod settings;
+mod summing;
 mod translate;
 
 pub use crate::finish::{finish, refuse};
 pub use crate::gateway::Gateway;
 pub use crate::http::{BoxError, HttpBody, InMemory, RequestContext, RequestId, Served};
+pub use crate::sender::ClientAddress;
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

@@ -1,33 +1,41 @@
 //! What each operation of S3 does on a volume, with a file for each kind of operation.
 
+mod acl;
+mod append;
 mod bucket;
+mod bucket_access;
+mod complete;
 mod copy;
 mod delete;
 mod list;
+mod locks;
 mod multipart;
+mod object_lock;
+mod publish;
 mod read;
+mod rename;
 mod tagging;
+mod versioning;
 mod write;
 
 use http::StatusCode;
 use s3::operation::Stub;
-use s3::response::AccessControlPolicy;
 use s3::{Code, Fault, Operation};
 
 use crate::call::Call;
 use crate::http::HttpBody;
-use crate::receive::document;
 use crate::response::S3Response;
-use crate::translate;
 
 /// Carries an operation out. The client has been authenticated and authorised, as far as the
 /// operation demands it.
 pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     match call.operation {
         Operation::PutObject => write::put_object(call, body).await,
+        Operation::PostObject => write::post_object(call, body).await,
         Operation::GetObject => read::get_object(call, false).await,
         Operation::HeadObject => read::get_object(call, true).await,
         Operation::GetObjectAttributes => read::attributes(call).await,
+        Operation::RenameObject => rename::object(call).await,
         Operation::DeleteObject => delete::object(call).await,
         Operation::DeleteObjects => delete::objects(call, body).await,
         Operation::CopyObject => copy::object(call).await,
@@ -37,7 +45,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::CreateMultipartUpload => multipart::create(call).await,
         Operation::UploadPart => multipart::put_part(call, body).await,
         Operation::UploadPartCopy => copy::part(call).await,
-        Operation::CompleteMultipartUpload => multipart::complete(call, body).await,
+        Operation::CompleteMultipartUpload => complete::complete(call, body).await,
         Operation::AbortMultipartUpload => multipart::abort(call).await,
         Operation::ListParts => multipart::parts(call).await,
         Operation::ListMultipartUploads => multipart::uploads(call).await,
@@ -52,13 +60,32 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetBucketTagging => tagging::get_bucket(call).await,
         Operation::PutBucketTagging => tagging::put_bucket(call, body).await,
         Operation::DeleteBucketTagging => tagging::delete_bucket(call).await,
-        Operation::GetBucketAcl => bucket_acl(call).await,
-        Operation::PutBucketAcl => put_bucket_acl(call, body).await,
-        Operation::GetObjectAcl => object_acl(call).await,
-        Operation::PutObjectAcl => put_object_acl(call, body).await,
-        // S3 responds like this where a bucket has no CORS configuration, and here none has one.
-        // The client need not be authenticated.
-        Operation::OptionsObject => Err(Code::AccessForbidden.into()),
+        Operation::GetBucketAcl => acl::get_bucket(call).await,
+        Operation::PutBucketAcl => acl::put_bucket(call, body).await,
+        Operation::GetObjectAcl => acl::get_object(call).await,
+        Operation::PutObjectAcl => acl::put_object(call, body).await,
+        Operation::GetBucketPolicy => bucket_access::get_policy(call).await,
+        Operation::PutBucketPolicy => bucket_access::put_policy(call, body).await,
+        Operation::DeleteBucketPolicy => bucket_access::delete_policy(call).await,
+        Operation::GetBucketPolicyStatus => bucket_access::get_policy_status(call).await,
+        Operation::GetBucketOwnershipControls => bucket_access::get_ownership(call).await,
+        Operation::PutBucketOwnershipControls => bucket_access::put_ownership(call, body).await,
+        Operation::DeleteBucketOwnershipControls => bucket_access::delete_ownership(call).await,
+        Operation::GetPublicAccessBlock => bucket_access::get_public_access(call).await,
+        Operation::PutPublicAccessBlock => bucket_access::put_public_access(call, body).await,
+        Operation::DeletePublicAccessBlock => bucket_access::delete_public_access(call).await,
+        Operation::GetBucketCors => bucket_access::get_cors(call).await,
+        Operation::PutBucketCors => bucket_access::put_cors(call, body).await,
+        Operation::DeleteBucketCors => bucket_access::delete_cors(call).await,
+        Operation::GetBucketVersioning => versioning::get(call).await,
+        Operation::PutBucketVersioning => versioning::put(call, body).await,
+        Operation::GetObjectLockConfiguration => object_lock::get_bucket(call).await,
+        Operation::PutObjectLockConfiguration => object_lock::put_bucket(call, body).await,
+        Operation::GetObjectRetention => object_lock::get_retention(call).await,
+        Operation::PutObjectRetention => object_lock::put_retention(call, body).await,
+        Operation::GetObjectLegalHold => object_lock::get_legal_hold(call).await,
+        Operation::PutObjectLegalHold => object_lock::put_legal_hold(call, body).await,
+        Operation::OptionsObject => bucket_access::preflight(call),
         other => stub(call, other).await,
     }
 }
@@ -67,7 +94,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
 async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault> {
     let stub = operation.stub().ok_or(Code::NotImplemented)?;
     let bucket = call.bucket()?;
-    call.volume.bucket(bucket.as_str()).await.map_err(translate::fault)?;
+    bucket::found(call).await?;
     match stub {
         Stub::Absent(code) => Err(Fault::new(code).with("BucketName", bucket.as_str())),
         Stub::NoContent => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
@@ -75,30 +102,4 @@ async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault
             Ok(S3Response::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))
         }
     }
-}
-
-async fn bucket_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
-    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    let policy = AccessControlPolicy { owner: translate::owner(0) };
-    Ok(S3Response::xml(StatusCode::OK, policy.to_xml()))
-}
-
-async fn put_bucket_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
-    s3::request::parse_acl(&call.arguments(), &document)?;
-    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
-    Ok(S3Response::empty(StatusCode::OK))
-}
-
-async fn object_acl(call: &Call<'_>) -> Result<S3Response, Fault> {
-    let object = read::find(call, call.arguments().version()?.as_ref()).await?;
-    let policy = AccessControlPolicy { owner: translate::owner_of(&object.inode) };
-    Ok(S3Response::xml(StatusCode::OK, policy.to_xml()))
-}
-
-async fn put_object_acl(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
-    s3::request::parse_acl(&call.arguments(), &document)?;
-    read::find(call, call.arguments().version()?.as_ref()).await?;
-    Ok(S3Response::empty(StatusCode::OK))
 }

@@ -16,23 +16,25 @@ use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout};
-use volume::{Permit, StagedContent};
+use volume::{Object, Permit, StagedContent};
 
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
-use crate::translate::{self, checksum_algorithm, sum_algorithm};
+use crate::translate::{self, checksum_algorithm, checksum_type, sum_algorithm};
 
 /// Bytes that are hashed before other tasks get a chance to run.
-const HASH_STEP_BYTES: usize = 256 * 1024;
+pub(crate) const HASH_STEP_BYTES: usize = 256 * 1024;
 
 /// Where the bytes of a body are stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Placement {
+pub(crate) enum Placement<'a> {
     /// In a record if they are few, in blocks otherwise.
     Any,
-    /// Always in blocks: for a part, with the checksum that its upload wants of each part.
-    Blocks(Option<SumAlgorithm>),
+    /// Always in blocks: for a part, with the checksum that its upload was begun with.
+    Blocks(Option<(SumAlgorithm, SumKind)>),
+    /// Behind what an object holds.
+    Behind(&'a Object),
 }
 
 /// Which kind of entity tag the object gets.
@@ -51,32 +53,48 @@ pub(crate) struct Received {
     /// Always there unless entity tags are opaque.
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
+    /// How many bytes arrived. More are staged where they are appended to others.
+    pub(crate) bytes: u64,
 }
 
 /// Receives the bytes of an object or part.
 pub(crate) async fn content(
     call: &Call<'_>,
     body: HttpBody,
-    placement: Placement,
+    placement: Placement<'_>,
     etag_kind: EtagKind,
 ) -> Result<Received, Fault> {
     let head = BodyHead::parse(call.version, call.headers)?;
     head.require_length()?;
-    let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
-    let mut decoder = BodyDecoder::new(call.verified, &head, UPLOAD_BYTES_MAX)?;
+    let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
+    let mut decoder = BodyDecoder::new(call.sender.verified, &head, UPLOAD_BYTES_MAX)?;
     let (mut writer, also) = match placement {
         Placement::Any => (call.volume.writer(decoder.expected()), None),
-        Placement::Blocks(also) => {
-            (call.volume.block_writer(decoder.expected()), also.map(checksum_algorithm))
+        Placement::Blocks(None) => (call.volume.block_writer(decoder.expected()), None),
+        Placement::Blocks(Some((algorithm, kind))) => {
+            let also = checksum_algorithm(algorithm);
+            expectation.check_part(also, checksum_type(kind))?;
+            (call.volume.block_writer(decoder.expected()), Some(also))
+        }
+        Placement::Behind(object) => {
+            let writer = call.volume.append_writer(object, decoder.expected()).await;
+            (writer.map_err(translate::fault)?, None)
         }
     };
-    let sent_md5 = expectation.wants_md5();
-    if sent_md5 {
+    // What is staged may begin with what was there before. That is not what the client has sent.
+    let behind = matches!(placement, Placement::Behind(_));
+    let wants_md5 = expectation.wants_md5() || also == Some(ChecksumAlgorithm::Md5);
+    let early_md5 = wants_md5 && !behind;
+    if early_md5 {
         writer.want_md5(Md5Wanted::BeforeFinish);
     } else if etag_kind == EtagKind::Md5 {
         writer.want_md5(Md5Wanted::AtFinish);
     }
-    let mut hasher = BodyHasher::without_md5(&expectation, also);
+    let mut hasher = if behind {
+        BodyHasher::new(&expectation, also)
+    } else {
+        BodyHasher::without_md5(&expectation, also)
+    };
     let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
     while let Some(frame) = frames.next().await? {
@@ -90,13 +108,15 @@ pub(crate) async fn content(
         }
     }
     let trailers = decoder.finish()?;
-    let md5 = if sent_md5 { Some(writer.md5().await.map_err(translate::fault)?) } else { None };
-    let digests = hasher.finish().with_md5(md5);
+    let md5 = if early_md5 { Some(writer.md5().await.map_err(translate::fault)?) } else { None };
+    let digests = hasher.finish();
+    let digests = if behind { digests } else { digests.with_md5(md5) };
+    let bytes = digests.bytes();
     expectation.verify(&digests, &trailers)?;
     let staged = writer.finish().await.map_err(translate::fault)?;
-    call.count_in(staged.size());
+    call.count_in(bytes);
     let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
-    Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted) })
+    Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted), bytes })
 }
 
 /// The checksums that are stored with the bytes.
@@ -136,6 +156,16 @@ const DOCUMENT_BEGINNING_BYTES: u64 = 64 << 10;
 /// How long a document waits for memory.
 const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
 
+/// As [`document`], where there must be one. Fault: `MissingRequestBodyError`.
+pub(crate) async fn required_document(
+    call: &Call<'_>,
+    body: HttpBody,
+    bytes_max: usize,
+) -> Result<Document, Fault> {
+    let document = document(call, body, bytes_max).await?;
+    if document.is_empty() { Err(Code::MissingRequestBodyError.into()) } else { Ok(document) }
+}
+
 /// Receives a document of at most `bytes_max` bytes. Documents are short, so all of it must arrive
 /// within the time in which other bodies need only make some progress.
 ///
@@ -146,12 +176,12 @@ pub(crate) async fn document(
     bytes_max: usize,
 ) -> Result<Document, Fault> {
     let too_long = |fault: Fault| match fault.code {
-        Code::EntityTooLarge => Code::MaxMessageLengthExceeded.into(),
+        Code::EntityTooLarge => Fault::too_long(bytes_max),
         _ => fault,
     };
     let head = BodyHead::parse(call.version, call.headers)?;
-    let expectation = Expectation::parse(call.operation, call.verified, call.headers)?;
-    let decoder = BodyDecoder::new(call.verified, &head, bytes_max as u64);
+    let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
+    let decoder = BodyDecoder::new(call.sender.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
     let most = decoder.expected().unwrap_or(bytes_max as u64);
     let mut memory = None;
@@ -175,6 +205,7 @@ pub(crate) async fn document(
     let trailers = decoder.finish()?;
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
+    call.check_bound().await?;
     Ok(Document { bytes: document, _memory: memory })
 }
 
@@ -203,7 +234,7 @@ async fn grow(
 
 /// The frames of a body, as long as they arrive fast enough.
 #[derive(Debug)]
-struct Frames {
+pub(crate) struct Frames {
     body: HttpBody,
     patience: Duration,
     /// The time spent waiting for the client since the rate was last checked, and the bytes that
@@ -213,7 +244,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn new(body: HttpBody, patience: Duration) -> Frames {
+    pub(crate) fn new(body: HttpBody, patience: Duration) -> Frames {
         Frames { body, patience, waited: Duration::ZERO, arrived: 0 }
     }
 
@@ -221,7 +252,7 @@ impl Frames {
     ///
     /// Faults: `RequestTimeout` for a body that is too slow; `IncompleteBody` for one that breaks
     /// off. HTTP's own trailers are ignored: those of S3 are part of the body.
-    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
             let began = Instant::now();
             let frame = timeout(self.patience, self.body.frame()).await;
@@ -230,7 +261,11 @@ impl Frames {
             let frame = match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => frame,
-                Some(Err(_)) => return Err(Code::IncompleteBody.into()),
+                // What reads a form says what is wrong with it.
+                Some(Err(error)) => match error.downcast::<Fault>() {
+                    Ok(fault) => return Err(*fault),
+                    Err(_broken) => return Err(Code::IncompleteBody.into()),
+                },
             };
             let Ok(bytes) = frame.into_data() else { continue };
             self.arrived += bytes.len() as u64;

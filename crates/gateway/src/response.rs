@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use time::OffsetDateTime;
+use volume::VersionRef;
 
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
@@ -35,6 +36,15 @@ impl S3Response {
         let mut response = S3Response::empty(status);
         response.send(document.into());
         response.set(http::header::CONTENT_TYPE, "application/xml");
+        response.length(length);
+        response
+    }
+
+    /// A response with a document that is no XML.
+    pub(crate) fn bytes(status: StatusCode, document: Bytes) -> S3Response {
+        let length = document.len() as u64;
+        let mut response = S3Response::empty(status);
+        response.send(document);
         response.length(length);
         response
     }
@@ -74,6 +84,13 @@ impl S3Response {
     /// Sets the entity tag, with its quotes.
     pub(crate) fn etag(&mut self, tag: &record::Tag) {
         self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
+    }
+
+    /// Sets which version of its key an object is, if its bucket keeps any.
+    pub(crate) fn version(&mut self, version: Option<VersionRef>) {
+        if let Some(version) = version {
+            self.set_named("x-amz-version-id", &translate::version_text(version));
+        }
     }
 
     /// Sets the checksum of an object, and whether it is that of the whole or of its parts'

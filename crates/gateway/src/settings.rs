@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use record::ObjectOwnership;
+
 /// What an operator decides about a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -9,6 +11,8 @@ pub struct Settings {
     pub region: String,
     /// Names below which the first label of a host is a bucket, in lower case, without ports.
     pub domains: Vec<String>,
+    /// Whom the objects of a new bucket belong to if the request does not say.
+    pub object_ownership: ObjectOwnership,
     /// Whether SigV2 presigned URLs of objects are accepted.
     pub sigv2_presign: bool,
     /// How long a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
@@ -23,11 +27,15 @@ pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 /// objects have a budget of their own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
+/// As [`DOCUMENT_BYTES_MAX`], of documents whose senders are not known, or not yet.
+pub(crate) const STRANGERS_BYTES_MAX: u64 = 8 << 20;
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             region: "us-east-1".to_owned(),
             domains: Vec::new(),
+            object_ownership: ObjectOwnership::BucketOwnerEnforced,
             sigv2_presign: true,
             body_patience: Duration::from_secs(30),
         }

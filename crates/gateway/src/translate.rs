@@ -3,14 +3,21 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use record::{Header, Inode, ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, Timestamp};
-use s3::conditions::{ETagList, WritePrecondition, failed};
-use s3::request::{ChecksumAlgorithm, ChecksumType};
-use s3::response::{Checksum, Owner};
-use s3::{Code, Fault, Metadata};
+use http::HeaderName;
+use record::{
+    Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag, Timestamp,
+    VersionStamp,
+};
+use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, AskedAcl};
+use s3::conditions::{ETagList, ReadPreconditions, WritePrecondition, failed};
+use s3::request::{ChecksumAlgorithm, ChecksumType, CopyLabels};
+use s3::response::Checksum;
+use s3::{BucketName, Code, Fault, Metadata};
 use time::OffsetDateTime;
 use tracing::{error, warn};
-use volume::{FsError, TagMatch, VolumeError};
+use volume::{FsError, ObjectCondition, TagMatch, VersionRef, VolumeError};
+
+use crate::access::Access;
 
 /// An entity tag as clients see it, without quotes.
 pub(crate) fn etag(tag: &Tag) -> String {
@@ -44,21 +51,70 @@ pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
     }
 }
 
+/// A list of entity tags that an object must not have. There weak tags match, too.
+fn weak_tag_match(list: &ETagList) -> TagMatch {
+    match list {
+        ETagList::Any => TagMatch::Any,
+        ETagList::Tags(tags) => {
+            TagMatch::OneOf(tags.iter().flat_map(|listed| tags_of(&listed.tag)).collect())
+        }
+    }
+}
+
 /// The precondition of a write, as a condition of the namespace.
 pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCondition {
     match condition {
         WritePrecondition::None => volume::WriteCondition::None,
         WritePrecondition::IfNoneMatchStar => volume::WriteCondition::IfAbsent,
         WritePrecondition::IfMatch(list) => volume::WriteCondition::IfMatch(tag_match(list)),
+        WritePrecondition::IfNoneMatch(list) => match weak_tag_match(list) {
+            TagMatch::Any => volume::WriteCondition::IfAbsent,
+            TagMatch::OneOf(tags) => volume::WriteCondition::IfNoneMatch(tags),
+        },
+    }
+}
+
+/// The conditions on an object that is renamed or replaced so, as a condition of the namespace.
+pub(crate) fn object_condition(conditions: &ReadPreconditions) -> ObjectCondition {
+    ObjectCondition {
+        tags: conditions.if_match.as_ref().map(tag_match),
+        unchanged_since: conditions.if_unmodified_since.map(OffsetDateTime::unix_timestamp),
+        other_tags: conditions.if_none_match.as_ref().map(weak_tag_match),
+        changed_since: conditions.if_modified_since.map(OffsetDateTime::unix_timestamp),
     }
 }
 
 /// The header of a write's precondition, for the fault that says that it does not hold.
 pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     match condition {
-        WritePrecondition::IfNoneMatchStar => "If-None-Match",
+        WritePrecondition::IfNoneMatchStar | WritePrecondition::IfNoneMatch(_) => "If-None-Match",
         WritePrecondition::None | WritePrecondition::IfMatch(_) => "If-Match",
     }
+}
+
+/// A version as a request names it. Fault: `InvalidArgument` for what can be the id of none.
+pub(crate) fn version(version: Option<&s3::VersionId>) -> Result<Option<VersionRef>, Fault> {
+    Ok(match version {
+        None => None,
+        Some(s3::VersionId::Null) => Some(VersionRef::Null),
+        Some(s3::VersionId::Other(id)) => {
+            let id = id.parse::<VersionStamp>().map_err(|_| s3::VersionId::invalid(id))?;
+            Some(VersionRef::Id(id))
+        }
+    })
+}
+
+/// A version as responses name it.
+pub(crate) fn version_text(version: VersionRef) -> String {
+    match version {
+        VersionRef::Null => s3::VersionId::Null.as_str().to_owned(),
+        VersionRef::Id(id) => id.to_string(),
+    }
+}
+
+/// The version that a write has made: one that takes the place of the null version is not named.
+pub(crate) fn made(version: Option<VersionRef>) -> Option<VersionRef> {
+    version.filter(|version| *version != VersionRef::Null)
 }
 
 /// A checksum algorithm, from S3 to the volume.
@@ -69,6 +125,11 @@ pub(crate) fn sum_algorithm(algorithm: ChecksumAlgorithm) -> SumAlgorithm {
         ChecksumAlgorithm::Crc64Nvme => SumAlgorithm::Crc64Nvme,
         ChecksumAlgorithm::Sha1 => SumAlgorithm::Sha1,
         ChecksumAlgorithm::Sha256 => SumAlgorithm::Sha256,
+        ChecksumAlgorithm::Sha512 => SumAlgorithm::Sha512,
+        ChecksumAlgorithm::Md5 => SumAlgorithm::Md5,
+        ChecksumAlgorithm::Xxhash64 => SumAlgorithm::Xxhash64,
+        ChecksumAlgorithm::Xxhash3 => SumAlgorithm::Xxhash3,
+        ChecksumAlgorithm::Xxhash128 => SumAlgorithm::Xxhash128,
     }
 }
 
@@ -80,6 +141,11 @@ pub(crate) fn checksum_algorithm(algorithm: SumAlgorithm) -> ChecksumAlgorithm {
         SumAlgorithm::Crc64Nvme => ChecksumAlgorithm::Crc64Nvme,
         SumAlgorithm::Sha1 => ChecksumAlgorithm::Sha1,
         SumAlgorithm::Sha256 => ChecksumAlgorithm::Sha256,
+        SumAlgorithm::Sha512 => ChecksumAlgorithm::Sha512,
+        SumAlgorithm::Md5 => ChecksumAlgorithm::Md5,
+        SumAlgorithm::Xxhash64 => ChecksumAlgorithm::Xxhash64,
+        SumAlgorithm::Xxhash3 => ChecksumAlgorithm::Xxhash3,
+        SumAlgorithm::Xxhash128 => ChecksumAlgorithm::Xxhash128,
     }
 }
 
@@ -132,6 +198,8 @@ pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> O
         content_encoding,
         content_language,
         expires,
+        website_redirect,
+        storage_class,
         user,
     } = metadata;
     let headers = [
@@ -141,9 +209,32 @@ pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> O
         (Header::ContentEncoding, content_encoding),
         (Header::ContentLanguage, content_language),
         (Header::Expires, expires),
+        (Header::WebsiteRedirect, website_redirect),
+        (Header::StorageClass, storage_class),
     ];
     let headers = headers.into_iter().filter_map(|(header, value)| Some((header, value?)));
-    ObjectHeaders { headers: headers.collect(), user, tags: tags.to_vec() }
+    ObjectHeaders {
+        headers: headers.collect(),
+        user,
+        tags: tags.to_vec(),
+        ..ObjectHeaders::default()
+    }
+}
+
+/// What is stored with a copy that takes its metadata from its source: all but the labels, which a
+/// copy has only if its own request names them. Nothing if that is what the source has.
+pub(crate) fn copied_headers(source: &ObjectHeaders, labels: &CopyLabels) -> Option<ObjectHeaders> {
+    const LABELS: [Header; 2] = [Header::WebsiteRedirect, Header::StorageClass];
+    let has_labels = source.headers.iter().any(|(header, _)| LABELS.contains(header));
+    if !has_labels && *labels == CopyLabels::default() {
+        return None;
+    }
+    let kept = source.headers.iter().filter(|(header, _)| !LABELS.contains(header)).cloned();
+    let CopyLabels { website_redirect, storage_class } = labels.clone();
+    let named = [website_redirect, storage_class].into_iter().zip(LABELS);
+    let named = named.filter_map(|(value, header)| Some((header, value?)));
+    let headers = kept.chain(named).collect();
+    Some(ObjectHeaders { headers, ..source.clone() })
 }
 
 /// What is stored with an object, from the volume to S3.
@@ -156,6 +247,8 @@ pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
         content_encoding: header(Header::ContentEncoding),
         content_language: header(Header::ContentLanguage),
         expires: header(Header::Expires),
+        website_redirect: header(Header::WebsiteRedirect),
+        storage_class: header(Header::StorageClass),
         user: object.user.clone(),
     }
 }
@@ -167,14 +260,116 @@ pub(crate) fn time(at: Timestamp) -> OffsetDateTime {
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// The owner with a user id.
-pub(crate) fn owner(uid: u32) -> Owner {
-    Owner { id: format!("{uid:064x}"), display_name: format!("uid-{uid}") }
+/// Whom objects of a bucket belong to, from S3 to the volume.
+pub(crate) fn ownership(ownership: s3::request::OwnershipRule) -> ObjectOwnership {
+    match ownership {
+        s3::request::OwnershipRule::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
+        s3::request::OwnershipRule::BucketOwnerPreferred => ObjectOwnership::BucketOwnerPreferred,
+        s3::request::OwnershipRule::ObjectWriter => ObjectOwnership::ObjectWriter,
+    }
 }
 
-/// The owner of an inode.
-pub(crate) fn owner_of(inode: &Inode) -> Owner {
-    owner(inode.attributes.uid)
+/// Whom objects of a bucket belong to, from the volume to S3.
+pub(crate) fn shown_ownership(ownership: ObjectOwnership) -> s3::request::OwnershipRule {
+    match ownership {
+        ObjectOwnership::BucketOwnerEnforced => s3::request::OwnershipRule::BucketOwnerEnforced,
+        ObjectOwnership::BucketOwnerPreferred => s3::request::OwnershipRule::BucketOwnerPreferred,
+        ObjectOwnership::ObjectWriter => s3::request::OwnershipRule::ObjectWriter,
+    }
+}
+
+/// What a row of a list permits, from the volume to S3.
+pub(crate) fn acl_permission(permission: record::AclRight) -> AclPermission {
+    match permission {
+        record::AclRight::FullControl => AclPermission::FullControl,
+        record::AclRight::Read => AclPermission::Read,
+        record::AclRight::Write => AclPermission::Write,
+        record::AclRight::ReadAcp => AclPermission::ReadAcp,
+        record::AclRight::WriteAcp => AclPermission::WriteAcp,
+    }
+}
+
+/// An access control list, from S3 to the volume. Fault: `InvalidArgument` for an account that there
+/// is not.
+pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> {
+    let mut rows = Vec::with_capacity(grants.len());
+    for AclGrant { grantee, permission } in grants {
+        let grantee = match grantee {
+            AclGrantee::Account(id) => {
+                let (_, id) = access.account_of(id).ok_or_else(|| {
+                    Fault::because(Code::InvalidArgument, "Invalid id")
+                        .with("ArgumentName", "CanonicalUser/ID")
+                        .with("ArgumentValue", id)
+                })?;
+                record::Grantee::Account(id)
+            }
+            AclGrantee::Group(AclGroup::AllUsers) => record::Grantee::AllUsers,
+            AclGrantee::Group(AclGroup::AuthenticatedUsers) => record::Grantee::AuthenticatedUsers,
+            AclGrantee::Group(AclGroup::LogDelivery) => record::Grantee::LogDelivery,
+        };
+        let permission = match permission {
+            AclPermission::FullControl => record::AclRight::FullControl,
+            AclPermission::Read => record::AclRight::Read,
+            AclPermission::Write => record::AclRight::Write,
+            AclPermission::ReadAcp => record::AclRight::ReadAcp,
+            AclPermission::WriteAcp => record::AclRight::WriteAcp,
+        };
+        rows.push(record::Grant { grantee, permission });
+    }
+    Ok(S3Acl { grants: rows })
+}
+
+/// The list that headers ask for.
+pub(crate) fn asked_acl(
+    access: &Access,
+    asked: &AskedAcl,
+    owner: &str,
+    bucket_owner: &str,
+) -> Result<S3Acl, Fault> {
+    match asked {
+        AskedAcl::Canned(canned) => acl(access, &canned.grants(owner, bucket_owner)),
+        AskedAcl::Grants(grants) => acl(access, grants),
+    }
+}
+
+/// The rows of an access control list as S3 shows them, with the names of accounts.
+pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, String)> {
+    let row = |grant: &record::Grant| {
+        let (grantee, name) = match grant.grantee {
+            record::Grantee::Account(id) => {
+                let id = id.to_string();
+                let name = access.account_of(&id).map(|(id, _)| access.owner(id).display_name);
+                (AclGrantee::Account(id), name.unwrap_or_default())
+            }
+            record::Grantee::AllUsers => (AclGrantee::Group(AclGroup::AllUsers), String::new()),
+            record::Grantee::AuthenticatedUsers => {
+                (AclGrantee::Group(AclGroup::AuthenticatedUsers), String::new())
+            }
+            record::Grantee::LogDelivery => {
+                (AclGrantee::Group(AclGroup::LogDelivery), String::new())
+            }
+        };
+        (AclGrant { grantee, permission: acl_permission(grant.permission) }, name)
+    };
+    acl.grants.iter().map(row).collect()
+}
+
+/// An error that came up about a bucket, as a fault that names it where it should.
+pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
+    match error.into() {
+        VolumeError::Fs(FsError::NoSuchBucket) => {
+            Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())
+        }
+        VolumeError::Fs(FsError::BucketNotEmpty) => {
+            Fault::new(Code::BucketNotEmpty).with("BucketName", bucket.as_str())
+        }
+        VolumeError::Fs(FsError::VersionsLeft) => {
+            let why = "The bucket you tried to delete is not empty. You must delete all versions in \
+                       the bucket.";
+            Fault::because(Code::BucketNotEmpty, why).with("BucketName", bucket.as_str())
+        }
+        other => fault(other),
+    }
 }
 
 /// An error of the volume, as a fault. What an operator must look at is logged here, once.
@@ -207,6 +402,24 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     }
 }
 
+/// A delete marker has no tags and no list, whether it is asked for by its id or is what the key says.
+pub(crate) fn no_object(fault: Fault) -> Fault {
+    let is_marker = fault.headers.iter().any(|(name, _)| name == "x-amz-delete-marker");
+    if !is_marker || fault.code != Code::NoSuchKey {
+        return fault;
+    }
+    let headers = fault.headers;
+    let fault = Fault::new(Code::MethodNotAllowed).with("ResourceType", "DeleteMarker");
+    Fault { headers, ..fault }.with_header(http::header::ALLOW, "DELETE")
+}
+
+/// Adds to a fault the delete marker that it is about.
+fn marked(fault: Fault, marker: VersionRef) -> Fault {
+    fault
+        .with_header(HeaderName::from_static("x-amz-delete-marker"), "true")
+        .with_header(HeaderName::from_static("x-amz-version-id"), &version_text(marker))
+}
+
 /// The table that gives each refusal of the namespace its code.
 fn fs_fault(error: FsError) -> Fault {
     match error {
@@ -214,22 +427,44 @@ fn fs_fault(error: FsError) -> Fault {
         FsError::BucketExists => Code::BucketAlreadyOwnedByYou.into(),
         FsError::BucketNotEmpty => Code::BucketNotEmpty.into(),
         FsError::NoSuchKey => Code::NoSuchKey.into(),
+        FsError::Deleted(marker) => marked(Code::NoSuchKey.into(), marker),
+        FsError::NoSuchVersion => Code::NoSuchVersion.into(),
+        FsError::IsMarker(marker, made) => {
+            let fault = Fault::new(Code::MethodNotAllowed).with("ResourceType", "DeleteMarker");
+            let made = s3::conditions::format_http_date(time(made));
+            marked(fault, marker)
+                .with_header(http::header::ALLOW, "DELETE")
+                .with_header(http::header::LAST_MODIFIED, &made)
+        }
+        FsError::KeepsVersions => Fault::because(
+            Code::InvalidRequest,
+            "Objects of a bucket that keeps versions are not changed or renamed in place.",
+        ),
+        FsError::Locked => Fault::because(
+            Code::AccessDenied,
+            "Access Denied because object protected by object lock.",
+        ),
         FsError::PreconditionFailed => failed("If-Match"),
         FsError::OverlapsFile => Code::ObjectParentIsFile.into(),
         FsError::OverlapsDirectory => Code::ExistingObjectIsDirectory.into(),
         FsError::NoSuchUpload => Code::NoSuchUpload.into(),
-        FsError::InvalidPart => Code::InvalidPart.into(),
+        FsError::InvalidPart(_) => Code::InvalidPart.into(),
         FsError::TooManyTransmissions => Fault::because(
             Code::InvalidRequest,
             "The part was sent too often: begin another upload.",
         ),
         FsError::InvalidPartOrder => Code::InvalidPartOrder.into(),
-        FsError::PartTooSmall => Code::EntityTooSmall.into(),
+        FsError::PartTooSmall { .. } => Code::EntityTooSmall.into(),
         FsError::WrongSize => Fault::because(
             Code::InvalidRequest,
             "The parts are together not as long as the request said, or longer than 5 TiB.",
         ),
         FsError::Contended => Code::ConditionalRequestConflict.into(),
+        FsError::OtherRequest => Code::IdempotencyParameterMismatch.into(),
+        FsError::TooDeep => Fault::because(
+            Code::InvalidRequest,
+            "The keys have more directories than one request can make and remove.",
+        ),
         FsError::SourceChanged => Code::SlowDown.into(),
         _ => Code::InternalError.into(),
     }

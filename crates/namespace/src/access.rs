@@ -9,11 +9,12 @@
 
 use std::collections::BTreeSet;
 
-use record::{PolicyRecord, User, key};
+use record::{AccountId, PolicyRecord, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Space, Value, Write};
 
 use crate::Halt;
 use crate::run::{Env, Planner, Step};
+use crate::stage::account_is_there;
 use crate::view::{View, decode};
 
 /// Access keys, or policies, that one range asks for.
@@ -34,6 +35,18 @@ pub enum AccessError {
     /// No policy of this name stands in a record.
     #[error("no such policy: {0:?}")]
     NoSuchPolicy(String),
+    /// No account of this number.
+    #[error("no such account: {0}")]
+    NoSuchAccount(AccountId),
+    /// The name, or the number, is taken by another account.
+    #[error("the account exists")]
+    AccountExists,
+    /// The account has these access keys, in order.
+    #[error("access keys belong to the account: {}", .0.join(", "))]
+    AccountHasUsers(Vec<String>),
+    /// The account has these buckets, in order.
+    #[error("buckets belong to the account: {}", .0.join(", "))]
+    AccountHasBuckets(Vec<String>),
     /// These access keys have the policy, in order.
     #[error("access keys have the policy: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
@@ -104,7 +117,8 @@ impl Planner for FindPolicy<'_> {
     }
 }
 
-/// Makes an access key, if there is none of its name and each of its policies is there.
+/// Makes an access key, if there is none of its name, and its account and each of its policies are
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub struct AddUser<'a> {
     /// The access key.
@@ -121,6 +135,10 @@ impl Planner for AddUser<'_> {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
         let at = key::user(self.access_key);
         let given = with_policies(view, &at, &self.user.policies, self.built_in)?;
+        let account = self.user.account;
+        if account != AccountId::MAIN && view.record(&key::account(account))?.is_none() {
+            return Ok(Step::Done(Err(AccessError::NoSuchAccount(account))));
+        }
         if given.user.is_some() {
             return Ok(Step::Done(Err(AccessError::UserExists)));
         }
@@ -128,7 +146,9 @@ impl Planner for AddUser<'_> {
             Ok(policies) => policies,
             Err(missing) => return Ok(Step::Done(Err(missing))),
         };
-        let guards = [Guard::Absent(at.clone())].into_iter().chain(policies).collect();
+        let mut guards: Vec<Guard> =
+            [Guard::Absent(at.clone())].into_iter().chain(policies).collect();
+        guards.extend(account_is_there(account));
         let writes = vec![Write::Put(at.clone(), self.user.encode(&at))];
         Ok(Step::Commit(Plan { guards, writes }, Ok(())))
     }
@@ -269,7 +289,7 @@ impl Planner for RemovePolicy<'_> {
         }
         let own = vec![Guard::Equals(at.clone(), value)];
         let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
-        plan.guards.extend(as_seen(&users));
+        plan.guards.extend(as_seen(key::partition(key::space::USER, 0), &users));
         // A store takes plans up to some size, and a guard for each of so many users is beyond it.
         // Then a user who is given the policy at this very moment has one that is missing, and may
         // do nothing.
@@ -313,13 +333,13 @@ fn with_policies(
     Ok(Given { user, policies })
 }
 
-/// Guards that access keys are as they were seen, and that there are no others. Engines do not
+/// Guards that records of a range are as they were seen, and that there are no others. Engines do not
 /// protect an empty range. They need not do so here: whoever gives a policy to an access key guards
-/// the policy's record, and the plan that has these guards deletes that record.
-fn as_seen(users: &[Entry]) -> Vec<Guard> {
-    let (mut start, end) = key::partition(key::space::USER, 0);
-    let mut guards = Vec::with_capacity(2 * users.len() + 1);
-    for entry in users {
+/// the policy's record, and the plan that has these guards deletes that record. It is the same with
+/// an account, its access keys and its buckets.
+pub(crate) fn as_seen((mut start, end): (Key, Key), seen: &[Entry]) -> Vec<Guard> {
+    let mut guards = Vec::with_capacity(2 * seen.len() + 1);
+    for entry in seen {
         guards.push(Guard::Empty(start, entry.key.clone()));
         guards.push(Guard::Equals(entry.key.clone(), entry.value.clone()));
         start = behind(&entry.key);
@@ -337,9 +357,13 @@ fn list<T>(
     entries(view, space)?.into_iter().map(named).collect()
 }
 
-/// All records of a space, in order: a round trip for each page.
-fn entries(view: &mut View<'_>, space: Space) -> Result<Vec<Entry>, Halt> {
-    let (mut start, end) = key::partition(space, 0);
+/// All records of a space, in order.
+pub(crate) fn entries(view: &mut View<'_>, space: Space) -> Result<Vec<Entry>, Halt> {
+    all(view, key::partition(space, 0))
+}
+
+/// All records of a range, in order: a round trip for each page.
+pub(crate) fn all(view: &mut View<'_>, (mut start, end): (Key, Key)) -> Result<Vec<Entry>, Halt> {
     let mut all = Vec::new();
     loop {
         let page = view.range(start, end.clone(), PAGE_RECORDS)?;
@@ -357,6 +381,6 @@ fn behind(key: &Key) -> Key {
     Key::new(key.space(), key.partition(), &[key.suffix(), b"\0"].concat())
 }
 
-fn name(key: &Key) -> String {
+pub(crate) fn name(key: &Key) -> String {
     String::from_utf8_lossy(key.suffix()).into_owned()
 }

@@ -2,13 +2,14 @@
 
 use record::{
     Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
-    Origin, Orphan, SortKey, Timestamp, Xattr, XattrPlace, key,
+    ObjectOwnership, Origin, Orphan, PublicAccessBlock, SortKey, Timestamp, Versioning, Xattr,
+    XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
 use crate::path;
 use crate::run::{Env, Planner, Step};
-use crate::stage::guard_absent;
+use crate::stage::{account_is_there, guard_absent};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
@@ -23,6 +24,8 @@ pub struct FoundBucket {
     pub made: Timestamp,
     /// Its settings.
     pub settings: Bucket,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
 }
 
 /// Makes a bucket.
@@ -34,10 +37,14 @@ pub struct MakeBucket<'a> {
     pub ino: Ino,
     /// Its settings.
     pub settings: &'a Bucket,
+    /// What it is set to do from the beginning, each kind at most once.
+    pub configs: &'a [(BucketConfigKind, BucketConfig)],
     /// Whom the directory belongs to: user and group.
     pub owner: (u32, u32),
     /// Its permission bits.
     pub mode: u32,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
 }
 
 impl Planner for MakeBucket<'_> {
@@ -55,7 +62,12 @@ impl Planner for MakeBucket<'_> {
             xattrs: Vec::new(),
             body: InodeBody::Directory(Directory { parent: Ino::ROOT, name: self.name.to_vec() }),
         };
-        let dentry = Dentry::directory(self.ino, Origin::Made);
+        let (versioning, made) = (self.versioning, Dentry::directory(self.ino, Origin::Made));
+        let locks = self.configs.iter().any(|(kind, _)| *kind == BucketConfigKind::ObjectLock);
+        if locks && versioning != Versioning::Enabled {
+            return Err(FsError::KeepsNoVersions.into());
+        }
+        let dentry = Dentry { versioning, locks, ..made };
         let mut plan = Plan {
             guards: vec![Guard::Absent(slot.clone())],
             writes: vec![
@@ -67,6 +79,11 @@ impl Planner for MakeBucket<'_> {
                 Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.micros()),
             ],
         };
+        plan.guards.extend(account_is_there(self.settings.owner));
+        for (kind, config) in self.configs {
+            let at = key::bucket_config(self.ino, *kind);
+            plan.writes.push(Write::Put(at.clone(), config.encode(&at)));
+        }
         guard_absent(&inode_key, view, &mut plan)?;
         Ok(Step::Commit(plan, ()))
     }
@@ -90,8 +107,17 @@ impl Planner for DeleteBucket<'_> {
         let (names, configs) = (key::dentries(ino), key::bucket_configs(ino));
         let range =
             |(start, end): (Key, Key), limit| Read::Range { start, end, limit, follow: None };
-        let found = view.ranges(&[range(names.clone(), 1), range(configs.clone(), CONFIGS_MAX)])?;
-        if !found[0].is_empty() {
+        let versions = key::versions(ino);
+        let found = view.ranges(&[
+            range(names.clone(), 1),
+            range(versions.clone(), 1),
+            range(configs.clone(), CONFIGS_MAX),
+        ])?;
+        let [found, olds, set] = &found[..] else { return Err(Halt::Need) };
+        if !olds.is_empty() || (!found.is_empty() && bucket.dentry.versioning != Versioning::Off) {
+            return Err(FsError::VersionsLeft.into());
+        }
+        if !found.is_empty() {
             return Err(FsError::BucketNotEmpty.into());
         }
         let inode = inode?.ok_or(FsError::NoSuchBucket)?;
@@ -120,9 +146,10 @@ impl Planner for DeleteBucket<'_> {
         writes.extend(long.map(|xattr| Write::Delete(key::xattr(ino, &xattr.name))));
         let inode = Guard::Equals(inode_key, inode);
         let mut guards = vec![bucket.guard(), inode, Guard::Empty(names.0, names.1)];
+        guards.push(Guard::Empty(versions.0, versions.1));
         // All that were seen, including those of kinds that this release does not know.
         let (mut start, end) = configs;
-        for config in &found[1] {
+        for config in set {
             guards.push(Guard::Empty(start, config.key.clone()));
             start = Key::from_bytes([config.key.as_bytes(), b"\0"].concat());
             writes.push(Write::Delete(config.key.clone()));
@@ -157,7 +184,8 @@ impl Planner for FindBucket<'_> {
         let inode = decode(&inode_key, &inode, Inode::decode)?;
         let settings = decode(&bucket_key, &settings, Bucket::decode)?;
         let (name, made) = (self.name.to_vec(), inode.attributes.created);
-        Ok(Step::Done(FoundBucket { name, ino, made, settings }))
+        let versioning = bound.dentry.versioning;
+        Ok(Step::Done(FoundBucket { name, ino, made, settings, versioning }))
     }
 }
 
@@ -202,7 +230,8 @@ impl Planner for ReadBuckets<'_> {
             let [Some(inode), Some(settings)] = pair else { continue };
             let made = decode(&keys[0], inode, Inode::decode)?.attributes.created;
             let settings = decode(&keys[1], settings, Bucket::decode)?;
-            found.push(FoundBucket { name, ino: dentry.ino, made, settings });
+            let Dentry { ino, versioning, .. } = dentry;
+            found.push(FoundBucket { name, ino, made, settings, versioning });
         }
         Ok(Step::Done(found))
     }
@@ -225,6 +254,12 @@ pub struct SetBucket<'a> {
 pub enum BucketChange {
     /// Whether what is uploaded from now on gets opaque entity tags.
     OpaqueTags(bool),
+    /// Whom objects belong to that others write.
+    Ownership(Option<ObjectOwnership>),
+    /// What keeps it from being public.
+    PublicAccess(Option<PublicAccessBlock>),
+    /// Whether it keeps versions.
+    Versioning(Versioning),
 }
 
 impl Planner for SetBucket<'_> {
@@ -235,13 +270,22 @@ impl Planner for SetBucket<'_> {
         let bucket_key = key::bucket(bucket.dentry.ino);
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
+        let mut plan = Plan { guards: vec![bucket.guard()], writes: Vec::new() };
         match self.change {
+            BucketChange::Versioning(versioning) => {
+                if versioning != Versioning::Enabled && bucket.dentry.locks {
+                    return Err(FsError::Locked.into());
+                }
+                // Whoever changes a key guards this record.
+                let dentry = Dentry { versioning, ..bucket.dentry };
+                plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+            }
             BucketChange::OpaqueTags(opaque) => settings.opaque_tags = opaque,
+            BucketChange::Ownership(ownership) => settings.ownership = ownership,
+            BucketChange::PublicAccess(block) => settings.public_access = block,
         }
-        let plan = Plan {
-            guards: vec![bucket.guard(), Guard::Equals(bucket_key.clone(), value)],
-            writes: vec![Write::Put(bucket_key.clone(), settings.encode(&bucket_key))],
-        };
+        plan.guards.push(Guard::Equals(bucket_key.clone(), value));
+        plan.writes.push(Write::Put(bucket_key.clone(), settings.encode(&bucket_key)));
         Ok(Step::Commit(plan, ()))
     }
 }
@@ -268,6 +312,46 @@ impl Planner for FindBucketConfig<'_> {
     }
 }
 
+/// Finds a bucket with all that it is set to do, in one snapshot.
+#[derive(Clone, Debug)]
+pub struct FindBucketConfigs<'a> {
+    /// The bucket's name.
+    pub name: &'a [u8],
+}
+
+/// A bucket with all that it is set to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketConfigs {
+    /// Its directory.
+    pub ino: Ino,
+    /// Its settings.
+    pub settings: Bucket,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
+    /// What it is set to do, each kind at most once.
+    pub configs: Vec<(BucketConfigKind, BucketConfig)>,
+}
+
+impl Planner for FindBucketConfigs<'_> {
+    type Output = BucketConfigs;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<BucketConfigs>, Halt> {
+        let Dentry { ino, versioning, .. } = path::bucket(view, self.name)?.dentry;
+        let bucket_key = key::bucket(ino);
+        let settings = view.record(&bucket_key);
+        let (start, end) = key::bucket_configs(ino);
+        let found = view.range(start, end, CONFIGS_MAX)?;
+        let settings = settings?.ok_or(FsError::NoSuchBucket)?;
+        let settings = decode(&bucket_key, &settings, Bucket::decode)?;
+        let mut configs = Vec::with_capacity(found.len());
+        for entry in &found {
+            let kind = decode(&entry.key, &entry.value, |key, _| BucketConfigKind::of(key))?;
+            configs.push((kind, decode(&entry.key, &entry.value, BucketConfig::decode)?));
+        }
+        Ok(Step::Done(BucketConfigs { ino, settings, versioning, configs }))
+    }
+}
+
 /// Sets what a bucket is to do, of one kind, or removes it.
 #[derive(Clone, Debug)]
 pub struct SetBucketConfig<'a> {
@@ -287,13 +371,27 @@ impl Planner for SetBucketConfig<'_> {
         let (ino, config_key) =
             (bucket.dentry.ino, key::bucket_config(bucket.dentry.ino, self.kind));
         let bucket_key = key::bucket(ino);
-        let settings = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
+        let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
+        let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
+        settings.configs_version += 1;
+        if self.kind == BucketConfigKind::ObjectLock
+            && bucket.dentry.versioning != Versioning::Enabled
+        {
+            return Err(FsError::KeepsNoVersions.into());
+        }
         // Whoever removes the bucket deletes both, so that none is set for one that is gone.
-        let guards = vec![bucket.guard(), Guard::Equals(bucket_key, settings)];
+        let guards = vec![bucket.guard(), Guard::Equals(bucket_key.clone(), value)];
         let write = match self.value {
             Some(config) => Write::Put(config_key.clone(), config.encode(&config_key)),
             None => Write::Delete(config_key),
         };
-        Ok(Step::Commit(Plan { guards, writes: vec![write] }, ()))
+        let count = Write::Put(bucket_key.clone(), settings.encode(&bucket_key));
+        let mut writes = vec![write, count];
+        if self.kind == BucketConfigKind::ObjectLock && !bucket.dentry.locks {
+            // Whoever changes a key guards this record.
+            let dentry = Dentry { locks: true, ..bucket.dentry };
+            writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+        }
+        Ok(Step::Commit(Plan { guards, writes }, ()))
     }
 }

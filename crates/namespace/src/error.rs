@@ -1,6 +1,6 @@
 //! What an operation may answer instead of succeeding.
 
-use record::DecodeError;
+use record::{DecodeError, Timestamp, VersionRef};
 use store::Key;
 
 /// An answer of the namespace that is not a success. Views translate it: an errno, an S3 code.
@@ -16,9 +16,33 @@ pub enum FsError {
     /// Something is left in the bucket.
     #[error("the bucket is not empty")]
     BucketNotEmpty,
+    /// Versions, or markers, are left in the bucket.
+    #[error("the bucket has versions of objects")]
+    VersionsLeft,
     /// Nothing is bound to the name.
     #[error("no such file or object")]
     NoSuchKey,
+    /// Nothing is bound to the name, because it was deleted: this marker says so.
+    #[error("no such object: it was deleted")]
+    Deleted(VersionRef),
+    /// The object has no version of this name.
+    #[error("no such version")]
+    NoSuchVersion,
+    /// The version is a delete marker, made at that time.
+    #[error("the version is a delete marker")]
+    IsMarker(VersionRef, Timestamp),
+    /// What is asked for changes an object, and the bucket keeps each as it was.
+    #[error("the bucket keeps versions")]
+    KeepsVersions,
+    /// What is to be written to is a version that is not current any more.
+    #[error("the file is not what its key is bound to any more, and is kept as it is")]
+    NotCurrent,
+    /// Objects are locked only where versions are kept.
+    #[error("the bucket keeps no versions")]
+    KeepsNoVersions,
+    /// A retention or a legal hold keeps the object as it is.
+    #[error("the object is locked")]
+    Locked,
     /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     PreconditionFailed,
@@ -31,9 +55,9 @@ pub enum FsError {
     /// No such multipart upload, or it is no longer open.
     #[error("no such upload")]
     NoSuchUpload,
-    /// A part of the list was never uploaded, or under another entity tag.
+    /// The part of this number was never uploaded, or not as listed. 0 if none is listed at all.
     #[error("a listed part does not exist as listed")]
-    InvalidPart,
+    InvalidPart(u16),
     /// A part was sent more often than [`crate::TRANSMISSIONS_MAX`].
     #[error("the part was sent too often")]
     TooManyTransmissions,
@@ -42,7 +66,12 @@ pub enum FsError {
     InvalidPartOrder,
     /// A part that is not the last is too small.
     #[error("a part is too small")]
-    PartTooSmall,
+    PartTooSmall {
+        /// Its number.
+        number: u16,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// The parts are together not as long as the client said, or longer than a file may be.
     #[error("the size is not as announced, or beyond the limit")]
     WrongSize,
@@ -77,6 +106,9 @@ pub enum FsError {
     /// up again.
     #[error("the name leads elsewhere by now")]
     Stale,
+    /// What a request is called by was said of another one before.
+    #[error("another request was called the same")]
+    OtherRequest,
     /// There are too many directories above.
     #[error("too many directories above each other")]
     TooDeep,

@@ -5,41 +5,49 @@
 //! answers, nor which view of the volume is asking. A planner's round trips are its asks.
 
 mod access;
+mod account;
 mod bucket;
 mod content_map;
 mod error;
 mod list;
 mod lock;
+mod lookup;
 mod node;
 mod object;
 mod packs;
 mod path;
 mod remove;
+mod remove_version;
+mod rename;
 mod run;
 mod space;
 mod stage;
 mod unbind;
 mod upload;
+mod version;
+mod version_list;
 mod view;
 
 pub use access::{
     AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
     RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
+pub use account::{AddAccount, ListAccounts, RemoveAccount};
 pub use bucket::{
-    BUCKETS_MAX, BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket, MakeBucket,
-    ReadBuckets, SetBucket, SetBucketConfig,
+    BUCKETS_MAX, BucketChange, BucketConfigs, DeleteBucket, FindBucket, FindBucketConfig,
+    FindBucketConfigs, FoundBucket, MakeBucket, ReadBuckets, SetBucket, SetBucketConfig,
 };
 pub use content_map::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use error::{FsError, Halt};
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
-    WalkStep,
+    WalkStep, successor,
 };
 pub use lock::{
     BeginLocking, EndLocking, FindLock, FindLockAskers, ForgetLocks, LOCK_SHARERS_MAX, LockFound,
     LockUse, LocksSet, PublishLocks, SetLocks,
 };
+pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, CONTENT_HEADERS_BYTES_MAX, ContentChange, DirectoryCounts,
     FindName, FindNode, FindXattr, FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode,
@@ -49,12 +57,14 @@ pub use node::{
     WriteContent, XattrChange, without_rights,
 };
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, FoundObject, Lookup, Overlap, Publish, Published, SetTags, TagMatch,
-    WriteCondition, self_contained, staged_inline_mark,
+    DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish, Published,
+    RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained, staged_inline_mark,
 };
 pub use packs::join_packs;
-pub use path::{DIRECTORIES_MAX, Path};
-pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed};
+pub use path::{DIRECTORIES_MAX, NamedBucket, Path};
+pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed, RemovedKey};
+pub use remove_version::{RemoveVersion, RemovedVersion};
+pub use rename::{Expected, RenameKey, RenamedKey};
 pub use run::{Env, Next, Planner, Run, Step, recall};
 pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
 pub use stage::{Assumption, Stage, Unstage};
@@ -62,4 +72,5 @@ pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,
     PartsFound, PutPart, ReadParts, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
 };
+pub use version_list::{ListedVersion, ReadVersions, VersionsFrom, VersionsPage};
 pub use view::{Followed, Hints, NoHints, View};

@@ -14,12 +14,12 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
-use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
+use record::{Dentry, Ino, InodeHead, Kind, SortKey, VersionStamp, key};
 use store::{Entry, Key, Read, ReadResult, Target, Value};
 
-use crate::object::after;
-use crate::path::{self, Unknown};
+use crate::path::{self, NamedBucket, Unknown};
 use crate::run::{Env, Planner, Step};
+use crate::view::after;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
@@ -38,6 +38,7 @@ pub struct ListQuery {
 
 /// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most entries are objects")]
 pub enum ListEntry {
     /// An object.
     Object {
@@ -45,6 +46,8 @@ pub enum ListEntry {
         key: Vec<u8>,
         /// What its inode is; a directory's for an empty directory.
         inode: InodeHead,
+        /// Which version of its key it is; none for the null version.
+        version: Option<VersionStamp>,
     },
     /// What several keys have in common, up to and with the delimiter.
     Prefix(Vec<u8>),
@@ -156,8 +159,8 @@ pub enum WalkStep {
 /// Finds where a page begins, and reads the first names there.
 #[derive(Clone, Debug)]
 pub struct ListStart<'a> {
-    /// The bucket's name.
-    pub bucket: &'a [u8],
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
     /// What to list.
     pub query: &'a ListQuery,
 }
@@ -354,7 +357,7 @@ impl Walk {
                 && let Some(bytes) = entry.target.first_bytes()
             {
                 let inode = decode(&key::inode(dentry.ino), bytes, InodeHead::decode)?;
-                self.push(ListEntry::Object { key: object, inode });
+                self.push(ListEntry::Object { key: object, inode, version: dentry.version });
             }
             if self.done {
                 break;
@@ -519,7 +522,7 @@ impl Walk {
 
 /// Whether S3 may show a key. Names that files were given need not be text, and a path may be longer
 /// than a key.
-fn is_object_key(key: &[u8]) -> bool {
+pub(crate) fn is_object_key(key: &[u8]) -> bool {
     key.len() <= OBJECT_KEY_BYTES_MAX && std::str::from_utf8(key).is_ok()
 }
 
@@ -567,7 +570,7 @@ fn components(directory: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The first string behind all that begin with `prefix`.
-pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=keep].to_vec();
     next[keep] += 1;

@@ -15,6 +15,7 @@ mod acl;
 mod attributes;
 mod counts;
 mod find;
+mod keeping;
 mod link;
 mod make;
 mod names;
@@ -51,6 +52,9 @@ use crate::{FsError, Halt};
 
 /// Set-group-ID: what is made in a directory with this bit belongs to the directory's group.
 pub(crate) const SET_GROUP_ID: u32 = 0o2000;
+
+/// The most directories above each other: more than a path of 4,096 bytes names.
+const ANCESTORS_MAX: usize = 2_048;
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -228,7 +232,10 @@ fn rewrite_name(
     if bound.dentry.ino != ino {
         return Err(FsError::Stale.into());
     }
-    plan.guards.push(bound.guard());
+    let guard = bound.guard();
+    if !plan.guards.contains(&guard) {
+        plan.guards.push(guard);
+    }
     let changed = change(bound.dentry).encode(&slot);
     if changed != bound.value {
         plan.writes.push(store::Write::Put(slot, changed));

@@ -1,17 +1,18 @@
 //! Objects: looking one up, publishing one, changing its tags.
 
-use bytes::Bytes;
 use record::{
-    Attributes, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, Mark, ObjectHeaders,
-    Origin, SortKey, Tag, XattrPlace, key,
+    Attributes, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, Mark, Origin, RetainUntil,
+    RetentionMode, S3Acl, SortKey, Tag, Timestamp, VersionRef, XattrPlace, key,
 };
-use store::{Guard, Key, Plan, Value, Write};
+use store::{Guard, Key, Plan, Write};
 
+use crate::lookup::{File, FoundObject, Lookup, find};
 use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::run::{Env, Planner, Step};
 use crate::stage::{guard_absent, guard_unused};
 use crate::unbind::Unbinding;
-use crate::view::{View, decode};
+use crate::version::{self, KeyVersions};
+use crate::view::View;
 use crate::{Assumption, FsError, Halt};
 
 /// Which entity tags a condition accepts.
@@ -33,6 +34,73 @@ impl TagMatch {
     }
 }
 
+/// What must hold of an object for it to be renamed or replaced so, as RFC 9110 has it: a condition
+/// on tags hides the one on times beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectCondition {
+    /// The entity tags that it may have.
+    pub tags: Option<TagMatch>,
+    /// Otherwise: the last time at which it may have changed, in whole seconds since 1970.
+    pub unchanged_since: Option<i64>,
+    /// The entity tags that it must not have.
+    pub other_tags: Option<TagMatch>,
+    /// Otherwise: a time behind which it must have changed, in whole seconds since 1970.
+    pub changed_since: Option<i64>,
+}
+
+impl ObjectCondition {
+    /// Whether it says nothing.
+    pub fn is_none(&self) -> bool {
+        *self == ObjectCondition::default()
+    }
+
+    /// Whether the condition accepts what this inode is.
+    pub fn accepts(&self, inode: &Inode) -> bool {
+        let Some(file) = inode.file() else { return false };
+        let changed = inode.attributes.changed.0.div_euclid(NANOSECONDS);
+        let is_one = match &self.tags {
+            Some(tags) => tags.accepts(&file.tag),
+            None => self.unchanged_since.is_none_or(|since| changed <= since),
+        };
+        let is_other = match &self.other_tags {
+            Some(tags) => !tags.accepts(&file.tag),
+            None => self.changed_since.is_none_or(|since| changed > since),
+        };
+        is_one && is_other
+    }
+}
+
+/// What must hold of an object for it to be removed: all that is said here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoveCondition {
+    /// The entity tags that it may have.
+    pub tags: Option<TagMatch>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// When its content or name last changed, in whole seconds since 1970.
+    pub changed_seconds: Option<i64>,
+}
+
+impl RemoveCondition {
+    /// Whether the condition accepts what this inode is.
+    pub fn accepts(&self, inode: &Inode) -> bool {
+        let Some(file) = inode.file() else { return false };
+        let changed = inode.attributes.changed.0.div_euclid(NANOSECONDS);
+        self.tags.as_ref().is_none_or(|tags| tags.accepts(&file.tag))
+            && self.size.is_none_or(|size| size == file.size)
+            && self.changed_seconds.is_none_or(|seconds| seconds == changed)
+    }
+}
+
+impl From<TagMatch> for RemoveCondition {
+    fn from(tags: TagMatch) -> RemoveCondition {
+        RemoveCondition { tags: Some(tags), ..RemoveCondition::default() }
+    }
+}
+
+/// Nanoseconds of a second.
+const NANOSECONDS: i64 = 1_000_000_000;
+
 /// What must hold of the object that a write replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
@@ -42,6 +110,20 @@ pub enum WriteCondition {
     IfAbsent,
     /// There is one, with such a tag: `If-Match`.
     IfMatch(TagMatch),
+    /// There is none with such a tag: `If-None-Match`.
+    IfNoneMatch(Vec<Tag>),
+}
+
+impl WriteCondition {
+    /// Whether an object of this tag may be replaced.
+    fn accepts(&self, tag: &Tag) -> bool {
+        match self {
+            WriteCondition::None => true,
+            WriteCondition::IfAbsent => false,
+            WriteCondition::IfMatch(tags) => tags.accepts(tag),
+            WriteCondition::IfNoneMatch(tags) => !tags.contains(tag),
+        }
+    }
 }
 
 /// Whether a file may be bound beside a directory of the same name, and below a file.
@@ -52,94 +134,6 @@ pub enum Overlap {
     Allow,
     /// Only one of them, as on a disk.
     Refuse,
-}
-
-/// An object as found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundObject {
-    /// The bucket it is in.
-    pub bucket: Ino,
-    /// Its inode's number.
-    pub ino: Ino,
-    /// Its inode. A directory's for the object that stands for an empty directory.
-    pub inode: Inode,
-    /// The inode's record, for guards.
-    pub record: Value,
-    /// The dentries that led to it, from the bucket's down, for guards: where each of them stands
-    /// as it is, the key leads to this inode.
-    pub way: Vec<(Key, Value)>,
-}
-
-/// Looks an object up: one round trip when the directories above it are remembered.
-#[derive(Clone, Debug)]
-pub struct Lookup<'a> {
-    /// Where.
-    pub path: &'a Path,
-}
-
-impl Planner for Lookup<'_> {
-    type Output = FoundObject;
-
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundObject>, Halt> {
-        let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
-        if chain.missing.is_some() {
-            return Err(FsError::NoSuchKey.into());
-        }
-        let bucket = chain.bucket.dentry.ino;
-        let slot = key::dentry(chain.deepest(), self.path.sort_key().as_bytes());
-        let mut way: Vec<(Key, Value)> =
-            chain.names().map(|bound| (bound.key.clone(), bound.value.clone())).collect();
-        let (ino, inode, record) = match find(view, &slot)? {
-            Some(File { name, ino, inode, record }) => {
-                way.push((slot, name));
-                (ino, inode, record)
-            }
-            None if self.path.name.is_empty() => empty_directory(view, &chain)?,
-            None => return Err(FsError::NoSuchKey.into()),
-        };
-        Ok(Step::Done(FoundObject { bucket, ino, inode, record, way }))
-    }
-}
-
-/// A file as found by name.
-struct File {
-    /// Its dentry's bytes.
-    name: Value,
-    ino: Ino,
-    inode: Inode,
-    /// Its inode's bytes.
-    record: Value,
-}
-
-/// A file by its dentry's key, with its inode.
-fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
-    let found = view.followed(std::slice::from_ref(slot), &key::dentry_to_inode())?;
-    let Some(Some((name, target))) = found.into_iter().next() else { return Ok(None) };
-    let dentry = decode(slot, &name, Dentry::decode)?;
-    if dentry.kind != Kind::File {
-        return Ok(None);
-    }
-    // A name is bound and unbound together with its inode, so one snapshot has both or neither.
-    // What was pieced together from hints may have one alone. Then it must be read anew.
-    let Some(record) = target else { return Ok(None) };
-    let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
-    Ok(Some(File { name, ino: dentry.ino, inode, record }))
-}
-
-/// The object `a/` that stands for directory `a` when nothing is in it.
-fn empty_directory(view: &mut View<'_>, chain: &Chain) -> Result<(Ino, Inode, Value), Halt> {
-    let Some(directory) = chain.directories.last() else { return Err(FsError::NoSuchKey.into()) };
-    let ino = directory.dentry.ino;
-    let (start, end) = key::dentries(ino);
-    let children = view.range(start, end, 1)?;
-    let inode_key = key::inode(ino);
-    match view.record(&inode_key)? {
-        Some(record) if children.is_empty() => {
-            let inode = decode(&inode_key, &record, Inode::decode)?;
-            Ok((ino, inode, record))
-        }
-        _ => Err(FsError::NoSuchKey.into()),
-    }
 }
 
 /// Binds a name to a finished file, replacing the file that was there.
@@ -174,23 +168,26 @@ pub struct Published {
     pub replaced: Option<Ino>,
     /// The new file, as it stands now.
     pub inode: Inode,
+    /// Which version of its key it is, if the bucket keeps any.
+    pub version: Option<VersionRef>,
 }
 
 impl Planner for Publish<'_> {
     type Output = Published;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
-        let (bucket_name, directories) = (&self.path.bucket, &self.path.directories);
+        let directories = &self.path.directories;
         let mut plan = Plan::default();
         // First of all, because what is copied may lie on the way to the target.
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
-        let chain = path::chain(view, bucket_name, directories, Unknown::GuessAbsent)?;
+        let chain = path::chain(view, self.path.bucket(), directories, Unknown::GuessAbsent)?;
         chain.guards().for_each(|guard| self.guard(&mut plan, guard));
         if self.overlap == Overlap::Refuse {
             self.refuse_overlap(view, &chain, &mut plan)?;
         }
 
-        let parent = self.make_directories(view, &chain, env, &mut plan)?;
+        let file = &self.inode.attributes;
+        let parent = make_directories(self.path, self.fresh, file, view, &chain, env, &mut plan)?;
         let slot = key::dentry(parent, self.path.sort_key().as_bytes());
         let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
 
@@ -210,17 +207,19 @@ impl Planner for Publish<'_> {
         guard_absent(&inode_key, view, &mut plan)?;
         guard_unused(self.ino, self.writes, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-        let dentry = Dentry { self_contained, ..Dentry::file(self.ino) };
+        let mut unbinding = Unbinding::new(bucket);
+        let versions = KeyVersions::new(&chain.bucket.dentry, || self.path.object());
+        let old = replaced.as_ref().and_then(version::file_of);
+        let version = versions.supersede(view, env, old, &mut plan, &mut unbinding)?;
+        let dentry = Dentry { self_contained, version, ..Dentry::file(self.ino) };
+        let version = dentry.version_in(chain.bucket.dentry.versioning);
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let modified = key::counter(parent, key::CounterKind::Modified);
         plan.writes.push(Write::Max(modified, env.now.micros()));
         let mut grown = i64::try_from(size).unwrap_or_default();
         match &replaced {
-            Some(old) => {
-                let mut unbinding = Unbinding::new(bucket);
-                unbinding.take(&old.dentry);
-                grown -= unbinding.finish(view, env, &mut plan)?.bytes;
-            }
+            Some(old) if old.is_file() => {}
+            Some(old) => unbinding.take(&old.dentry),
             None => {
                 // A directory made by this plan has its one entry counted there.
                 if chain.missing.is_none() {
@@ -229,6 +228,7 @@ impl Planner for Publish<'_> {
                 }
             }
         }
+        grown -= unbinding.finish(view, env, &mut plan)?.bytes;
         if replaced.as_ref().is_none_or(|old| old.dentry.kind != Kind::File) {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), 1));
         }
@@ -237,7 +237,7 @@ impl Planner for Publish<'_> {
         }
         plan.writes.extend_from_slice(self.writes);
         let replaced = replaced.map(|old| old.dentry.ino);
-        Ok(Step::Commit(plan, Published { replaced, inode }))
+        Ok(Step::Commit(plan, Published { replaced, inode, version }))
     }
 }
 
@@ -250,45 +250,8 @@ impl Publish<'_> {
         }
     }
 
-    /// Makes the directories that do not exist; answers the one the file goes into.
-    fn make_directories(
-        &self,
-        view: &mut View<'_>,
-        chain: &Chain,
-        env: &Env,
-        plan: &mut Plan,
-    ) -> Result<Ino, Halt> {
-        let mut parent = chain.deepest();
-        let mut existed = true;
-        let depth = chain.directories.len();
-        for (name, ino) in self.path.directories.iter().zip(self.fresh).skip(depth) {
-            let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
-            let dentry = Dentry::directory(*ino, Origin::Implied);
-            let Attributes { uid, gid, mode, .. } = self.inode.attributes;
-            let inode = Inode {
-                attributes: Attributes::new(directory_mode(mode), uid, gid, env.now),
-                bucket: chain.bucket.dentry.ino,
-                xattrs: Vec::new(),
-                body: InodeBody::Directory(Directory { parent, name: name.clone() }),
-            };
-            let inode_key = key::inode(*ino);
-            guard_absent(&inode_key, view, plan)?;
-            plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
-            plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-            if existed {
-                plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
-                let modified = key::counter(parent, key::CounterKind::Modified);
-                plan.writes.push(Write::Max(modified, env.now.micros()));
-            }
-            plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Directories), 1));
-            plan.writes.push(Write::Add(key::counter(*ino, key::CounterKind::Entries), 1));
-            (parent, existed) = (*ino, false);
-        }
-        Ok(parent)
-    }
-
     /// The file that the name is bound to now, guarded, if the condition lets it be replaced.
-    fn replaced(
+    pub(crate) fn replaced(
         &self,
         view: &mut View<'_>,
         chain: &Chain,
@@ -299,12 +262,19 @@ impl Publish<'_> {
             // Nothing can stand in a directory that does not exist, and the plan guards that.
             return match self.condition {
                 WriteCondition::IfMatch(_) => Err(FsError::NoSuchKey.into()),
-                WriteCondition::None | WriteCondition::IfAbsent => Ok(None),
+                WriteCondition::None
+                | WriteCondition::IfAbsent
+                | WriteCondition::IfNoneMatch(_) => Ok(None),
             };
         }
-        if let WriteCondition::IfMatch(tags) = self.condition {
-            let File { ino, inode, record, .. } = find(view, slot)?.ok_or(FsError::NoSuchKey)?;
-            if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
+        let found = match self.condition {
+            WriteCondition::None | WriteCondition::IfAbsent => None,
+            WriteCondition::IfMatch(_) => Some(find(view, slot)?.ok_or(FsError::NoSuchKey)?),
+            WriteCondition::IfNoneMatch(_) => find(view, slot)?,
+        };
+        if let Some(File { dentry: Dentry { ino, .. }, inode, record, .. }) = found {
+            let tag = inode.file().map(|file| file.tag);
+            if !tag.is_some_and(|tag| self.condition.accepts(&tag)) {
                 return Err(FsError::PreconditionFailed.into());
             }
             self.guard(plan, Guard::Equals(key::inode(ino), record));
@@ -323,7 +293,7 @@ impl Publish<'_> {
     }
 
     /// Refuses a key above or below an existing one.
-    fn refuse_overlap(
+    pub(crate) fn refuse_overlap(
         &self,
         view: &mut View<'_>,
         chain: &Chain,
@@ -346,6 +316,46 @@ impl Publish<'_> {
         }
         Ok(())
     }
+}
+
+/// Makes the directories of a path that do not exist, for a file with these attributes; answers the one
+/// that it goes into.
+pub(crate) fn make_directories(
+    path: &Path,
+    fresh: &[Ino],
+    file: &Attributes,
+    view: &mut View<'_>,
+    chain: &Chain,
+    env: &Env,
+    plan: &mut Plan,
+) -> Result<Ino, Halt> {
+    let mut parent = chain.deepest();
+    let mut existed = true;
+    let depth = chain.directories.len();
+    for (name, ino) in path.directories.iter().zip(fresh).skip(depth) {
+        let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
+        let dentry = Dentry::directory(*ino, Origin::Implied);
+        let Attributes { uid, gid, mode, .. } = *file;
+        let inode = Inode {
+            attributes: Attributes::new(directory_mode(mode), uid, gid, env.now),
+            bucket: chain.bucket.dentry.ino,
+            xattrs: Vec::new(),
+            body: InodeBody::Directory(Directory { parent, name: name.clone() }),
+        };
+        let inode_key = key::inode(*ino);
+        guard_absent(&inode_key, view, plan)?;
+        plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
+        plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        if existed {
+            plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
+            let modified = key::counter(parent, key::CounterKind::Modified);
+            plan.writes.push(Write::Max(modified, env.now.micros()));
+        }
+        plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Directories), 1));
+        plan.writes.push(Write::Add(key::counter(*ino, key::CounterKind::Entries), 1));
+        (parent, existed) = (*ino, false);
+    }
+    Ok(parent)
 }
 
 /// Permission bits that a directory has where nobody takes any of them.
@@ -383,39 +393,90 @@ pub fn self_contained(inode: &Inode) -> Option<u64> {
     self_contained.then_some(file.size)
 }
 
-/// The first key behind this one.
-pub(crate) fn after(key: &Key) -> Key {
-    Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
-}
-
-/// Replaces the tags that S3 keeps with an object. Neither its entity tag nor its time changes.
+/// Changes what S3 keeps with an object. Neither its entity tag nor its time changes.
 #[derive(Clone, Debug)]
-pub struct SetTags<'a> {
+pub struct SetObject<'a> {
     /// Where.
     pub path: &'a Path,
-    /// The tags; none removes them.
-    pub tags: &'a [(String, String)],
+    /// Which version; none for the current one.
+    pub version: Option<VersionRef>,
+    /// The object that it must be, if the caller has looked at one.
+    pub expected: Option<Ino>,
+    /// What is to change.
+    pub change: ObjectChange<'a>,
 }
 
-impl Planner for SetTags<'_> {
-    type Output = ();
+/// A change of what S3 keeps with an object; the rest stays as it is.
+#[derive(Clone, Copy, Debug)]
+pub enum ObjectChange<'a> {
+    /// The tags; none removes them.
+    Tags(&'a [(String, String)]),
+    /// Whom it is granted to.
+    Acl(&'a S3Acl),
+    /// Whether it stays as it is until somebody says that it need not.
+    LegalHold(bool),
+    /// Until when it stays as it is.
+    Retention {
+        /// Until when, and who may change that; none if it need not stay.
+        retention: Option<RetainUntil>,
+        /// Whether a retention in governance mode does not hold.
+        bypasses_governance: bool,
+    },
+}
 
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
-        let chain = path::chain(view, &self.path.bucket, &self.path.directories, Unknown::Ask)?;
-        if chain.missing.is_some() {
+impl Planner for SetObject<'_> {
+    /// Which version it is, if the bucket keeps any.
+    type Output = Option<VersionRef>;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let lookup = Lookup { path: self.path, version: self.version };
+        let Step::Done(found) = lookup.plan(view, env)? else {
+            unreachable!("who looks an object up commits nothing")
+        };
+        let FoundObject { ino, mut inode, record, way, version, .. } = found;
+        if inode.file().is_none() {
             return Err(FsError::NoSuchKey.into());
         }
-        let slot = key::dentry(chain.deepest(), self.path.sort_key().as_bytes());
-        let File { name, ino, mut inode, record } = find(view, &slot)?.ok_or(FsError::NoSuchKey)?;
+        if self.expected.is_some_and(|expected| expected != ino) {
+            return Err(FsError::Contended.into());
+        }
         if let InodeBody::File(file) = &mut inode.body {
-            file.object = ObjectHeaders { tags: self.tags.to_vec(), ..file.object.clone() };
+            match self.change {
+                ObjectChange::Tags(tags) => file.object.tags = tags.to_vec(),
+                ObjectChange::Acl(acl) => file.object.acl = Some(acl.clone()),
+                ObjectChange::LegalHold(hold) => file.object.lock.legal_hold = Some(hold),
+                ObjectChange::Retention { retention, bypasses_governance } => {
+                    if !may_retain(
+                        file.object.lock.retention,
+                        retention,
+                        env.now,
+                        bypasses_governance,
+                    ) {
+                        return Err(FsError::Locked.into());
+                    }
+                    file.object.lock.retention = retention;
+                }
+            }
         }
         inode.attributes.status_changed = env.now;
         let inode_key = key::inode(ino);
-        let mut plan = Plan { guards: chain.guards().collect(), writes: Vec::new() };
-        plan.guards.push(Guard::Equals(slot, name));
+        let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
+        let mut plan = Plan { guards, writes: Vec::new() };
         plan.guards.push(Guard::Equals(inode_key.clone(), record));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-        Ok(Step::Commit(plan, ()))
+        Ok(Step::Commit(plan, version))
     }
+}
+
+/// Whether a retention may take the place of another one: what still holds is made stronger at most,
+/// or bypassed.
+fn may_retain(
+    old: Option<RetainUntil>,
+    new: Option<RetainUntil>,
+    now: Timestamp,
+    bypasses: bool,
+) -> bool {
+    let Some(old) = old.filter(|old| now < old.until) else { return true };
+    let is_stronger = new.is_some_and(|new| new.mode >= old.mode && new.until >= old.until);
+    is_stronger || (bypasses && old.mode == RetentionMode::Governance)
 }

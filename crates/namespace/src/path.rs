@@ -10,12 +10,42 @@ use crate::{FsError, Halt};
 /// must be small enough for every engine.
 pub const DIRECTORIES_MAX: usize = 512;
 
+/// A bucket as a request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedBucket<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Which one it must be, if the request has looked at one before, say at what it lets others do.
+    /// Another one that has got the name since is not there for that request.
+    pub ino: Option<Ino>,
+}
+
+impl<'a> From<&'a [u8]> for NamedBucket<'a> {
+    fn from(name: &'a [u8]) -> NamedBucket<'a> {
+        NamedBucket { name, ino: None }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for NamedBucket<'a> {
+    fn from(name: &'a [u8; N]) -> NamedBucket<'a> {
+        NamedBucket::from(name.as_slice())
+    }
+}
+
+impl<'a> From<&'a str> for NamedBucket<'a> {
+    fn from(name: &'a str) -> NamedBucket<'a> {
+        NamedBucket::from(name.as_bytes())
+    }
+}
+
 /// An object's key, cut at its slashes. Every key that S3 allows has one path, and no two share it:
 /// nothing is cleaned, so `a//b`, `/a`, `.` and `..` are names like any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The bucket's name.
     pub bucket: Vec<u8>,
+    /// Which bucket that must be: [`NamedBucket::ino`].
+    pub bucket_ino: Option<Ino>,
     /// The directories, from the bucket down.
     pub directories: Vec<Vec<u8>>,
     /// The file; empty for a key that ends with `/`.
@@ -24,17 +54,39 @@ pub struct Path {
 
 impl Path {
     /// Cuts a key.
-    pub fn new(bucket: &[u8], object: &[u8]) -> Path {
+    pub fn new<'a>(bucket: impl Into<NamedBucket<'a>>, object: &[u8]) -> Path {
+        let NamedBucket { name: bucket, ino: bucket_ino } = bucket.into();
         let mut components: Vec<Vec<u8>> =
             object.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
         let name = components.pop().unwrap_or_default();
-        Path { bucket: bucket.to_vec(), directories: components, name }
+        Path { bucket: bucket.to_vec(), bucket_ino, directories: components, name }
+    }
+
+    /// The bucket.
+    pub fn bucket(&self) -> NamedBucket<'_> {
+        NamedBucket { name: &self.bucket, ino: self.bucket_ino }
+    }
+
+    /// The key that it was cut from.
+    pub fn object(&self) -> Vec<u8> {
+        object_key(&self.directories, &self.name)
     }
 
     /// The file's name as it sorts.
     pub fn sort_key(&self) -> SortKey {
         SortKey::file(&self.name)
     }
+}
+
+/// The key of an object, of its directories and its name.
+pub(crate) fn object_key(directories: &[Vec<u8>], name: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(directories.iter().map(|it| it.len() + 1).sum::<usize>());
+    for directory in directories {
+        key.extend_from_slice(directory);
+        key.push(b'/');
+    }
+    key.extend_from_slice(name);
+    key
 }
 
 /// A dentry, as found.
@@ -49,6 +101,11 @@ impl Bound {
     /// The guard that this binding still stands.
     pub(crate) fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
+    }
+
+    /// Whether the name is a file's, which is an object.
+    pub(crate) fn is_file(&self) -> bool {
+        self.dentry.kind == Kind::File
     }
 
     /// Whether the name is a directory's.
@@ -105,20 +162,28 @@ pub(crate) fn bound(key: &Key, value: Value) -> Result<Bound, Halt> {
 }
 
 /// Finds a bucket.
-pub(crate) fn bucket(view: &mut View<'_>, name: &[u8]) -> Result<Bound, Halt> {
-    let key = key::dentry(Ino::ROOT, SortKey::directory(name).as_bytes());
+pub(crate) fn bucket<'a>(
+    view: &mut View<'_>,
+    named: impl Into<NamedBucket<'a>>,
+) -> Result<Bound, Halt> {
+    let named = named.into();
+    let key = key::dentry(Ino::ROOT, SortKey::directory(named.name).as_bytes());
     let value = view.record(&key)?.ok_or(FsError::NoSuchBucket)?;
-    bound(&key, value)
+    let bucket = bound(&key, value)?;
+    if named.ino.is_some_and(|ino| ino != bucket.dentry.ino) {
+        return Err(FsError::NoSuchBucket.into());
+    }
+    Ok(bucket)
 }
 
 /// Finds a bucket and the directories of a path below it, as far as they exist.
-pub(crate) fn chain(
+pub(crate) fn chain<'a>(
     view: &mut View<'_>,
-    bucket_name: &[u8],
+    named: impl Into<NamedBucket<'a>>,
     directories: &[Vec<u8>],
     unknown: Unknown,
 ) -> Result<Chain, Halt> {
-    let bucket = bucket(view, bucket_name)?;
+    let bucket = bucket(view, named)?;
     let mut chain = Chain { bucket, directories: Vec::new(), missing: None };
     // In a long path each wrong guess would find only one directory more.
     let asks = view.was_refused() && directories.len() >= AHEAD_FROM;

@@ -5,13 +5,15 @@
 
 use std::cmp::Reverse;
 
-use record::{Ino, Inode, Kind, SortKey, key};
+use record::{Dentry, Ino, Inode, Kind, SortKey, VersionRef, key};
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::object::{TagMatch, after};
-use crate::path::{self, Bound, Chain, Unknown, is_implied};
+use crate::object::RemoveCondition;
+use crate::path::{self, Bound, Chain, NamedBucket, Unknown, is_implied};
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
+use crate::version::KeyVersions;
+use crate::view::after;
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
@@ -29,8 +31,10 @@ const PRUNED_AHEAD: usize = 8;
 pub const DIRECTORY_ITEMS: usize = 8;
 
 /// The most guards and writes for a name: guards of it and of its inode, its own removal and what
-/// becomes of the inode, and a guard that there is nothing between it and the next.
-pub const REMOVAL_ITEMS: usize = 5;
+/// becomes of the inode, and a guard that there is nothing between it and the next. Where versions are
+/// kept its inode stays, and there are the version and the marker that it becomes, a guard that they
+/// are the newest, and the null version, which is guarded and goes with the place where it stands.
+pub const REMOVAL_ITEMS: usize = 12;
 
 /// A name to remove.
 #[derive(Clone, Debug)]
@@ -38,7 +42,7 @@ pub struct Removal {
     /// The name in its directory; empty for the object whose key ends with `/`.
     pub name: Vec<u8>,
     /// What must hold of the object.
-    pub condition: Option<TagMatch>,
+    pub condition: Option<RemoveCondition>,
 }
 
 /// Names to remove from one directory.
@@ -53,14 +57,35 @@ pub struct Branch {
 /// Removes names from directories of a bucket, and the implied directories that this leaves empty.
 #[derive(Clone, Debug)]
 pub struct Remove<'a> {
-    /// The bucket's name.
-    pub bucket: &'a [u8],
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
     /// The directories, each once, in the order of their paths.
     pub branches: &'a [Branch],
 }
 
-/// What became of a [`Removal`]: whether there was such a name.
-pub type Removed = Result<bool, FsError>;
+/// What became of a [`Removal`].
+pub type Removed = Result<RemovedKey, FsError>;
+
+/// A key that is bound to nothing now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemovedKey {
+    /// Whether there was an object.
+    pub existed: bool,
+    /// The marker that says that it was deleted, if the bucket keeps versions.
+    pub marker: Option<VersionRef>,
+}
+
+/// A name, as it was found.
+struct Decided<'a> {
+    branch: &'a Branch,
+    removal: &'a Removal,
+    /// Why it is not removed, if it is not.
+    refused: Option<FsError>,
+    /// The object that goes, and the node that it leaves.
+    going: Option<(usize, Bound)>,
+    /// Whether something has the name that is no object.
+    is_other: bool,
+}
 
 impl Planner for Remove<'_> {
     type Output = Vec<Removed>;
@@ -69,25 +94,25 @@ impl Planner for Remove<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Vec<Removed>>, Halt> {
         let mut tree = Tree::find(view, self.bucket, self.branches)?;
         let mut plan = Plan { guards: tree.guards(), writes: Vec::new() };
-        let (verdicts, gone) = self.decide(view, &tree, &mut plan)?;
-        if gone.is_empty() {
+        let decided = self.decide(view, &tree, &mut plan)?;
+        let bucket = tree.nodes[BUCKET].bound.dentry;
+        let mut unbinding = Unbinding::new(bucket.ino);
+        let verdicts = remove_all(view, env, &bucket, &decided, &mut plan, &mut unbinding)?;
+        if plan.writes.is_empty() {
             return Ok(Step::Done(verdicts));
         }
-        let bucket = tree.nodes[BUCKET].bound.dentry.ino;
-        let mut unbinding = Unbinding::new(bucket);
-        for (_, bound) in &gone {
-            plan.guards.push(bound.guard());
-            plan.writes.push(Write::Delete(bound.key.clone()));
-            unbinding.take(&bound.dentry);
-        }
+        let (bucket, gone) = (bucket.ino, decided.into_iter().filter_map(|it| it.going));
+        let gone: Vec<(usize, Bound)> = gone.collect();
         let bytes = unbinding.finish(view, env, &mut plan)?.bytes;
         if bytes > 0 {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), -bytes));
         }
-        let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
-        plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), -count));
+        if !gone.is_empty() {
+            let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
+            plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), -count));
+        }
         for (node, bound) in gone {
-            tree.nodes[node].leaving.push(bound);
+            tree.leave(node, bound);
         }
         tree.prune(view, env, &mut plan)?;
         Ok(Step::Commit(plan, verdicts))
@@ -101,40 +126,73 @@ impl Remove<'_> {
         view: &mut View<'_>,
         tree: &Tree,
         plan: &mut Plan,
-    ) -> Result<(Vec<Removed>, Leaving), Halt> {
-        let (mut verdicts, mut gone) = (Vec::new(), Vec::new());
-        let mut known = true;
+    ) -> Result<Vec<Decided<'_>>, Halt> {
+        let (mut decided, mut known) = (Vec::new(), true);
         for (branch, place) in self.branches.iter().zip(&tree.places) {
             match place {
                 BranchEnd::Node(node) => {
                     let directory = tree.nodes[*node].bound.dentry.ino;
-                    let going = branch.decide(view, directory, &mut verdicts, plan);
-                    let going = going.or_else(|halt| unless_needed(halt, &mut known))?;
-                    gone.extend(going.into_iter().map(|bound| (*node, bound)));
+                    let some = branch.decide(view, *node, directory, plan);
+                    decided.extend(some.or_else(|halt| unless_needed(halt, &mut known))?);
                 }
-                BranchEnd::Missing => verdicts.extend(branch.removals.iter().map(Removal::absent)),
+                BranchEnd::Missing => {
+                    decided.extend(branch.removals.iter().map(|removal| branch.absent(removal)));
+                }
             }
         }
-        if known { Ok((verdicts, gone)) } else { Err(Halt::Need) }
+        if known { Ok(decided) } else { Err(Halt::Need) }
     }
 }
 
-impl Removal {
-    /// What becomes of it if there is no such name.
-    fn absent(&self) -> Removed {
-        if self.condition.is_some() { Err(FsError::NoSuchKey) } else { Ok(false) }
+/// Adds to a plan that what may go is gone, and where versions are kept that it was deleted.
+fn remove_all(
+    view: &mut View<'_>,
+    env: &Env,
+    bucket: &Dentry,
+    decided: &[Decided<'_>],
+    plan: &mut Plan,
+    unbinding: &mut Unbinding,
+) -> Result<Vec<Removed>, Halt> {
+    let (mut verdicts, mut known) = (Vec::with_capacity(decided.len()), true);
+    for Decided { branch, removal, refused, going, is_other } in decided {
+        if let Some(refused) = refused {
+            verdicts.push(Err(*refused));
+            continue;
+        }
+        let going = going.as_ref().map(|(_, bound)| bound);
+        if let Some(bound) = going {
+            plan.guards.push(bound.guard());
+            plan.writes.push(Write::Delete(bound.key.clone()));
+        }
+        let mut marker = None;
+        if !is_other {
+            let object = || path::object_key(&branch.directories, &removal.name);
+            let going = going.map(|bound| &bound.dentry);
+            let versions = KeyVersions::new(bucket, object);
+            marker = versions
+                .delete(view, env, going, plan, unbinding)
+                .or_else(|halt| unless_needed(halt, &mut known))?;
+        }
+        verdicts.push(Ok(RemovedKey { existed: going.is_some(), marker }));
     }
+    if known { Ok(verdicts) } else { Err(Halt::Need) }
 }
 
 impl Branch {
+    /// What is decided of a name if there is none.
+    fn absent<'a>(&'a self, removal: &'a Removal) -> Decided<'a> {
+        let refused = removal.condition.as_ref().map(|_| FsError::NoSuchKey);
+        Decided { branch: self, removal, refused, going: None, is_other: false }
+    }
+
     /// Which of the names are bound and may go.
     fn decide(
         &self,
         view: &mut View<'_>,
+        node: usize,
         directory: Ino,
-        verdicts: &mut Vec<Removed>,
         plan: &mut Plan,
-    ) -> Result<Vec<Bound>, Halt> {
+    ) -> Result<Vec<Decided<'_>>, Halt> {
         let slot =
             |removal: &Removal| key::dentry(directory, SortKey::file(&removal.name).as_bytes());
         let slots: Vec<Key> = self.removals.iter().map(slot).collect();
@@ -144,37 +202,37 @@ impl Branch {
         } else {
             view.many(&slots)?.into_iter().map(|value| value.map(|value| (value, None))).collect()
         };
-        let mut gone = Vec::with_capacity(slots.len());
+        let mut decided = Vec::with_capacity(slots.len());
         for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
+            let absent = self.absent(removal);
             // A plan that is committed is the proof of all its answers. So what stays is guarded,
             // too.
             let Some((value, target)) = found else {
                 plan.guards.push(Guard::Absent(slot.clone()));
-                verdicts.push(removal.absent());
+                decided.push(absent);
                 continue;
             };
             let bound = path::bound(slot, value)?;
             if bound.dentry.kind != Kind::File {
                 // What is no file is none of S3's objects.
                 plan.guards.push(bound.guard());
-                verdicts.push(removal.absent());
+                decided.push(Decided { is_other: true, ..absent });
                 continue;
             }
-            if let Some(tags) = &removal.condition {
+            if let Some(condition) = &removal.condition {
                 let inode_key = key::inode(bound.dentry.ino);
                 let record = target.ok_or(FsError::NoSuchKey)?;
                 let inode = decode(&inode_key, &record, Inode::decode)?;
                 plan.guards.push(Guard::Equals(inode_key, record));
-                if !inode.file().is_some_and(|file| tags.accepts(&file.tag)) {
+                if !condition.accepts(&inode) {
                     plan.guards.push(bound.guard());
-                    verdicts.push(Err(FsError::PreconditionFailed));
+                    decided.push(Decided { refused: Some(FsError::PreconditionFailed), ..absent });
                     continue;
                 }
             }
-            verdicts.push(Ok(true));
-            gone.push(bound);
+            decided.push(Decided { refused: None, going: Some((node, bound)), ..absent });
         }
-        Ok(gone)
+        Ok(decided)
     }
 }
 
@@ -186,9 +244,6 @@ fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
     }
     Err(halt)
 }
-
-/// Names that may go, each with the node that it leaves.
-type Leaving = Vec<(usize, Bound)>;
 
 /// The first node of every tree.
 const BUCKET: usize = 0;
@@ -206,6 +261,8 @@ struct Node {
     may_leave: usize,
     /// Whether all below is decided.
     decided: bool,
+    /// Whether it stays in any case.
+    kept: bool,
 }
 
 /// Where a branch ends.
@@ -218,7 +275,7 @@ enum BranchEnd {
 
 /// What exists of the directories of all branches, each once.
 #[derive(Debug)]
-struct Tree {
+pub(crate) struct Tree {
     nodes: Vec<Node>,
     /// Where each branch ends.
     places: Vec<BranchEnd>,
@@ -228,7 +285,11 @@ struct Tree {
 
 impl Tree {
     /// Finds the directories of all branches.
-    fn find(view: &mut View<'_>, bucket: &[u8], branches: &[Branch]) -> Result<Tree, Halt> {
+    pub(crate) fn find(
+        view: &mut View<'_>,
+        bucket: NamedBucket<'_>,
+        branches: &[Branch],
+    ) -> Result<Tree, Halt> {
         debug_assert!(branches.is_sorted_by(|a, b| a.directories < b.directories));
         let bucket = path::bucket(view, bucket)?;
         let mut chain = Chain { bucket: bucket.clone(), directories: Vec::new(), missing: None };
@@ -264,14 +325,40 @@ impl Tree {
     }
 
     /// The guards that all of it still stands, the absence of what is missing included.
-    fn guards(&self) -> Vec<Guard> {
+    pub(crate) fn guards(&self) -> Vec<Guard> {
         let bound = self.nodes.iter().map(|node| node.bound.guard());
         bound.chain(self.missing.iter().cloned().map(Guard::Absent)).collect()
     }
 
+    /// Where a branch ends, and which directory that is; none if it does not exist.
+    pub(crate) fn end(&self, branch: usize) -> Option<(usize, Ino)> {
+        match self.places.get(branch) {
+            Some(BranchEnd::Node(node)) => Some((*node, self.nodes[*node].bound.dentry.ino)),
+            Some(BranchEnd::Missing) | None => None,
+        }
+    }
+
+    /// A name leaves a node.
+    pub(crate) fn leave(&mut self, node: usize, name: Bound) {
+        self.nodes[node].leaving.push(name);
+    }
+
+    /// Directories stay, whatever leaves them, because something comes to them.
+    pub(crate) fn keep(&mut self, directories: impl Iterator<Item = Ino>) {
+        for ino in directories {
+            let same = |node: &&mut Node| node.bound.dentry.ino == ino;
+            self.nodes.iter_mut().filter(same).for_each(|node| node.kept = true);
+        }
+    }
+
     /// Removes the implied directories that the removals leave empty, from the deepest up. In those
     /// that stay, counts what is gone.
-    fn prune(&mut self, view: &mut View<'_>, env: &Env, plan: &mut Plan) -> Result<(), Halt> {
+    pub(crate) fn prune(
+        &mut self,
+        view: &mut View<'_>,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by_key(|node| Reverse(self.nodes[*node].depth));
         for node in &order {
@@ -313,7 +400,8 @@ impl Tree {
 
     /// Whether a node goes with its last name.
     fn may_go(&self, node: usize) -> bool {
-        node != BUCKET && is_implied(&self.nodes[node].bound)
+        let at = &self.nodes[node];
+        node != BUCKET && !at.kept && is_implied(&at.bound)
     }
 
     /// Whether a node stays once the names that leave it are gone, with a guard that says so.
@@ -353,7 +441,7 @@ impl Tree {
 
 impl Node {
     fn new(bound: Bound, above: usize, depth: usize) -> Node {
-        Node { bound, above, depth, leaving: Vec::new(), may_leave: 0, decided: true }
+        Node { bound, above, depth, leaving: Vec::new(), may_leave: 0, decided: true, kept: false }
     }
 
     /// Asks for so many names of the directory that one of them stays, unless all leave.

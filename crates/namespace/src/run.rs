@@ -19,6 +19,8 @@ pub struct Env {
     pub now: Timestamp,
     /// The session that runs it.
     pub session: Nonce,
+    /// Bits that nobody guesses, for ids.
+    pub random: u64,
 }
 
 /// What planning came to.

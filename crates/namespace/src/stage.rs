@@ -1,6 +1,6 @@
 //! What a plan assumes, and what is written ahead of a plan that would be too large with it.
 
-use record::{Ino, Mark, key};
+use record::{AccountId, Ino, Mark, key};
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::run::{Env, Planner, Step};
@@ -135,4 +135,9 @@ impl Planner for Unstage<'_> {
         }
         Ok(Step::Commit(plan, ()))
     }
+}
+
+/// Guards that an account is there. The first one always is.
+pub(crate) fn account_is_there(account: AccountId) -> Option<Guard> {
+    (account != AccountId::MAIN).then(|| Guard::Present(key::account(account)))
 }

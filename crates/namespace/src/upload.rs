@@ -8,10 +8,10 @@
 use record::{Ino, Orphan, Part, Upload, UploadState, key};
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::object::after;
 use crate::path::{self, Bound};
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_unused;
+use crate::view::after;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
+use bytes::Bytes;
 use record::{DecodeError, Ino};
 use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
@@ -347,6 +348,11 @@ impl Known {
         self.ranges.clear();
         self.counters.clear();
     }
+}
+
+/// The first key behind this one.
+pub(crate) fn after(key: &Key) -> Key {
+    Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
 }
 
 /// Decodes a record, or halts with its key.

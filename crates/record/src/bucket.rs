@@ -6,34 +6,122 @@
 use bytes::Bytes;
 use store::Key;
 
+use crate::account::{AccountId, S3Acl};
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::headers::{read_pairs, write_pairs};
 
 /// What every request needs to know of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// The access key that made it.
-    pub owner: String,
+    /// The account that made it, to which it belongs for good.
+    pub owner: AccountId,
     /// Whether keys `a` and `a/b` may both exist.
     pub refuse_overlap: bool,
     /// Whether entity tags are opaque instead of MD5s.
     pub opaque_tags: bool,
+    /// Whom objects belong to that others write; if nothing is said, to those.
+    pub ownership: Option<ObjectOwnership>,
+    /// What keeps it from being public, if that was ever said.
+    pub public_access: Option<PublicAccessBlock>,
+    /// Counts changes of its configurations. Whoever has read them reads them again when this has
+    /// changed; where it is 0, there have never been any.
+    pub configs_version: u64,
 }
+
+/// Whom the objects of a bucket belong to, and whether access control lists count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectOwnership {
+    /// All to the bucket's owner; lists do not count.
+    BucketOwnerEnforced = 1,
+    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    BucketOwnerPreferred = 2,
+    /// To whoever writes them.
+    ObjectWriter = 3,
+}
+
+impl ObjectOwnership {
+    /// All of them.
+    pub const ALL: [ObjectOwnership; 3] = [
+        ObjectOwnership::BucketOwnerEnforced,
+        ObjectOwnership::BucketOwnerPreferred,
+        ObjectOwnership::ObjectWriter,
+    ];
+}
+
+/// What keeps a bucket from being public, whatever its policy and its lists say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "S3 has these four switches")]
+pub struct PublicAccessBlock {
+    /// Lists that grant something to everybody are refused when they come.
+    pub block_public_acls: bool,
+    /// What lists grant to everybody does not count.
+    pub ignore_public_acls: bool,
+    /// A policy that allows something to everybody is refused when it comes.
+    pub block_public_policy: bool,
+    /// A policy that allows something to everybody counts for the bucket's own account alone.
+    pub restrict_public_buckets: bool,
+}
+
+impl PublicAccessBlock {
+    fn bits(self) -> u8 {
+        u8::from(self.block_public_acls)
+            | u8::from(self.ignore_public_acls) << 1
+            | u8::from(self.block_public_policy) << 2
+            | u8::from(self.restrict_public_buckets) << 3
+    }
+
+    fn of(bits: u8) -> PublicAccessBlock {
+        PublicAccessBlock {
+            block_public_acls: bits & 1 != 0,
+            ignore_public_acls: bits & 2 != 0,
+            block_public_policy: bits & 4 != 0,
+            restrict_public_buckets: bits & 8 != 0,
+        }
+    }
+}
+
+/// Stands for a public access block that was never set.
+const NO_BLOCK: u8 = 0xff;
 
 record!(
     Bucket,
     1,
     |this, to| {
         let flags = u8::from(this.refuse_overlap) | u8::from(this.opaque_tags) << 1;
-        to.bytes(this.owner.as_bytes()).u8(flags);
+        to.varint(this.owner.0)
+            .u8(flags)
+            .u8(this.ownership.map_or(0, |ownership| ownership as u8))
+            .u8(this.public_access.map_or(NO_BLOCK, PublicAccessBlock::bits))
+            .varint(this.configs_version);
     },
     |from| {
-        let owner = from.string("owner")?;
+        let owner = AccountId::read(&mut from)?;
         let flags = from.u8("flags")?;
         if flags > 3 {
             return Err(DecodeError::Field("flags"));
         }
-        Bucket { owner, refuse_overlap: flags & 1 != 0, opaque_tags: flags & 2 != 0 }
+        let ownership = match from.u8("ownership")? {
+            0 => None,
+            number => Some(
+                ObjectOwnership::ALL
+                    .into_iter()
+                    .find(|one| *one as u8 == number)
+                    .ok_or(DecodeError::Field("ownership"))?,
+            ),
+        };
+        let public_access = match from.u8("public access")? {
+            NO_BLOCK => None,
+            bits if bits < 16 => Some(PublicAccessBlock::of(bits)),
+            _ => return Err(DecodeError::Field("public access")),
+        };
+        Bucket {
+            owner,
+            refuse_overlap: flags & 1 != 0,
+            opaque_tags: flags & 2 != 0,
+            ownership,
+            public_access,
+            configs_version: from.varint("configurations")?,
+        }
     }
 );
 
@@ -42,11 +130,28 @@ record!(
 pub enum BucketConfigKind {
     /// Tags of the bucket: see [`BucketConfig::of_tags`].
     Tags = 1,
+    /// Its policy: a document in JSON.
+    Policy = 2,
+    /// Whose pages browsers may read it from: a document in XML.
+    Cors = 3,
+    /// Its access control list: see [`BucketConfig::of_acl`].
+    Acl = 4,
+    /// That its objects may be locked, and how new ones are: a document in XML.
+    ObjectLock = 5,
+    /// What becomes of its objects in time: a document in XML.
+    Lifecycle = 6,
 }
 
 impl BucketConfigKind {
     /// Every kind.
-    pub const ALL: [BucketConfigKind; 1] = [BucketConfigKind::Tags];
+    pub const ALL: [BucketConfigKind; 6] = [
+        BucketConfigKind::Tags,
+        BucketConfigKind::Policy,
+        BucketConfigKind::Cors,
+        BucketConfigKind::Acl,
+        BucketConfigKind::ObjectLock,
+        BucketConfigKind::Lifecycle,
+    ];
 
     /// The kind that a record is of, by its key.
     ///
@@ -88,5 +193,18 @@ impl BucketConfig {
     /// If they are none.
     pub fn tags(&self) -> Result<Vec<(String, String)>, DecodeError> {
         read_pairs(&mut Reader::loose(&self.bytes))
+    }
+
+    /// An access control list.
+    pub fn of_acl(acl: &S3Acl) -> BucketConfig {
+        BucketConfig { bytes: Writer::loose(|to| acl.write(to)).into() }
+    }
+
+    /// The access control list that this is.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn acl(&self) -> Result<S3Acl, DecodeError> {
+        S3Acl::read(&mut Reader::loose(&self.bytes))
     }
 }

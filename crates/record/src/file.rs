@@ -2,9 +2,11 @@
 
 use store::Value;
 
+use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::content::Content;
-use crate::headers::ObjectHeaders;
+use crate::headers::{Header, ObjectHeaders, class_name, class_number};
+use crate::object_lock::ObjectLock;
 use crate::section;
 use crate::sum::{HEAD_SUMS_MAX, Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
@@ -37,15 +39,32 @@ pub struct File {
     pub tag: Tag,
     /// Checksums of the content.
     pub sums: Vec<Sum>,
+    /// The account that wrote it, where that is not the one that the bucket belongs to.
+    pub writer: Option<AccountId>,
     /// What S3 keeps with it.
     pub object: ObjectHeaders,
     /// The parts it was completed from, if it was.
     pub parts: Vec<PartRun>,
+    /// The request that gave it its name, if that was one that may be sent again.
+    pub renamed_by: Option<RenameToken>,
     /// Numbers that pages of its content map have had so far: the next one gets this number, so that
     /// none is used twice.
     pub pages_made: u32,
     /// Where its bytes lie.
     pub content: Content,
+}
+
+/// Stands for a request to rename: eight bytes of a digest of what the client calls it, and eight of
+/// one of the old key. If the answer is lost, and the request comes again, it is known by this to be
+/// done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenameToken(pub [u8; 16]);
+
+impl RenameToken {
+    /// Whether another request was called the same by the client, whatever it asked for.
+    pub fn is_called_as(&self, other: &RenameToken) -> bool {
+        self.0[..8] == other.0[..8]
+    }
 }
 
 /// What the head says of a file; see [`File`].
@@ -65,18 +84,28 @@ pub struct FileHead {
     pub told_by_name: bool,
     /// The entity tag of the content.
     pub tag: Tag,
+    /// The account that wrote it, where that is not the one that the bucket belongs to.
+    pub writer: Option<AccountId>,
+    /// Its storage class, where that is not `STANDARD`.
+    pub class: Option<&'static str>,
     /// How the first checksums of the content were made, in their order.
     pub sums: Vec<(SumAlgorithm, SumKind)>,
 }
 
 const SPARSE: u8 = 1;
 const TOLD_BY_NAME: u8 = 2;
+const HAS_WRITER: u8 = 4;
+const HAS_CLASS: u8 = 8;
+
+fn read_class(from: &mut Reader<'_>) -> Result<&'static str, DecodeError> {
+    class_name(from.u8("storage class")?).ok_or(DecodeError::Field("storage class"))
+}
 
 impl FileHead {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<FileHead, DecodeError> {
         let (size, data_version) = (from.varint("size")?, from.varint("data version")?);
         let (links, flags) = (from.narrow("links")?, from.u8("flags")?);
-        if flags & !(SPARSE | TOLD_BY_NAME) != 0 {
+        if flags & !(SPARSE | TOLD_BY_NAME | HAS_WRITER | HAS_CLASS) != 0 {
             return Err(DecodeError::Field("flags"));
         }
         let sparse = flags & SPARSE != 0;
@@ -87,6 +116,8 @@ impl FileHead {
             sparse,
             bytes_held: if sparse { from.varint("bytes held")? } else { size },
             told_by_name: flags & TOLD_BY_NAME != 0,
+            writer: (flags & HAS_WRITER != 0).then(|| AccountId::read(from)).transpose()?,
+            class: (flags & HAS_CLASS != 0).then(|| read_class(from)).transpose()?,
             tag: read_tag(from)?,
             sums: Vec::new(),
         };
@@ -112,8 +143,16 @@ impl File {
             told_by_name: false,
             tag,
             sums: Vec::new(),
-            object: ObjectHeaders { headers: Vec::new(), user: Vec::new(), tags: Vec::new() },
+            writer: None,
+            object: ObjectHeaders {
+                lock: ObjectLock { retention: None, legal_hold: None },
+                headers: Vec::new(),
+                user: Vec::new(),
+                tags: Vec::new(),
+                acl: None,
+            },
             parts: Vec::new(),
+            renamed_by: None,
             pages_made: 0,
             content,
         }
@@ -121,6 +160,11 @@ impl File {
 
     fn bytes_held(&self) -> u64 {
         if self.sparse { self.content.bytes() } else { self.size }
+    }
+
+    /// The number of its storage class, where that is not `STANDARD`.
+    fn class(&self) -> Option<u8> {
+        self.object.header(Header::StorageClass).and_then(class_number)
     }
 
     pub(crate) fn head(&self) -> FileHead {
@@ -132,6 +176,8 @@ impl File {
             sparse: self.sparse,
             bytes_held: self.bytes_held(),
             told_by_name: self.told_by_name,
+            writer: self.writer,
+            class: self.class().and_then(class_name),
             tag: self.tag,
             sums: sums.take(HEAD_SUMS_MAX).collect(),
         }
@@ -140,12 +186,20 @@ impl File {
     pub(crate) fn write_head(&self, to: &mut Writer) {
         let sparse = if self.sparse { SPARSE } else { 0 };
         let told = if self.told_by_name { TOLD_BY_NAME } else { 0 };
+        let writer = if self.writer.is_some() { HAS_WRITER } else { 0 };
+        let class = if self.class().is_some() { HAS_CLASS } else { 0 };
         to.varint(self.size)
             .varint(self.data_version)
             .varint(u64::from(self.links))
-            .u8(sparse | told);
+            .u8(sparse | told | writer | class);
         if self.sparse {
             to.varint(self.bytes_held());
+        }
+        if let Some(writer) = self.writer {
+            to.varint(writer.0);
+        }
+        if let Some(class) = self.class() {
+            to.u8(class);
         }
         write_tag(to, &self.tag);
         for sum in self.sums.iter().take(HEAD_SUMS_MAX) {
@@ -168,6 +222,11 @@ impl File {
                 to.varint(u64::from(self.pages_made));
             }
         });
+        to.section(section::RENAMED_BY, |to| {
+            if let Some(RenameToken(token)) = self.renamed_by {
+                to.fixed(&token);
+            }
+        });
     }
 
     /// What stands between the head and the sections.
@@ -182,11 +241,13 @@ impl File {
             links: head.links,
             sparse: head.sparse,
             told_by_name: head.told_by_name,
+            writer: head.writer,
             tag: head.tag,
             content: Content::read(from, record)?,
             sums: Vec::new(),
             object: ObjectHeaders::default(),
             parts: Vec::new(),
+            renamed_by: None,
             pages_made: 0,
         })
     }
@@ -206,6 +267,9 @@ impl File {
                 }
             }
             section::PAGES_MADE => self.pages_made = section.narrow("pages made")?,
+            section::RENAMED_BY => {
+                self.renamed_by = Some(RenameToken(section.fixed("rename token")?));
+            }
             _ => self.object.read_section(tag, section)?,
         }
         Ok(())

@@ -1,7 +1,12 @@
 //! What S3 keeps with an object besides its bytes.
 
+use crate::account::S3Acl;
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::object_lock::ObjectLock;
 use crate::section;
+
+/// Begins an access control list.
+const ACL_FORMAT: u8 = 1;
 
 /// The headers that S3 keeps with an object, by what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +57,33 @@ impl Header {
     }
 }
 
+/// The storage classes that heads of inodes tell, each by its place in this list, counted from 1. A
+/// class is a label; `STANDARD` is none.
+pub const STORAGE_CLASSES: [&str; 11] = [
+    "REDUCED_REDUNDANCY",
+    "STANDARD_IA",
+    "ONEZONE_IA",
+    "INTELLIGENT_TIERING",
+    "GLACIER",
+    "GLACIER_IR",
+    "DEEP_ARCHIVE",
+    "OUTPOSTS",
+    "SNOW",
+    "EXPRESS_ONEZONE",
+    "FSX_OPENZFS",
+];
+
+/// The number of a storage class; nothing for one that is not known.
+pub(crate) fn class_number(name: &str) -> Option<u8> {
+    let place = STORAGE_CLASSES.iter().position(|class| *class == name)?;
+    u8::try_from(place + 1).ok()
+}
+
+/// The storage class of this number.
+pub(crate) fn class_name(number: u8) -> Option<&'static str> {
+    STORAGE_CLASSES.get(usize::from(number).checked_sub(1)?).copied()
+}
+
 /// What S3 keeps with an object besides its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
@@ -61,10 +93,14 @@ pub struct ObjectHeaders {
     pub user: Vec<(String, String)>,
     /// Object tags.
     pub tags: Vec<(String, String)>,
+    /// Whom it is granted to; if nothing is said, to its owner alone.
+    pub acl: Option<S3Acl>,
+    /// What keeps it as it is.
+    pub lock: ObjectLock,
 }
 
 impl ObjectHeaders {
-    /// Three sections, each left out when empty.
+    /// Five sections, each left out when empty.
     pub(crate) fn write(&self, to: &mut Writer) {
         to.section(section::HEADERS, |to| {
             for (header, value) in &self.headers {
@@ -74,6 +110,14 @@ impl ObjectHeaders {
         for (tag, pairs) in [(section::USER, &self.user), (section::TAGS, &self.tags)] {
             to.section(tag, |to| write_pairs(to, pairs));
         }
+        if let Some(acl) = &self.acl {
+            // One that grants nothing to anybody is not the same as none.
+            to.section(section::ACL, |to| {
+                to.u8(ACL_FORMAT);
+                acl.write(to);
+            });
+        }
+        to.section(section::LOCK, |to| self.lock.write(to));
     }
 
     pub(crate) fn read_section(
@@ -92,6 +136,11 @@ impl ObjectHeaders {
             }
             section::USER => self.user = read_pairs(section)?,
             section::TAGS => self.tags = read_pairs(section)?,
+            section::ACL => match section.u8("acl")? {
+                ACL_FORMAT => self.acl = Some(S3Acl::read(section)?),
+                other => return Err(DecodeError::Format(other)),
+            },
+            section::LOCK => self.lock = ObjectLock::read(section)?,
             _ => return Err(DecodeError::Format(tag)),
         }
         Ok(())

@@ -112,7 +112,7 @@ impl BlockId {
 /// Text that is not an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of {0} hexadecimal digits")]
-pub struct IdError(usize);
+pub struct IdError(pub(crate) usize);
 
 /// Lowercase hexadecimal, as ids stand in block names and in what operators read.
 macro_rules! hexadecimal {
@@ -152,6 +152,8 @@ macro_rules! hexadecimal {
         }
     };
 }
+
+pub(crate) use hexadecimal;
 
 hexadecimal!(Nonce);
 hexadecimal!(BlockId);

@@ -193,8 +193,9 @@ impl InodeHead {
 
 /// Format, length and checksum; kind, attributes and bucket; numbers, entity tag and checksums of a
 /// file.
-const LONGEST_HEAD: usize =
-    (1 + 2 + 4) + (1 + 3 * 5 + 5 * 10 + 10) + (2 * 10 + 5 + 1 + (1 + 16 + 5) + HEAD_SUMS_MAX);
+const LONGEST_HEAD: usize = (1 + 2 + 4)
+    + (1 + 3 * 5 + 5 * 10 + 10)
+    + (2 * 10 + 5 + 1 + 6 + 1 + (1 + 16 + 5) + HEAD_SUMS_MAX);
 const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
 
 impl Inode {

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use store::{CounterKey, Follow, Key, Space};
 
-use crate::{BlockId, BucketConfigKind, Ino, Nonce, Timestamp};
+use crate::{AccountId, BlockId, BucketConfigKind, Ino, Nonce, Timestamp, VersionStamp};
 
 /// The spaces of a volume.
 pub mod space {
@@ -32,6 +32,10 @@ pub mod space {
     pub const BUCKET_CONFIG: Space = Space(b'b');
     /// Names, by directory.
     pub const DENTRY: Space = Space(b'd');
+    /// What keys of objects were bound to before, by bucket and key, newest first.
+    pub const VERSION: Space = Space(b'v');
+    /// Where the null version of a key stands among those, by bucket and key.
+    pub const NULL_VERSION: Space = Space(b'N');
     /// What lost its name and awaits the reaper.
     pub const ORPHAN: Space = Space(b'o');
     /// Blocks that no record names any more and that await deletion.
@@ -66,6 +70,8 @@ pub mod space {
     pub const IDEMPOTENCY_SLOT: Space = Space(b'K');
     /// Access keys.
     pub const USER: Space = Space(b'a');
+    /// Accounts.
+    pub const ACCOUNT: Space = Space(b'm');
     /// Named policies.
     pub const POLICY: Space = Space(b'g');
     /// Counts and times of directories and buckets. Counters only.
@@ -78,7 +84,7 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 28] = [
+    pub const ALL: [Space; 31] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -89,6 +95,8 @@ pub mod space {
         BUCKET,
         BUCKET_CONFIG,
         DENTRY,
+        VERSION,
+        NULL_VERSION,
         UPLOAD,
         PART,
         STAGED,
@@ -98,6 +106,7 @@ pub mod space {
         FENCED,
         SWEPT,
         IDEMPOTENCY_SLOT,
+        ACCOUNT,
         USER,
         POLICY,
         STAGED_INLINE,
@@ -188,6 +197,36 @@ pub fn dentry_to_inode() -> Follow {
         length: Ino::BYTES,
         most: None,
     }
+}
+
+/// A version of an object that is not the current one. Keys hold no NUL, so versions stand in the
+/// order of their keys, and those of one key from the newest to the oldest.
+pub fn version(bucket: Ino, object: &[u8], id: VersionStamp) -> Key {
+    let newest_first = id.0.map(|byte| !byte);
+    Key::new(space::VERSION, bucket.0, &[object, b"\0", &newest_first].concat())
+}
+
+/// All versions of an object but the current one: the first key, and the first behind the last.
+pub fn versions_of(bucket: Ino, object: &[u8]) -> (Key, Key) {
+    let of = |end: &[u8]| Key::new(space::VERSION, bucket.0, &[object, end].concat());
+    (of(b"\0"), of(b"\x01"))
+}
+
+/// All versions of a bucket's objects but the current ones.
+pub fn versions(bucket: Ino) -> (Key, Key) {
+    partition(space::VERSION, bucket.0)
+}
+
+/// The object and the id that a key of [`version`] is made of; `None` if it is no such key.
+pub fn version_parts(key: &Key) -> Option<(&[u8], VersionStamp)> {
+    let (object, id) = key.suffix().split_last_chunk::<{ VersionStamp::BYTES }>()?;
+    let object = object.strip_suffix(b"\0")?;
+    Some((object, VersionStamp(id.map(|byte| !byte))))
+}
+
+/// Where the null version of an object stands; see [`crate::NullVersion`].
+pub fn null_version(bucket: Ino, object: &[u8]) -> Key {
+    Key::new(space::NULL_VERSION, bucket.0, object)
 }
 
 /// Something without a name, awaiting the reaper.
@@ -313,6 +352,11 @@ fn slot_partition(nonce: Nonce) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&nonce.0[..8]);
     u64::from_be_bytes(bytes)
+}
+
+/// An account.
+pub fn account(id: AccountId) -> Key {
+    Key::new(space::ACCOUNT, 0, &id.0.to_be_bytes())
 }
 
 /// An access key.

@@ -3,6 +3,7 @@
 //! Every byte that reaches a metadata store is laid out here and described in `docs/FORMAT.md`.
 //! Nothing here reads, writes, or knows the time.
 
+mod account;
 mod bucket;
 mod codec;
 mod content;
@@ -13,21 +14,27 @@ mod inode;
 pub mod key;
 mod lock;
 mod name;
+mod object_lock;
 mod section;
 mod small;
 mod sum;
 mod tag;
 mod upload;
+mod version;
 mod xattr;
 
-pub use bucket::{Bucket, BucketConfig, BucketConfigKind};
+pub use account::{
+    Account, AccountId, AccountIdError, AclRight, CanonicalId, CanonicalIdError, Grant, Grantee,
+    S3Acl,
+};
+pub use bucket::{Bucket, BucketConfig, BucketConfigKind, ObjectOwnership, PublicAccessBlock};
 pub use codec::DecodeError;
 pub use content::{
     Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
     PageRef, Slice, bytes_of,
 };
-pub use file::{File, FileHead, PartRun};
-pub use headers::{Header, ObjectHeaders};
+pub use file::{File, FileHead, PartRun, RenameToken};
+pub use headers::{Header, ObjectHeaders, STORAGE_CLASSES};
 pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
@@ -37,6 +44,7 @@ pub use lock::{
     Written,
 };
 pub use name::{Dentry, Kind, Origin, SortKey};
+pub use object_lock::{ObjectLock, RetainUntil, RetentionMode};
 pub use small::{
     Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
     SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
@@ -44,6 +52,7 @@ pub use small::{
 pub use sum::{Sum, SumAlgorithm, SumKind};
 pub use tag::Tag;
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
+pub use version::{NullVersion, Version, VersionBody, VersionRef, VersionStamp, Versioning};
 
 pub use xattr::{
     XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,

@@ -1,7 +1,7 @@
 //! Names: dentries, and how they sort.
 
-use crate::Ino;
 use crate::codec::{DecodeError, record};
+use crate::{Ino, VersionRef, VersionStamp, Versioning};
 
 /// What a dentry binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,12 @@ pub struct Dentry {
     /// Whether what it binds has, or had, other names too: whoever removes this one must look at how
     /// many are left.
     pub linked: bool,
+    /// Which version of its key a file is; none for the null version.
+    pub version: Option<VersionStamp>,
+    /// Of a bucket: whether it keeps versions. Whoever binds or removes a key guards this record.
+    pub versioning: Versioning,
+    /// Of a bucket: whether its objects may be locked. Then it keeps versions for good.
+    pub locks: bool,
 }
 
 /// The bit beside the origin that says how many bytes a self-contained file has.
@@ -48,6 +54,12 @@ const SELF_CONTAINED: u8 = 2;
 
 /// The bit beside it that says that there may be other names.
 const LINKED: u8 = 4;
+
+/// The bit beside a bucket's versioning that says that its objects may be locked.
+const LOCKS: u8 = 4;
+
+/// The bit beside it that says that a file has a version id, or a bucket keeps versions.
+const VERSIONED: u8 = 8;
 
 impl Dentry {
     /// Where in the record the inode's number stands, for [`crate::key::dentry_to_inode`].
@@ -58,9 +70,28 @@ impl Dentry {
         Dentry::of(ino, Kind::File)
     }
 
+    /// How clients are told of the file as a version of its key; nothing in a bucket that never kept
+    /// versions.
+    pub fn version_in(&self, bucket: Versioning) -> Option<VersionRef> {
+        match (bucket, self.version) {
+            (Versioning::Off, _) => None,
+            (_, None) => Some(VersionRef::Null),
+            (_, Some(id)) => Some(VersionRef::Id(id)),
+        }
+    }
+
     /// The first binding of anything that somebody made.
     pub const fn of(ino: Ino, kind: Kind) -> Dentry {
-        Dentry { ino, kind, origin: Origin::Made, self_contained: None, linked: false }
+        Dentry {
+            ino,
+            kind,
+            origin: Origin::Made,
+            self_contained: None,
+            linked: false,
+            version: None,
+            versioning: Versioning::Off,
+            locks: false,
+        }
     }
 
     /// A directory's binding.
@@ -75,10 +106,18 @@ record!(
     |this, to| {
         let told = this.self_contained.map_or(0, |_| SELF_CONTAINED);
         let linked = if this.linked { LINKED } else { 0 };
-        to.u8(this.kind as u8 | (this.origin as u8 | told | linked) << 4)
+        let keeps = this.version.is_some() || this.versioning != Versioning::Off;
+        let versioned = if keeps { VERSIONED } else { 0 };
+        to.u8(this.kind as u8 | (this.origin as u8 | told | linked | versioned) << 4)
             .fixed(&this.ino.0.to_be_bytes());
         if let Some(bytes) = this.self_contained {
             to.varint(bytes);
+        }
+        if let Some(version) = this.version {
+            to.fixed(&version.0);
+        }
+        if this.versioning != Versioning::Off {
+            to.u8(this.versioning as u8 | if this.locks { LOCKS } else { 0 });
         }
     },
     |from| {
@@ -95,14 +134,29 @@ record!(
         if says_bytes && (kind != Kind::File || linked) {
             return Err(DecodeError::Field("kind"));
         }
-        let origin = match bits >> 4 & !(SELF_CONTAINED | LINKED) {
+        let versioned = bits >> 4 & VERSIONED != 0;
+        let origin = match bits >> 4 & !(SELF_CONTAINED | LINKED | VERSIONED) {
             0 => Origin::Implied,
             1 => Origin::Made,
             _ => return Err(DecodeError::Field("origin")),
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
-        Dentry { ino, kind, origin, self_contained, linked }
+        let (mut version, mut versioning, mut locks) = (None, Versioning::Off, false);
+        match kind {
+            Kind::File if versioned => version = Some(VersionStamp(from.fixed("version")?)),
+            Kind::Directory if versioned => {
+                let bits = from.u8("versioning")?;
+                versioning = Versioning::of(bits & !LOCKS)?;
+                locks = bits & LOCKS != 0;
+                if versioning == Versioning::Off || (locks && versioning != Versioning::Enabled) {
+                    return Err(DecodeError::Field("versioning"));
+                }
+            }
+            _ if versioned => return Err(DecodeError::Field("kind")),
+            _ => {}
+        }
+        Dentry { ino, kind, origin, self_contained, linked, version, versioning, locks }
     }
 );
 

@@ -2,6 +2,7 @@
 
 use store::{Key, Value};
 
+use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::{BlockId, Ino, Timestamp};
 
@@ -332,6 +333,8 @@ impl Mark {
 /// An access key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
+    /// The account that it belongs to.
+    pub account: AccountId,
     /// The secret, sealed by the key that only gateways hold.
     pub sealed_secret: Vec<u8>,
     /// Whether the key may be used.
@@ -365,6 +368,7 @@ record!(
             .varint(u64::from(this.uid))
             .varint(u64::from(this.gid))
             .varint(u64::from(this.umask))
+            .varint(this.account.0)
             .varint(this.policies.len() as u64);
         for policy in &this.policies {
             to.bytes(policy.as_bytes());
@@ -375,9 +379,10 @@ record!(
         let enabled = from.u8("enabled")? != 0;
         let (uid, gid) = (from.narrow("uid")?, from.narrow("gid")?);
         let umask = from.narrow("umask")?;
+        let account = AccountId::read(&mut from)?;
         let count = from.varint("policies")?;
         let policies = (0..count).map(|_| from.string("policy")).collect::<Result<_, _>>()?;
-        User { sealed_secret, enabled, uid, gid, umask, policies }
+        User { account, sealed_secret, enabled, uid, gid, umask, policies }
     }
 );
 

@@ -2,8 +2,8 @@
 
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// The most checksums that an inode's head tells of: more than a file has, which has each at most
-/// once.
+/// The most checksums that an inode's head tells of: as many as there are algorithms, since a file has
+/// each at most once.
 pub(crate) const HEAD_SUMS_MAX: usize = 10;
 
 /// How a checksum was made.
@@ -50,16 +50,31 @@ pub enum SumAlgorithm {
     Sha1 = 4,
     /// SHA-256, 32 bytes.
     Sha256 = 5,
+    /// SHA-512, 64 bytes.
+    Sha512 = 6,
+    /// MD5, 16 bytes.
+    Md5 = 7,
+    /// XXH64 with seed 0, 8 bytes.
+    Xxhash64 = 8,
+    /// XXH3 with seed 0, 8 bytes.
+    Xxhash3 = 9,
+    /// XXH128 with seed 0, 16 bytes.
+    Xxhash128 = 10,
 }
+
+// An inode's head has four bits for the algorithm.
+const _: () = assert!((SumAlgorithm::Xxhash128 as u8) < 16);
 
 impl SumAlgorithm {
     /// Bytes of a sum.
     pub const fn length(self) -> usize {
         match self {
             SumAlgorithm::Crc32 | SumAlgorithm::Crc32c => 4,
-            SumAlgorithm::Crc64Nvme => 8,
+            SumAlgorithm::Crc64Nvme | SumAlgorithm::Xxhash64 | SumAlgorithm::Xxhash3 => 8,
+            SumAlgorithm::Md5 | SumAlgorithm::Xxhash128 => 16,
             SumAlgorithm::Sha1 => 20,
             SumAlgorithm::Sha256 => 32,
+            SumAlgorithm::Sha512 => 64,
         }
     }
 
@@ -74,6 +89,11 @@ impl SumAlgorithm {
             3 => SumAlgorithm::Crc64Nvme,
             4 => SumAlgorithm::Sha1,
             5 => SumAlgorithm::Sha256,
+            6 => SumAlgorithm::Sha512,
+            7 => SumAlgorithm::Md5,
+            8 => SumAlgorithm::Xxhash64,
+            9 => SumAlgorithm::Xxhash3,
+            10 => SumAlgorithm::Xxhash128,
             _ => return Err(DecodeError::Field("checksum algorithm")),
         })
     }

@@ -1,5 +1,6 @@
 //! Multipart uploads, their parts, and the checksums that a completed file keeps of them.
 
+use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::content::{Slice, read_slices, write_slices};
 use crate::headers::ObjectHeaders;
@@ -45,6 +46,10 @@ pub struct Upload {
     pub umask: u32,
     /// The access key that began it.
     pub initiator: String,
+    /// The account of that access key.
+    pub account: AccountId,
+    /// The account that will be the object's writer, where that is not the bucket's.
+    pub writer: Option<AccountId>,
     /// Which checksum the client promised, and how the parts' sums combine.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
     /// What S3 keeps with the object to be.
@@ -107,13 +112,15 @@ pub struct PartSums {
 /// Parts of one page of [`PartSums`].
 pub const PART_SUMS_PAGE: u32 = 1_000;
 
-/// Sections of an upload's record besides the object's, which are 2 to 4.
+/// Sections of an upload's record besides the object's, which are 2 to 4, 7 and 11.
 mod section {
     pub(super) const CHECKSUM: u8 = 1;
     pub(super) const SUMS: u8 = 6;
-    pub(super) const USED: u8 = 7;
+    pub(super) const USED: u8 = 8;
 }
 
+/// Stands for the account that the bucket belongs to.
+const NO_WRITER: u64 = AccountId::END;
 const OPEN: u8 = 0;
 const DONE: u8 = 1;
 const ABORTED: u8 = 2;
@@ -135,7 +142,9 @@ record!(
             .varint(u64::from(this.uid))
             .varint(u64::from(this.gid))
             .varint(u64::from(this.umask))
-            .bytes(this.initiator.as_bytes());
+            .bytes(this.initiator.as_bytes())
+            .varint(this.account.0)
+            .varint(this.writer.map_or(NO_WRITER, |writer| writer.0));
         this.state.write(&mut to);
         to.section(section::CHECKSUM, |to| {
             if let Some((algorithm, kind)) = this.checksum {
@@ -153,6 +162,12 @@ record!(
             gid: from.narrow("gid")?,
             umask: from.narrow("umask")?,
             initiator: from.string("initiator")?,
+            account: AccountId::read(&mut from)?,
+            writer: match from.varint("writer")? {
+                NO_WRITER => None,
+                number if number < AccountId::END => Some(AccountId(number)),
+                _ => return Err(DecodeError::Field("writer")),
+            },
             state: UploadState::read(&mut from)?,
             checksum: None,
             object: ObjectHeaders::default(),

@@ -4,6 +4,7 @@
 //! which decides it; here it is only checked early.
 
 use time::format_description::BorrowedFormatItem;
+use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
@@ -72,6 +73,67 @@ pub enum WritePrecondition {
     IfNoneMatchStar,
     /// `If-Match`: 412 if the object's ETag is not listed, 404 if there is none.
     IfMatch(ETagList),
+    /// `If-None-Match` with tags: 412 if the object's ETag is listed. RFC 9110 has it, S3 has not.
+    IfNoneMatch(ETagList),
+}
+
+/// What else must hold of an object for it to be deleted, besides its entity tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatPrecondition {
+    /// Its size in bytes: `x-amz-if-match-size`.
+    pub size: Option<u64>,
+    /// When it last changed: `x-amz-if-match-last-modified-time`. Whole seconds count.
+    pub modified: Option<OffsetDateTime>,
+}
+
+impl StatPrecondition {
+    /// The headers that state it.
+    pub(crate) const HEADERS: [&str; 2] =
+        ["x-amz-if-match-size", "x-amz-if-match-last-modified-time"];
+
+    /// Reads the headers of `DeleteObject`. Fault: `InvalidArgument`.
+    pub fn parse(fields: Fields<'_>) -> Result<StatPrecondition, Fault> {
+        let [size, modified] = StatPrecondition::HEADERS;
+        StatPrecondition::of((size, fields.get(size)?), (modified, fields.get(modified)?))
+    }
+
+    /// Reads both parts, each with the name by which a refusal knows it. A condition that cannot be
+    /// read is never passed over: the object could be gone then.
+    pub(crate) fn of(
+        size: (&'static str, Option<&str>),
+        modified: (&'static str, Option<&str>),
+    ) -> Result<StatPrecondition, Fault> {
+        let invalid = |name: &'static str, text: &str| {
+            Fault::new(Code::InvalidArgument).with("ArgumentName", name).with("ArgumentValue", text)
+        };
+        let number = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| digits).ok_or_else(|| invalid(size.0, text))
+        };
+        let date = |text: &str| {
+            let date = parse_http_date(text);
+            date.or_else(|| OffsetDateTime::parse(text.trim(), &Rfc3339).ok())
+                .ok_or_else(|| invalid(modified.0, text))
+        };
+        Ok(StatPrecondition {
+            size: size.1.map(number).transpose()?,
+            modified: modified.1.map(date).transpose()?,
+        })
+    }
+
+    /// Whether it states anything.
+    pub fn is_some(self) -> bool {
+        self.size.is_some() || self.modified.is_some()
+    }
+
+    /// How S3 calls it in a refusal; nothing if it states nothing.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            StatPrecondition { modified: Some(_), .. } => Some("If-Match-Last-Mod-Time"),
+            StatPrecondition { size: Some(_), .. } => Some("If-Match-Size"),
+            StatPrecondition { .. } => None,
+        }
+    }
 }
 
 impl ETagList {
@@ -128,6 +190,11 @@ impl ReadPreconditions {
         ReadPreconditions::with_prefix(fields, "x-amz-copy-source-")
     }
 
+    /// Reads the conditions on an object that is renamed, `x-amz-rename-source-if-…`.
+    pub fn parse_for_rename(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
+        ReadPreconditions::with_prefix(fields, "x-amz-rename-source-")
+    }
+
     fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
         let tags = |name: &str| -> Result<_, Fault> {
             Ok(fields.joined(&format!("{prefix}{name}"))?.map(|text| ETagList::parse(&text)))
@@ -163,47 +230,88 @@ impl ReadPreconditions {
         }
     }
 
-    /// Decides for the source of a copy, where nothing is ever "not modified".
+    /// Decides for what is copied, renamed or replaced, where nothing is ever "not modified".
     ///
     /// Fault: `PreconditionFailed` with the condition's name.
-    pub fn check_source(&self, etag: &str, last_modified: OffsetDateTime) -> Result<(), Fault> {
+    pub fn check(
+        &self,
+        names: &ConditionNames,
+        etag: &str,
+        last_modified: OffsetDateTime,
+    ) -> Result<(), Fault> {
         match self.decide(etag, last_modified) {
             ReadVerdict::Proceed => Ok(()),
-            ReadVerdict::Failed("If-Match") => Err(failed("x-amz-copy-source-If-Match")),
-            ReadVerdict::Failed(_) => Err(failed("x-amz-copy-source-If-Unmodified-Since")),
-            ReadVerdict::NotModified if self.if_none_match.is_some() => {
-                Err(failed("x-amz-copy-source-If-None-Match"))
-            }
-            ReadVerdict::NotModified => Err(failed("x-amz-copy-source-If-Modified-Since")),
+            ReadVerdict::Failed("If-Match") => Err(failed(names.matching)),
+            ReadVerdict::Failed(_) => Err(failed(names.unmodified)),
+            ReadVerdict::NotModified if self.if_none_match.is_some() => Err(failed(names.other)),
+            ReadVerdict::NotModified => Err(failed(names.modified)),
         }
     }
+}
+
+/// How refusals call the conditions on one of the objects that a request is about.
+#[derive(Clone, Copy, Debug)]
+pub struct ConditionNames {
+    matching: &'static str,
+    other: &'static str,
+    modified: &'static str,
+    unmodified: &'static str,
+}
+
+impl ConditionNames {
+    /// Of the object that a request names.
+    pub const OBJECT: ConditionNames = ConditionNames {
+        matching: "If-Match",
+        other: "If-None-Match",
+        modified: "If-Modified-Since",
+        unmodified: "If-Unmodified-Since",
+    };
+
+    /// Of the source of a copy.
+    pub const COPY_SOURCE: ConditionNames = ConditionNames {
+        matching: "x-amz-copy-source-If-Match",
+        other: "x-amz-copy-source-If-None-Match",
+        modified: "x-amz-copy-source-If-Modified-Since",
+        unmodified: "x-amz-copy-source-If-Unmodified-Since",
+    };
+
+    /// Of an object that is renamed.
+    pub const RENAME_SOURCE: ConditionNames = ConditionNames {
+        matching: "x-amz-rename-source-if-match",
+        other: "x-amz-rename-source-if-none-match",
+        modified: "x-amz-rename-source-if-modified-since",
+        unmodified: "x-amz-rename-source-if-unmodified-since",
+    };
 }
 
 impl WritePrecondition {
     /// Reads the conditions of `PutObject`, `CopyObject` and `CompleteMultipartUpload`.
     ///
-    /// Fault: `NotImplemented` for what S3 does not define on writes: `If-None-Match` with
-    /// tags, both conditions at once, and dates.
+    /// Fault: `NotImplemented` for what S3 does not define on writes: both conditions at once, and
+    /// dates.
     pub fn parse(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         for name in ["if-modified-since", "if-unmodified-since"] {
             if fields.has(name) {
                 return Err(Fault::new(Code::NotImplemented).with("Header", name));
             }
         }
-        match (fields.joined("if-match")?, fields.joined("if-none-match")?) {
-            (None, None) => Ok(WritePrecondition::None),
-            (None, Some(list)) if list == "*" => Ok(WritePrecondition::IfNoneMatchStar),
-            (Some(list), None) => Ok(WritePrecondition::IfMatch(ETagList::parse(&list))),
-            (_, Some(_)) => Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match")),
+        if fields.has("if-match") && fields.has("if-none-match") {
+            return Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match"));
         }
+        WritePrecondition::asked(fields)
     }
 
-    /// The precondition on the entity tag, whether it is served or not: `If-Match` or none.
+    /// The precondition on the entity tag, whether it is served or not; of two, `If-Match`.
     pub(crate) fn asked(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
-        let list = fields.joined("if-match")?;
-        Ok(list.map_or(WritePrecondition::None, |list| {
-            WritePrecondition::IfMatch(ETagList::parse(&list))
-        }))
+        let list = |name| -> Result<_, Fault> {
+            Ok(fields.joined(name)?.map(|list| ETagList::parse(&list)))
+        };
+        Ok(match (list("if-match")?, list("if-none-match")?) {
+            (Some(list), _) => WritePrecondition::IfMatch(list),
+            (None, Some(ETagList::Any)) => WritePrecondition::IfNoneMatchStar,
+            (None, Some(list)) => WritePrecondition::IfNoneMatch(list),
+            (None, None) => WritePrecondition::None,
+        })
     }
 
     /// Decides against the object as it stands; `None` where there is none or only a delete
@@ -215,6 +323,9 @@ impl WritePrecondition {
             (WritePrecondition::IfNoneMatchStar, Some(_)) => Err(failed("If-None-Match")),
             (WritePrecondition::IfMatch(list), Some(etag)) if !list.matches(etag) => {
                 Err(failed("If-Match"))
+            }
+            (WritePrecondition::IfNoneMatch(list), Some(etag)) if list.matches_weakly(etag) => {
+                Err(failed("If-None-Match"))
             }
             (WritePrecondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
             _ => Ok(()),

@@ -15,6 +15,9 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name,)* }
 
         impl Code {
+            /// All of them, in the order of this table.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
+
             /// The code's name on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Code::$name => stringify!($name),)* }
@@ -34,74 +37,93 @@ macro_rules! codes {
 }
 
 codes! {
-    AccessDenied = FORBIDDEN, "Access denied.";
-    AccessForbidden = FORBIDDEN, "The request is not allowed by the bucket's CORS configuration.";
+    AccessDenied = FORBIDDEN, "Access Denied.";
+    AccessControlListNotSupported = BAD_REQUEST, "The bucket does not allow ACLs.";
+    InvalidBucketAclWithObjectOwnership = BAD_REQUEST, "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
+    MalformedACLError = BAD_REQUEST, "The XML you provided was not well-formed or did not validate against our published schema.";
+    MissingRequestBodyError = BAD_REQUEST, "Request Body is empty";
+    UnexpectedContent = BAD_REQUEST, "This request does not support content.";
+    UnresolvableGrantByEmailAddress = BAD_REQUEST, "The email address you provided does not match any account on record.";
+    AccessForbidden = FORBIDDEN, "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.";
     AuthorizationHeaderMalformed = BAD_REQUEST, "The authorization header is malformed.";
     AuthorizationQueryParametersError = BAD_REQUEST, "The authorization query parameters are malformed.";
-    BadDigest = BAD_REQUEST, "The checksum or Content-MD5 sent does not match the body received.";
-    BadRequest = BAD_REQUEST, "The request is malformed.";
-    BucketAlreadyExists = CONFLICT, "The bucket name is taken.";
-    BucketAlreadyOwnedByYou = CONFLICT, "You already own a bucket of this name.";
-    BucketNotEmpty = CONFLICT, "The bucket is not empty.";
-    ConditionalRequestConflict = CONFLICT, "A concurrent change made the condition undecidable; try again.";
-    EntityTooLarge = BAD_REQUEST, "The upload is larger than the largest allowed.";
-    EntityTooSmall = BAD_REQUEST, "A part other than the last is smaller than the smallest allowed.";
-    ExistingObjectIsDirectory = CONFLICT, "A key below this one exists, and the bucket refuses overlapping keys.";
-    ExpiredToken = BAD_REQUEST, "The session token has expired.";
-    IncompleteBody = BAD_REQUEST, "The body is not as long as the request said.";
-    InternalError = INTERNAL_SERVER_ERROR, "An internal error occurred; try again.";
-    InvalidAccessKeyId = FORBIDDEN, "The access key does not exist.";
-    InvalidArgument = BAD_REQUEST, "An argument is invalid.";
-    InvalidBucketName = BAD_REQUEST, "The bucket name is not valid.";
-    InvalidBucketState = CONFLICT, "The request is not valid for the bucket's state.";
-    InvalidChunkSizeError = BAD_REQUEST, "A chunk other than the last is smaller than 8192 bytes.";
-    InvalidDigest = BAD_REQUEST, "The Content-MD5 is not valid.";
-    InvalidLocationConstraint = BAD_REQUEST, "The location constraint is not valid.";
-    InvalidObjectState = FORBIDDEN, "The request is not valid for the object's state.";
-    InvalidPart = BAD_REQUEST, "A part was not found, or its ETag does not match.";
-    InvalidPartNumber = RANGE_NOT_SATISFIABLE, "The object has no such part.";
-    InvalidPartOrder = BAD_REQUEST, "The parts are not in ascending order.";
-    InvalidRange = RANGE_NOT_SATISFIABLE, "The range cannot be satisfied.";
-    InvalidRequest = BAD_REQUEST, "The request is not valid.";
-    InvalidTag = BAD_REQUEST, "A tag is not valid.";
-    InvalidToken = BAD_REQUEST, "The session token is not valid.";
-    InvalidURI = BAD_REQUEST, "The URI cannot be parsed.";
-    KeyTooLongError = BAD_REQUEST, "The key is longer than 1024 bytes.";
-    MalformedPOSTRequest = BAD_REQUEST, "The body is not well-formed multipart/form-data.";
-    MalformedPolicy = BAD_REQUEST, "The policy is malformed.";
-    MalformedTrailerError = BAD_REQUEST, "The trailer is malformed.";
-    MalformedXML = BAD_REQUEST, "The XML is not well-formed, or not as documented.";
-    MaxMessageLengthExceeded = BAD_REQUEST, "The request body is too large.";
-    MetadataTooLarge = BAD_REQUEST, "The user metadata is larger than 2 KiB.";
-    MethodNotAllowed = METHOD_NOT_ALLOWED, "The method is not allowed on this resource.";
-    MissingContentLength = LENGTH_REQUIRED, "The request needs a Content-Length.";
-    MissingSecurityHeader = BAD_REQUEST, "A required header is missing.";
-    NoSuchBucket = NOT_FOUND, "The bucket does not exist.";
-    NoSuchBucketPolicy = NOT_FOUND, "The bucket has no policy.";
-    NoSuchCORSConfiguration = NOT_FOUND, "The bucket has no CORS configuration.";
-    NoSuchKey = NOT_FOUND, "The key does not exist.";
-    NoSuchLifecycleConfiguration = NOT_FOUND, "The bucket has no lifecycle configuration.";
-    NoSuchPublicAccessBlockConfiguration = NOT_FOUND, "The bucket has no public access block.";
-    NoSuchTagSet = NOT_FOUND, "There are no tags.";
-    NoSuchUpload = NOT_FOUND, "The upload does not exist; it may have been completed or aborted.";
-    NoSuchVersion = NOT_FOUND, "The version does not exist.";
-    NoSuchWebsiteConfiguration = NOT_FOUND, "The bucket has no website configuration.";
-    NotImplemented = NOT_IMPLEMENTED, "The operation, or an option of it, is not implemented.";
-    ObjectLockConfigurationNotFoundError = NOT_FOUND, "The bucket has no object lock configuration.";
-    ObjectParentIsFile = CONFLICT, "A key above this one exists, and the bucket refuses overlapping keys.";
-    OperationAborted = CONFLICT, "A conflicting operation is under way; try again.";
-    OwnershipControlsNotFoundError = NOT_FOUND, "The bucket has no ownership controls.";
-    PreconditionFailed = PRECONDITION_FAILED, "A condition of the request does not hold.";
-    QuotaExceeded = FORBIDDEN, "The quota is exceeded.";
-    ReplicationConfigurationNotFoundError = NOT_FOUND, "The bucket has no replication configuration.";
-    RequestHeaderSectionTooLarge = BAD_REQUEST, "The request's headers are larger than allowed.";
-    RequestTimeTooSkewed = FORBIDDEN, "The request's time differs from ours by more than 15 minutes.";
-    RequestTimeout = BAD_REQUEST, "The body did not arrive in time.";
-    ServerSideEncryptionConfigurationNotFoundError = NOT_FOUND, "The bucket has no encryption configuration.";
-    ServiceUnavailable = SERVICE_UNAVAILABLE, "A store behind the gateway is unavailable; try again.";
-    SignatureDoesNotMatch = FORBIDDEN, "The signature does not match; check the key and the signing method.";
-    SlowDown = SERVICE_UNAVAILABLE, "Too many requests; reduce the rate.";
-    XAmzContentSHA256Mismatch = BAD_REQUEST, "The x-amz-content-sha256 sent does not match the body received.";
+    BadDigest = BAD_REQUEST, "The Content-MD5 you specified did not match what we received.";
+    BadRequest = BAD_REQUEST, "An error occurred when parsing the HTTP request.";
+    BucketAlreadyExists = CONFLICT, "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please select a different name and try again.";
+    BucketAlreadyOwnedByYou = CONFLICT, "Your previous request to create the named bucket succeeded and you already own it.";
+    BucketNotEmpty = CONFLICT, "The bucket you tried to delete is not empty.";
+    ConditionalRequestConflict = CONFLICT, "The conditional request cannot succeed due to a conflicting operation against this resource.";
+    EntityTooLarge = BAD_REQUEST, "Your proposed upload exceeds the maximum allowed object size.";
+    EntityTooSmall = BAD_REQUEST, "Your proposed upload is smaller than the minimum allowed size";
+    ExistingObjectIsDirectory = CONFLICT, "Existing Object is a directory.";
+    ExpiredToken = BAD_REQUEST, "The provided token has expired.";
+    IllegalVersioningConfigurationException = BAD_REQUEST, "The versioning configuration specified in the request is invalid.";
+    IdempotencyParameterMismatch = BAD_REQUEST, "Parameters on this idempotent request are inconsistent with parameters used in previous request(s).";
+    IncompleteBody = BAD_REQUEST, "You did not provide the number of bytes specified by the Content-Length HTTP header";
+    InternalError = INTERNAL_SERVER_ERROR, "We encountered an internal error. Please try again.";
+    InvalidAccessKeyId = FORBIDDEN, "The AWS Access Key Id you provided does not exist in our records.";
+    InvalidArgument = BAD_REQUEST, "Invalid Argument";
+    InvalidBucketState = CONFLICT, "The request is not valid with the current state of the bucket.";
+    InvalidBucketName = BAD_REQUEST, "The specified bucket is not valid.";
+    InvalidChunkSizeError = BAD_REQUEST, "Only the last chunk is allowed to have a size less than 8192 bytes";
+    InvalidDigest = BAD_REQUEST, "The Content-Md5 you specified is not valid.";
+    InvalidLocationConstraint = BAD_REQUEST, "The specified location-constraint is not valid";
+    InvalidPart = BAD_REQUEST, "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
+    InvalidPartNumber = RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable.";
+    InvalidPartOrder = BAD_REQUEST, "The list of parts was not in ascending order. Parts must be ordered by part number.";
+    InvalidRange = RANGE_NOT_SATISFIABLE, "The requested range is not satisfiable";
+    InvalidRequest = BAD_REQUEST, "Invalid Request";
+    InvalidRedirectLocation = BAD_REQUEST, "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.";
+    InvalidStorageClass = BAD_REQUEST, "The storage class you specified is not valid";
+    InvalidTag = BAD_REQUEST, "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
+    InvalidToken = BAD_REQUEST, "The provided token is malformed or otherwise invalid.";
+    InvalidURI = BAD_REQUEST, "Couldn't parse the specified URI.";
+    InvalidWriteOffset = BAD_REQUEST, "The write offset value that you specified does not match the current object size.";
+    KeyTooLongError = BAD_REQUEST, "Your key is too long.";
+    MalformedPOSTRequest = BAD_REQUEST, "The body of your POST request is not well-formed multipart/form-data.";
+    MalformedPolicy = BAD_REQUEST, "This policy contains invalid Json";
+    MalformedTrailerError = BAD_REQUEST, "The request contained trailing data that was not well-formed or did not conform to our published schema.";
+    MalformedXML = BAD_REQUEST, "The XML you provided was not well-formed or did not validate against our published schema.";
+    MaxMessageLengthExceeded = BAD_REQUEST, "Your request was too big.";
+    MetadataTooLarge = BAD_REQUEST, "Your metadata headers exceed the maximum allowed metadata size";
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "The specified method is not allowed against this resource.";
+    MissingContentLength = LENGTH_REQUIRED, "You must provide the Content-Length HTTP header.";
+    MissingSecurityHeader = BAD_REQUEST, "Your request was missing a required header.";
+    NoSuchBucket = NOT_FOUND, "The specified bucket does not exist.";
+    NoSuchBucketPolicy = NOT_FOUND, "The bucket policy does not exist.";
+    NoSuchCORSConfiguration = NOT_FOUND, "The CORS configuration does not exist";
+    NoSuchKey = NOT_FOUND, "The specified key does not exist.";
+    NoSuchLifecycleConfiguration = NOT_FOUND, "The lifecycle configuration does not exist";
+    NoSuchObjectLockConfiguration = NOT_FOUND, "The specified object does not have a ObjectLock configuration";
+    NoSuchPublicAccessBlockConfiguration = NOT_FOUND, "The public access block configuration was not found";
+    NoSuchTagSet = NOT_FOUND, "The TagSet does not exist.";
+    NoSuchUpload = NOT_FOUND, "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.";
+    NoSuchVersion = NOT_FOUND, "The specified version does not exist.";
+    NoSuchWebsiteConfiguration = NOT_FOUND, "The specified bucket does not have a website configuration";
+    NotImplemented = NOT_IMPLEMENTED, "A header you provided implies functionality that is not implemented.";
+    ObjectLockConfigurationNotFoundError = NOT_FOUND, "Object Lock configuration does not exist for this bucket.";
+    ObjectParentIsFile = CONFLICT, "Object parent already exists as a file.";
+    OwnershipControlsNotFoundError = NOT_FOUND, "The bucket ownership controls were not found.";
+    PreconditionFailed = PRECONDITION_FAILED, "At least one of the pre-conditions you specified did not hold.";
+    ReplicationConfigurationNotFoundError = NOT_FOUND, "The replication configuration was not found";
+    RequestHeaderSectionTooLarge = BAD_REQUEST, "Your request header section exceeds the maximum allowed size.";
+    RequestTimeTooSkewed = FORBIDDEN, "The difference between the request time and the current time is too large.";
+    RequestTimeout = BAD_REQUEST, "Your socket connection to the server was not read from or written to within the timeout period. Idle connections will be closed.";
+    ServerSideEncryptionConfigurationNotFoundError = NOT_FOUND, "The server side encryption configuration was not found";
+    ServiceUnavailable = SERVICE_UNAVAILABLE, "Service is unable to handle request.";
+    SignatureDoesNotMatch = FORBIDDEN, "The request signature we calculated does not match the signature you provided. Check your key and signing method.";
+    SlowDown = SERVICE_UNAVAILABLE, "Please reduce your request rate.";
+    XAmzContentSHA256Mismatch = BAD_REQUEST, "The provided 'x-amz-content-sha256' header does not match what was computed.";
+    ExpiredTokenException = BAD_REQUEST, "The web identity token that was passed is expired or is not valid.";
+    IDPCommunicationError = BAD_REQUEST, "An error occurred communicating with the identity provider.";
+    IDPRejectedClaim = FORBIDDEN, "The identity provider (IdP) reported that authentication failed. This might be because the claim is invalid.";
+    InvalidIdentityToken = BAD_REQUEST, "The web identity token that was passed could not be validated.";
+    InvalidAction = BAD_REQUEST, "The action or operation requested is invalid.";
+    MissingAction = BAD_REQUEST, "The request is missing an action or a required parameter.";
+    PackedPolicyTooLarge = BAD_REQUEST, "The session policy is larger than allowed.";
+    ValidationError = BAD_REQUEST, "The input fails to satisfy the constraints specified by an AWS service.";
+    InvalidPolicyDocument = BAD_REQUEST, "The policy of the form is not valid.";
+    MaxPostPreDataLengthExceededError = BAD_REQUEST, "Your POST request fields preceding the upload file were too large.";
 }
 
 /// An error on the wire: a code, a sentence, and the elements that go with the code.
@@ -109,8 +131,11 @@ codes! {
 pub struct Fault {
     /// The code; it decides the status.
     pub code: Code,
-    /// A sentence for a person.
+    /// S3's own sentence, word for word where one is published: people look for it, and programs
+    /// compare it.
     pub message: Cow<'static, str>,
+    /// What we can add to it.
+    pub detail: Option<Cow<'static, str>>,
     /// More elements of the error document, in order: name and text.
     pub extra: Vec<(&'static str, String)>,
     /// Headers that go with the code: `Allow`, `Content-Range`, `Retry-After`.
@@ -123,6 +148,7 @@ impl Fault {
         Fault {
             code,
             message: Cow::Borrowed(code.message()),
+            detail: None,
             extra: Vec::new(),
             headers: Vec::new(),
         }
@@ -130,7 +156,21 @@ impl Fault {
 
     /// A fault with a more exact message.
     pub fn because(code: Code, message: impl Into<Cow<'static, str>>) -> Fault {
-        Fault { code, message: message.into(), extra: Vec::new(), headers: Vec::new() }
+        let (extra, headers) = (Vec::new(), Vec::new());
+        Fault { code, message: message.into(), detail: None, extra, headers }
+    }
+
+    /// The fault of a document of more than `bytes_max`.
+    pub fn too_long(bytes_max: usize) -> Fault {
+        let limit = bytes_max.to_string();
+        Fault::new(Code::MaxMessageLengthExceeded).with("MaxMessageLengthBytes", limit)
+    }
+
+    /// Adds what S3's sentence leaves open, in a sentence of ours.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Fault {
+        self.detail = Some(detail.into());
+        self
     }
 
     /// Adds an element to the error document.
@@ -163,7 +203,8 @@ impl From<Code> for Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code.as_str(), self.message)
+        write!(f, "{}: {}", self.code.as_str(), self.message)?;
+        self.detail.as_ref().map_or(Ok(()), |detail| write!(f, " ({detail})"))
     }
 }
 

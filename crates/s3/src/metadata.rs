@@ -8,6 +8,26 @@ use crate::fields::{Fields, invalid};
 use crate::{Code, Fault};
 
 const USER_PREFIX: &str = "x-amz-meta-";
+const WEBSITE_REDIRECT: &str = "x-amz-website-redirect-location";
+const STORAGE_CLASS: &str = "x-amz-storage-class";
+
+/// The storage class that an object has if nothing else is said.
+pub const STANDARD: &str = "STANDARD";
+
+/// The other storage classes of S3, in the order of the alphabet.
+pub const STORAGE_CLASSES: [&str; 11] = [
+    "DEEP_ARCHIVE",
+    "EXPRESS_ONEZONE",
+    "FSX_OPENZFS",
+    "GLACIER",
+    "GLACIER_IR",
+    "INTELLIGENT_TIERING",
+    "ONEZONE_IA",
+    "OUTPOSTS",
+    "REDUCED_REDUNDANCY",
+    "SNOW",
+    "STANDARD_IA",
+];
 
 /// The content headers of an object and its user metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +44,10 @@ pub struct Metadata {
     pub content_language: Option<String>,
     /// `Expires`, as sent.
     pub expires: Option<String>,
+    /// `x-amz-website-redirect-location`: a path in the bucket, or a URL.
+    pub website_redirect: Option<String>,
+    /// `x-amz-storage-class`, if it is not `STANDARD`. It is a label: all objects are stored alike.
+    pub storage_class: Option<String>,
     /// Names in lower case without `x-amz-meta-`, sorted, with their values.
     pub user: Vec<(String, String)>,
 }
@@ -34,8 +58,9 @@ impl Metadata {
 
     /// Takes what a request says about the object it makes.
     ///
-    /// Faults: `MetadataTooLarge`; `InvalidArgument` for values that are not text, and for names
-    /// that no header can have, which no answer could tell.
+    /// Faults: `MetadataTooLarge`, `InvalidStorageClass`, `InvalidRedirectLocation`;
+    /// `InvalidArgument` for values that are not text, and for names that no header can have, which
+    /// no answer could tell.
     pub fn parse(fields: Fields<'_>) -> Result<Metadata, Fault> {
         let mut user = Vec::new();
         let mut user_bytes = 0;
@@ -66,6 +91,8 @@ impl Metadata {
             content_encoding: text("content-encoding")?.and_then(|value| stored_encoding(&value)),
             content_language: text("content-language")?,
             expires: text("expires")?,
+            website_redirect: website_redirect(fields)?,
+            storage_class: storage_class(fields)?,
             user,
         })
     }
@@ -79,6 +106,8 @@ impl Metadata {
             ("content-encoding", &self.content_encoding),
             ("content-language", &self.content_language),
             ("expires", &self.expires),
+            (WEBSITE_REDIRECT, &self.website_redirect),
+            (STORAGE_CLASS, &self.storage_class),
         ];
         let content = content
             .into_iter()
@@ -86,6 +115,27 @@ impl Metadata {
         let user =
             self.user.iter().map(|(name, value)| (format!("{USER_PREFIX}{name}"), value.as_str()));
         content.chain(user).collect()
+    }
+}
+
+fn website_redirect(fields: Fields<'_>) -> Result<Option<String>, Fault> {
+    let Some(place) = fields.get(WEBSITE_REDIRECT)?.filter(|place| !place.is_empty()) else {
+        return Ok(None);
+    };
+    if ["/", "http://", "https://"].iter().any(|prefix| place.starts_with(prefix)) {
+        Ok(Some(place.to_owned()))
+    } else {
+        Err(Code::InvalidRedirectLocation.into())
+    }
+}
+
+fn storage_class(fields: Fields<'_>) -> Result<Option<String>, Fault> {
+    match fields.get(STORAGE_CLASS)? {
+        None | Some("" | STANDARD) => Ok(None),
+        Some(class) if STORAGE_CLASSES.contains(&class) => Ok(Some(class.to_owned())),
+        Some(class) => {
+            Err(Fault::new(Code::InvalidStorageClass).with("StorageClassRequested", class))
+        }
     }
 }
 
@@ -99,6 +149,10 @@ fn stored_encoding(value: &str) -> Option<String> {
     let kept: Vec<&str> = codings.into_iter().filter(|coding| !is_framing(coding)).collect();
     (!kept.is_empty()).then(|| kept.join(","))
 }
+
+pub use words::mail_safe;
+
+mod words;
 
 #[cfg(test)]
 mod tests;

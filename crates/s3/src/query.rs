@@ -65,5 +65,5 @@ fn decode(raw: &str) -> Result<String, Fault> {
 }
 
 fn invalid(why: &'static str) -> Fault {
-    Fault::because(Code::InvalidURI, why)
+    Fault::new(Code::InvalidURI).detail(why)
 }

@@ -33,14 +33,14 @@ pub struct Span {
 
 impl Range {
     /// Reads a `Range` header. `None` when it is malformed or asks for several ranges: then the
-    /// response is the whole object.
+    /// response is the whole object. White space is malformed, too, though the RFC has it between
+    /// ranges.
     pub fn parse(header: &str) -> Option<Range> {
-        let (unit, range) = header.trim().split_once('=')?;
-        if !unit.trim().eq_ignore_ascii_case("bytes") {
+        let (unit, range) = header.split_once('=')?;
+        if !unit.eq_ignore_ascii_case("bytes") {
             return None;
         }
-        let (first, last) = range.trim().split_once('-')?;
-        match (first.trim(), last.trim()) {
+        match range.split_once('-')? {
             ("", length) => Some(Range::Last(number(length)?)),
             (first, "") => Some(Range::From(number(first)?)),
             (first, last) => {
@@ -60,16 +60,28 @@ impl Range {
             (first <= last).then_some(Range::Between { first, last })
         });
         strict.ok_or_else(|| {
-            Fault::because(Code::InvalidArgument, "The range must be bytes=first-last.")
-                .with("ArgumentName", "x-amz-copy-source-range")
-                .with("ArgumentValue", header)
+            Fault::because(
+                Code::InvalidArgument,
+                "The x-amz-copy-source-range value must be of the form bytes=first-last where \
+                 first and last are the zero-based offsets of the first and last bytes to copy",
+            )
+            .with("ArgumentName", "x-amz-copy-source-range")
+            .with("ArgumentValue", header)
         })
     }
 
-    /// What the range means for an object of `size` bytes, clamped to its end.
+    /// What the range means for an object of `size` bytes, clamped to its end. `None` for the last
+    /// bytes of an empty object, which are all that it has.
     ///
     /// Fault: `InvalidRange` with its `Content-Range` when no byte is left.
-    pub fn of(self, size: u64) -> Result<Span, Fault> {
+    pub fn of(self, size: u64) -> Result<Option<Span>, Fault> {
+        if size == 0 && matches!(self, Range::Last(1..)) {
+            return Ok(None);
+        }
+        self.within(size).map(Some)
+    }
+
+    fn within(self, size: u64) -> Result<Span, Fault> {
         let span = match self {
             Range::Between { first, last } if first < size => {
                 Some((first, last.min(size - 1) - first + 1))
@@ -92,18 +104,17 @@ impl Range {
 
     /// What the range means for the source of a copied part, which is never clamped.
     ///
-    /// Faults: `InvalidRange` when it begins past the end, `InvalidArgument` when it only ends past
-    /// the end.
+    /// Fault: `InvalidArgument` when it begins or ends past the end.
     pub fn of_source(self, size: u64) -> Result<Span, Fault> {
-        let span = self.of(size)?;
+        let refused = || {
+            let why = format!("Range specified is not valid for source object of size: {size}");
+            Fault::because(Code::InvalidArgument, why)
+                .with("ArgumentName", "x-amz-copy-source-range")
+                .with("ArgumentValue", self.to_string())
+        };
         match self {
-            Range::Between { last, .. } if last >= size => Err(Fault::because(
-                Code::InvalidArgument,
-                "The range reaches past the source's end.",
-            )
-            .with("ArgumentName", "x-amz-copy-source-range")
-            .with("ArgumentValue", self.to_string())),
-            _ => Ok(span),
+            Range::Between { last, .. } if last >= size => Err(refused()),
+            _ => self.within(size).map_err(|_| refused()),
         }
     }
 }

@@ -26,37 +26,28 @@ impl TagSet {
 
     /// Checks a list of tags.
     ///
-    /// Faults: `InvalidTag`; `BadRequest` for more than 10 on an object.
+    /// Faults: `InvalidTag`; `BadRequest` for more than 10 on an object, or 50 on a bucket.
     pub fn new(tags: Vec<(String, String)>, tagged: Tagged) -> Result<TagSet, Fault> {
         match tagged {
             Tagged::Object if tags.len() > TagSet::OBJECT_TAGS_MAX => {
                 return Err(Fault::because(
                     Code::BadRequest,
-                    "Object tags cannot be greater than 10.",
+                    "Object tags cannot be greater than 10",
                 ));
             }
             Tagged::Bucket if tags.len() > 50 => {
-                return Err(invalid("A bucket cannot have more than 50 tags."));
+                return Err(Fault::because(
+                    Code::BadRequest,
+                    "Bucket tag count cannot be greater than 50",
+                ));
             }
             _ => {}
         }
         for (place, (key, value)) in tags.iter().enumerate() {
-            if key.is_empty() || key.chars().count() > TagSet::KEY_CHARACTERS_MAX {
-                return Err(
-                    invalid("A tag's key must have 1 to 128 characters.").with("TagKey", key)
-                );
-            }
-            if value.chars().count() > TagSet::VALUE_CHARACTERS_MAX {
-                return Err(invalid("A tag's value must have at most 256 characters."));
-            }
-            if !key.chars().chain(value.chars()).all(is_allowed) {
-                return Err(invalid("A tag holds a character that is not allowed."));
-            }
-            if key.starts_with("aws:") {
-                return Err(invalid("A tag's key must not begin with aws:."));
-            }
+            check(key, value)?;
             if tags.iter().take(place).any(|(other, _)| other == key) {
-                return Err(invalid("Two tags have the same key.").with("TagKey", key));
+                let why = "Cannot provide multiple Tags with the same key";
+                return Err(invalid(why).with("TagKey", key));
             }
         }
         Ok(TagSet(tags))
@@ -64,13 +55,29 @@ impl TagSet {
 
     /// Reads `x-amz-tagging`: tags as a query string.
     ///
-    /// Faults: as `new`; `InvalidArgument` when it does not decode.
+    /// Faults: as `new`; `InvalidArgument` when it does not decode, or names a key twice or none.
     pub fn parse_header(header: &str) -> Result<TagSet, Fault> {
-        let query = Query::parse(header).map_err(|_| {
-            Fault::because(Code::InvalidArgument, "The tags are not encoded like a query string.")
-                .with("ArgumentName", "x-amz-tagging")
-        })?;
-        let tags = query.iter().map(|tag| (tag.name.clone(), tag.value.clone())).collect();
+        let refused = || {
+            Fault::because(
+                Code::InvalidArgument,
+                "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
+                 parameters without tag name duplicates.",
+            )
+            .with("ArgumentName", "x-amz-tagging")
+            .with("ArgumentValue", header)
+        };
+        let query = Query::parse(header).map_err(|_| refused())?;
+        let tags = query.iter().map(|tag| (tag.name.clone(), tag.value.clone()));
+        let tags: Vec<(String, String)> = tags.collect();
+        for (place, (key, value)) in tags.iter().enumerate() {
+            if key.is_empty() {
+                return Err(refused());
+            }
+            check(key, value)?;
+            if tags.iter().take(place).any(|(other, _)| other == key) {
+                return Err(refused());
+            }
+        }
         TagSet::new(tags, Tagged::Object)
     }
 
@@ -78,6 +85,11 @@ impl TagSet {
     pub fn parse_xml(body: &[u8], tagged: Tagged) -> Result<TagSet, Fault> {
         let root = Element::parse(body, "Tagging", XmlLimits::SMALL)?;
         let set = root.child("TagSet")?.ok_or_else(|| malformed("TagSet is missing"))?;
+        TagSet::of_elements(set, tagged)
+    }
+
+    /// The tags that are an element's children. Faults: as `new`, and `MalformedXML`.
+    pub(crate) fn of_elements(set: &Element, tagged: Tagged) -> Result<TagSet, Fault> {
         let mut tags = Vec::new();
         for tag in set.children() {
             if tag.name() != "Tag" {
@@ -123,6 +135,23 @@ impl TagSet {
     pub fn len(&self) -> usize {
         self.0.len()
     }
+}
+
+/// Checks one tag. Fault: `InvalidTag`.
+fn check(key: &str, value: &str) -> Result<(), Fault> {
+    let length = key.chars().count();
+    if !(1..=TagSet::KEY_CHARACTERS_MAX).contains(&length) || !key.chars().all(is_allowed) {
+        return Err(invalid("The TagKey you have provided is invalid").with("TagKey", key));
+    }
+    if value.chars().count() > TagSet::VALUE_CHARACTERS_MAX || !value.chars().all(is_allowed) {
+        let fault = invalid("The TagValue you have provided is invalid");
+        return Err(fault.with("TagKey", key).with("TagValue", value));
+    }
+    if key.starts_with("aws:") {
+        let fault = invalid("System tags cannot be added/updated by requester");
+        return Err(fault.with("TagKey", key));
+    }
+    Ok(())
 }
 
 fn is_allowed(character: char) -> bool {

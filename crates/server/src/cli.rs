@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, bucket, check, dump, fstab, mount, node, policy, upkeep, user, warmup,
+    account, bench, bucket, check, dump, fstab, mount, node, policy, upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
@@ -43,6 +43,9 @@ enum Command {
     Info(node::ShowNode),
     /// Read files of a mount, so that they are in its cache
     Warmup(warmup::Warmup),
+    /// Manage accounts
+    #[command(subcommand)]
+    Account(account::AccountCommand),
     /// Manage access keys
     #[command(subcommand)]
     User(user::UserCommand),
@@ -128,6 +131,9 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         Command::Umount(command) => command.run()?,
         Command::Info(command) => administer(&volume, |volume| node::run(volume, command))?,
         Command::Warmup(command) => command.run()?,
+        Command::Account(command) => {
+            administer(&volume, |volume| account::run(volume, command))?;
+        }
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
         Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,

@@ -25,5 +25,6 @@ mod private;
 mod problem;
 mod serve;
 mod tls;
+mod web_roles;
 
 pub use cli::main;

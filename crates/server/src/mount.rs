@@ -93,19 +93,17 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
 }
 
 impl Mounted {
-    /// Mounts a volume. Buckets that are made as directories belong to `owner`.
+    /// Mounts a volume. Buckets that are made as directories belong to the first account.
     pub(crate) async fn begin(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
-        owner: &str,
         folder: &Path,
     ) -> Result<Mounted, Problem> {
         let (at, options) = (folder.to_owned(), mount_options(settings));
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
-        let begun =
-            Mounted::serve((backend, metrics), settings, owner, folder, (device, None)).await;
+        let begun = Mounted::serve((backend, metrics), settings, folder, (device, None)).await;
         if begun.is_err() {
             let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
         }
@@ -116,17 +114,15 @@ impl Mounted {
     pub(crate) async fn go_on(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
-        owner: &str,
         folder: &Path,
         KeptMount { ledger, device }: KeptMount,
     ) -> Result<Mounted, Problem> {
-        Mounted::serve((backend, metrics), settings, owner, folder, (device, Some(ledger))).await
+        Mounted::serve((backend, metrics), settings, folder, (device, Some(ledger))).await
     }
 
     async fn serve(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
-        owner: &str,
         folder: &Path,
         (device, ledger): (Device, Option<Arc<Ledger>>),
     ) -> Result<Mounted, Problem> {
@@ -139,7 +135,6 @@ impl Mounted {
             write_memory: settings.write_memory.0,
             whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
-            owner: owner.to_owned(),
             ledger: ledger.clone(),
         };
         let files = Files::new(Arc::clone(volume), options);

@@ -11,22 +11,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::access::{Access, Identity, MasterKey};
+use gateway::access::{Access, AccessRecords, Identity, MasterKey};
 use gateway::{Gateway, HttpBody};
 use http::{Request, Response};
+use record::ObjectOwnership;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::Volume;
 
 use crate::backend::{self, Backend};
-use crate::config::{MountSettings, OpenSettings, ServeSettings, VolumeSettings};
+use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, VolumeSettings};
 use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service, bind};
 use crate::metrics::Metrics;
 use crate::mount::Mounted;
 use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
-use crate::{credentials, metrics_listener};
+use crate::{credentials, metrics_listener, web_roles};
 
 /// How often access keys and policies are read again even if the change feed reports nothing.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
@@ -53,6 +54,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     credentials::make_data_dir(&volume.data_dir)?;
     // What can fail without the volume is tried first: a start that fails leaves no session behind.
     let tls = serve.tls.clone().map(Tls::load).transpose()?;
+    let web_roles = web_roles::of(&serve.openid)?;
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
     let root = credentials::root(&volume.data_dir)?;
@@ -69,19 +71,13 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &backend);
     let identity = Identity::root(&root.user, root.password.clone());
-    let access = Arc::new(Access::new(identity, master));
+    let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     refresh(&shared, &access).await.map_err(unreadable)?;
 
-    let mounted = mount_beside((&backend, &metrics), &mount, &serve, &root.user).await?;
+    let mounted = mount_beside((&backend, &metrics), &mount, &serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    let settings = gateway::Settings {
-        region: serve.region.clone(),
-        domains: serve.domains.clone(),
-        sigv2_presign: serve.sigv2_presign,
-        body_patience: Duration::from_secs(serve.body_timeout_seconds),
-    };
-    let gateway = Gateway::new(Arc::clone(&shared), access, settings);
+    let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
     let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
     let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
     let edge = Arc::new(edge);
@@ -119,15 +115,29 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     Ok(())
 }
 
+/// What the gateway is told of the settings.
+fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
+    gateway::Settings {
+        region: serve.region.clone(),
+        domains: serve.domains.clone(),
+        object_ownership: match serve.default_object_ownership {
+            OwnershipClass::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
+            OwnershipClass::BucketOwnerPreferred => ObjectOwnership::BucketOwnerPreferred,
+            OwnershipClass::ObjectWriter => ObjectOwnership::ObjectWriter,
+        },
+        sigv2_presign: serve.sigv2_presign,
+        body_patience: Duration::from_secs(serve.body_timeout_seconds),
+    }
+}
+
 /// Mounts the volume, if it is told where. If that fails, the session ends.
 async fn mount_beside(
     (backend, metrics): (&Backend, &Arc<Metrics>),
     mount: &MountSettings,
     serve: &ServeSettings,
-    owner: &str,
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
-    let mounted = Mounted::begin((backend, metrics), mount, owner, folder).await;
+    let mounted = Mounted::begin((backend, metrics), mount, folder).await;
     if mounted.is_err() {
         backend.close().await;
     }
@@ -198,8 +208,12 @@ fn count(limit: u32) -> usize {
 }
 
 async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeError> {
-    let (users, policies) = (volume.users().await?, volume.policies().await?);
-    for unusable in access.replace(users, policies) {
+    let records = AccessRecords {
+        accounts: volume.accounts().await?,
+        users: volume.users().await?,
+        policies: volume.policies().await?,
+    };
+    for unusable in access.replace(records) {
         tracing::warn!(%unusable, "grants nothing");
     }
     Ok(())

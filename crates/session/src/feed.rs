@@ -158,7 +158,7 @@ impl Listener {
                 let (mut access, mut sessions) = (false, false);
                 let mut others = Vec::new();
                 for key in &keys {
-                    access |= [space::USER, space::POLICY].contains(&key.space());
+                    access |= [space::ACCOUNT, space::USER, space::POLICY].contains(&key.space());
                     if self.peers.notified(key) {
                         self.sessions.notify_one();
                         sessions = true;

@@ -10,6 +10,7 @@
 
 mod coalesce;
 mod commit;
+mod drawn;
 mod epoch;
 mod error;
 mod feed;

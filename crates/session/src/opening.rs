@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommitContext, Committer};
+use crate::drawn::DrawnBits;
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
@@ -118,6 +119,7 @@ impl Session {
         let session = Session {
             store,
             clock: Arc::clone(&options.clock),
+            drawn: DrawnBits::default(),
             record: started.volume,
             state,
             committer,

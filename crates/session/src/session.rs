@@ -13,6 +13,7 @@ use tracing::{Instrument, info, warn};
 
 use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
 use crate::commit::{CommittedFor, Committer, Outcome};
+use crate::drawn::DrawnBits;
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
@@ -35,6 +36,7 @@ pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Session {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) drawn: DrawnBits,
     pub(crate) record: VolumeRecord,
     pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,

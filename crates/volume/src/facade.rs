@@ -4,6 +4,7 @@
 //! needs laid down before or read after. A view never sees a record's key, a plan or a block.
 
 mod access;
+mod append;
 mod bucket;
 mod copy;
 mod delete;
@@ -14,11 +15,15 @@ mod multipart;
 mod node;
 mod object;
 mod ranges;
+mod rename;
 mod staging;
 mod uploads;
+mod versions;
 
-pub use bucket::BucketStat;
-pub use delete::Deleted;
+use record::AccountId;
+
+pub use bucket::{BucketStat, NewBucket};
+pub use copy::CopyChanges;
 pub use multipart::{
     CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError,
@@ -26,13 +31,19 @@ pub use multipart::{
 pub use node::{BodyRun, FileWrite, Maker, OnBehalf, OpenNode, Reshape, empty_file};
 pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
 pub use ranges::Sought;
+pub use rename::RenameConditions;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
+pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 
-/// Whom a new file or bucket belongs to.
+/// Whom a new file belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     /// The access key that makes it.
     pub access_key: String,
+    /// The account of that access key.
+    pub account: AccountId,
+    /// The account that it belongs to, where that is not the one that the bucket belongs to.
+    pub writer: Option<AccountId>,
     /// Its user.
     pub uid: u32,
     /// Its group.

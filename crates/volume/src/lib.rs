@@ -19,19 +19,24 @@ pub use content::{
 };
 pub use counters::Counters;
 pub use facade::{
-    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, Deleted, FileOwner, FileWrite,
-    Finished, Maker, NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode,
-    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, Reshape, Sought, UploadId, UploadIdError,
-    UploadsEntry, UploadsPage, UploadsQuery, empty_file, file_of, opaque_tag, size_and_tag,
+    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, FileOwner,
+    FileWrite, Finished, ListedAs, Maker, NewBucket, NewObject, NewUpload, OBJECT_BYTES_MAX,
+    Object, OnBehalf, OpenNode, PART_BYTES_MIN, PartStat, PartsPage, PublishedObject,
+    RenameConditions, Reshape, Sought, UploadId, UploadIdError, UploadsEntry, UploadsPage,
+    UploadsQuery, VersionsEntry, VersionsListing, VersionsQuery, empty_file, file_of, opaque_tag,
+    size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
-    Acl, AclKind, AttributeChange, DIRECTORIES_MAX, FoundNode, FoundPart, FsError, Holdings,
-    ListEntry, ListQuery, ListedName, ListedNames, Listing, LockFound, LockUse, LocksSet, NewNode,
-    NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, RemovedName, RenameMode, Renamed, SetTime,
-    TagMatch, USER_METADATA_BYTES_MAX, WriteCondition, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, DIRECTORIES_MAX, Expected,
+    FoundNode, FoundPart, FsError, Holdings, ListEntry, ListQuery, ListedName, ListedNames,
+    Listing, LockFound, LockUse, LocksSet, NamedBucket, NewNode, NodeName, NotAnAcl,
+    OBJECT_TAGS_MAX, ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey,
+    RemovedName, RemovedVersion, RenameMode, Renamed, SetTime, TagMatch, USER_METADATA_BYTES_MAX,
+    WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
+pub use record::VersionRef;
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
     Coherence, LockNotices, LockWatch, NodeChanges, NodeWatch, RECORD_CACHE_BYTES_DEFAULT,

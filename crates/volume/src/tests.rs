@@ -25,6 +25,7 @@ mod skipping;
 mod sole;
 mod sweeping;
 mod throttling;
+mod versions;
 
 use std::sync::Arc;
 
@@ -38,6 +39,19 @@ use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, Ta
 use store::MetaStore;
 
 use crate::{Volume, VolumeError, VolumeOptions};
+
+impl Volume {
+    /// Replaces the tags of an object.
+    pub(crate) async fn set_tags(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        tags: Vec<(String, String)>,
+    ) -> Result<(), VolumeError> {
+        let change = crate::ObjectChange::Tags(&tags);
+        self.change_object(bucket, key, None, None, change).await.map(drop)
+    }
+}
 
 /// A volume that collects only when told to.
 pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
@@ -53,7 +67,15 @@ pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>)
 pub(crate) async fn make_bucket(volume: &Volume) -> Ino {
     let ino = volume.session.allocate_inodes(1).await.unwrap()[0];
     let settings = Bucket::default();
-    let create = MakeBucket { name: b"b", ino, settings: &settings, owner: (0, 0), mode: 0o755 };
+    let create = MakeBucket {
+        name: b"b",
+        ino,
+        settings: &settings,
+        configs: &[],
+        owner: (0, 0),
+        mode: 0o755,
+        versioning: record::Versioning::Off,
+    };
     volume.session.run(&create).await.unwrap();
     ino
 }
@@ -111,7 +133,7 @@ async fn publish_staged(
 }
 
 pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<FoundObject, VolumeError> {
-    volume.session.run(&Lookup { path: &Path::new(b"b", key) }).await
+    volume.session.run(&Lookup { path: &Path::new(b"b", key), version: None }).await
 }
 
 /// How many blocks there are, whoever wrote them.

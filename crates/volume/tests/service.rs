@@ -40,12 +40,19 @@ async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
     let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..options };
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(options, store, blocks).await.unwrap();
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     volume
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
+    FileOwner {
+        access_key: "someone".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 7,
+        gid: 8,
+        umask: 0o022,
+    }
 }
 
 /// Bytes that differ from place to place.

@@ -11,6 +11,7 @@ mod certificate;
 mod child;
 mod dist;
 mod engines;
+mod fuzz;
 mod mount_point;
 mod progress;
 mod servers;
@@ -38,6 +39,8 @@ enum Task {
     /// Build the program as it is shipped: twice, the second time with what the first one counted
     /// under load.
     Dist(dist::Build),
+    /// Look for inputs that break the parsers of what strangers send.
+    Fuzz(fuzz::Options),
     /// Measure the gateway beside direct MinIO, over each metadata engine that is named.
     Bench(bench::Options),
 }
@@ -60,6 +63,7 @@ fn run(task: &Task) -> Result<bool> {
     match task {
         Task::Test(options) => test::run(&workspace, options, &stop),
         Task::Dist(options) => dist::run(&workspace, *options, &stop),
+        Task::Fuzz(options) => fuzz::run(&workspace, options, &stop),
         Task::Bench(options) => bench::run(&workspace, options, &stop),
         Task::Tidy => {
             let report = tidy::check(&workspace)?;

@@ -86,6 +86,18 @@ impl Progress {
 }
 
 impl Running<'_> {
+    /// Since it was announced.
+    pub(crate) fn since(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Says how far it is, on a terminal only.
+    pub(crate) fn show(&self, line: &str) {
+        if let Some(shown) = &self.line {
+            shown.set_message(line.to_owned());
+        }
+    }
+
     /// Says how it ended, and returns how long it took.
     pub(crate) fn end(self, mark: Mark, remark: &str) -> Duration {
         let took = self.since.elapsed();

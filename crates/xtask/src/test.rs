@@ -4,6 +4,7 @@
 //! that fails does not keep the others from running: one run shows all failures.
 
 mod clients;
+mod external;
 mod files;
 mod steps;
 mod summary;
@@ -21,7 +22,7 @@ use crate::mount_point;
 use crate::progress::{Mark, Progress};
 use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, SECRET_KEY, Server};
 use crate::tidy;
-use crate::tools::Tools;
+use crate::tools::{ExternalSuites, Tools};
 use crate::workspace::{Workspace, which};
 
 pub(crate) use steps::Options;
@@ -70,20 +71,29 @@ impl Steps<'_> {
             return Ok(());
         }
         let (wanted, mounted) = (clients::wanted(self.run), self.mounted());
+        let others = external::wanted(self.run);
         let built = !self.run.options.reference && self.run.options.gateway.is_none();
         let rust = built && self.run.wants("rust");
-        if wanted.is_empty() && mounted.is_empty() && !rust {
+        if wanted.is_empty() && mounted.is_empty() && others.is_empty() && !rust {
             return Ok(());
         }
         let mut engines = if rust { self.run.engines() } else { clients::engines(&wanted) };
         engines.extend(files::engines(&mounted));
         let engines = engines::each_once(&engines);
         let (mut tools, mut testers) = (None, PathBuf::new());
+        let mut suites = ExternalSuites::default();
         self.step("install", |run| {
             let install = !run.options.skip_install;
             tools = Some(Tools::prepare(run.workspace, install, &engines, run.stop)?);
+            if wanted.iter().any(clients::Cell::needs_browser) {
+                Tools::prepare_browser(run.workspace, install, run.stop)?;
+            }
             if !mounted.is_empty() {
                 testers = Tools::prepare_files(run.workspace, install, run.stop)?;
+            }
+            if !others.is_empty() {
+                let asked: Vec<_> = others.iter().flat_map(|(_, suites)| suites.clone()).collect();
+                suites = Tools::prepare_external(run.workspace, install, &asked, run.stop)?;
             }
             Ok(StepOutcome::default())
         })?;
@@ -109,6 +119,7 @@ impl Steps<'_> {
         }
         clients::run(self, &wanted, &services)?;
         files::run(self, &mounted, &services, &testers)?;
+        external::run(self, &others, &services, &suites)?;
         minio.child.check_alive()
     }
 
@@ -149,7 +160,8 @@ impl Steps<'_> {
         let needs_build = self.run.wants("build")
             || self.run.wants("rust")
             || !clients::wanted(self.run).is_empty()
-            || !files::wanted(self.run).is_empty();
+            || !files::wanted(self.run).is_empty()
+            || !external::wanted(self.run).is_empty();
         if needs_build {
             self.step("build", cargo(&["build", "--workspace", "--all-targets"]))?;
         }
@@ -166,9 +178,7 @@ impl Steps<'_> {
             return Ok(());
         }
         if which("cargo-deny").is_none() {
-            let remark = "cargo-deny is not installed".to_owned();
-            self.run.progress.begin("deny").end(Mark::Skipped, &remark);
-            self.taken.push(FinishedStep::new("deny", Mark::Skipped, Duration::ZERO, remark));
+            self.skip("deny", "cargo-deny is not installed");
             return Ok(());
         }
         self.step("deny", |run| {

@@ -24,11 +24,32 @@ const MC: GoTool = GoTool {
     version: "v0.0.0-20250313080218-cf909e1063a9",
 };
 
+/// Its own tests of S3 gateways: the program that runs them, and the sources that name them.
+const VERSITYGW: GoTool = GoTool {
+    program: "versitygw",
+    package: "github.com/versity/versitygw/cmd/versitygw",
+    version: "v1.8.0",
+};
+
+/// The module that [`VERSITYGW`] is a part of.
+const VERSITYGW_MODULE: &str = "github.com/versity/versitygw";
+
+/// MinIO's client for Go, whose sources hold its tests, with its version.
+const MINIO_GO: (&str, &str) = ("github.com/minio/minio-go/v7", "v7.4.1");
+
+/// MinIO's client for Python, with the version that `tests/external/requirements-minio.txt` installs.
+const MINIO_PY: (&str, &str) = ("minio", "7.2.20");
+
+/// The suite of table formats whose commits are conditional writes, and of engines that read them. Its
+/// interpreter is its own.
+pub(crate) const TABLES: &str = "tables";
+
 /// Debian's packages, and a command that proves that each one is there.
-const PACKAGES: [(&str, &[&str]); 5] = [
+const PACKAGES: [(&str, &[&str]); 6] = [
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("rclone", &["rclone", "version"]),
     ("restic", &["restic", "version"]),
+    ("s3cmd", &["s3cmd", "--version"]),
     ("curl", &["curl", "--version"]),
     FAKETIME,
 ];
@@ -36,8 +57,15 @@ const PACKAGES: [(&str, &[&str]); 5] = [
 /// A gateway whose clock is behind runs with it.
 const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
 
+/// The suite in a browser runs with it, by its driver.
+const BROWSER_PACKAGES: [(&str, &[&str]); 2] =
+    [("chromium", &["chromium", "--version"]), ("chromium-driver", &["chromedriver", "--version"])];
+
 /// What tests of file systems are, in programs of Rust: each with its version.
 const FILE_TESTERS: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
+
+/// What runs libFuzzer on targets in Rust, and its version.
+const FUZZER: (&str, &str) = ("cargo-fuzz", "0.13.2");
 
 /// Debian's packages for suites on a mount, each with its proof.
 const FILE_PACKAGES: [(&str, &[&str]); 5] = [
@@ -48,6 +76,9 @@ const FILE_PACKAGES: [(&str, &[&str]); 5] = [
     ("postgresql", &["test", "-d", "/usr/lib/postgresql"]),
     ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
 ];
+
+/// Debian's packages for suites that others wrote, each with its proof.
+const EXTERNAL_PACKAGES: [(&str, &[&str]); 1] = [("jq", &["jq", "--version"])];
 
 /// How long one installation may take: building MinIO takes minutes on two cores.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
@@ -72,6 +103,20 @@ pub(crate) struct Tools {
     pub(crate) python_frames: PathBuf,
 }
 
+/// Suites that others wrote: a program, and folders of sources.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExternalSuites {
+    /// The interpreter with MinIO's client for Python.
+    pub(crate) python_minio: PathBuf,
+    /// The interpreter with table formats and what reads them; empty where they are not wanted.
+    pub(crate) python_tables: PathBuf,
+    pub(crate) versitygw: PathBuf,
+    pub(crate) versitygw_source: PathBuf,
+    pub(crate) minio_go_source: PathBuf,
+    pub(crate) minio_py_source: PathBuf,
+    pub(crate) mc_source: PathBuf,
+}
+
 impl Tools {
     /// Finds everything, and installs what is missing unless told not to; of the databases only
     /// what `engines` need.
@@ -94,6 +139,13 @@ impl Tools {
         })
     }
 
+    /// The browser that a suite runs in.
+    pub(crate) fn prepare_browser(workspace: &Workspace, install: bool, stop: &Stop) -> Result<()> {
+        let missing = BROWSER_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
+        let missing: Vec<&str> = missing.map(|(package, _)| *package).collect();
+        Installer::new(workspace, install, stop)?.packages(&missing)
+    }
+
     /// What suites on a mount need besides; returns the folder that has them in its `bin`.
     pub(crate) fn prepare_files(
         workspace: &Workspace,
@@ -107,6 +159,41 @@ impl Tools {
             installer.cargo(program, version)?;
         }
         Ok(installer.folder)
+    }
+
+    /// What runs fuzz targets.
+    pub(crate) fn prepare_fuzzer(workspace: &Workspace, stop: &Stop) -> Result<PathBuf> {
+        let installer = Installer::new(workspace, true, stop)?;
+        let (program, version) = FUZZER;
+        installer.cargo(program, version)?;
+        Ok(installer.folder.join("bin").join(program))
+    }
+
+    /// What suites that others wrote need; an interpreter of their own only for those in `suites`.
+    pub(crate) fn prepare_external(
+        workspace: &Workspace,
+        install: bool,
+        suites: &[&str],
+        stop: &Stop,
+    ) -> Result<ExternalSuites> {
+        let installer = Installer::new(workspace, install, stop)?;
+        let missing = EXTERNAL_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
+        installer.packages(&missing.map(|(package, _)| *package).collect::<Vec<_>>())?;
+        let python_minio = installer.python_in(&workspace.external(), "minio")?;
+        let minio_py_source = installer.python_sources(&python_minio, MINIO_PY)?;
+        let mut python_tables = PathBuf::new();
+        if suites.contains(&TABLES) {
+            python_tables = installer.python_in(&workspace.external(), TABLES)?;
+        }
+        Ok(ExternalSuites {
+            python_minio,
+            python_tables,
+            versitygw: installer.go(&VERSITYGW)?,
+            versitygw_source: go_sources(VERSITYGW_MODULE, VERSITYGW.version)?,
+            minio_go_source: go_sources(MINIO_GO.0, MINIO_GO.1)?,
+            minio_py_source,
+            mc_source: go_sources(MC.package, MC.version)?,
+        })
     }
 
     /// What the tests in Rust need: databases, and clocks that differ.
@@ -200,7 +287,7 @@ impl<'a> Installer<'a> {
         Ok(ours)
     }
 
-    /// A program of crates.io at its version, in the tools folder.
+    /// A published program at its version, in the tools folder.
     fn cargo(&self, program: &str, version: &str) -> Result<()> {
         let ours = self.folder.join("bin").join(program);
         let mut command = Command::new(&ours);
@@ -220,9 +307,14 @@ impl<'a> Installer<'a> {
         self.run(command, program)
     }
 
-    /// A virtual environment that holds exactly what a requirements file names.
+    /// A virtual environment that holds what a requirements file of the client suites names.
     fn python(&self, name: &str) -> Result<PathBuf> {
-        let requirements = self.workspace.clients().join(format!("requirements-{name}.txt"));
+        self.python_in(&self.workspace.clients(), name)
+    }
+
+    /// A virtual environment that holds exactly what a requirements file names.
+    fn python_in(&self, suites: &Path, name: &str) -> Result<PathBuf> {
+        let requirements = suites.join(format!("requirements-{name}.txt"));
         let wanted = std::fs::read_to_string(&requirements)
             .with_context(|| format!("cannot read {}", requirements.display()))?;
         let folder = self.folder.join(format!("venv-{name}"));
@@ -243,6 +335,29 @@ impl<'a> Installer<'a> {
         self.run(command, "pip")?;
         std::fs::write(&stamp, wanted)?;
         Ok(python)
+    }
+
+    /// The folder of a Python package's sources at a version, tests included.
+    fn python_sources(&self, python: &Path, (name, version): (&str, &str)) -> Result<PathBuf> {
+        let stem = format!("{name}-{version}");
+        let (folder, archive) = (self.folder.join(&stem), format!("{stem}.tar.gz"));
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        if !self.install {
+            bail!("no sources at {}: run without --skip-install", folder.display());
+        }
+        let scratch = tempfile::tempdir_in(&self.folder)?;
+        let mut command = Command::new(python);
+        command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]);
+        command.arg("--dest").arg(scratch.path()).arg(format!("{name}=={version}"));
+        self.run(command, "pip")?;
+        let mut command = Command::new("tar");
+        command.arg("-xzf").arg(&archive).current_dir(scratch.path());
+        self.run(command, "tar")?;
+        // Moved when it is whole, so that half of it is never taken for all.
+        std::fs::rename(scratch.path().join(&stem), &folder)?;
+        Ok(folder)
     }
 
     fn run(&self, command: Command, name: &str) -> Result<()> {
@@ -276,4 +391,16 @@ fn has_version(path: &Path, tool: &GoTool) -> bool {
     let mut command = Command::new("go");
     command.args(["version", "-m"]).arg(path);
     stdout(command).is_ok_and(|text| text.contains(tool.version))
+}
+
+/// The folder of a Go module's sources, which Go fetches if they are not there.
+fn go_sources(module: &str, version: &str) -> Result<PathBuf> {
+    let mut command = Command::new("go");
+    // Outside of any module, so that none of its own is asked for.
+    command.args(["mod", "download", "-json", &format!("{module}@{version}")]);
+    command.current_dir("/").env_remove("GOFLAGS");
+    let said = stdout(command).context("cannot fetch the sources of a suite")?;
+    let told: serde_json::Value = serde_json::from_str(&said)?;
+    let folder = told["Dir"].as_str().context("go does not say where the sources are")?;
+    Ok(folder.into())
 }

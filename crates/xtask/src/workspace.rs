@@ -59,6 +59,11 @@ impl Workspace {
         self.root.join("tests/clients")
     }
 
+    /// The suites that others wrote.
+    pub(crate) fn external(&self) -> PathBuf {
+        self.root.join("tests/external")
+    }
+
     /// The suites of programs on a mount.
     pub(crate) fn mounted(&self) -> PathBuf {
         self.root.join("tests/files")
@@ -71,7 +76,12 @@ impl Workspace {
 
     /// A cargo command that runs at the root.
     pub(crate) fn cargo(&self) -> Command {
-        let mut command = cargo();
+        self.cargo_program(Path::new("cargo"))
+    }
+
+    /// A program of cargo's kind, which runs at the root.
+    pub(crate) fn cargo_program(&self, program: &Path) -> Command {
+        let mut command = of_cargo(program);
         command.current_dir(&self.root);
         command
     }
@@ -79,7 +89,11 @@ impl Workspace {
 
 /// Cargo, without what `cargo run` told us about our own package: build scripts would see it.
 fn cargo() -> Command {
-    let mut command = Command::new("cargo");
+    of_cargo(Path::new("cargo"))
+}
+
+fn of_cargo(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {

@@ -2,16 +2,24 @@
 
 use std::sync::Arc;
 
-use admin::{Account, Admin, AdminError, BUILT_IN_POLICIES, NewUser, SECRET_CHARS, Surroundings};
-use record::User;
+use admin::{AccessKey, Admin, AdminError, BUILT_IN_POLICIES, NewUser, SECRET_CHARS, Surroundings};
+use record::{AccountId, User};
 use runtime::SystemClock;
 use store::MemoryStore;
 
 use crate::{DOCUMENT, Drained, Open, add, names, over, record};
 
-fn account(access_key: &str, policies: &[&str]) -> Account {
+fn shown(access_key: &str, policies: &[&str]) -> AccessKey {
     let (access_key, policies) = (access_key.to_owned(), names(policies));
-    Account { access_key, enabled: true, uid: 1, gid: 2, umask: 0o022, policies }
+    AccessKey {
+        access_key,
+        account: AccountId::MAIN,
+        enabled: true,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies,
+    }
 }
 
 #[tokio::test]
@@ -20,7 +28,7 @@ async fn an_access_key_is_made_with_a_secret_that_is_told_once() {
     let admin = over(store.clone());
     assert_eq!(admin.users().await.unwrap(), []);
     let anna = add(&admin, "anna", &["readonly"]).await;
-    assert_eq!(anna.account, account("anna", &["readonly"]));
+    assert_eq!(anna.key, shown("anna", &["readonly"]));
     let alphabet = |char: char| char.is_ascii_alphanumeric();
     assert!(anna.secret.len() == SECRET_CHARS && anna.secret.chars().all(alphabet));
     assert!(!format!("{anna:?}").contains(&anna.secret));
@@ -29,8 +37,8 @@ async fn an_access_key_is_made_with_a_secret_that_is_told_once() {
     assert!(kept.sealed_secret.starts_with(sealed.as_bytes()), "sealed for its access key");
     let bert = add(&admin, "bert", &[]).await;
     assert_ne!(anna.secret, bert.secret);
-    assert_eq!(admin.users().await.unwrap(), [anna.account, bert.account]);
-    assert_eq!(admin.user("bert").await.unwrap(), account("bert", &[]));
+    assert_eq!(admin.users().await.unwrap(), [anna.key, bert.key]);
+    assert_eq!(admin.user("bert").await.unwrap(), shown("bert", &[]));
 }
 
 #[tokio::test]
@@ -38,11 +46,19 @@ async fn a_secret_that_is_given_is_the_secret() {
     let store = Arc::new(MemoryStore::new());
     let admin = over(store.clone());
     let given = Some("secret-of-my-own");
-    let new =
-        NewUser { access_key: "anna", secret: given, uid: 1, gid: 2, umask: 0o022, policies: &[] };
+    let new = NewUser {
+        access_key: "anna",
+        account: AccountId::MAIN,
+        secret: given,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies: &[],
+    };
     assert!(!format!("{new:?}").contains("secret-of-my-own"));
     assert_eq!(admin.add_user(&new, &Open).await.unwrap().secret, "secret-of-my-own");
-    let weak = NewUser { access_key: "bert", secret: Some("short"), ..new };
+    let weak =
+        NewUser { access_key: "bert", account: AccountId::MAIN, secret: Some("short"), ..new };
     assert!(matches!(admin.add_user(&weak, &Open).await, Err(AdminError::Name(_))));
     assert!(record(&*store, "bert").await.is_none());
 }
@@ -53,6 +69,7 @@ async fn what_refuses_a_new_access_key_is_told_beforehand_and_again() {
     let (unknown, readonly) = (names(&["readonly", "phtos"]), names(&["readonly"]));
     let new = NewUser {
         access_key: "anna",
+        account: AccountId::MAIN,
         secret: None,
         uid: 1,
         gid: 2,
@@ -86,8 +103,15 @@ async fn without_random_bytes_no_access_key_is_made() {
     let admin = Admin::over(Arc::new(MemoryStore::new()), surroundings);
     let given = Some("secret-of-my-own");
     for secret in [None, given] {
-        let new =
-            NewUser { access_key: "anna", secret, uid: 1, gid: 2, umask: 0o022, policies: &[] };
+        let new = NewUser {
+            access_key: "anna",
+            account: AccountId::MAIN,
+            secret,
+            uid: 1,
+            gid: 2,
+            umask: 0o022,
+            policies: &[],
+        };
         assert!(matches!(admin.add_user(&new, &Open).await, Err(AdminError::Random(_))));
     }
     assert_eq!(admin.users().await.unwrap(), []);
@@ -177,8 +201,15 @@ async fn of_two_operators_who_make_one_access_key_one_is_refused() {
         let (one, other) = (over(store.clone()), over(store.clone()));
         one.put_policy("photos", DOCUMENT).await.unwrap();
         let policies = &names(&["photos"]);
-        let new =
-            NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, umask: 0o022, policies };
+        let new = NewUser {
+            access_key: "anna",
+            account: AccountId::MAIN,
+            secret: None,
+            uid: 1,
+            gid: 2,
+            umask: 0o022,
+            policies,
+        };
         let twin = NewUser { uid: 9, ..new };
         let (made, also, removed) = tokio::join!(
             one.add_user(&new, &Open),
@@ -196,7 +227,7 @@ async fn of_two_operators_who_make_one_access_key_one_is_refused() {
             Err(AdminError::PolicyInUse(users)) => {
                 assert_eq!(users, ["anna"]);
                 let (winner, loser) = if made.is_ok() { (made, also) } else { (also, made) };
-                assert_eq!(winner.unwrap().account.uid, kept.unwrap().uid);
+                assert_eq!(winner.unwrap().key.uid, kept.unwrap().uid);
                 assert!(matches!(loser, Err(AdminError::UserExists)), "{loser:?}");
             }
             Err(error) => panic!("{error}"),

@@ -34,7 +34,15 @@ async fn each_change(fault: Fault) {
     let (store, admin) = begin();
     put_policy_behind(&store, "p").await;
     let policies = &names(&["p"]);
-    let new = NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, umask: 0o022, policies };
+    let new = NewUser {
+        access_key: "anna",
+        account: record::AccountId::MAIN,
+        secret: None,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies,
+    };
     store.inject(Some(space::USER), fault);
     let issued = admin.add_user(&new, &Open).await.unwrap();
     let kept = record(&*store, "anna").await.unwrap();
@@ -110,11 +118,25 @@ async fn a_change_that_certainly_did_nothing_is_said_to_have_done_nothing() {
 async fn an_access_key_that_another_operator_changed_meanwhile_stays_unknown() {
     let (store, admin) = begin();
     store.inject(Some(space::USER), Fault::Delayed);
-    let new =
-        NewUser { access_key: "anna", secret: None, uid: 1, gid: 2, umask: 0o022, policies: &[] };
+    let new = NewUser {
+        access_key: "anna",
+        account: record::AccountId::MAIN,
+        secret: None,
+        uid: 1,
+        gid: 2,
+        umask: 0o022,
+        policies: &[],
+    };
     let sealed_secret = b"another's".to_vec();
-    let other =
-        User { sealed_secret, enabled: true, uid: 9, gid: 9, umask: 0, policies: Vec::new() };
+    let other = User {
+        account: record::AccountId::MAIN,
+        sealed_secret,
+        enabled: true,
+        uid: 9,
+        gid: 9,
+        umask: 0,
+        policies: Vec::new(),
+    };
     let meanwhile = async {
         // The first try is on its way, and takes a moment.
         while store.commits.load(Ordering::SeqCst) == 0 {

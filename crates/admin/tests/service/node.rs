@@ -14,7 +14,14 @@ async fn put(volume: &Volume, key: &str, length: usize) {
     let mut writer = volume.writer(Some(length as u64));
     writer.write(Bytes::from(vec![7; length])).await.unwrap();
     let body = writer.finish().await.unwrap();
-    let owner = FileOwner { access_key: "root".to_owned(), uid: 3, gid: 4, umask: 0o022 };
+    let owner = FileOwner {
+        access_key: "root".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 3,
+        gid: 4,
+        umask: 0o022,
+    };
     let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([1; 16]));
     let new = NewObject { owner, headers, tag, sums: Vec::new() };
     volume.put("box", key.as_bytes(), body, new, WriteCondition::None).await.unwrap();

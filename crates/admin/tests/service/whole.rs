@@ -1,5 +1,6 @@
 //! Buckets, and the volume as a whole.
 
+use record::AccountId;
 use std::sync::Arc;
 
 use admin::{AdminError, BucketChange, Collection, Finding, OpenSession, SweepOptions, Unwatched};
@@ -21,7 +22,7 @@ async fn a_bucket_is_shown_and_changed() {
     make_volume(&store).await;
     let admin = over(store);
     let found = admin.bucket("box").await.unwrap();
-    assert_eq!((found.name, found.settings.owner), (b"box".to_vec(), "root".to_owned()));
+    assert_eq!((found.name, found.settings.owner), (b"box".to_vec(), AccountId::MAIN));
     assert!(!found.settings.opaque_tags);
     admin.set_bucket("box", BucketChange::OpaqueTags(true)).await.unwrap();
     assert!(admin.bucket("box").await.unwrap().settings.opaque_tags);

@@ -16,6 +16,7 @@ struct Two {
     fleet: Fleet,
     files: [Arc<Files>; 2],
     handles: [HandleId; 2],
+    bucket: Ino,
     ino: Ino,
 }
 
@@ -23,12 +24,13 @@ impl Two {
     async fn new() -> Two {
         let fleet = Fleet::new();
         let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
-        one.create_bucket("bkt", &owner()).await.unwrap();
+        one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
         let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
         let mine = ours.create(bucket, b"log", by()).await.unwrap();
         let ino = mine.attributes.ino;
-        let other = theirs.open(ino, WRITES).await.unwrap();
-        Two { fleet, files: [ours, theirs], handles: [mine.handle, other.handle], ino }
+        let other = theirs.open_by_name(bucket, b"log", WRITES).await.unwrap();
+        let handles = [mine.handle, other.handle];
+        Two { fleet, files: [ours, theirs], handles, bucket, ino }
     }
 
     async fn append(&self, mount: usize, bytes: &[u8]) {
@@ -51,7 +53,7 @@ impl Two {
     /// What somebody finds who opens the file.
     async fn found(&self) -> Vec<u8> {
         let (_third, files) = self.fleet.open().await;
-        let opened = files.open(self.ino, WRITES).await.unwrap();
+        let opened = files.open_by_name(self.bucket, b"log", WRITES).await.unwrap();
         files.read(opened.handle, 0, opened.attributes.size).await.unwrap().concat()
     }
 }
@@ -100,7 +102,7 @@ async fn what_is_appended_to_a_file_that_others_have_cut_is_at_its_end() {
     let two = Two::new().await;
     two.write(0, 0, &bytes(200_000, 1)).await;
     two.flush(0).await;
-    let handle = two.files[1].open(two.ino, WRITES).await.unwrap().handle;
+    let handle = two.files[1].open_by_name(two.bucket, b"log", WRITES).await.unwrap().handle;
     two.files[1].write(handle, 0, b"tail", true, false).await.unwrap();
     let cut = files::SetNode { size: Some(1_000), ..files::SetNode::default() };
     two.files[0].set(two.ino, Some(two.handles[0]), cut).await.unwrap();
@@ -136,7 +138,7 @@ async fn every_line_that_two_mounts_append_is_whole_and_none_is_lost() {
     for writer in 0..4 {
         let mount = writer % 2;
         let files = Arc::clone(&two.files[mount]);
-        let handle = files.open(two.ino, WRITES).await.unwrap().handle;
+        let handle = files.open_by_name(two.bucket, b"log", WRITES).await.unwrap().handle;
         writers.spawn(append_lines(files, handle, writer, LINES));
     }
     let all = async { while writers.join_next().await.transpose().unwrap().is_some() {} };
@@ -163,7 +165,7 @@ async fn every_line_that_two_mounts_append_is_whole_and_none_is_lost() {
 async fn a_file_that_is_cut_and_written_to_is_changed_in_one_commit() {
     let fleet = Fleet::new();
     let (volume, files) = fleet.open().await;
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let opened = files.create(bucket, b"f", by()).await.unwrap();
     let (ino, handle) = (opened.attributes.ino, opened.handle);

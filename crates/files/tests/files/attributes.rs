@@ -135,7 +135,8 @@ async fn what_s3_keeps_is_set_and_seen_in_both_views() {
     bench.put("o", b"object").await;
     let ino = files.look_up(bench.bucket, b"o").await.unwrap().ino;
     let tags = vec![("kind".to_owned(), "a b".to_owned())];
-    bench.volume.set_tags("bkt", b"o", tags).await.unwrap();
+    let change = volume::ObjectChange::Tags(&tags);
+    bench.volume.change_object("bkt", b"o", None, None, change).await.unwrap();
     let before = bench.volume.stat("bkt", b"o").await.unwrap();
     assert_eq!(text(&bench, ino, "user.ashlar.tag.kind").await.unwrap(), "a b");
     assert_eq!(text(&bench, ino, "user.ashlar.content-type").await, Err(Errno::NODATA));

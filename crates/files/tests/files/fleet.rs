@@ -11,7 +11,7 @@ use record::key::space;
 use store::{Key, MemoryStore, MetaStore};
 use volume::{SessionOptions, Unwatched, Volume, VolumeOptions, fsck};
 
-use super::{BLOCK_BYTES, WHOLE_BYTES_MAX, owner};
+use super::{BLOCK_BYTES, WHOLE_BYTES_MAX};
 
 /// Longer than any wait here that is not in vain.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -44,7 +44,6 @@ impl Fleet {
             whole_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
             notes_reads: true,
-            owner: owner().access_key,
             ledger: None,
         };
         let files = Files::new(Arc::clone(&volume), options);

@@ -308,7 +308,6 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
         whole_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
         notes_reads: true,
-        owner: owner().access_key,
         ledger: None,
     };
     let next = Files::new(Arc::clone(&volume), options);
@@ -324,10 +323,11 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
 async fn what_was_written_under_a_lock_is_found_under_the_next() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
-    one.create_bucket("bkt", &owner()).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let mine = ours.create(bucket, b"f", by()).await.unwrap();
     let ino = mine.attributes.ino;
+    assert_eq!(theirs.look_up(bucket, b"f").await.unwrap().ino, ino);
     let other = theirs.open(ino, OpenMode { ..WRITES }).await.unwrap().handle;
     for round in 0_u64..6 {
         let (files, handle, others, reader) = if round % 2 == 0 {

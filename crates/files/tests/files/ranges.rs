@@ -203,7 +203,7 @@ async fn the_same_range_is_copied_again_before_the_reaper_was_there() {
 async fn a_copy_to_another_bucket_is_counted_there() {
     let bench = Bench::new().await;
     let files = &bench.files;
-    bench.volume.create_bucket("two", &super::owner()).await.unwrap();
+    bench.volume.create_bucket("two", &volume::NewBucket::of(&super::owner())).await.unwrap();
     let two = files.look_up(record::Ino::ROOT, b"two").await.unwrap().ino;
     let data = bytes(300_000, 1);
     bench.write("from", &data).await;

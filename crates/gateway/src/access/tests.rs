@@ -1,7 +1,7 @@
-use record::{PolicyRecord, User};
-use s3::operation::{Context, Permission};
+use policy::{NoValues, Question, Sources, authorise};
+use record::{Account, AccountId, CanonicalId, PolicyRecord, User};
 
-use super::{Access, Identity, MasterKey, SealError, Secret};
+use super::{Access, AccessRecords, Identity, MasterKey, SealError, Secret};
 
 fn master(byte: u8) -> MasterKey {
     MasterKey::new([byte; MasterKey::BYTES])
@@ -63,6 +63,7 @@ fn access() -> Access {
 fn user(access_key: &str, policies: &[&str]) -> (String, User) {
     let secret = Secret::new(format!("secret of {access_key}"));
     let user = User {
+        account: AccountId::MAIN,
         sealed_secret: master(7).seal(access_key, &secret, [1; MasterKey::NONCE_BYTES]),
         enabled: true,
         uid: 1000,
@@ -73,8 +74,24 @@ fn user(access_key: &str, policies: &[&str]) -> (String, User) {
     (access_key.to_owned(), user)
 }
 
-fn permission(action: &'static str, resource: &str) -> Permission {
-    Permission { action, resource: resource.to_owned(), context: Context::default() }
+/// Whether somebody may do something in a bucket of the first account that says nothing itself.
+fn may(access: &Access, identity: Option<&Identity>, action: &str, resource: &str) -> bool {
+    let principal = access.principal(identity);
+    let question = Question { principal: &principal, action, resource, conditions: &NoValues };
+    let policies = identity.map_or(&[][..], |identity| &identity.policies);
+    let policies: Vec<_> = policies.iter().map(std::sync::Arc::as_ref).collect();
+    let account = AccountId::MAIN.to_string();
+    let bucket = Some(policy::BucketSide { account: &account, policy: None, policy_allows: true });
+    let sources = Sources { identity: &policies, session: None, bucket, acl: &|| false };
+    authorise(&question, &sources).is_allowed()
+}
+
+fn replace(
+    access: &Access,
+    users: Vec<(String, User)>,
+    policies: Vec<(String, PolicyRecord)>,
+) -> Vec<super::Unusable> {
+    access.replace(AccessRecords { accounts: Vec::new(), users, policies })
 }
 
 fn policy(name: &str, statements: &str) -> (String, PolicyRecord) {
@@ -86,9 +103,8 @@ fn policy(name: &str, statements: &str) -> (String, PolicyRecord) {
 fn nobody_may_do_anything_and_root_may_do_everything() {
     let access = access();
     let root = access.lookup("root").expect("root is always known");
-    let write = permission("s3:PutObject", "b/k");
-    assert!(access.authorise(Some(&root), &write));
-    assert!(!access.authorise(None, &write));
+    assert!(may(&access, Some(&root), "s3:PutObject", "b/k"));
+    assert!(!may(&access, None, "s3:PutObject", "b/k"));
     assert!(access.lookup("anna").is_none());
 }
 
@@ -101,22 +117,22 @@ fn a_user_may_do_what_its_policies_say_and_a_deny_wins() {
            {"Effect":"Deny","Action":"s3:DeleteObject","Resource":"arn:aws:s3:::b/keep/*"}"#,
     );
     let users = vec![user("anna", &["narrow", "readwrite"]), user("bert", &["readonly"])];
-    assert_eq!(access.replace(users, vec![narrow]), Vec::new());
+    assert_eq!(replace(&access, users, vec![narrow]), Vec::new());
     let anna = access.lookup("anna").expect("anna was added");
     assert_eq!(anna.secret.expose(), "secret of anna");
-    assert!(access.authorise(Some(&anna), &permission("s3:DeleteObject", "b/other")));
-    assert!(!access.authorise(Some(&anna), &permission("s3:DeleteObject", "b/keep/this")));
+    assert!(may(&access, Some(&anna), "s3:DeleteObject", "b/other"));
+    assert!(!may(&access, Some(&anna), "s3:DeleteObject", "b/keep/this"));
     let bert = access.lookup("bert").expect("bert was added");
-    assert!(access.authorise(Some(&bert), &permission("s3:GetObject", "b/k")));
-    assert!(!access.authorise(Some(&bert), &permission("s3:PutObject", "b/k")));
+    assert!(may(&access, Some(&bert), "s3:GetObject", "b/k"));
+    assert!(!may(&access, Some(&bert), "s3:PutObject", "b/k"));
 }
 
 #[test]
 fn a_user_without_policies_or_with_one_that_is_missing_may_do_nothing() {
     let access = access();
-    let trouble = access.replace(vec![user("anna", &[]), user("bert", &["gone"])], Vec::new());
+    let trouble = replace(&access, vec![user("anna", &[]), user("bert", &["gone"])], Vec::new());
     let anna = access.lookup("anna").expect("anna was added");
-    assert!(!access.authorise(Some(&anna), &permission("s3:GetObject", "b/k")));
+    assert!(!may(&access, Some(&anna), "s3:GetObject", "b/k"));
     assert!(access.lookup("bert").is_none());
     let sentence = trouble.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(sentence, [r#"access key "bert": no usable policy "gone""#]);
@@ -127,19 +143,44 @@ fn what_cannot_be_used_is_reported_once_and_grants_nothing() {
     let access = access();
     let broken = ("broken".to_owned(), PolicyRecord("{".to_owned()));
     let users = vec![user("anna", &["readwrite", "broken"])];
-    assert_eq!(access.replace(users.clone(), vec![broken.clone()]).len(), 2);
+    assert_eq!(replace(&access, users.clone(), vec![broken.clone()]).len(), 2);
     assert!(access.lookup("anna").is_none());
-    assert_eq!(access.replace(users, vec![broken]), Vec::new());
+    assert_eq!(replace(&access, users, vec![broken]), Vec::new());
 }
 
 #[test]
 fn a_disabled_or_removed_user_is_nobody_and_root_cannot_be_shadowed() {
     let access = access();
     let mut anna = user("anna", &["readwrite"]);
-    access.replace(vec![anna.clone(), user("root", &[])], Vec::new());
+    replace(&access, vec![anna.clone(), user("root", &[])], Vec::new());
     assert!(access.lookup("anna").is_some());
     assert!(access.lookup("root").expect("root is always known").root);
     anna.1.enabled = false;
-    access.replace(vec![anna], Vec::new());
+    replace(&access, vec![anna], Vec::new());
     assert!(access.lookup("anna").is_none());
+}
+
+#[test]
+fn accounts_are_shown_as_owners_and_found_by_their_ids() {
+    let access = access();
+    let (lab, id) = (AccountId(123_456_789_012), CanonicalId([0xc1; 32]));
+    let account = Account { name: "lab".to_owned(), canonical_id: id };
+    let mut anna = user("anna", &["readwrite"]);
+    anna.1.account = lab;
+    let (accounts, users) = (vec![(lab, account)], vec![anna]);
+    assert_eq!(access.replace(AccessRecords { accounts, users, policies: Vec::new() }), []);
+    let owner = access.owner(lab);
+    assert_eq!((owner.id.as_str(), owner.display_name.as_str()), (&*"c1".repeat(32), "lab"));
+    assert_eq!(access.account_of(&owner.id), Some((lab, id)));
+    assert_eq!(access.account_of(&"00".repeat(32)), None);
+    assert_eq!(access.owner(AccountId(5)).id.len(), 64, "of one that was removed");
+    let anna = access.lookup("anna").expect("anna was added");
+    assert_eq!(anna.account, lab);
+    assert!(!may(&access, Some(&anna), "s3:GetObject", "b/k"), "the bucket is another account's");
+    let named = |account: &str, name: &str| policy::PrincipalName::User {
+        account: account.to_owned(),
+        name: name.to_owned(),
+    };
+    assert!(access.exists(&named("123456789012", "anna")));
+    assert!(!access.exists(&named("000000000001", "anna")) && !access.exists(&named("", "bert")));
 }

@@ -2,16 +2,17 @@
 
 use http::StatusCode;
 use http::header::LOCATION;
+use record::{BucketConfig, BucketConfigKind, ObjectOwnership, Versioning};
 use s3::request::{CreateBucket, ListBuckets};
 use s3::response::{BucketEntry, ListBucketsOutput, LocationConstraint};
 use s3::{Code, Fault};
-use volume::{FsError, VolumeError};
+use volume::{BucketStat, FsError, NewBucket, VolumeError};
 
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::document;
 use crate::response::S3Response;
-use crate::translate::{self, owner, time};
+use crate::translate::{self, time};
 
 /// The most buckets in a response that the client did not ask to be paged.
 const BUCKETS_MAX: u32 = 10_000;
@@ -28,7 +29,9 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
         Vec::new()
     } else {
         let (prefix, after) = (request.prefix.as_str(), request.after.as_deref());
-        call.volume.buckets(prefix, after, limit + 1).await.map_err(translate::fault)?
+        let account = call.sender.account();
+        let found = call.volume.buckets_of(account, prefix, after, limit + 1).await;
+        found.map_err(translate::fault)?
     };
     let more = buckets.len() > limit;
     buckets.truncate(limit);
@@ -40,7 +43,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
         region: paged.then(|| region.clone()),
     };
     let output = ListBucketsOutput {
-        owner: owner(call.owner().uid),
+        owner: call.sender.access.owner(call.sender.account()),
         buckets: buckets.into_iter().map(entry).collect(),
         prefix: (!request.prefix.is_empty()).then_some(request.prefix),
         next_token: last.map(|last| s3::request::ContinuationToken::AfterBucket(last).encode()),
@@ -50,28 +53,62 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
 
 pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
-    CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
-    let (name, owner) = (call.bucket()?.as_str(), call.owner());
-    match call.volume.create_bucket(name, &owner).await {
+    let request = CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
+    let (bucket, account) = (call.bucket()?, call.sender.account());
+    let Some(identity) = &call.sender.identity else { return Err(Code::AccessDenied.into()) };
+    let ownership = match request.ownership {
+        Some(ownership) => translate::ownership(ownership),
+        None => call.settings.object_ownership,
+    };
+    let mut configs = Vec::new();
+    if let Some(asked) = &request.acl
+        && !(ownership == ObjectOwnership::BucketOwnerEnforced && asked.is_harmless())
+    {
+        if ownership == ObjectOwnership::BucketOwnerEnforced {
+            return Err(Code::InvalidBucketAclWithObjectOwnership.into());
+        }
+        let owner = call.sender.access.owner(account).id;
+        let acl = translate::asked_acl(call.sender.access, asked, &owner, &owner)?;
+        configs.push((BucketConfigKind::Acl, BucketConfig::of_acl(&acl)));
+    }
+    if !request.tags.is_empty() {
+        configs.push((BucketConfigKind::Tags, BucketConfig::of_tags(request.tags.as_slice())));
+    }
+    let mut versioning = Versioning::Off;
+    if s3::object_lock::asks_for_object_lock(call.fields())? {
+        versioning = Versioning::Enabled;
+        let config = s3::object_lock::ObjectLockConfiguration { default: None };
+        let bytes = config.to_xml().into();
+        configs.push((BucketConfigKind::ObjectLock, BucketConfig { bytes }));
+    }
+    let (uid, gid, umask) = (identity.uid, identity.gid, identity.umask);
+    let new = NewBucket { account, ownership, versioning, configs: &configs, uid, gid, umask };
+    match call.volume.create_bucket(bucket.as_str(), &new).await {
         Ok(()) => {}
         Err(VolumeError::Fs(FsError::BucketExists)) => {
-            let existing = call.volume.bucket(name).await.map_err(translate::fault)?;
-            if existing.bucket.owner != owner.access_key {
-                return Err(Code::BucketAlreadyExists.into());
+            let existing = call.volume.bucket(bucket.as_str()).await;
+            let existing = existing.map_err(|error| translate::on(bucket, error))?;
+            if existing.bucket.owner != account {
+                return Err(
+                    Fault::new(Code::BucketAlreadyExists).with("BucketName", bucket.as_str())
+                );
             }
             if call.settings.region != FORGIVING_REGION {
-                return Err(Code::BucketAlreadyOwnedByYou.into());
+                return Err(
+                    Fault::new(Code::BucketAlreadyOwnedByYou).with("BucketName", bucket.as_str())
+                );
             }
         }
-        Err(error) => return Err(translate::fault(error)),
+        Err(error) => return Err(translate::on(bucket, error)),
     }
     let mut response = S3Response::empty(StatusCode::OK);
-    response.set(LOCATION, &format!("/{name}"));
+    response.set(LOCATION, &format!("/{bucket}"));
+    response.set_named("x-amz-bucket-arn", &format!("arn:aws:s3:::{bucket}"));
     Ok(response)
 }
 
 pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
-    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    found(call).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.set_named("x-amz-bucket-region", &call.settings.region);
     response.set_named("x-amz-access-point-alias", "false");
@@ -79,12 +116,21 @@ pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
-    call.volume.delete_bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    let bucket = call.bucket()?;
+    let deleted = call.volume.delete_bucket(bucket.as_str()).await;
+    deleted.map_err(|error| translate::on(bucket, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn location(call: &Call<'_>) -> Result<S3Response, Fault> {
-    call.volume.bucket(call.bucket()?.as_str()).await.map_err(translate::fault)?;
+    found(call).await?;
     let region = call.settings.region.clone();
     Ok(S3Response::xml(StatusCode::OK, LocationConstraint { region }.to_xml()))
+}
+
+/// Makes sure that the bucket is there now, whatever is remembered of it.
+pub(super) async fn found(call: &Call<'_>) -> Result<BucketStat, Fault> {
+    let bucket = call.bucket()?;
+    let found = call.volume.bucket(bucket.as_str()).await;
+    found.map_err(|error| translate::on(bucket, error))
 }

@@ -1,42 +1,67 @@
 //! Copies by reference.
+//!
+//! What is copied is read only where the copy is to have a checksum that its source has not.
 
 use http::StatusCode;
+use record::Sum;
+use s3::conditions::ConditionNames;
 use s3::operation::Permission;
 use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
 use s3::response::{CopyObjectOutput, CopyPartOutput};
-use s3::{Code, CopySource, Fault};
-use volume::{FsError, Object, VolumeError};
+use s3::{Code, CopySource, Fault, VersionId};
+use volume::{CopyChanges, FsError, NamedBucket, Object, VolumeError};
 
 use super::multipart::upload_id;
-use crate::call::{Call, only_current};
+use super::{acl, locks};
+use crate::call::Call;
 use crate::response::S3Response;
-use crate::translate::{self, checksum, etag, part_count, shown_sum, time, write_condition};
+use crate::summing::{sum_of, sums_of_copy};
+use crate::translate::{
+    self, checksum, checksum_algorithm, etag, part_count, shown_sum, time, write_condition,
+};
 
 /// How often a copy starts again because its source has changed. Each time somebody else's write
 /// went through, so only a key that is written without a pause comes close to this.
-const SOURCE_TRIES: u32 = 64;
+pub(super) const SOURCE_TRIES: u32 = 64;
 
 /// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
 /// Whether the client may give the copy the tags of its source. It is checked this late because
 /// only the source says whether there are any.
-fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
+async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
     if object.file().object.tags.is_empty() {
         return Ok(());
     }
-    call.demand(&Permission::carry_tags(from, bucket, key))
+    call.demand(&Permission::carry_tags(from, bucket, key)).await
 }
 
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
-    only_current(source.version.as_ref())?;
-    let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
-    match call.volume.stat(bucket, key.as_bytes()).await {
-        Ok(object) => Ok(object),
-        Err(VolumeError::Fs(FsError::NoSuchKey)) => {
-            Err(Fault::new(Code::NoSuchKey).with("Key", key))
+    let key = source.key.as_str();
+    let version = translate::version(source.version.as_ref())?;
+    let rules = call.all_rules.of(call.volume, &source.bucket).await?;
+    let bucket = NamedBucket { name: source.bucket.as_str().as_bytes(), ino: Some(rules.ino) };
+    match call.volume.stat_version(bucket, key.as_bytes(), version).await {
+        // Between two tries somebody may have put another object in its place.
+        Ok(object) => {
+            call.check_object(&object, &source.bucket, &source.key, &rules)?;
+            Ok(object)
         }
+        Err(VolumeError::Fs(error @ (FsError::NoSuchKey | FsError::Deleted(_)))) => {
+            let missing = translate::fault(error).with("Key", key);
+            Err(call.hidden(&source.bucket, missing).await)
+        }
+        Err(VolumeError::Fs(FsError::NoSuchVersion)) => {
+            let version = source.version.as_ref().map_or("", VersionId::as_str);
+            let missing = Fault::new(Code::NoSuchVersion).with("Key", key);
+            Err(call.hidden(&source.bucket, missing.with("VersionId", version)).await)
+        }
+        Err(VolumeError::Fs(FsError::IsMarker(..))) => Err(Fault::because(
+            Code::InvalidRequest,
+            "The source of a copy request may not specifically refer to a delete marker by \
+             version id.",
+        )),
         Err(error) => Err(translate::fault(error)),
     }
 }
@@ -45,12 +70,15 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = CopyObject::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     request.check_not_to_itself(bucket, key)?;
+    let owner = call.owner(request.acl.as_ref())?;
+    let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
+    let lock = locks::of_new(call)?;
     let mut tries = 0;
     let (object, published) = loop {
         tries += 1;
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
-        request.source_conditions.check_source(&tag, changed)?;
+        request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
         if object.size() > COPY_BYTES_MAX {
             return Err(Fault::because(
                 Code::InvalidRequest,
@@ -58,24 +86,29 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
                  source: 5368709120",
             ));
         }
-        let replace = match &request.metadata {
-            Directive::Copy => None,
+        let headers = match &request.metadata {
+            Directive::Copy => translate::copied_headers(&object.file().object, &request.labels),
             Directive::Replace(metadata) => Some(translate::object_headers(metadata.clone(), &[])),
         };
         let tags = match &request.tags {
             Directive::Copy => {
-                check_tags(call, &request.source, &object)?;
+                check_tags(call, &request.source, &object).await?;
                 None
             }
             Directive::Replace(tags) => Some(tags.as_slice().to_vec()),
         };
+        let sums = match request.checksum {
+            None => None,
+            Some(wanted) => Some(sums_of_copy(call, &object, wanted).await?),
+        };
+        let differing = CopyChanges { headers, tags, acl: acl.clone(), sums, lock };
         let condition = write_condition(&request.condition);
-        let (bucket, key, owner) = (bucket.as_str(), key.as_str().as_bytes(), call.owner());
-        let copy = call.volume.copy(&object, bucket, key, replace, tags, condition, &owner);
+        let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
+        let copy = call.volume.copy(&object, bucket, key, differing, condition, &owner);
         match copy.await {
             Ok(published) => break (object, published),
             Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
-            Err(error) => return Err(super::write::refusal(error, &request.condition)),
+            Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
     };
     let sum = shown_sum(&published.sums);
@@ -84,7 +117,18 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         last_modified: time(published.object_changed),
         checksum: sum.map(|sum| checksum(sum, part_count(object.tag()))),
     };
-    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    response.version(translate::made(published.version));
+    describe_source(&mut response, &object);
+    Ok(response)
+}
+
+/// Tells which version was copied.
+fn describe_source(response: &mut S3Response, source: &Object) {
+    if let Some(version) = source.version {
+        let version = translate::version_text(version);
+        response.set_named("x-amz-copy-source-version-id", &version);
+    }
 }
 
 pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -93,12 +137,15 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
     let number = PartNumber::get(request.part);
+    // What can be refused before anything is read is refused here. The commit decides again.
+    let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
+    let wanted = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
     let mut tries = 0;
-    let part = loop {
+    let (object, part) = loop {
         tries += 1;
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
-        request.source_conditions.check_source(&tag, changed)?;
+        request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
         let range = match request.range {
             None => 0..object.size(),
             Some(range) => {
@@ -109,16 +156,24 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         if range.end - range.start > COPY_BYTES_MAX {
             return Err(Code::EntityTooLarge.into());
         }
-        match call.volume.copy_part(bucket, key, id, number, &object, range).await {
-            Ok(part) => break part.part,
+        let sum = match wanted {
+            None => None,
+            Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
+        };
+        match call.volume.copy_part(bucket, key, id, number, &object, range, sum).await {
+            Ok(part) => break (object, part.part),
             Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
             Err(error) => return Err(translate::fault(error)),
         }
     };
+    let is_wanted = |sum: &&Sum| wanted == Some(checksum_algorithm(sum.algorithm));
+    let sum = part.sums.iter().find(is_wanted);
     let output = CopyPartOutput {
         etag: etag(&part.tag.tag()),
         last_modified: time(part.arrived),
-        checksum: None,
+        checksum: sum.map(|sum| s3::response::Checksum { kind: None, ..checksum(sum, 1) }),
     };
-    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    describe_source(&mut response, &object);
+    Ok(response)
 }

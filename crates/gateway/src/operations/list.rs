@@ -4,18 +4,22 @@ use http::StatusCode;
 use record::{InodeHead, SumAlgorithm, SumKind};
 use s3::request::{ContinuationToken, ListObjectVersions, ListObjects, ListObjectsV2};
 use s3::response::{
-    ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
+    ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, Owner,
+    VersionEntry,
 };
 use s3::{Fault, KeyPrefix};
-use volume::{ListEntry, ListQuery, Listing};
+use volume::{
+    ListEntry, ListQuery, ListedAs, Listing, VersionRef, VersionsEntry, VersionsListing,
+    VersionsQuery,
+};
 
 use crate::call::Call;
 use crate::response::S3Response;
-use crate::translate::{self, checksum_algorithm, checksum_type, etag, owner, time};
+use crate::translate::{self, checksum_algorithm, checksum_type, etag, on, time};
 
 /// What the requests of all listings have in common.
 struct PageQuery<'a> {
-    prefix: &'a KeyPrefix,
+    prefix: &'a str,
     delimiter: Option<&'a str>,
     after: Option<&'a str>,
     limit: u32,
@@ -36,26 +40,26 @@ struct LastEntry {
 }
 
 async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
-    let with_owner = query.with_owner;
+    let enforced = !call.rules()?.acls_count();
+    let owner = query.with_owner.then(|| call.owner_of(None)).transpose()?;
+    let owner_of = |inode: &InodeHead| match inode.file().and_then(|file| file.writer) {
+        Some(writer) if owner.is_some() && !enforced => Some(call.sender.access.owner(writer)),
+        _ => owner.clone(),
+    };
     let query = ListQuery {
-        prefix: query.prefix.as_str().as_bytes().to_vec(),
+        prefix: query.prefix.as_bytes().to_vec(),
         delimiter: query.delimiter.map(|delimiter| delimiter.as_bytes().to_vec()),
         after: query.after.filter(|after| !after.is_empty()).map(|after| after.as_bytes().to_vec()),
         limit: query.limit as usize,
     };
     let bucket = call.bucket()?;
     let Listing { entries, truncated } =
-        call.volume.list(bucket.as_str(), query).await.map_err(translate::fault)?;
+        call.volume.list(bucket.as_str(), query).await.map_err(|error| on(bucket, error))?;
     let mut page = Page { contents: Vec::new(), common_prefixes: Vec::new(), last: None };
     for entry in entries {
-        let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
-            Ok(text) => text,
-            // A name that was not made through S3, which cannot express it.
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        };
         match entry {
-            ListEntry::Object { key, inode } => {
-                let entry = object_entry(text(key), &inode, with_owner);
+            ListEntry::Object { key, inode, .. } => {
+                let entry = object_entry(text(key), &inode, owner_of(&inode));
                 page.last = Some(LastEntry { text: entry.key.clone(), is_prefix: false });
                 page.contents.push(entry);
             }
@@ -70,7 +74,7 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
     Ok(page)
 }
 
-fn object_entry(key: String, inode: &InodeHead, with_owner: bool) -> ObjectEntry {
+fn object_entry(key: String, inode: &InodeHead, owner: Option<Owner>) -> ObjectEntry {
     let (size, tag) = volume::size_and_tag(inode);
     let sum = inode.file().and_then(|file| shown_kind(&file.sums));
     ObjectEntry {
@@ -79,7 +83,8 @@ fn object_entry(key: String, inode: &InodeHead, with_owner: bool) -> ObjectEntry
         etag: etag(&tag),
         size,
         checksum: sum.map(|(algorithm, kind)| (checksum_algorithm(algorithm), checksum_type(kind))),
-        owner: with_owner.then(|| owner(inode.attributes.uid)),
+        storage_class: inode.file().and_then(|file| file.class),
+        owner,
     }
 }
 
@@ -89,22 +94,27 @@ fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind
     theirs.or(sums.first()).copied()
 }
 
+/// A prefix or marker, or the one that changes nothing.
+fn text_of(place: Option<&KeyPrefix>) -> &str {
+    place.map_or("", KeyPrefix::as_str)
+}
+
 pub(super) async fn objects(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjects::parse(&call.arguments())?;
     let query = PageQuery {
-        prefix: &request.prefix,
+        prefix: text_of(request.prefix.as_ref()),
         delimiter: request.delimiter.as_deref(),
-        after: Some(request.marker.as_str()),
+        after: Some(text_of(request.marker.as_ref())),
         limit: request.max_keys,
         with_owner: true,
     };
     let page = page(call, query).await?;
     let truncated = page.last.is_some();
-    let next_marker = page.last.filter(|_| request.delimiter.is_some()).map(|last| last.text);
+    let next_marker = page.last.map(|last| last.text);
     let output = ListObjectsOutput {
         name: call.bucket()?.to_string(),
-        prefix: request.prefix.to_string(),
-        marker: request.marker.to_string(),
+        prefix: request.prefix.map(|prefix| prefix.to_string()),
+        marker: request.marker.map(|marker| marker.to_string()),
         delimiter: request.delimiter,
         max_keys: request.max_keys,
         url_encoded: request.url_encoded,
@@ -127,7 +137,7 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<S3Response, Fault> {
         }
     };
     let query = PageQuery {
-        prefix: &request.prefix,
+        prefix: text_of(request.prefix.as_ref()),
         delimiter: request.delimiter.as_deref(),
         after,
         limit: request.max_keys,
@@ -145,7 +155,7 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<S3Response, Fault> {
     };
     let output = ListObjectsV2Output {
         name: call.bucket()?.to_string(),
-        prefix: request.prefix.to_string(),
+        prefix: request.prefix.map(|prefix| prefix.to_string()),
         delimiter: request.delimiter,
         max_keys: request.max_keys,
         url_encoded: request.url_encoded,
@@ -158,30 +168,46 @@ pub(super) async fn objects_v2(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-/// The one version that an object has in a bucket without versions.
-const NULL_VERSION: &str = "null";
-
 pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListObjectVersions::parse(&call.arguments())?;
-    let query = PageQuery {
-        prefix: &request.prefix,
-        delimiter: request.delimiter.as_deref(),
-        after: Some(request.key_marker.as_str()),
-        limit: request.max_keys,
-        with_owner: true,
+    let version = translate::version(request.version_marker.as_ref()).map_err(|mut fault| {
+        let named = fault.extra.iter_mut().find(|(element, _)| *element == "ArgumentName");
+        named.into_iter().for_each(|(_, name)| "version-id-marker".clone_into(name));
+        fault
+    })?;
+    let after = (!request.key_marker.as_str().is_empty())
+        .then(|| (request.key_marker.as_str().as_bytes().to_vec(), version));
+    let query = VersionsQuery {
+        prefix: request.prefix.as_str().as_bytes().to_vec(),
+        delimiter: request.delimiter.as_ref().map(|delimiter| delimiter.as_bytes().to_vec()),
+        after,
+        limit: request.max_keys as usize,
     };
-    let page = page(call, query).await?;
-    let version = |object: ObjectEntry| VersionEntry {
-        key: object.key,
-        version: NULL_VERSION.to_owned(),
-        is_latest: true,
-        last_modified: object.last_modified,
-        content: Some((object.etag, object.size)),
-        owner: object.owner.unwrap_or_default(),
+    let listed = match query.limit {
+        0 => Ok(VersionsListing::default()),
+        _ => call.volume.list_versions(call.named_bucket()?, &query).await,
     };
-    let is_version = page.last.as_ref().is_some_and(|last| !last.is_prefix);
+    let bucket = call.bucket()?;
+    let VersionsListing { entries, truncated } = listed.map_err(|error| on(bucket, error))?;
+    let (mut versions, mut common_prefixes) = (Vec::new(), Vec::new());
+    let (mut next_key_marker, mut next_version_marker) = (None, None);
+    for entry in entries {
+        match entry {
+            VersionsEntry::Prefix(prefix) => {
+                let prefix = text(prefix);
+                (next_key_marker, next_version_marker) = (Some(prefix.clone()), None);
+                common_prefixes.push(prefix);
+            }
+            VersionsEntry::Version { key, version, is_latest, what } => {
+                let entry = version_entry(call, text(key), version, is_latest, &what)?;
+                (next_key_marker, next_version_marker) =
+                    (Some(entry.key.clone()), Some(entry.version.clone()));
+                versions.push(entry);
+            }
+        }
+    }
     let output = ListObjectVersionsOutput {
-        name: call.bucket()?.to_string(),
+        name: bucket.to_string(),
         prefix: request.prefix.to_string(),
         key_marker: request.key_marker.to_string(),
         version_marker: request
@@ -191,11 +217,51 @@ pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
         delimiter: request.delimiter,
         max_keys: request.max_keys,
         url_encoded: request.url_encoded,
-        truncated: page.last.is_some(),
-        next_key_marker: page.last.map(|last| last.text),
-        next_version_marker: is_version.then(|| NULL_VERSION.to_owned()),
-        versions: page.contents.into_iter().map(version).collect(),
-        common_prefixes: page.common_prefixes,
+        truncated,
+        next_key_marker: next_key_marker.filter(|_| truncated),
+        next_version_marker: next_version_marker.filter(|_| truncated),
+        versions,
+        common_prefixes,
     };
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
+}
+
+fn version_entry(
+    call: &Call<'_>,
+    key: String,
+    version: VersionRef,
+    is_latest: bool,
+    what: &ListedAs,
+) -> Result<VersionEntry, Fault> {
+    let version = translate::version_text(version);
+    let (last_modified, content, class, writer) = match what {
+        ListedAs::Marker(made) => (time(*made), None, None, None),
+        ListedAs::Object(inode) => {
+            let (size, tag) = volume::size_and_tag(inode);
+            let file = inode.file();
+            let class = file.and_then(|file| file.class);
+            let writer = file.and_then(|file| file.writer);
+            (time(inode.attributes.changed), Some((etag(&tag), size)), class, writer)
+        }
+    };
+    let acls_count = call.rules()?.acls_count();
+    let owner = call.owner_of(writer.filter(|_| acls_count))?;
+    Ok(VersionEntry {
+        key,
+        version,
+        is_latest,
+        last_modified,
+        content,
+        storage_class: class,
+        owner,
+    })
+}
+
+/// A key as text.
+fn text(bytes: Vec<u8>) -> String {
+    match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // A name that was not made through S3, which cannot express it.
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    }
 }

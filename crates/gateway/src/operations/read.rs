@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use record::{Content, PartRun, SumKind};
 use s3::conditions::{ReadVerdict, failed};
+use s3::metadata::mail_safe;
 use s3::operation::Permission;
 use s3::range::Span;
 use s3::request::{GetObject, GetObjectAttributes, ObjectAttribute};
@@ -14,7 +15,8 @@ use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
 use s3::{Code, Fault, VersionId};
 use volume::{FsError, Object, VolumeError};
 
-use crate::call::{Call, only_current};
+use super::locks;
+use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
@@ -23,12 +25,15 @@ const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 
 /// Finds the object that the request names.
 pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result<Object, Fault> {
-    only_current(version)?;
     let (bucket, key) = call.object()?;
-    match call.volume.stat(bucket.as_str(), key.as_str().as_bytes()).await {
-        Ok(object) => Ok(object),
-        Err(VolumeError::Fs(FsError::NoSuchKey)) => {
-            Err(Fault::new(Code::NoSuchKey).with("Key", key.as_str()))
+    let (named, version) = (call.named_bucket()?, translate::version(version)?);
+    match call.volume.stat_version(named, key.as_str().as_bytes(), version).await {
+        Ok(object) => {
+            call.check_object(&object, bucket, key, call.rules()?)?;
+            Ok(object)
+        }
+        Err(VolumeError::Fs(error @ (FsError::NoSuchKey | FsError::Deleted(_)))) => {
+            Err(translate::fault(error).with("Key", key.as_str()))
         }
         Err(error) => Err(translate::fault(error)),
     }
@@ -46,6 +51,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
             let mut response = S3Response::empty(StatusCode::NOT_MODIFIED);
             response.etag(object.tag());
             response.last_modified(changed);
+            response.version(object.version);
             for (name, value) in translate::metadata(&object.file().object).headers() {
                 if matches!(name.as_str(), "cache-control" | "expires") {
                     response.set_named(&name, value);
@@ -58,7 +64,8 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     let wanted = Wanted::of(&request, &object, &tag)?;
     let mut response = S3Response::empty(wanted.status());
     describe(&mut response, &object);
-    describe_tags(call, &mut response, &object, request.version.is_some())?;
+    describe_tags(call, &mut response, &object, request.version.is_some()).await?;
+    locks::describe(call, &mut response, &object).await?;
     if request.checksum {
         wanted.describe_checksum(call, &mut response, &object).await?;
     }
@@ -109,13 +116,17 @@ impl Wanted {
             let index = u32::from(part.get()) - 1;
             let runs = &object.file().parts;
             let parts = (!runs.is_empty()).then(|| count(runs));
-            let range = part_range(runs, index, size).ok_or(Code::InvalidPartNumber)?;
+            let range = part_range(runs, index, size).ok_or_else(|| {
+                Fault::new(Code::InvalidPartNumber)
+                    .with("ActualPartCount", parts.unwrap_or(1).to_string())
+                    .with("PartNumberRequested", part.get().to_string())
+            })?;
             let length = range.end - range.start;
             let span = (length > 0).then_some(Span { first: range.start, length, size });
             return Ok(Wanted::Part { index, parts, span });
         }
         match request.range_for(tag, time(object.changed())) {
-            Some(range) => Ok(Wanted::Range(range.of(size)?)),
+            Some(range) => Ok(range.of(size)?.map_or(Wanted::Whole, Wanted::Range)),
             None => Ok(Wanted::Whole),
         }
     }
@@ -197,17 +208,19 @@ fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
 fn describe(response: &mut S3Response, object: &Object) {
     response.etag(object.tag());
     response.last_modified(time(object.changed()));
+    response.version(object.version);
     response.set(ACCEPT_RANGES, "bytes");
     response.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
     for (name, value) in translate::metadata(kept).headers() {
-        response.set_named(&name, value);
+        let is_users = name.starts_with("x-amz-meta-");
+        response.set_named(&name, &if is_users { mail_safe(value) } else { value.into() });
     }
 }
 
 /// Adds the number of tags, "when you have the relevant permission to read object tags" (API
 /// Reference, `GetObject`).
-fn describe_tags(
+async fn describe_tags(
     call: &Call<'_>,
     response: &mut S3Response,
     object: &Object,
@@ -216,7 +229,7 @@ fn describe_tags(
     let tags = object.file().object.tags.len();
     if tags > 0 {
         let (bucket, key) = call.object()?;
-        if call.demand(&[Permission::read_tags(bucket, key, versioned)]).is_ok() {
+        if call.demand(&[Permission::read_tags(bucket, key, versioned)]).await.is_ok() {
             response.set_named("x-amz-tagging-count", &tags.to_string());
         }
     }
@@ -253,11 +266,15 @@ pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
             .filter(|_| asked(ObjectAttribute::Checksum))
             .map(|sum| checksum(sum, part_count(object.tag()))),
         parts,
-        storage_class: asked(ObjectAttribute::StorageClass),
+        storage_class: asked(ObjectAttribute::StorageClass).then(|| {
+            let class = file.object.header(record::Header::StorageClass);
+            class.unwrap_or(s3::metadata::STANDARD).to_owned()
+        }),
         size: asked(ObjectAttribute::ObjectSize).then_some(object.size()),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.last_modified(time(object.changed()));
+    response.version(object.version);
     Ok(response)
 }
 

@@ -1,24 +1,32 @@
 //! Tags of objects and buckets.
 
 use http::StatusCode;
+use s3::operation::Permission;
 use s3::{Code, Fault, TagSet, Tagged};
+use volume::ObjectChange;
 
-use crate::call::{Call, only_current};
+use crate::call::Call;
 use crate::http::HttpBody;
 use crate::operations::read::find;
-use crate::receive::document;
+use crate::receive::required_document;
 use crate::response::S3Response;
 use crate::translate;
 
 pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
-    let object = find(call, call.arguments().version()?.as_ref()).await?;
+    let found = find(call, call.arguments().version()?.as_ref()).await;
+    let object = found.map_err(translate::no_object)?;
     let tags = TagSet::new(object.file().object.tags.clone(), Tagged::Object)?;
-    Ok(S3Response::xml(StatusCode::OK, tags.to_xml()))
+    let mut response = S3Response::xml(StatusCode::OK, tags.to_xml());
+    response.version(object.version);
+    Ok(response)
 }
 
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
+    let document = required_document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Object)?;
+    let (bucket, key) = call.object()?;
+    let versioned = call.arguments().version()?.is_some();
+    call.demand_one(&Permission::write_tags(bucket, key, versioned), Some(&tags)).await?;
     set_object(call, tags, StatusCode::OK).await
 }
 
@@ -31,12 +39,15 @@ async fn set_object(
     tags: TagSet,
     status: StatusCode,
 ) -> Result<S3Response, Fault> {
-    only_current(call.arguments().version()?.as_ref())?;
-    let (bucket, key) = call.object()?;
-    let key = key.as_str().as_bytes();
-    let set = call.volume.set_tags(bucket.as_str(), key, tags.as_slice().to_vec());
-    set.await.map_err(translate::fault)?;
-    Ok(S3Response::empty(status))
+    let version = translate::version(call.arguments().version()?.as_ref())?;
+    let (_, key) = call.object()?;
+    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
+    let change = ObjectChange::Tags(tags.as_slice());
+    let set = call.volume.change_object(bucket, key, version, None, change);
+    let version = set.await.map_err(|error| translate::no_object(translate::fault(error)))?;
+    let mut response = S3Response::empty(status);
+    response.version(version);
+    Ok(response)
 }
 
 pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -50,7 +61,7 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
+    let document = required_document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Bucket)?;
     set_bucket(call, tags).await
 }

@@ -1,4 +1,4 @@
-//! Entity tags and their text.
+//! Entity tags and their text, and labels.
 
 use record::Tag;
 
@@ -17,4 +17,11 @@ fn an_opaque_tag_does_not_look_like_an_md5() {
     let text = etag(&Tag::opaque([0xab; 16]));
     assert_eq!(text, "abababababababababababababababab-1");
     assert!(!tags_of(&text).contains(&Tag::Md5([0xab; 16])));
+}
+
+#[test]
+fn every_storage_class_of_s3_can_stand_in_a_files_head() {
+    let mut kept = record::STORAGE_CLASSES;
+    kept.sort_unstable();
+    assert_eq!(kept, s3::metadata::STORAGE_CLASSES);
 }

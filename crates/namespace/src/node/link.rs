@@ -4,7 +4,7 @@ use record::{Dentry, Ino, InodeBody, Kind, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
-use super::{Known, NodeName, rewrite_name};
+use super::{Known, NodeName, keeping, rewrite_name};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
@@ -71,7 +71,10 @@ impl Planner for LinkNode<'_> {
         counts.name(self.to.directory, inode.bucket, inode.kind(), 1);
         counts.finish(env, &mut plan);
         let slot = self.to.file_slot();
-        let dentry = Dentry { linked: links > 0, ..Dentry::of(self.ino, inode.kind()) };
+        let mut dentry = Dentry { linked: links > 0, ..Dentry::of(self.ino, inode.kind()) };
+        if inode.kind() == Kind::File {
+            dentry.version = keeping::comes(view, env, &parent, &self.to.name, &mut plan)?;
+        }
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         inode.attributes.status_changed = env.now;
         if let Some(links) = inode.links_mut() {

@@ -8,7 +8,7 @@ use store::{Guard, Plan, Write};
 
 use super::acl::{Acl, AclKind};
 use super::counts::Counts;
-use super::{Known, NodeName, SET_GROUP_ID};
+use super::{Known, NodeName, SET_GROUP_ID, keeping};
 use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
@@ -116,7 +116,10 @@ impl Planner for MakeNode<'_> {
                 let name = NodeName { directory: self.directory, name: name.to_vec() };
                 name.guard_free(view, &mut plan)?;
                 let slot = name.slot(inode.kind());
-                let dentry = Dentry::of(self.ino, inode.kind());
+                let mut dentry = Dentry::of(self.ino, inode.kind());
+                if inode.kind() == Kind::File {
+                    dentry.version = keeping::comes(view, env, &parent, &name.name, &mut plan)?;
+                }
                 plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
                 counts.name(self.directory, inode.bucket, inode.kind(), 1);
             }

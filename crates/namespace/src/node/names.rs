@@ -4,8 +4,8 @@ use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
 use store::{Entry, Key, Read};
 
 use crate::Halt;
-use crate::object::after;
 use crate::run::{Env, Planner, Step};
+use crate::view::after;
 use crate::view::{View, decode};
 
 /// A name in a directory.

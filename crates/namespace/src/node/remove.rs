@@ -4,7 +4,7 @@ use record::{Dentry, Ino, Kind, XattrPlace, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::{self, Counts};
-use super::{Known, NodeName};
+use super::{Known, NodeName, keeping};
 use crate::path::{self, Bound};
 use crate::remove::empty_but;
 use crate::run::{Env, Planner, Step};
@@ -46,12 +46,21 @@ impl Planner for RemoveName<'_> {
         counts.name(self.name.directory, bucket, bound.dentry.kind, -1);
         plan.writes.push(Write::Delete(bound.key.clone()));
         let mut unbinding = Unbinding::new(bucket);
-        unbinding.take(&bound.dentry);
+        let Dentry { ino, kind, linked, .. } = bound.dentry;
+        let versions = match kind {
+            Kind::File => keeping::versions(view, &parent, &self.name.name, &mut plan)?,
+            _ => None,
+        };
+        match &versions {
+            Some(versions) => {
+                versions.delete(view, env, Some(&bound.dentry), &mut plan, &mut unbinding)?;
+            }
+            None => unbinding.take(&bound.dentry),
+        }
         let unbound = unbinding.finish(view, env, &mut plan)?;
         counts.add(bucket, key::CounterKind::Bytes, -unbound.bytes);
         counts.finish(env, &mut plan);
-        let Dentry { ino, kind, .. } = bound.dentry;
-        let last = unbound.ended.contains(&ino);
+        let last = unbound.ended.contains(&ino) || (versions.is_some() && !linked);
         Ok(Step::Commit(plan, RemovedName { ino, kind, last }))
     }
 }
@@ -109,7 +118,12 @@ pub(super) fn empty_directory(
     for marker in &leaving {
         plan.guards.push(marker.guard());
         plan.writes.push(Write::Delete(marker.key.clone()));
-        unbinding.take(&marker.dentry);
+        match keeping::versions(view, &directory, b"", plan)? {
+            Some(versions) => {
+                versions.delete(view, env, Some(&marker.dentry), plan, &mut unbinding)?;
+            }
+            None => unbinding.take(&marker.dentry),
+        }
         counts.add(bucket, key::CounterKind::Objects, -1);
     }
     let unbound = unbinding.finish(view, env, plan)?;

@@ -6,20 +6,17 @@
 //! refused.
 
 use record::key::CounterKind;
-use record::{Dentry, Ino, Inode, InodeBody, Kind};
+use record::{Dentry, Ino, Inode, InodeBody, Kind, VersionStamp};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
 use super::remove::empty_directory;
-use super::{Known, NodeName};
+use super::{ANCESTORS_MAX, Known, NodeName, keeping};
 use crate::path::Bound;
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
 use crate::view::View;
 use crate::{FsError, Halt};
-
-/// The most directories above each other: more than a path of 4,096 bytes names.
-const ANCESTORS_MAX: usize = 2_048;
 
 /// What is to become of a node that has the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +97,11 @@ impl End {
         inode
     }
 
-    /// Adds to a plan that the node has this name. Its old one is the planner's.
-    fn bind(&self, to: &NodeName, env: &Env, plan: &mut Plan) {
+    /// Adds to a plan that the node has this name, as this version of its key if it is to be one. Its
+    /// old name is the planner's.
+    fn bind(&self, to: &NodeName, version: Option<VersionStamp>, env: &Env, plan: &mut Plan) {
         let slot = to.slot(self.kind());
-        let dentry = Dentry { self_contained: None, ..self.bound.dentry };
+        let dentry = Dentry { self_contained: None, version, ..self.bound.dentry };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let inode = self.moved(to, env);
         plan.guards.push(self.known.guard());
@@ -137,6 +135,12 @@ impl Planner for RenameNode<'_> {
             _ => {}
         }
         let mut plan = Plan::default();
+        refuse_locked(
+            view,
+            env,
+            &source,
+            target.as_ref().filter(|_| self.mode == RenameMode::Exchange),
+        )?;
         from.guard_bound(&source.bound, &mut plan);
         let moves = from.directory != to.directory;
         if moves && source.is_directory() {
@@ -144,7 +148,8 @@ impl Planner for RenameNode<'_> {
         } else {
             plan.guards.push(new_parent.guard_present());
         }
-        let ends = Ends { from, to, bucket: new_parent.inode.bucket, source: &source };
+        let parents = (&old_parent, &new_parent);
+        let ends = Ends { from, to, bucket: new_parent.inode.bucket, source: &source, parents };
         match &target {
             Some(target) if self.mode == RenameMode::Exchange => {
                 if moves && target.is_directory() {
@@ -170,6 +175,8 @@ struct Ends<'a> {
     to: &'a NodeName,
     bucket: Ino,
     source: &'a End,
+    /// The directories that the names are in.
+    parents: (&'a Known, &'a Known),
 }
 
 impl Ends<'_> {
@@ -182,8 +189,28 @@ impl Ends<'_> {
         env: &Env,
         plan: &mut Plan,
     ) -> Result<bool, Halt> {
-        let Ends { from, to, bucket, source } = *self;
+        let Ends { from, to, bucket, source, parents } = *self;
         let (mut counts, mut last) = (Counts::default(), target.is_some());
+        let (mut version, mut unbinding) = (None, Unbinding::new(bucket));
+        if source.kind() == Kind::File || target.is_some_and(|target| target.kind() == Kind::File) {
+            let new = keeping::versions(view, parents.1, &to.name, plan)?;
+            let old = keeping::versions(view, parents.0, &from.name, plan)?;
+            let replaced = target.filter(|target| target.kind() == Kind::File);
+            let replaced = replaced.map(|target| &target.bound.dentry);
+            match (new, replaced) {
+                (Some(new), replaced) if source.kind() == Kind::File => {
+                    version = new.supersede(view, env, replaced, plan, &mut unbinding)?;
+                }
+                // What is no object takes its place.
+                (Some(new), Some(replaced)) => {
+                    new.delete(view, env, Some(replaced), plan, &mut unbinding)?;
+                }
+                (_, replaced) => replaced.into_iter().for_each(|it| unbinding.take(it)),
+            }
+            if let (Some(old), Kind::File) = (old, source.kind()) {
+                old.leave(view, env, &source.bound.dentry, plan, &mut unbinding)?;
+            }
+        }
         counts.name(from.directory, bucket, source.kind(), -1);
         counts.name(to.directory, bucket, source.kind(), 1);
         plan.writes.push(Write::Delete(source.bound.key.clone()));
@@ -204,15 +231,17 @@ impl Ends<'_> {
                 if target.is_directory() {
                     empty_directory(view, env, &target.bound, &mut counts, plan)?;
                 } else {
-                    let mut unbinding = Unbinding::new(bucket);
-                    unbinding.take(&target.bound.dentry);
-                    let unbound = unbinding.finish(view, env, plan)?;
-                    counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
-                    last = unbound.ended.contains(&target.ino());
+                    if target.kind() != Kind::File {
+                        unbinding.take(&target.bound.dentry);
+                    }
+                    last = !target.bound.dentry.linked;
                 }
             }
         }
-        source.bind(to, env, plan);
+        let unbound = unbinding.finish(view, env, plan)?;
+        counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
+        last |= target.is_some_and(|target| unbound.ended.contains(&target.ino()));
+        source.bind(to, version, env, plan);
         counts.finish(env, plan);
         Ok(last)
     }
@@ -225,14 +254,24 @@ impl Ends<'_> {
         env: &Env,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
-        let Ends { from, to, bucket, source } = *self;
+        let Ends { from, to, bucket, source, parents } = *self;
         to.guard_bound(&target.bound, plan);
-        let mut counts = Counts::default();
-        for (end, leaves, comes) in [(source, from, to), (target, to, from)] {
+        let (mut counts, mut unbinding) = (Counts::default(), Unbinding::new(bucket));
+        let moves = [(source, target, from, to, parents.1), (target, source, to, from, parents.0)];
+        for (end, other, leaves, comes, parent) in moves {
             counts.name(leaves.directory, bucket, end.kind(), -1);
             counts.name(comes.directory, bucket, end.kind(), 1);
-            end.bind(comes, env, plan);
+            let mut version = None;
+            if end.kind() == Kind::File
+                && let Some(versions) = keeping::versions(view, parent, &comes.name, plan)?
+            {
+                let leaving = (other.kind() == Kind::File).then_some(&other.bound.dentry);
+                version = versions.arrive(view, env, leaving, plan, &mut unbinding)?;
+            }
+            end.bind(comes, version, env, plan);
         }
+        let unbound = unbinding.finish(view, env, plan)?;
+        counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
         // A name of another kind has another slot. What was in the old one goes. What is in the new
         // one is a file behind the directory, and must not be written over.
         if source.is_directory() != target.is_directory() {
@@ -248,6 +287,30 @@ impl Ends<'_> {
         counts.finish(env, plan);
         Ok(())
     }
+}
+
+/// Refuses to move what is locked: it stays under its key. Of a directory nobody knows what is below it,
+/// so where objects may be locked it is moved file by file.
+fn refuse_locked(
+    view: &mut View<'_>,
+    env: &Env,
+    source: &End,
+    other: Option<&End>,
+) -> Result<(), Halt> {
+    let bucket = keeping::bucket_of(view, source.known.inode.bucket)?;
+    if !bucket.dentry.locks {
+        return Ok(());
+    }
+    for end in [Some(source), other].into_iter().flatten() {
+        if end.is_directory() {
+            return Err(FsError::OtherBucket.into());
+        }
+        let file = end.known.inode.file();
+        if file.is_some_and(|file| file.object.lock.holds(env.now, false)) {
+            return Err(FsError::Locked.into());
+        }
+    }
+    Ok(())
 }
 
 /// Guards that a directory, and all above it up to the bucket, are where they were found, and that

@@ -20,7 +20,7 @@ use record::{
 use store::{Guard, Key, Plan, Value, Write};
 
 use super::attributes::AttributeChange;
-use super::{Known, NodeName, untell};
+use super::{Known, NodeName, keeping, untell};
 use crate::content_map::pages_of;
 use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
@@ -89,6 +89,8 @@ pub struct WriteContent<'a> {
     pub known_as: Option<&'a NodeName>,
     /// The data version that it must have, if it must have one.
     pub over: Option<u64>,
+    /// What else must hold: the names by which it was found.
+    pub assumptions: &'a [Assumption],
     /// What becomes of its content.
     pub change: &'a ContentChange,
     /// Its entity tag then.
@@ -123,12 +125,22 @@ impl Planner for WriteContent<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
+        let mut plan = Plan::default();
+        Assumption::guard_all(self.assumptions, view, &mut plan)?;
         let known = Known::find(view, self.ino)?;
-        let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        plan.guards.push(known.guard());
         let mut inode = known.inode.clone();
+        // Asked for together with what follows.
+        let current = keeping::guard_current(view, &inode, self.ino, self.known_as, &mut plan);
+        if let Err(Halt::Fail(error)) = current {
+            return Err(error.into());
+        }
         untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
+        if old.object.lock.holds(env.now, false) {
+            return Err(FsError::Locked.into());
+        }
         if self.over.is_some_and(|over| over != old.data_version) {
             return Err(FsError::ContentReplaced.into());
         }
@@ -152,6 +164,7 @@ impl Planner for WriteContent<'_> {
                 tag = shared.tag.filter(|_| all).unwrap_or(tag);
             }
         }
+        current?;
         change.file.tag = tag;
         change.file.data_version = change.file.data_version.saturating_add(1);
         let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;

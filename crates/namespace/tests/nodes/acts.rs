@@ -132,7 +132,7 @@ impl Prepared {
             act: act.clone(),
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
-            env: Env { now: time, session: NONCE },
+            env: Env { now: time, session: NONCE, random: 7 },
             path,
             node,
             inode: object_of(inline(size)),
@@ -194,7 +194,7 @@ impl Prepared {
                 body(&mut Steps::new(&put, env, hints))
             }
             Act::Delete(_) => {
-                let remove = Remove { bucket: b"b", branches: &self.branches };
+                let remove = Remove { bucket: b"b".into(), branches: &self.branches };
                 body(&mut Steps::new(&remove, env, hints))
             }
             Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
@@ -209,7 +209,16 @@ impl Prepared {
     fn write<'a>(&'a self, ino: Ino, known_as: Option<&'a NodeName>) -> WriteContent<'a> {
         let (change, hidden_as) = (&self.content, self.ino);
         let tag = Tag::Md5([8; 16]);
-        WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT }
+        WriteContent {
+            ino,
+            known_as,
+            over: None,
+            assumptions: &[],
+            change,
+            tag,
+            hidden_as,
+            attributes: &KEPT,
+        }
     }
 
     /// Runs the act to its answer.

@@ -401,7 +401,16 @@ impl Model {
 pub(super) fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<FoundNode, FsError> {
     let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
     let (known_as, attributes) = (None, &KEPT);
-    world.run(&WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes })
+    world.run(&WriteContent {
+        ino,
+        known_as,
+        over: None,
+        assumptions: &[],
+        change,
+        tag,
+        hidden_as,
+        attributes,
+    })
 }
 
 proptest! {
@@ -545,8 +554,16 @@ fn a_write_takes_away_what_was_told_of_the_content_before() {
     for (n, change) in (1..).zip(&changes) {
         let (tag, hidden_as) = (Tag::Md5([n; 16]), model.world.ino());
         let known_as = Some(&at(B, "a"));
-        let write =
-            WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT };
+        let write = WriteContent {
+            ino,
+            known_as,
+            over: None,
+            assumptions: &[],
+            change,
+            tag,
+            hidden_as,
+            attributes: &KEPT,
+        };
         let found = model.world.run(&write).unwrap();
         let file = found.inode.file().unwrap();
         assert_eq!((file.tag, file.data_version), (tag, u64::from(n)));

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use namespace::{
-    Branch, ContentChange, FsError, Lookup, Path, Publish, Removal, Remove, RemoveName, RenameMode,
-    SetTags, TagMatch, WriteCondition, WriteContent,
+    Branch, ContentChange, FsError, Lookup, ObjectChange, Path, Publish, Removal, RemoveName,
+    RenameMode, SetObject, TagMatch, WriteCondition, WriteContent,
 };
 use record::{Content, Dentry, Ino, Tag, key, key::space};
 
@@ -218,8 +218,16 @@ fn what_is_written_shows_under_every_name() {
     let (tag, hidden_as) = (Tag::Md5([1; 16]), world.ino());
     let known_as = None;
     let change = &change;
-    let write =
-        WriteContent { ino, known_as, over: None, change, tag, hidden_as, attributes: &KEPT };
+    let write = WriteContent {
+        ino,
+        known_as,
+        over: None,
+        assumptions: &[],
+        change,
+        tag,
+        hidden_as,
+        attributes: &KEPT,
+    };
     world.run(&write).unwrap();
     assert_eq!(world.objects(), [(b"a".to_vec(), 8), (b"b".to_vec(), 8)]);
     world.audit();
@@ -248,10 +256,10 @@ fn conditions_on_a_name_of_several_are_those_of_its_file() {
     let tag = world.node(ino).unwrap().inode.file().unwrap().tag;
     let (right, wrong) = (TagMatch::OneOf(vec![tag]), TagMatch::OneOf(vec![Tag::Md5([9; 16])]));
     let remove = |condition: &TagMatch| {
-        let condition = Some(condition.clone());
+        let condition = Some(condition.clone().into());
         let removals = vec![Removal { name: b"a".to_vec(), condition }];
         let branches = [Branch { directories: Vec::new(), removals }];
-        world.run(&Remove { bucket: b"b", branches: &branches }).unwrap()
+        world.remove(&branches)
     };
     assert_eq!(remove(&wrong), [Err(FsError::PreconditionFailed)]);
     assert_eq!(remove(&right), [Ok(true)]);
@@ -275,8 +283,15 @@ fn tags_show_under_every_name() {
     let ino = world.file(B, "a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
     let tags = [("k".to_owned(), "v".to_owned())];
-    world.run(&SetTags { path: &Path::new(b"b", b"a"), tags: &tags }).unwrap();
-    let found = world.run(&Lookup { path: &Path::new(b"b", b"b") }).unwrap();
+    world
+        .run(&SetObject {
+            path: &Path::new(b"b", b"a"),
+            version: None,
+            expected: None,
+            change: ObjectChange::Tags(&tags),
+        })
+        .unwrap();
+    let found = world.run(&Lookup { path: &Path::new(b"b", b"b"), version: None }).unwrap();
     assert_eq!((found.ino, &found.inode.file().unwrap().object.tags[..]), (ino, &tags[..]));
     world.audit();
 }
@@ -288,8 +303,13 @@ fn no_object_is_found_under_the_name_of_a_symlink_or_a_special() {
     world.fifo(B, "p");
     for name in ["l", "p"] {
         let path = Path::new(b"b", name.as_bytes());
-        assert_eq!(world.run(&Lookup { path: &path }), Err(FsError::NoSuchKey));
-        let tags = SetTags { path: &path, tags: &[] };
+        assert_eq!(world.run(&Lookup { path: &path, version: None }), Err(FsError::NoSuchKey));
+        let tags = SetObject {
+            path: &path,
+            version: None,
+            expected: None,
+            change: ObjectChange::Tags(&[]),
+        };
         assert_eq!(world.run(&tags), Err(FsError::NoSuchKey));
     }
 }

@@ -11,8 +11,8 @@ use namespace::{
     AttributeChange, Branch, Env, FILE_MODE, FindName, FindNode, FoundNode, FsError, Hints,
     LinkNode, ListEntry, ListQuery, ListStart, MakeBucket, MakeNode, NewNode, Next, NoHints,
     NodeName, Overlap, Path, Planner, Publish, ReadNames, Removal, Remove, RemoveDirectory,
-    RemoveName, Removed, RemovedName, RenameMode, RenameNode, Renamed, Run, SetAttributes,
-    WalkStep, WriteCondition,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, Run, SetAttributes, WalkStep,
+    WriteCondition,
 };
 use record::{
     Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Kind, Nonce, SpecialKind, Tag,
@@ -102,7 +102,15 @@ impl World {
         for (name, ino) in [(b"b", B), (b"c", C)] {
             assert_eq!(world.ino(), ino);
             let settings = Bucket::default();
-            let make = MakeBucket { name, ino, settings: &settings, owner: (1, 2), mode: 0o755 };
+            let make = MakeBucket {
+                name,
+                ino,
+                settings: &settings,
+                configs: &[],
+                owner: (1, 2),
+                mode: 0o755,
+                versioning: record::Versioning::Off,
+            };
             world.run(&make).unwrap();
         }
         world
@@ -137,7 +145,7 @@ impl World {
     /// The time, one millisecond later each time.
     pub(crate) fn env(&self) -> Env {
         self.now.set(self.now.get() + 1_000_000);
-        Env { now: Timestamp(self.now.get()), session: NONCE }
+        Env { now: Timestamp(self.now.get()), session: NONCE, random: 7 }
     }
 
     /// Everything in the store.
@@ -318,8 +326,15 @@ impl World {
     }
 
     /// Removes objects from bucket `b`; answers whether there were any, in the order of the keys.
-    pub(crate) fn delete(&self, objects: &[&[u8]]) -> Vec<Removed> {
-        self.run(&Remove { bucket: b"b", branches: &branches(objects) }).unwrap()
+    /// Answers for each whether it was there.
+    pub(crate) fn delete(&self, objects: &[&[u8]]) -> Vec<Result<bool, FsError>> {
+        self.remove(&branches(objects))
+    }
+
+    /// Removes objects; answers for each whether it was there.
+    pub(crate) fn remove(&self, branches: &[Branch]) -> Vec<Result<bool, FsError>> {
+        let removed = self.run(&Remove { bucket: b"b".into(), branches }).unwrap();
+        removed.into_iter().map(|removed| removed.map(|removed| removed.existed)).collect()
     }
 
     /// The keys of bucket `b`, with their sizes.
@@ -369,8 +384,8 @@ pub(crate) fn branches(objects: &[&[u8]]) -> Vec<Branch> {
 /// The keys of a bucket, with their sizes.
 pub(crate) fn objects(store: &MemoryStore, bucket: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
-    let start = ListStart { bucket, query: &query };
-    let env = Env { now: Timestamp(0), session: NONCE };
+    let start = ListStart { bucket: bucket.into(), query: &query };
+    let env = Env { now: Timestamp(0), session: NONCE, random: 7 };
     let mut walk = drive(store, &start, env, &NoHints, None).0.unwrap();
     let page = loop {
         match walk.advance().unwrap() {
@@ -380,7 +395,7 @@ pub(crate) fn objects(store: &MemoryStore, bucket: &[u8]) -> Vec<(Vec<u8>, u64)>
     };
     assert!(!page.truncated, "one page holds all keys of a test");
     let sized = |entry| match entry {
-        ListEntry::Object { key, inode } => {
+        ListEntry::Object { key, inode, .. } => {
             let size = inode.file().map_or(0, |file| file.size);
             (key, size)
         }

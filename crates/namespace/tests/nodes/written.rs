@@ -68,8 +68,16 @@ fn rights_go_with_a_write() {
     for (drop_rights, mode) in [(false, 0o6755), (true, 0o755)] {
         let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
         let attributes = &AttributeChange { drop_rights, ..KEPT };
-        let write =
-            WriteContent { ino, known_as: None, over: None, change, tag, hidden_as, attributes };
+        let write = WriteContent {
+            ino,
+            known_as: None,
+            over: None,
+            assumptions: &[],
+            change,
+            tag,
+            hidden_as,
+            attributes,
+        };
         assert_eq!(world.run(&write).unwrap().inode.attributes.mode, mode);
     }
 }

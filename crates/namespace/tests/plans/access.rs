@@ -4,7 +4,7 @@ use namespace::{
     AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Planner,
     RemovePolicy, RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
-use record::{PolicyRecord, User, key, key::space};
+use record::{AccountId, PolicyRecord, User, key, key::space};
 use store::{Guard, Key, Value, Write};
 
 use crate::acts::{Actor, Steps};
@@ -16,7 +16,15 @@ fn is_built_in(name: &str) -> bool {
 
 fn user(uid: u32, policies: &[&str]) -> User {
     let policies = policies.iter().map(|&name| name.to_owned()).collect();
-    User { sealed_secret: vec![1, 2, 3], enabled: true, uid, gid: 5, umask: 0o022, policies }
+    User {
+        account: AccountId::MAIN,
+        sealed_secret: vec![1, 2, 3],
+        enabled: true,
+        uid,
+        gid: 5,
+        umask: 0o022,
+        policies,
+    }
 }
 
 fn add<'a>(access_key: &'a str, user: &'a User) -> AddUser<'a> {

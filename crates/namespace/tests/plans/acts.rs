@@ -5,9 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures::executor::block_on;
 use namespace::{
-    AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, FsError, Hints, Lookup,
-    MakeBucket, Next, Overlap, Path, Planner, Publish, PutPart, Removal, Remove, Run,
-    SetBucketConfig, SetTags, TagMatch, UploadName, WriteCondition, end_upload,
+    AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, Expected, FsError, Halt,
+    Hints, Lookup, MakeBucket, Next, ObjectChange, ObjectCondition, Overlap, Path, Planner,
+    Publish, PutPart, Removal, Remove, RenameKey, Run, SetBucketConfig, SetObject, Step, TagMatch,
+    UploadName, View, WriteCondition, end_upload,
 };
 use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp,
@@ -16,7 +17,7 @@ use record::{
 use store::{MemoryStore, MetaStore, Plan, ReadResult, Value, Verdict, Write};
 
 use crate::audit;
-use crate::world::{NONCE, State, World, file, tag};
+use crate::world::{NONCE, State, World, existed, file, tag};
 
 /// Names to remove from a directory, with what must hold of them.
 pub(crate) type Names = Vec<(&'static [u8], Option<TagMatch>)>;
@@ -40,6 +41,14 @@ pub(crate) enum Act {
     Tags(&'static [u8]),
     /// From one key to another, or onto itself.
     Copy(&'static [u8], &'static [u8]),
+    Rename {
+        from: &'static [u8],
+        to: &'static [u8],
+        /// What must hold of what is renamed.
+        tags: Option<TagMatch>,
+        /// Whether nothing may have the new key.
+        alone: bool,
+    },
     MakeBucket,
     DropBucket,
     /// Sets the tags of the bucket, or removes them.
@@ -66,6 +75,10 @@ pub(crate) fn if_match(n: u8) -> WriteCondition {
     WriteCondition::IfMatch(TagMatch::OneOf(vec![tag(n)]))
 }
 
+pub(crate) fn rename(from: &'static [u8], to: &'static [u8]) -> Act {
+    Act::Rename { from, to, tags: None, alone: false }
+}
+
 pub(crate) fn remove(directory: &'static [u8], names: &[&'static [u8]]) -> Act {
     Act::Remove { directory, names: names.iter().map(|name| (*name, None)).collect() }
 }
@@ -85,7 +98,7 @@ pub(crate) fn remove_all(branches: &[(&'static [u8], &[&'static [u8]])]) -> Act 
 fn branch(directory: &[u8], names: &Names) -> Branch {
     let removal = |(name, condition): &(&'static [u8], Option<TagMatch>)| Removal {
         name: name.to_vec(),
-        condition: condition.clone(),
+        condition: condition.clone().map(Into::into),
     };
     let directories = Path::new(b"b", directory).directories;
     Branch { directories, removals: names.iter().map(removal).collect() }
@@ -100,6 +113,8 @@ pub(crate) struct Prepared {
     act: Act,
     env: Env,
     path: Path,
+    /// The key that is renamed.
+    from: Path,
     ino: Ino,
     fresh: Vec<Ino>,
     inode: Inode,
@@ -118,9 +133,11 @@ impl Prepared {
     pub(crate) fn new(act: &Act, state: &State, first: u64) -> Prepared {
         let (object, n) = match act {
             Act::Put { object, n, .. } => (*object, *n),
-            Act::Look(object) | Act::Tags(object) | Act::Begin(object) | Act::Copy(_, object) => {
-                (*object, 1)
-            }
+            Act::Look(object)
+            | Act::Tags(object)
+            | Act::Begin(object)
+            | Act::Copy(_, object)
+            | Act::Rename { to: object, .. } => (*object, 1),
             Act::Part(object) | Act::Complete(object) | Act::Abort(object) => (*object, 77),
             Act::Remove { directory, .. } => (*directory, 1),
             Act::RemoveAll(_) | Act::MakeBucket | Act::DropBucket | Act::Configure(_) => {
@@ -136,12 +153,14 @@ impl Prepared {
         };
         let time = Timestamp(i64::try_from(first).unwrap() * 1_000_000);
         let path = Path::new(b"b", object);
+        let from = if let Act::Rename { from, .. } = act { *from } else { &[] };
         let mut prepared = Prepared {
             act: act.clone(),
-            env: Env { now: time, session: NONCE },
+            env: Env { now: time, session: NONCE, random: 7 },
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
             path,
+            from: Path::new(b"b", from),
             inode: file(n),
             branches,
             tags: vec![("time".to_owned(), first.to_string())],
@@ -161,7 +180,7 @@ impl Prepared {
 
     /// What a copy rests on: that its source is still what was found.
     fn copy(&mut self, from: &[u8], state: &State) {
-        let lookup = Lookup { path: &Path::new(b"b", from) };
+        let lookup = Lookup { path: &Path::new(b"b", from), version: None };
         let found = World::of(state).cold(&lookup).0.ok().filter(|f| f.inode.file().is_some());
         let none = || vec![(key::inode(Ino(u64::MAX)), Value::from_static(b"none"))];
         let records = found.map_or_else(none, |found| {
@@ -200,6 +219,23 @@ impl Prepared {
         }
     }
 
+    fn rename<'a>(
+        &'a self,
+        source: &'a ObjectCondition,
+        target: &'a ObjectCondition,
+    ) -> RenameKey<'a> {
+        RenameKey {
+            from: &self.from,
+            to: &self.path,
+            expected: Expected::Any,
+            fresh: &self.fresh,
+            source,
+            target,
+            overlap: Overlap::Allow,
+            token: None,
+        }
+    }
+
     /// Begins the act and lends it out, to be taken step by step.
     pub(crate) fn begin<R>(&self, hints: &dyn Hints, body: impl FnOnce(&mut dyn Actor) -> R) -> R {
         let env = self.env;
@@ -214,18 +250,37 @@ impl Prepared {
                 body(&mut Steps::new(&publish, env, hints))
             }
             Act::Remove { .. } | Act::RemoveAll(_) => {
-                let branches = &self.branches;
-                body(&mut Steps::new(&Remove { bucket: b"b", branches }, env, hints))
+                let remove = Remove { bucket: b"b".into(), branches: &self.branches };
+                body(&mut Steps::new(&Existed(remove), env, hints))
             }
-            Act::Look(_) => body(&mut Steps::new(&Lookup { path: &self.path }, env, hints)),
+            Act::Rename { tags, alone, .. } => {
+                let (source, target) = (conditions(tags.clone()), nothing_if(*alone));
+                body(&mut Steps::new(&self.rename(&source, &target), env, hints))
+            }
+            Act::Look(_) => {
+                let look = Lookup { path: &self.path, version: None };
+                body(&mut Steps::new(&look, env, hints))
+            }
             Act::Tags(_) => {
-                let tags = SetTags { path: &self.path, tags: &self.tags };
+                let tags = SetObject {
+                    path: &self.path,
+                    version: None,
+                    expected: None,
+                    change: ObjectChange::Tags(&self.tags),
+                };
                 body(&mut Steps::new(&tags, env, hints))
             }
             Act::MakeBucket => {
                 let settings = &self.settings;
-                let make =
-                    MakeBucket { name: b"b", ino: self.ino, settings, owner: (1, 2), mode: 0o755 };
+                let make = MakeBucket {
+                    name: b"b",
+                    ino: self.ino,
+                    settings,
+                    configs: &[],
+                    owner: (1, 2),
+                    mode: 0o755,
+                    versioning: record::Versioning::Off,
+                };
                 body(&mut Steps::new(&make, env, hints))
             }
             Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
@@ -279,6 +334,17 @@ impl Prepared {
     }
 }
 
+/// That an object has one of these tags.
+fn conditions(tags: Option<TagMatch>) -> ObjectCondition {
+    ObjectCondition { tags, ..ObjectCondition::default() }
+}
+
+/// That there is no object.
+fn nothing_if(alone: bool) -> ObjectCondition {
+    let other_tags = alone.then_some(TagMatch::Any);
+    ObjectCondition { other_tags, ..ObjectCondition::default() }
+}
+
 pub(crate) fn upload(ino: Ino) -> Upload {
     Upload {
         ino,
@@ -287,6 +353,8 @@ pub(crate) fn upload(ino: Ino) -> Upload {
         gid: 2,
         umask: 0o022,
         initiator: "AKID".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
         checksum: None,
         object: ObjectHeaders::default(),
         state: UploadState::Open,
@@ -315,6 +383,21 @@ pub(crate) trait Actor {
     fn plan(&self) -> Option<&Plan>;
     /// A hash of each of the store's answers so far.
     fn met(&self) -> Vec<u64>;
+}
+
+/// A removal that answers whether what it removes was there.
+#[derive(Debug)]
+struct Existed<'a>(Remove<'a>);
+
+impl Planner for Existed<'_> {
+    type Output = Vec<Result<bool, FsError>>;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt> {
+        Ok(match self.0.plan(view, env)? {
+            Step::Done(removed) => Step::Done(existed(removed)),
+            Step::Commit(plan, removed) => Step::Commit(plan, existed(removed)),
+        })
+    }
 }
 
 /// The steps of one operation.

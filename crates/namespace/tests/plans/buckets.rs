@@ -1,10 +1,10 @@
 //! Buckets: answers and costs.
 
 use namespace::{
-    BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FsError, MakeBucket, ReadBuckets,
-    SetBucket, SetBucketConfig,
+    BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FindBucketConfigs, FsError,
+    MakeBucket, ReadBuckets, SetBucket, SetBucketConfig,
 };
-use record::{Bucket, BucketConfig, BucketConfigKind, Ino, key};
+use record::{AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, key};
 use store::{Key, Write};
 
 use crate::acts::ID;
@@ -20,9 +20,17 @@ fn names(world: &World, prefix: &[u8], after: Option<&[u8]>, limit: u32) -> Vec<
 #[test]
 fn a_bucket_is_made_once_and_found() {
     let world = World::empty();
-    let settings = Bucket { owner: "me".to_owned(), refuse_overlap: true, ..Bucket::default() };
+    let settings = Bucket { owner: AccountId::MAIN, refuse_overlap: true, ..Bucket::default() };
     let ino = world.ino();
-    let make = MakeBucket { name: b"one", ino, settings: &settings, owner: (3, 4), mode: 0o755 };
+    let make = MakeBucket {
+        name: b"one",
+        ino,
+        settings: &settings,
+        configs: &[],
+        owner: (3, 4),
+        mode: 0o755,
+        versioning: record::Versioning::Off,
+    };
     assert_eq!(world.warm(&make), (Ok(()), cost(0, 1)));
     world.audit();
     let again = MakeBucket { ino: world.ino(), ..make };
@@ -62,8 +70,15 @@ fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
         assert_eq!(set(Some(&config(value))), (Ok(()), cost(0, 1)));
         assert_eq!(world.warm(&find), (Ok(Some(config(value))), cost(1, 0)));
     }
-    // What every request needs to know of the bucket stays as it was.
-    assert_eq!(world.cold(&FindBucket { name: b"b" }).0.unwrap().settings, Bucket::default());
+    // What every request needs to know of the bucket stays as it was, and says that its
+    // configurations are others than before.
+    let settings = Bucket { configs_version: 3, ..Bucket::default() };
+    assert_eq!(world.cold(&FindBucket { name: b"b" }).0.unwrap().settings, settings);
+    let all = FindBucketConfigs { name: b"b" };
+    let (found, trips) = world.warm(&all);
+    let found = found.unwrap();
+    assert_eq!((found.configs, found.settings), (vec![(kind, config("w"))], settings));
+    assert_eq!(trips, cost(1, 0));
     assert_eq!(set(None).0, Ok(()));
     assert_eq!(world.cold(&find).0, Ok(None));
 
@@ -115,7 +130,7 @@ fn only_an_empty_bucket_goes() {
     assert_eq!(world.warm(&delete), (Err(FsError::BucketNotEmpty), cost(1, 0)));
     let removals = vec![namespace::Removal { name: b"x".to_vec(), condition: None }];
     let branches = [namespace::Branch { directories: vec![b"a".to_vec()], removals }];
-    let remove = namespace::Remove { bucket: b"b", branches: &branches };
+    let remove = namespace::Remove { bucket: b"b".into(), branches: &branches };
     world.warm(&remove).0.unwrap();
     // An open upload does not hold it, nor what its memory tells of a bucket that is gone.
     begin(&world, b"a/x", ID);

@@ -7,7 +7,7 @@ use record::Ino;
 use store::{Key, MemoryStore, Value};
 
 use crate::acts::{
-    Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_all, remove_if,
+    Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_all, remove_if, rename,
 };
 use crate::audit::audit;
 use crate::memory::Stale;
@@ -141,6 +141,9 @@ fn acts() -> Vec<Act> {
         Act::Tags(b"a/b/x"),
         Act::Copy(b"a/b/x", b"a/b/x"),
         Act::Copy(b"a/b/x", b"a/c"),
+        rename(b"a/b/x", b"a/c"),
+        rename(b"a/b/x", b"a/b/y"),
+        rename(b"c", b"a/b/x"),
         Act::MakeBucket,
         Act::DropBucket,
         Act::Configure(true),

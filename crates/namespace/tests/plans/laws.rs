@@ -49,6 +49,7 @@ fn act() -> impl Strategy<Value = Act> {
     let condition_of_put = prop_oneof![
         2 => condition().prop_map(|c| c.map_or(WriteCondition::None, WriteCondition::IfMatch)),
         1 => Just(WriteCondition::IfAbsent),
+        1 => (1_u8..4).prop_map(|n| WriteCondition::IfNoneMatch(vec![tag(n)])),
     ];
     let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Allow, Overlap::Refuse]);
     let directory = prop::sample::select(DIRECTORIES.to_vec());
@@ -73,6 +74,8 @@ fn act() -> impl Strategy<Value = Act> {
         3 => object().prop_map(Act::Look),
         1 => object().prop_map(Act::Tags),
         3 => (object(), object()).prop_map(|(from, to)| Act::Copy(from, to)),
+        4 => (object(), object(), condition(), any::<bool>())
+            .prop_map(|(from, to, tags, alone)| Act::Rename { from, to, tags, alone }),
         1 => Just(Act::MakeBucket),
         1 => Just(Act::DropBucket),
         1 => any::<bool>().prop_map(Act::Configure),
@@ -123,7 +126,17 @@ impl Model {
                     (_, WriteCondition::IfAbsent) if self.0.contains_key(*object) => {
                         Err(FsError::PreconditionFailed)
                     }
-                    (_, WriteCondition::None | WriteCondition::IfAbsent) => Ok(()),
+                    (_, WriteCondition::IfNoneMatch(tags))
+                        if self.0.get(*object).is_some_and(|n| tags.contains(&tag(*n))) =>
+                    {
+                        Err(FsError::PreconditionFailed)
+                    }
+                    (
+                        _,
+                        WriteCondition::None
+                        | WriteCondition::IfAbsent
+                        | WriteCondition::IfNoneMatch(_),
+                    ) => Ok(()),
                     (_, WriteCondition::IfMatch(tags)) => self.check(object, Some(tags)).map(drop),
                 };
                 if verdict.is_ok() {
@@ -138,8 +151,33 @@ impl Model {
                 let removed = branches.iter().flat_map(|(path, names)| self.remove(path, names));
                 format!("Ok({:?})", removed.collect::<Vec<_>>())
             }
+            Act::Rename { from, to, tags, alone } => {
+                let verdict = self.rename(from, to, tags.as_ref(), *alone);
+                verdict.map_or_else(|e| format!("Err({e:?})"), |()| "Ok(Renamed".to_owned())
+            }
             _ => String::new(),
         }
+    }
+
+    fn rename(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        tags: Option<&TagMatch>,
+        alone: bool,
+    ) -> Result<(), FsError> {
+        if !self.check(from, tags)? {
+            return Err(FsError::NoSuchKey);
+        }
+        if from == to {
+            return Ok(());
+        }
+        if alone && self.0.contains_key(to) {
+            return Err(FsError::PreconditionFailed);
+        }
+        let moved = self.0.remove(from).expect("just seen");
+        self.0.insert(to.to_vec(), moved);
+        Ok(())
     }
 
     fn remove(&mut self, directory: &[u8], names: &Names) -> Vec<Result<bool, FsError>> {
@@ -217,7 +255,12 @@ proptest! {
     #[test]
     fn objects_come_and_go_as_a_model_says(acts in prop::collection::vec(act(), 1..60)) {
         let (world, mut model) = (begin(), Model::default());
-        let plain = |act: &&Act| matches!(act, Act::Put { .. } | Act::Remove { .. } | Act::RemoveAll(_));
+        let plain = |act: &&Act| {
+            matches!(
+                act,
+                Act::Put { .. } | Act::Remove { .. } | Act::RemoveAll(_) | Act::Rename { .. }
+            )
+        };
         for (n, act) in (0..).zip(acts.iter().filter(plain)) {
             let prepared = Prepared::new(act, &World::empty().state(), 2_000 + 100 * n);
             let answer = prepared.run(&world.store, &NoHints);

@@ -43,7 +43,7 @@ fn listed(world: &World, query: &ListQuery, hints: &dyn Hints) -> (Page, usize) 
     let (listing, reads) = world.list(b"b", query, hints);
     let listing = listing.expect("the bucket exists");
     let shown = |entry: &ListEntry| {
-        if let ListEntry::Object { key, inode } = entry {
+        if let ListEntry::Object { key, inode, .. } = entry {
             assert!(inode.file().is_none_or(|file| file.size == 1 + key.len() as u64 % 7));
         }
         (entry.key().to_vec(), matches!(entry, ListEntry::Prefix(_)))
@@ -334,7 +334,7 @@ fn a_page_reads_the_heads_of_objects_alone() {
         put_inode(&world, object, &long(length));
     }
     let query = query(b"dir/", Some(b"/"), 10);
-    let start = ListStart { bucket: b"b", query: &query };
+    let start = ListStart { bucket: b"b".into(), query: &query };
     let mut run = Run::new(&start, world.env());
     let Next::Read(reads) = run.advance(&world.memory) else { panic!("a page is read") };
     let found = block_on(world.store.read(&reads)).unwrap();

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 
 use namespace::{
-    Assumption, FsError, Hints, Lookup, NoHints, Overlap, Publish, Published, SetTags, TagMatch,
-    WriteCondition,
+    Assumption, Branch, Expected, FsError, Hints, Lookup, NamedBucket, NoHints, ObjectChange,
+    ObjectCondition, Overlap, Path, Publish, Published, Removal, Remove, RenameKey, SetObject,
+    TagMatch, WriteCondition,
 };
-use record::{Attributes, Ino, Inode, Tag, key};
+use record::{Attributes, Ino, Inode, RenameToken, Tag, key};
 use store::{Key, Value, Write};
 
 use crate::acts::{self, Act, Prepared, if_match};
@@ -46,7 +47,7 @@ fn put(world: &World, warm: bool, object: &[u8], n: u8) -> (bool, Cost) {
 
 fn look(world: &World, warm: bool, object: &[u8]) -> (Result<Option<Tag>, FsError>, Cost) {
     let path = path(object);
-    let lookup = Lookup { path: &path };
+    let lookup = Lookup { path: &path, version: None };
     let (answer, cost) = if warm { world.warm(&lookup) } else { world.cold(&lookup) };
     (answer.map(|found| found.inode.file().map(|file| file.tag)), cost)
 }
@@ -215,7 +216,7 @@ fn a_lookup_is_one_read_when_its_parents_are_remembered() {
         assert_eq!(look(&world, true, absent).0, Err(FsError::NoSuchKey), "{absent:?}");
     }
     let elsewhere = namespace::Path::new(b"c", b"x");
-    let found = world.cold(&Lookup { path: &elsewhere });
+    let found = world.cold(&Lookup { path: &elsewhere, version: None });
     assert_eq!((found.0.err(), found.1), (Some(FsError::NoSuchBucket), cost(1, 0)));
 }
 
@@ -224,7 +225,7 @@ fn an_empty_directory_that_somebody_made_is_an_object() {
     let world = World::new();
     let directory = world.mkdir(Ino(1_024), &[b"a", b"b"]);
     let at = path(b"a/b/");
-    let found = world.warm(&Lookup { path: &at }).0.unwrap();
+    let found = world.warm(&Lookup { path: &at, version: None }).0.unwrap();
     assert_eq!((found.ino, found.inode.file()), (directory, None));
     assert_eq!(look(&world, false, b"a/").0, Err(FsError::NoSuchKey), "something is in it");
     put(&world, true, b"a/b/x", 1);
@@ -238,10 +239,11 @@ fn tags_change_nothing_else() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let (at, tags) = (path(b"a/x"), [("k".to_owned(), "v".to_owned())]);
-    let before = world.warm(&Lookup { path: &at }).0.unwrap();
-    let set = SetTags { path: &at, tags: &tags };
-    assert_eq!(world.warm(&set), (Ok(()), cost(0, 1)));
-    let after = world.warm(&Lookup { path: &at }).0.unwrap();
+    let before = world.warm(&Lookup { path: &at, version: None }).0.unwrap();
+    let set =
+        SetObject { path: &at, version: None, expected: None, change: ObjectChange::Tags(&tags) };
+    assert_eq!(world.warm(&set), (Ok(None), cost(0, 1)));
+    let after = world.warm(&Lookup { path: &at, version: None }).0.unwrap();
     let (old, new) = (before.inode.file().unwrap(), after.inode.file().unwrap());
     assert_eq!(new.object.tags, tags);
     assert_eq!((old.tag, old.size), (new.tag, new.size));
@@ -249,13 +251,31 @@ fn tags_change_nothing_else() {
     assert!(status_changed > before.inode.attributes.status_changed);
     let mut expected = Attributes { status_changed, ..before.inode.attributes };
     assert_eq!(after.inode.attributes, expected);
-    assert_eq!(world.cold(&SetTags { path: &at, tags: &[] }), (Ok(()), cost(3, 1)));
-    let without = world.warm(&Lookup { path: &at }).0.unwrap().inode;
+    assert_eq!(
+        world.cold(&SetObject {
+            path: &at,
+            version: None,
+            expected: None,
+            change: ObjectChange::Tags(&[])
+        }),
+        (Ok(None), cost(3, 1))
+    );
+    let without = world.warm(&Lookup { path: &at, version: None }).0.unwrap().inode;
     expected.status_changed = without.attributes.status_changed;
     assert!(expected.status_changed > status_changed);
     assert_eq!(without, Inode { attributes: expected, ..before.inode });
     let absent = path(b"a/y");
-    assert_eq!(world.warm(&SetTags { path: &absent, tags: &tags }).0, Err(FsError::NoSuchKey));
+    assert_eq!(
+        world
+            .warm(&SetObject {
+                path: &absent,
+                version: None,
+                expected: None,
+                change: ObjectChange::Tags(&tags)
+            })
+            .0,
+        Err(FsError::NoSuchKey)
+    );
 }
 
 #[test]
@@ -290,7 +310,7 @@ fn a_copy_onto_itself_is_one_commit() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let at = path(b"a/x");
-    let found = world.warm(&Lookup { path: &at }).0.unwrap();
+    let found = world.warm(&Lookup { path: &at, version: None }).0.unwrap();
     let records = [found.way, vec![(key::inode(found.ino), found.record)]].concat();
     let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
     let assumptions: Vec<Assumption> = records.into_iter().map(assume).collect();
@@ -313,7 +333,7 @@ fn a_copy_onto_itself_is_one_commit() {
 fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
-    let taken = world.warm(&Lookup { path: &path(b"a/x") }).0.unwrap();
+    let taken = world.warm(&Lookup { path: &path(b"a/x"), version: None }).0.unwrap();
     let page = key::map_page(Ino(77_000), 0);
     let page = Write::Put(page.clone(), record::MapPage(vec![]).encode(&page));
     let share = key::share(record::BlockId([5; 16]), Ino(78_000));
@@ -347,10 +367,145 @@ fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
         name: b"another",
         ino: taken.ino,
         settings: &settings,
+        configs: &[],
         owner: (0, 0),
         mode: 0o755,
+        versioning: record::Versioning::Off,
     };
     assert_eq!(world.cold(&bucket).0, refused, "a bucket");
     assert_eq!(world.state(), before);
     assert_eq!(publish(Ino(90_000), &free, &[]), Ok(()));
+}
+
+#[test]
+fn a_rename_is_one_commit_when_both_names_are_remembered() {
+    let world = World::new();
+    let run = |warm, from: &[u8], to: &[u8], token| {
+        let (from, to) = (path(from), path(to));
+        let fresh: Vec<Ino> = to.directories.iter().map(|_| world.ino()).collect();
+        let none = ObjectCondition::default();
+        let rename = RenameKey {
+            from: &from,
+            to: &to,
+            expected: Expected::Any,
+            fresh: &fresh,
+            source: &none,
+            target: &none,
+            overlap: Overlap::Allow,
+            token,
+        };
+        let (answer, cost) = if warm { world.warm(&rename) } else { world.cold(&rename) };
+        world.audit();
+        (answer.map(|renamed| renamed.replaced.is_some()), cost)
+    };
+    put(&world, true, b"a/b/x", 1);
+    put(&world, true, b"a/b/y", 2);
+    assert_eq!(run(true, b"a/b/x", b"a/b/z", None), (Ok(false), cost(0, 1)), "beside");
+    assert_eq!(run(true, b"a/b/z", b"a/b/y", None), (Ok(true), cost(0, 1)), "over another");
+    let request = Some(RenameToken([1; 16]));
+    let (first, spent) = run(true, b"a/b/y", b"c/d/e", request);
+    assert_eq!(first, Ok(false), "into directories that it makes, out of those that go with it");
+    assert!(spent.reads <= 1 && spent.commits == 1, "{spent:?}");
+    assert_eq!(look(&world, false, b"c/d/e").0, Ok(Some(tag(1))));
+    assert_eq!(look(&world, false, b"a/b/y").0, Err(FsError::NoSuchKey));
+    assert_eq!(run(false, b"a/b/y", b"c/d/e", request).0, Ok(false), "the same request once more");
+    for warm in [true, false] {
+        put(&world, true, b"a/b/y", 3);
+        assert_eq!(run(warm, b"a/b/y", b"c/d/e", request).0, Ok(false), "what came since stays");
+        assert_eq!(look(&world, false, b"c/d/e").0, Ok(Some(tag(1))));
+        assert_eq!(look(&world, false, b"a/b/y").0, Ok(Some(tag(3))));
+    }
+    let other = Some(RenameToken([2; 16]));
+    assert_eq!(run(true, b"a/b/y", b"c/d/e", other).0, Ok(true), "another request");
+    assert_eq!(look(&world, false, b"c/d/e").0, Ok(Some(tag(3))));
+    let reused = Some(RenameToken([[2; 8], [9; 8]].concat().try_into().unwrap()));
+    assert_eq!(run(true, b"c/x", b"c/d/e", reused).0, Err(FsError::OtherRequest));
+    let third = Some(RenameToken([4; 16]));
+    assert_eq!(run(false, b"a/b/y", b"c/d/e", third).0, Err(FsError::NoSuchKey), "another one");
+    assert_eq!(run(false, b"c/d/e", b"c/d/e", None).0, Ok(false), "to itself");
+    assert_eq!(run(false, b"a/b/y", b"x", None).0, Err(FsError::NoSuchKey));
+}
+
+#[test]
+fn a_rename_is_of_what_was_looked_at() {
+    let world = World::new();
+    let rename = |expected, from: &Path, to: &Path| {
+        let fresh: Vec<Ino> = to.directories.iter().map(|_| world.ino()).collect();
+        let none = ObjectCondition::default();
+        let rename = RenameKey {
+            from,
+            to,
+            expected,
+            fresh: &fresh,
+            source: &none,
+            target: &none,
+            overlap: Overlap::Allow,
+            token: Some(RenameToken([3; 16])),
+        };
+        world.cold(&rename).0.map(|renamed| renamed.replaced)
+    };
+    put(&world, true, b"x", 1);
+    let before = world.state();
+    let (from, to) = (path(b"x"), path(b"y"));
+    for other in [Expected::Absent, Expected::Is(Ino(9_999))] {
+        assert_eq!(rename(other, &from, &to), Err(FsError::Contended), "{other:?}");
+    }
+    assert_eq!(rename(Expected::Absent, &path(b"none"), &to), Err(FsError::NoSuchKey));
+    assert_eq!(world.state(), before);
+    // So many directories that no plan can make and remove them.
+    let deep = |name: &[u8], levels| [&name.repeat(levels)[..], b"k"].concat();
+    for (levels, verdict) in [(100, Ok(None)), (400, Err(FsError::TooDeep))] {
+        let (from, to) = (deep(b"a/", levels), deep(b"b/", levels));
+        put(&world, true, &from, 1);
+        assert_eq!(rename(Expected::Any, &path(&from), &path(&to)), verdict, "{levels}");
+    }
+    world.audit();
+}
+
+#[test]
+fn a_bucket_that_got_the_name_since_is_not_the_one_that_was_looked_at() {
+    let world = World::new();
+    put(&world, true, b"x", 1);
+    let before = world.state();
+    let named = |ino| NamedBucket { name: b"b", ino };
+    let other = named(Some(Ino(9_999)));
+    let none = ObjectCondition::default();
+    let (from, to) = (Path::new(other, b"x"), Path::new(other, b"y"));
+    let rename = RenameKey {
+        from: &from,
+        to: &to,
+        expected: Expected::Any,
+        fresh: &[],
+        source: &none,
+        target: &none,
+        overlap: Overlap::Allow,
+        token: None,
+    };
+    let absent = FsError::NoSuchBucket;
+    assert_eq!(world.warm(&Lookup { path: &from, version: None }).0.map(drop), Err(absent));
+    assert_eq!(world.warm(&rename).0.map(drop), Err(absent));
+    let tags =
+        SetObject { path: &from, version: None, expected: None, change: ObjectChange::Tags(&[]) };
+    assert_eq!(world.warm(&tags).0, Err(absent));
+    let removals = vec![Removal { name: b"x".to_vec(), condition: None }];
+    let branches = [Branch { directories: Vec::new(), removals }];
+    assert_eq!(world.warm(&Remove { bucket: other, branches: &branches }).0.map(drop), Err(absent));
+    let condition = WriteCondition::None;
+    let inode = file(1);
+    let publish = Publish {
+        path: &to,
+        ino: world.ino(),
+        fresh: &[],
+        inode: &inode,
+        condition: &condition,
+        overlap: Overlap::Allow,
+        assumptions: &[],
+        writes: &[],
+    };
+    assert_eq!(world.warm(&publish).0.map(drop), Err(absent));
+    assert_eq!(world.state(), before);
+    let own = world.warm(&Lookup { path: &Path::new(b"b", b"x"), version: None }).0.unwrap().bucket;
+    assert!(
+        world.warm(&Lookup { path: &Path::new(named(Some(own)), b"x"), version: None }).0.is_ok()
+    );
 }

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use futures::executor::block_on;
-use namespace::{Branch, FsError, ListQuery, NoHints, Removal, Remove, Removed, TagMatch};
+use namespace::{
+    Branch, FsError, ListQuery, Lookup, NoHints, Removal, Remove, RemoveCondition, Removed,
+    TagMatch,
+};
 use record::{BlockId, Content, Dentry, Ino, Inode, InodeBody, Slice, key};
 use store::{Key, MetaStore as _, Plan, Value, Write};
 
 use crate::listing::{put, put_inode};
 use crate::memory::Memory;
-use crate::world::{Cost, NONCE, World, cost, file, path, tag};
+use crate::world::{Cost, NONCE, World, cost, existed, file, path, tag};
 
 fn remove(
     world: &World,
@@ -20,11 +23,11 @@ fn remove(
     let directories = path(directory).directories;
     let removal = |(name, condition): &(&[u8], Option<TagMatch>)| Removal {
         name: name.to_vec(),
-        condition: condition.clone(),
+        condition: condition.clone().map(Into::into),
     };
     let removals: Vec<Removal> = names.iter().map(removal).collect();
     let branches = [Branch { directories, removals }];
-    let remove = Remove { bucket: b"b", branches: &branches };
+    let remove = Remove { bucket: b"b".into(), branches: &branches };
     let answer = if warm { world.warm(&remove) } else { world.cold(&remove) };
     world.audit();
     answer
@@ -33,7 +36,7 @@ fn remove(
 /// Removes one name without a condition.
 fn one(world: &World, warm: bool, directory: &[u8], name: &[u8]) -> (bool, Cost) {
     let (answer, cost) = remove(world, warm, directory, &[(name, None)]);
-    (answer.unwrap() == [Ok(true)], cost)
+    (existed(answer.unwrap()) == [Ok(true)], cost)
 }
 
 /// How many directories there are below the bucket.
@@ -118,19 +121,19 @@ fn many_names_of_one_directory_are_one_plan() {
         names[from..to].iter().map(|name| (&name[..], None)).collect()
     };
     let (answer, spent) = remove(&world, true, b"a/b/", &batch(0, 249));
-    assert_eq!((answer.unwrap(), spent), (vec![Ok(true); 249], cost(1, 1)));
+    assert_eq!((existed(answer.unwrap()), spent), (vec![Ok(true); 249], cost(1, 1)));
     assert_eq!(directories(&world), 2);
     let mut rest = batch(0, 250);
     rest.push((b"stays", None));
     let (answer, spent) = remove(&world, false, b"a/b/", &rest);
     let mut expected = vec![Ok(false); 249];
     expected.extend([Ok(true), Ok(true)]);
-    assert_eq!((answer.unwrap(), spent), (expected, cost(5, 1)));
+    assert_eq!((existed(answer.unwrap()), spent), (expected, cost(5, 1)));
     assert_eq!(directories(&world), 0);
 
     names.iter().for_each(|name| put(&world, &[b"a/b/", &name[..]].concat()));
     let (answer, spent) = remove(&world, true, b"a/b/", &batch(0, 250));
-    assert_eq!((answer.unwrap(), spent), (vec![Ok(true); 250], cost(1, 1)));
+    assert_eq!((existed(answer.unwrap()), spent), (vec![Ok(true); 250], cost(1, 1)));
     assert_eq!(directories(&world), 0, "and their directories with them");
 }
 
@@ -157,13 +160,47 @@ fn a_condition_holds_back_its_own_name_alone() {
         } else {
             vec![Ok(true), failed, absent, Ok(true), Ok(false)]
         };
-        assert_eq!(answer.unwrap(), expected);
+        assert_eq!(existed(answer.unwrap()), expected);
     }
     assert_eq!(shown(&world), BTreeSet::from([b"a/y".to_vec()]));
     let (answer, spent) = remove(&world, true, b"a/", &[(b"y", Some(fits.clone()))]);
-    assert_eq!((answer.unwrap(), spent.commits), (vec![Ok(true)], 1));
+    assert_eq!((existed(answer.unwrap()), spent.commits), (vec![Ok(true)], 1));
     let (answer, _) = remove(&world, true, b"a/", &[(b"y", Some(fits))]);
-    assert_eq!(answer.unwrap(), [Err(FsError::NoSuchKey)], "its directory is gone too");
+    assert_eq!(existed(answer.unwrap()), [Err(FsError::NoSuchKey)], "its directory is gone too");
+}
+
+#[test]
+fn size_and_time_are_conditions_that_the_commit_decides() {
+    let world = World::new();
+    for object in [&b"a"[..], b"bb", b"ccc"] {
+        put(&world, object);
+    }
+    let changed = |object: &[u8]| {
+        let (found, _) = world.cold(&Lookup { path: &path(object), version: None });
+        found.unwrap().inode.attributes.changed.0.div_euclid(1_000_000_000)
+    };
+    let remove = |warm, name: &[u8], size, changed_seconds| {
+        let condition = Some(RemoveCondition { tags: None, size, changed_seconds });
+        let removals = vec![Removal { name: name.to_vec(), condition }];
+        let branches = [Branch { directories: Vec::new(), removals }];
+        let remove = Remove { bucket: b"b".into(), branches: &branches };
+        let answer = if warm { world.warm(&remove) } else { world.cold(&remove) }.0;
+        existed(answer.unwrap())[0]
+    };
+    let failed = Err(FsError::PreconditionFailed);
+    let second = changed(b"a");
+    for warm in [false, true] {
+        // A key of one byte is a file of two.
+        assert_eq!(remove(warm, b"a", Some(3), None), failed);
+        assert_eq!(remove(warm, b"a", None, Some(second + 1)), failed);
+        assert_eq!(remove(warm, b"a", Some(2), Some(second - 1)), failed, "all must hold");
+        assert_eq!(remove(warm, b"a", Some(3), Some(second)), failed, "all must hold");
+    }
+    assert_eq!(remove(false, b"a", Some(2), Some(second)), Ok(true));
+    assert_eq!(remove(true, b"bb", Some(3), None), Ok(true));
+    assert_eq!(remove(true, b"ccc", None, Some(changed(b"ccc"))), Ok(true));
+    assert_eq!(remove(false, b"a", Some(2), None), Err(FsError::NoSuchKey));
+    world.audit();
 }
 
 #[test]
@@ -178,7 +215,7 @@ fn a_removal_remembered_wrongly_is_still_answered_rightly() {
         elsewhere.memory = world.memory;
         let names = [(&b"x"[..], None), (b"y", None)];
         let (answer, _) = remove(&elsewhere, true, directory, &names);
-        assert_eq!(answer.unwrap(), [Ok(true), Ok(true)]);
+        assert_eq!(existed(answer.unwrap()), [Ok(true), Ok(true)]);
         assert!(shown(&elsewhere).is_empty());
         assert_eq!(directories(&elsewhere), 0);
     }
@@ -221,7 +258,7 @@ fn what_is_nothing_but_its_inode_goes_with_its_name_and_blocks_are_left_to_the_r
     assert_eq!(left(&world), (9, 1));
     let both = [(&b"x"[..], None), (b"z", None), (b"none", None)];
     let (answer, spent) = remove(&world, false, b"a/", &both);
-    assert_eq!((answer.unwrap(), spent.commits), (vec![Ok(true), Ok(true), Ok(false)], 1));
+    assert_eq!((existed(answer.unwrap()), spent.commits), (vec![Ok(true), Ok(true), Ok(false)], 1));
     assert_eq!(left(&world), (3, 1), "what was read is known as well");
 }
 

@@ -127,7 +127,7 @@ impl World {
     /// The time, one millisecond later each time.
     pub(crate) fn env(&self) -> Env {
         self.now.set(self.now.get() + 1_000);
-        Env { now: Timestamp(self.now.get()), session: NONCE }
+        Env { now: Timestamp(self.now.get()), session: NONCE, random: 7 }
     }
 
     /// Everything in the store.
@@ -175,7 +175,7 @@ impl World {
         query: &ListQuery,
         hints: &dyn Hints,
     ) -> (Result<Listing, FsError>, usize) {
-        let start = ListStart { bucket, query };
+        let start = ListStart { bucket: bucket.into(), query };
         let (walk, mut cost) = drive(&self.store, &start, self.env(), hints, None);
         let page = walk.map(|walk| finish(&self.store, walk, &mut cost.reads));
         (page, cost.reads)
@@ -184,8 +184,15 @@ impl World {
     /// Makes a bucket and remembers it.
     pub(crate) fn make_bucket(&self, name: &[u8]) -> Ino {
         let (ino, settings) = (self.ino(), Bucket::default());
-        let make =
-            namespace::MakeBucket { name, ino, settings: &settings, owner: (1, 2), mode: 0o755 };
+        let make = namespace::MakeBucket {
+            name,
+            ino,
+            settings: &settings,
+            configs: &[],
+            owner: (1, 2),
+            mode: 0o755,
+            versioning: record::Versioning::Off,
+        };
         self.warm(&make).0.unwrap();
         ino
     }
@@ -305,10 +312,12 @@ pub(crate) fn file(n: u8) -> Inode {
         links: 1,
         sparse: false,
         told_by_name: false,
+        writer: None,
         tag: tag(n),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        renamed_by: None,
         pages_made: 0,
         content: Content::Inline(Bytes::from(vec![n; usize::from(n)])),
     };
@@ -319,4 +328,9 @@ pub(crate) fn file(n: u8) -> Inode {
 /// The path of a key in bucket `b`.
 pub(crate) fn path(object: &[u8]) -> Path {
     Path::new(b"b", object)
+}
+
+/// Whether what was to be removed was there, name by name.
+pub(crate) fn existed(removed: Vec<namespace::Removed>) -> Vec<Result<bool, FsError>> {
+    removed.into_iter().map(|removed| removed.map(|removed| removed.existed)).collect()
 }

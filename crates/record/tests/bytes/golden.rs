@@ -66,6 +66,8 @@ fn keys() -> Vec<(&'static str, Key)> {
     let (xattrs, xattrs_end) = key::xattrs(INO);
     let (uploads, uploads_end) = key::uploads(BUCKET);
     let (parts, parts_end) = key::parts(INO);
+    let (versions, versions_end) = key::versions(BUCKET);
+    let (versions_of, versions_of_end) = key::versions_of(BUCKET, b"a/b");
     let (users, users_end) = key::partition(space::USER, 0);
     vec![
         ("volume", key::volume()),
@@ -86,6 +88,12 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("dentry of a marker", key::dentry(BUCKET, b"")),
         ("dentries from", dentries),
         ("dentries to", dentries_end),
+        ("version", key::version(BUCKET, b"a/b", samples::VERSION)),
+        ("versions of a key from", versions_of),
+        ("versions of a key to", versions_of_end),
+        ("versions from", versions),
+        ("versions to", versions_end),
+        ("null version", key::null_version(BUCKET, b"a/b")),
         ("orphan", key::orphan(INO)),
         ("pending", key::pending(block)),
         ("share", key::share(block, INO)),
@@ -108,6 +116,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("fenced", key::fenced(NONCE)),
         ("swept", key::swept(NONCE)),
         ("idempotency slot", key::idempotency_slot(NONCE, 258)),
+        ("account", key::account(record::AccountId(123_456_789_012))),
         ("user", key::user("AKID")),
         ("users from", users),
         ("users to", users_end),

@@ -1,8 +1,8 @@
 //! Heads of inodes: read and verified from the first bytes of a record alone.
 
 use record::{
-    Attributes, Content, DecodeError, File, HeadBody, Ino, Inode, InodeBody, InodeHead,
-    ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, Timestamp, key,
+    AccountId, Attributes, Content, DecodeError, File, HeadBody, Header, Ino, Inode, InodeBody,
+    InodeHead, ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag, Timestamp, key,
 };
 use store::Value;
 
@@ -45,6 +45,7 @@ fn says(head: &InodeHead, inode: &Inode) {
             assert_eq!(flags, (file.sparse, file.told_by_name));
             let sums: Vec<_> = file.sums.iter().map(|sum| (sum.algorithm, sum.kind)).collect();
             assert_eq!(head.sums, sums[..sums.len().min(10)]);
+            assert_eq!(head.class, file.object.header(Header::StorageClass));
         }
         (head, body) => panic!("{head:?} is the head of {body:?}"),
     }
@@ -126,10 +127,12 @@ fn largest(sums: usize) -> Inode {
             links: u32::MAX,
             sparse: true,
             told_by_name: true,
+            writer: Some(AccountId(AccountId::END - 1)),
             tag: Tag::Opaque([0xff; 16], u32::MAX),
             sums: (0..sums).map(sum).collect(),
             object: ObjectHeaders { user: vec![(text.clone(), text)], ..ObjectHeaders::default() },
             parts: Vec::new(),
+            renamed_by: None,
             pages_made: 0,
             content: Content::Inline(vec![7; 4_096].into()),
         })),

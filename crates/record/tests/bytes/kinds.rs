@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use record::{
-    Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, HeartbeatRecord, Hold, Inode,
-    LockKeeping, MapPage, Mark, Orphan, Part, PartSums, PolicyRecord, Sequence, SessionRecord,
-    SlotRecord, SweptRecord, Upload, User, VolumeRecord, XattrValue,
+    Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, HeartbeatRecord, Hold,
+    Inode, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part, PartSums, PolicyRecord, Sequence,
+    SessionRecord, SlotRecord, SweptRecord, Upload, User, Version, VolumeRecord, XattrValue,
 };
 use store::{Key, Value};
 
@@ -37,8 +37,8 @@ macro_rules! records {
 }
 
 records!(
-    HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Hold Inode LockKeeping MapPage Mark
-    Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Upload User VolumeRecord XattrValue
+    Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Hold Inode LockKeeping MapPage Mark
+    NullVersion Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Upload User Version VolumeRecord XattrValue
 );
 
 /// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.

@@ -1,10 +1,11 @@
 //! The order of keys, and what the ranges over them hold.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use record::key;
-use record::{BlockId, Ino, Nonce, SortKey};
+use record::{BlockId, Ino, Nonce, SortKey, VersionStamp};
 use store::Key;
 
 /// Bytes of an object key, with the neighbours of `/` in byte order well represented.
@@ -77,12 +78,21 @@ proptest! {
         let (here, next) = (Ino(ino), Ino(ino + 1));
         for (range, of) in [
             (key::dentries(here), key::dentry as fn(Ino, &[u8]) -> Key),
+            (key::versions(here), |ino, object| {
+                key::version(ino, object, VersionStamp([7; 16]))
+            }),
             (key::uploads(here), |ino, object| key::upload(ino, object, [7; 16])),
         ] {
             prop_assert!(within(range.clone(), &of(here, &object)));
             prop_assert!(!within(range.clone(), &of(next, &object)));
             prop_assert!(!within(range, &of(Ino(ino - 1), &object)));
         }
+        let stamp = VersionStamp(mine);
+        let version = key::version(here, &object, stamp);
+        prop_assert!(within(key::versions_of(here, &object), &version));
+        prop_assert_eq!(key::version_parts(&version), Some((&object[..], stamp)));
+        let longer = [&object[..], b"\x01"].concat();
+        prop_assert!(!within(key::versions_of(here, &object), &key::version(here, &longer, stamp)));
         prop_assert!(within(key::dentries(here), &key::dentry(here, b"")));
         prop_assert!(within(key::parts(here), &key::part(here, number, sent)));
         prop_assert!(!within(key::parts(here), &key::part(next, number, sent)));
@@ -107,6 +117,15 @@ proptest! {
         prop_assert_eq!(key::orphan(Ino(a.1)).cmp(&key::orphan(Ino(b.1))), a.1.cmp(&b.1));
         let pending = [BlockId(blocks.0), BlockId(blocks.1)].map(key::pending);
         prop_assert_eq!(pending[0].cmp(&pending[1]), blocks.0.cmp(&blocks.1));
+        // The newest version of a key comes first.
+        let version = |(object, id): &(Vec<u8>, [u8; 16])| {
+            key::version(ino, object, VersionStamp(*id))
+        };
+        let newest_first = |(object, id): &(Vec<u8>, [u8; 16])| (object.clone(), Reverse(*id));
+        prop_assert_eq!(
+            version(&uploads.0).cmp(&version(&uploads.1)),
+            newest_first(&uploads.0).cmp(&newest_first(&uploads.1))
+        );
         let upload = |(object, id): &(Vec<u8>, [u8; 16])| key::upload(ino, object, *id);
         prop_assert_eq!(upload(&uploads.0).cmp(&upload(&uploads.1)), uploads.0.cmp(&uploads.1));
     }

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use record::{
-    Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Directory,
-    Expiry, File, FileLocks, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino,
-    Inode, InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, ObjectHeaders, Origin,
-    Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind,
-    Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
-    SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, VolumeRecord, Written, Xattr,
-    XattrPlace, XattrValue, key,
+    Account, AccountId, AclRight, Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind,
+    CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant, Grantee, Header,
+    HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
+    LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership,
+    Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock,
+    RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionMode, S3Acl, Sequence,
+    SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
+    SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, Version, VersionBody,
+    VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -19,6 +21,8 @@ pub(crate) const NOW: Timestamp = Timestamp(1_767_323_045_678_901_234);
 pub(crate) const NONCE: Nonce = Nonce([0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9]);
 pub(crate) const INO: Ino = Ino(0x0102_0304);
 pub(crate) const BUCKET: Ino = Ino(0x0400);
+pub(crate) const VERSION: VersionStamp =
+    VersionStamp([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
 /// A record, with what the golden files, the laws and the damage need of it.
 pub(crate) struct Sample {
@@ -73,8 +77,31 @@ fn sums() -> Vec<Sum> {
     ]
 }
 
+fn sums_of_all() -> Vec<Sum> {
+    let more = [
+        sum(SumAlgorithm::Sha512, SumKind::Composite),
+        sum(SumAlgorithm::Md5, SumKind::FullObject),
+        sum(SumAlgorithm::Xxhash64, SumKind::Composite),
+        sum(SumAlgorithm::Xxhash3, SumKind::FullObject),
+        sum(SumAlgorithm::Xxhash128, SumKind::Composite),
+    ];
+    sums().into_iter().chain(more).collect()
+}
+
 fn text(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+fn acl() -> S3Acl {
+    let grantees = [
+        Grantee::Account(CanonicalId([0xc1; 32])),
+        Grantee::AllUsers,
+        Grantee::AuthenticatedUsers,
+        Grantee::LogDelivery,
+        Grantee::AllUsers,
+    ];
+    let grants = grantees.into_iter().zip(AclRight::ALL);
+    S3Acl { grants: grants.map(|(grantee, permission)| Grant { grantee, permission }).collect() }
 }
 
 fn headers() -> ObjectHeaders {
@@ -92,6 +119,11 @@ fn headers() -> ObjectHeaders {
         headers: named.map(|(header, value)| (header, value.to_owned())).to_vec(),
         user: text(&[("colour", "blue"), ("größe", "")]),
         tags: text(&[("team", "a")]),
+        acl: Some(acl()),
+        lock: ObjectLock {
+            retention: Some(RetainUntil { mode: RetentionMode::Compliance, until: NOW }),
+            legal_hold: Some(true),
+        },
     }
 }
 
@@ -102,10 +134,12 @@ pub(crate) fn file(content: Content) -> File {
         links: 1,
         sparse: false,
         told_by_name: false,
+        writer: None,
         tag: Tag::Md5([0x11; 16]),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        renamed_by: None,
         pages_made: 0,
         content,
     }
@@ -136,6 +170,7 @@ fn inodes() -> Vec<Sample> {
         sums: sums(),
         object: headers(),
         parts: vec![PartRun { count: 3, length: 5 << 20 }, PartRun { count: 1, length: 7 }],
+        renamed_by: Some(RenameToken([0x99; 16])),
         ..file(Content::Pages(pages.to_vec()))
     };
     let inline = File {
@@ -175,6 +210,8 @@ pub(crate) fn upload(state: UploadState) -> Upload {
         gid: 2,
         umask: 0o022,
         initiator: "AKIDEXAMPLE".to_owned(),
+        account: AccountId(123_456_789_012),
+        writer: Some(AccountId(210_987_654_321)),
         checksum: Some((SumAlgorithm::Crc64Nvme, SumKind::FullObject)),
         object: headers(),
         state,
@@ -206,7 +243,7 @@ fn uploads() -> Vec<Sample> {
         sample("upload-aborted", at, &upload(UploadState::Aborted)),
         sample("part", key::part(INO, 10_000, 9), &part),
         sample("part-opaque", key::part(INO, 10_000, 9), &opaque),
-        sample("part-sums", key::part_sums(INO, 2), &PartSums { sums: sums() }),
+        sample("part-sums", key::part_sums(INO, 2), &PartSums { sums: sums_of_all() }),
         sample("map-page", key::map_page(INO, 1), &MapPage(vec![slice(1 << 31, 3)])),
     ]
 }
@@ -217,6 +254,15 @@ fn names() -> Vec<Sample> {
     let inline = Dentry { self_contained: Some(4_096), ..Dentry::file(INO) };
     let linked = Dentry { linked: true, ..Dentry::file(INO) };
     let made = Dentry::directory(INO, Origin::Made);
+    let version = Dentry { version: Some(VERSION), ..inline };
+    let suspended = Dentry { versioning: Versioning::Suspended, ..made };
+    let locks = Dentry { versioning: Versioning::Enabled, locks: true, ..made };
+    let at = || key::version(BUCKET, b"a/b", VERSION);
+    let body = VersionBody::Object { ino: INO, self_contained: None, linked: true };
+    let object = Version { body, is_null: false, since: NOW };
+    let body = VersionBody::Object { ino: INO, self_contained: Some(4_096), linked: false };
+    let small = Version { body, is_null: true, since: NOW };
+    let marker = Version { body: VersionBody::Marker, is_null: false, since: NOW };
     let implied = Dentry::directory(INO, Origin::Implied);
     vec![
         sample("dentry-file", key::dentry(BUCKET, b"file"), &Dentry::file(INO)),
@@ -224,6 +270,13 @@ fn names() -> Vec<Sample> {
         sample("dentry-linked", key::dentry(BUCKET, b"linked"), &linked),
         sample("dentry-made", key::dentry(BUCKET, b"made/"), &made),
         sample("dentry-implied", key::dentry(BUCKET, b"implied/"), &implied),
+        sample("dentry-version", key::dentry(BUCKET, b"version"), &version),
+        sample("dentry-suspended", key::dentry(Ino::ROOT, b"bucket/"), &suspended),
+        sample("dentry-locks", key::dentry(Ino::ROOT, b"bucket/"), &locks),
+        sample("version-object", at(), &object),
+        sample("version-inline", at(), &small),
+        sample("version-marker", at(), &marker),
+        sample("null-version", key::null_version(BUCKET, b"a/b"), &NullVersion(VERSION)),
         sample("dentry-symlink", key::dentry(BUCKET, b"symlink"), &symlink),
         sample("dentry-special", key::dentry(BUCKET, b"special"), &special),
     ]
@@ -315,10 +368,23 @@ fn volume() -> Vec<Sample> {
         generation: 2,
         block_bytes: 4 << 20,
     };
-    let bucket = Bucket { owner: "root".to_owned(), refuse_overlap: false, opaque_tags: true };
+    let bucket = Bucket {
+        owner: AccountId(123_456_789_012),
+        refuse_overlap: false,
+        opaque_tags: true,
+        ownership: Some(ObjectOwnership::ObjectWriter),
+        public_access: Some(PublicAccessBlock {
+            ignore_public_acls: true,
+            restrict_public_buckets: true,
+            ..PublicAccessBlock::default()
+        }),
+        configs_version: 300,
+    };
+    let account = Account { name: "lab".to_owned(), canonical_id: CanonicalId([0xc1; 32]) };
     let config_key = key::bucket_config(BUCKET, BucketConfigKind::Tags);
     let tags = BucketConfig::of_tags(&text(&[("stage", "test")]));
     let user = User {
+        account: AccountId(123_456_789_012),
         sealed_secret: vec![9, 8, 7],
         enabled: true,
         uid: 3,
@@ -333,6 +399,12 @@ fn volume() -> Vec<Sample> {
         sample("epoch", key::epoch(), &Sequence(6)),
         sample("bucket", key::bucket(BUCKET), &bucket),
         sample("bucket-config-tags", config_key, &tags),
+        sample(
+            "bucket-config-acl",
+            key::bucket_config(BUCKET, BucketConfigKind::Acl),
+            &BucketConfig::of_acl(&acl()),
+        ),
+        sample("account", key::account(AccountId(123_456_789_012)), &account),
         sample("user", key::user("AKIDEXAMPLE"), &user),
         sample("policy", key::policy("logs"), &policy),
     ]

@@ -56,6 +56,13 @@ impl Canonical {
         .with("AWSAccessKeyId", claim.access_key.as_str())
         .with("StringToSign", self.string_to_sign.as_str())
         .with("SignatureProvided", claim.signature.as_str())
+        .with("StringToSignBytes", spaced_hex(self.string_to_sign.as_bytes()))
         .with("CanonicalRequest", String::from_utf8_lossy(self.request.as_bytes()))
+        .with("CanonicalRequestBytes", spaced_hex(self.request.as_bytes()))
     }
+}
+
+/// Bytes as S3 shows them, so that a client sees what its eyes would miss.
+pub(super) fn spaced_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| hex::encode([*byte])).collect::<Vec<_>>().join(" ")
 }

@@ -8,6 +8,7 @@ use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::{self, PresignedV4};
 use super::terms::Terms;
+use super::token::SESSION_TOKEN;
 use super::uri::Parameters;
 use super::v2::{self, PresignedV2};
 use super::verified::Verified;
@@ -31,8 +32,8 @@ impl Credentials {
     ///
     /// Faults: `InvalidArgument` for two kinds at once, for a header that must be there only once,
     /// and for an unknown scheme; `InvalidRequest` for SigV2 headers;
-    /// `NotImplemented` for `AWS4-ECDSA-P256-SHA256`; `AuthorizationHeaderMalformed`,
-    /// `AuthorizationQueryParametersError` and `AccessDenied` for malformed ones; `InvalidURI`.
+    /// `AuthorizationHeaderMalformed`, `AuthorizationQueryParametersError` and `AccessDenied` for
+    /// malformed ones; `InvalidURI`.
     pub fn parse(request: &RequestHead<'_>) -> Result<Credentials, Fault> {
         request.host()?;
         let authorization = single(request.headers, "authorization")?;
@@ -77,6 +78,30 @@ impl Credentials {
         }
     }
 
+    /// The session token that came with them: in the query or in a header.
+    ///
+    /// Fault: `InvalidToken` for one that is no text, or given twice.
+    pub fn session_token<'a>(
+        &'a self,
+        request: &RequestHead<'a>,
+    ) -> Result<Option<&'a str>, Fault> {
+        let queried = match self {
+            Credentials::Anonymous | Credentials::Header(_) => None,
+            Credentials::Query(signature) => signature.token.as_deref(),
+            Credentials::QueryV2(signature) => signature.token(),
+        };
+        let mut sent = request.headers.get_all(SESSION_TOKEN).into_iter();
+        match (queried, sent.next(), sent.next()) {
+            (Some(token), None, _) => Ok(Some(token)),
+            (None, None, _) => Ok(None),
+            (None, Some(token), None) => match std::str::from_utf8(token.as_bytes()) {
+                Ok(token) => Ok(Some(token)),
+                Err(_) => Err(Code::InvalidToken.into()),
+            },
+            _ => Err(Code::InvalidToken.into()),
+        }
+    }
+
     /// Verifies the credentials. `secret` is that of [`access_key`](Self::access_key). If there is
     /// no such key, or it is disabled, pass `None`: then the same work is done, so that the time
     /// does not tell, and the fault is `InvalidAccessKeyId`.
@@ -100,6 +125,7 @@ impl Credentials {
                 payload: choose(header)?,
                 seed: None,
                 hoisted: Vec::new(),
+                signed_at: None,
             }),
             Credentials::Header(signature) => {
                 signature.verify(secret, request, terms, choose(header)?, header)

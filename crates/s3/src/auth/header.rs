@@ -6,9 +6,8 @@ use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
 use super::head::single;
+use super::v2::unsupported;
 use crate::{Code, Fault};
-
-const ECDSA_SCHEME: &str = "AWS4-ECDSA-P256-SHA256";
 
 /// A parsed SigV4 `Authorization` header. Its claims are not yet checked.
 #[derive(Clone, Debug)]
@@ -36,34 +35,40 @@ impl HeaderSignature {
     }
 
     pub(super) fn parse(value: &[u8], headers: &HeaderMap) -> Result<HeaderSignature, Fault> {
-        let value = std::str::from_utf8(value).map_err(|_| malformed("It is not UTF-8 text."))?;
-        let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
-        check_scheme(scheme, value)?;
-        let (mut credential, mut signed_headers, mut signature) = (None, None, None);
-        for field in rest.split(',') {
-            let (name, text) = field
-                .trim()
-                .split_once('=')
-                .ok_or_else(|| malformed("A field of it has no value."))?;
-            let slot = match name {
-                "Credential" => &mut credential,
-                "SignedHeaders" => &mut signed_headers,
-                "Signature" => &mut signature,
-                _ => return Err(malformed("It has an unknown field.")),
-            };
-            if slot.replace(text).is_some() {
-                return Err(malformed("A field of it is given twice."));
+        let value = std::str::from_utf8(value).map_err(|_| not_one_space(""))?;
+        let (scheme, rest) = value.split_once(' ').ok_or_else(|| not_one_space(value))?;
+        check_scheme(scheme)?;
+        let mut components = Vec::with_capacity(COMPONENTS.len());
+        for component in rest.split(',').map(str::trim) {
+            components.push(component.split_once('=').ok_or(component));
+        }
+        if components.len() != COMPONENTS.len() {
+            return Err(malformed(
+                "the authorization header requires three components: Credential, SignedHeaders, \
+                 and Signature.",
+            ));
+        }
+        for component in &components {
+            if let Err(text) = component {
+                let why = format!("the authorization component \"{text}\" is malformed.");
+                return Err(malformed(&why));
             }
         }
-        let (Some(credential), Some(signed_headers), Some(signature)) =
-            (credential, signed_headers, signature)
-        else {
-            return Err(malformed("It needs Credential, SignedHeaders and Signature."));
-        };
-        let (access_key, scope) = parse_credential(credential)
-            .ok_or_else(|| malformed("Its Credential is not valid."))?;
-        let signed_headers = parse_signed_headers(signed_headers)
-            .ok_or_else(|| malformed("Its SignedHeaders are not valid."))?;
+        let [credential, signed_headers, signature] = COMPONENTS.map(|wanted| {
+            let mut found = components.iter().flatten().filter(|(name, _)| *name == wanted);
+            let missing = || malformed(&format!("missing {wanted}."));
+            found.next().map(|(_, text)| *text).ok_or_else(missing)
+        });
+        let (credential, signed_headers, signature) = (credential?, signed_headers?, signature?);
+        let (access_key, scope) = parse_credential(credential).ok_or_else(|| {
+            malformed(&format!("the Credential is mal-formed; expecting \"{CREDENTIAL_FORM}\"."))
+        })?;
+        let signed_headers = parse_signed_headers(signed_headers).ok_or_else(|| {
+            let why = format!(
+                "the authorization component \"SignedHeaders={signed_headers}\" is malformed."
+            );
+            malformed(&why).detail("It names headers in lower case, host among them.")
+        })?;
         let (timestamp, signed_at) = request_time(headers)?;
         let signature = signature.to_owned();
         let claim = Claim { access_key, scope, signed_headers, signature, timestamp, signed_at };
@@ -71,20 +76,30 @@ impl HeaderSignature {
     }
 }
 
-fn check_scheme(scheme: &str, value: &str) -> Result<(), Fault> {
+/// What a credential looks like, as S3 tells a client.
+pub(super) const CREDENTIAL_FORM: &str = "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request";
+
+/// What the header has, in the order in which what is missing is told.
+const COMPONENTS: [&str; 3] = ["Credential", "SignedHeaders", "Signature"];
+
+fn check_scheme(scheme: &str) -> Result<(), Fault> {
     match scheme {
         ALGORITHM => Ok(()),
-        ECDSA_SCHEME => Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented.")),
-        "AWS" => Err(Fault::because(
-            Code::InvalidRequest,
-            "The authorization mechanism you have provided is not supported. \
-             Please use AWS4-HMAC-SHA256.",
-        )),
-        // The value is not repeated, because it may be a password of another scheme.
-        _ if value.is_empty() => Err(malformed("It is empty.")),
+        "AWS" => Err(unsupported()),
+        // The rest of the value is not repeated, because it may be a password of another scheme.
         _ => Err(Fault::because(Code::InvalidArgument, "Unsupported Authorization Type")
-            .with("ArgumentName", "Authorization")),
+            .with("ArgumentName", "Authorization")
+            .with("ArgumentValue", scheme)),
     }
+}
+
+fn not_one_space(value: &str) -> Fault {
+    Fault::because(
+        Code::InvalidArgument,
+        "Authorization header is invalid -- one and only one ' ' (space) required.",
+    )
+    .with("ArgumentName", "Authorization")
+    .with("ArgumentValue", value)
 }
 
 /// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may hold slashes.
@@ -118,12 +133,12 @@ fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> 
     read().ok_or_else(|| {
         Fault::because(
             Code::AccessDenied,
-            "AWS authentication requires a valid Date or x-amz-date header",
+            "AWS authentication requires a valid Date or x-amz-date header.",
         )
     })
 }
 
-fn malformed(why: &'static str) -> Fault {
-    let message = format!("The authorization header is malformed. {why}");
+pub(super) fn malformed(why: &str) -> Fault {
+    let message = format!("The authorization header is malformed; {why}");
     Fault::because(Code::AuthorizationHeaderMalformed, message)
 }

@@ -11,4 +11,8 @@ pub enum AuthKind {
     Query,
     /// SigV2 in the query, as boto3 and the AWS CLI presign for their best-known regions.
     QueryV2,
+    /// SigV4 in the fields of a form.
+    Form,
+    /// SigV2 in the fields of a form.
+    FormV2,
 }

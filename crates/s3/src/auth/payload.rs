@@ -25,8 +25,8 @@ impl PayloadMode {
     /// Chooses by the value of `x-amz-content-sha256`, the kind of credentials, and whether the
     /// operation takes streams: never by anything that might not be signed.
     ///
-    /// Faults: `InvalidRequest` for a value unknown, missing, or not allowed here;
-    /// `NotImplemented` for streams signed with `AWS4-ECDSA-P256-SHA256`.
+    /// Faults: `InvalidArgument` for an unknown value; `InvalidRequest` for one that is missing or
+    /// not allowed here; `NotImplemented` for streams signed with `AWS4-ECDSA-P256-SHA256`.
     pub fn choose(
         content_sha256: Option<&str>,
         kind: AuthKind,
@@ -37,14 +37,17 @@ impl PayloadMode {
                 AuthKind::Header => {
                     Err(refuse("Missing required header for this request: x-amz-content-sha256"))
                 }
-                AuthKind::Anonymous | AuthKind::Query | AuthKind::QueryV2 => {
-                    Ok(PayloadMode::Unsigned)
-                }
+                AuthKind::Anonymous
+                | AuthKind::Query
+                | AuthKind::QueryV2
+                | AuthKind::Form
+                | AuthKind::FormV2 => Ok(PayloadMode::Unsigned),
             };
         };
         let signed_stream = |trailer| match kind {
             AuthKind::Header if may_stream => Ok(PayloadMode::SignedChunks { trailer }),
-            _ => Err(refuse("The request cannot have a body in signed chunks.")),
+            AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),
+            _ => Err(refuse(MISPLACED)),
         };
         match value {
             UNSIGNED_PAYLOAD => Ok(PayloadMode::Unsigned),
@@ -54,17 +57,16 @@ impl PayloadMode {
                 AuthKind::Header | AuthKind::Anonymous if may_stream => {
                     Ok(PayloadMode::UnsignedTrailer)
                 }
-                _ => Err(refuse("The request cannot have a body in chunks with a trailer.")),
+                _ => Err(refuse(MISPLACED)),
             },
             _ if value.starts_with("STREAMING-AWS4-ECDSA-") => match kind {
-                AuthKind::Anonymous => Err(refuse("An anonymous body cannot be signed.")),
-                _ => Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented.")),
+                AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),
+                _ => Err(Fault::new(Code::NotImplemented).detail("SigV4A is not implemented.")),
             },
             _ => hash(value).map(PayloadMode::Hashed).ok_or_else(|| {
-                refuse(
-                    "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, one of the STREAMING values \
-                     or a valid sha256 value.",
-                )
+                Fault::because(Code::InvalidArgument, UNKNOWN)
+                    .with("ArgumentName", "x-amz-content-sha256")
+                    .with("ArgumentValue", value)
             }),
         }
     }
@@ -74,6 +76,18 @@ impl PayloadMode {
         matches!(self, PayloadMode::SignedChunks { .. } | PayloadMode::UnsignedTrailer)
     }
 }
+
+/// What S3 says of a stream where there can be none.
+const MISPLACED: &str = "The value of x-amz-content-sha256 header is invalid.";
+
+const UNSIGNED_STREAM: &str = "Anonymous requests don't support this x-amz-content-sha256 value. \
+                               Please use UNSIGNED-PAYLOAD or STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
+
+const UNKNOWN: &str = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, \
+                       STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, \
+                       STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, \
+                       STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, \
+                       STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
 
 fn hash(value: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];

@@ -19,8 +19,8 @@ pub struct PresignedV4 {
     pub(super) content_sha256: Option<String>,
     /// `x-amz-*` parameters that stand for headers: names in lower case, values decoded.
     pub(super) hoisted: Vec<(String, String)>,
-    /// Whether a session token came with it.
-    pub(super) has_token: bool,
+    /// The session token that came with it.
+    pub(super) token: Option<String>,
 }
 
 /// Parameters that belong to the signature and stand for no header.
@@ -50,13 +50,18 @@ impl PresignedV4 {
 
     pub(super) fn parse(parameters: &Parameters) -> Result<PresignedV4, Fault> {
         let content_sha256 = optional(parameters, "X-Amz-Content-Sha256")?;
-        let has_token = optional(parameters, "X-Amz-Security-Token")?.is_some();
+        let token = optional(parameters, "X-Amz-Security-Token")?;
         match required(parameters, "X-Amz-Algorithm")?.as_str() {
             ALGORITHM => {}
             "AWS4-ECDSA-P256-SHA256" => {
-                return Err(Fault::because(Code::NotImplemented, "SigV4a is not implemented."));
+                return Err(refuse("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
             }
-            _ => return Err(refuse("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
+            _ => {
+                return Err(refuse(
+                    "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and \
+                     AWS4-ECDSA-P256-SHA256\"",
+                ));
+            }
         }
         let credential = required(parameters, "X-Amz-Credential")?;
         let timestamp = required(parameters, "X-Amz-Date")?;
@@ -78,7 +83,7 @@ impl PresignedV4 {
         let expires_seconds = parse_expires(&expires)?;
         let hoisted = hoisted(parameters)?;
         let claim = Claim { access_key, scope, signed_headers, signature, timestamp, signed_at };
-        Ok(PresignedV4 { claim, expires_seconds, content_sha256, hoisted, has_token })
+        Ok(PresignedV4 { claim, expires_seconds, content_sha256, hoisted, token })
     }
 }
 
@@ -89,7 +94,10 @@ fn parse_expires(text: &str) -> Result<i64, Fault> {
     }
     // A number that is too large for the type is more than a week, too.
     match text.parse::<i64>() {
-        Ok(seconds) if seconds < 1 => Err(refuse("X-Amz-Expires must be positive")),
+        Ok(seconds) if seconds < 1 => {
+            let negative = refuse("X-Amz-Expires must be non-negative");
+            Err(if seconds == 0 { negative.detail("It must be at least 1.") } else { negative })
+        }
         Ok(seconds) if seconds <= PRESIGN_SECONDS_MAX => Ok(seconds),
         _ => Err(refuse(
             "X-Amz-Expires must be less than a week (in seconds); that is, the given \

@@ -13,6 +13,11 @@ pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
 pub struct Terms<'a> {
     /// Our region, which a credential's scope must name.
     pub region: &'a str,
+    /// The service that it must name: `s3`, or `sts`.
+    pub service: &'a str,
+    /// Whether the access key is a session's, and the session token that came with it is its own.
+    /// Of any other access key a token is refused.
+    pub has_session: bool,
     /// Whether SigV2 presigned URLs are accepted, for objects only.
     pub sigv2_presign: bool,
     /// Whether the operation takes bodies in chunks with signatures or trailers.
@@ -26,13 +31,25 @@ pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Resu
     if (now - signed_at).abs() <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
     }
-    Err(Fault::because(
+    Err(skewed(signed_at, now))
+}
+
+/// Refuses a time that is too far ahead of ours.
+pub(super) fn check_future(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
+    if signed_at - now <= Duration::seconds(SKEW_SECONDS_MAX) {
+        return Ok(());
+    }
+    Err(skewed(signed_at, now))
+}
+
+fn skewed(signed_at: OffsetDateTime, now: OffsetDateTime) -> Fault {
+    Fault::because(
         Code::RequestTimeTooSkewed,
         "The difference between the request time and the current time is too large.",
     )
     .with("RequestTime", iso(signed_at))
     .with("ServerTime", iso(now))
-    .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string()))
+    .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string())
 }
 
 /// Refuses a URL that has expired.
@@ -40,7 +57,7 @@ pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Resu
     if now <= expires {
         return Ok(());
     }
-    Err(Fault::because(Code::AccessDenied, "Request has expired")
+    Err(Fault::because(Code::AccessDenied, "Request has expired.")
         .with("Expires", iso(expires))
         .with("ServerTime", iso(now)))
 }

@@ -1,3 +1,4 @@
+mod form;
 mod refusals;
 mod round_trip;
 pub(crate) mod sent_request;

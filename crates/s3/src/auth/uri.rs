@@ -32,7 +32,7 @@ impl Parameters {
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
             if parameters.len() == PARAMETERS_MAX {
                 let why = "The query has too many parameters.";
-                return Err(Fault::because(Code::InvalidURI, why));
+                return Err(Fault::new(Code::InvalidURI).detail(why));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let spelled = |text| uri::canonical_query_part(text).map_err(broken_escape);
@@ -66,9 +66,9 @@ impl Parameters {
 
 /// Decodes an escaped value. Fault: `InvalidURI` when it is not UTF-8.
 pub(super) fn decoded(escaped: &str) -> Result<Cow<'_, str>, Fault> {
-    percent_decode_str(escaped)
-        .decode_utf8()
-        .map_err(|_| Fault::because(Code::InvalidURI, "The query does not decode to UTF-8 text."))
+    percent_decode_str(escaped).decode_utf8().map_err(|_| {
+        Fault::new(Code::InvalidURI).detail("The query does not decode to UTF-8 text.")
+    })
 }
 
 /// A decoded parameter's name as that of the header that it stands for, in lower case; `None` if no
@@ -78,5 +78,5 @@ pub(super) fn header_name(name: &str) -> Option<String> {
 }
 
 fn broken_escape(_: BrokenEscape) -> Fault {
-    Fault::because(Code::InvalidURI, "A % in the URI is not followed by two hex digits.")
+    Fault::new(Code::InvalidURI).detail("A % in the URI is not followed by two hex digits.")
 }

@@ -20,6 +20,7 @@ use super::head::{RequestHead, single};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::terms::{Terms, check_expiry};
+use super::token::{SESSION_TOKEN, check_token};
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::uri::{Parameters, decoded, header_name};
 use super::verified::Verified;
@@ -66,6 +67,12 @@ pub(super) fn is_present(parameters: &Parameters) -> bool {
 }
 
 impl PresignedV2 {
+    /// The session token that came with it.
+    pub(super) fn token(&self) -> Option<&str> {
+        let token = self.fields.iter().find(|(name, _)| name == SESSION_TOKEN);
+        token.map(|(_, value)| value.as_str())
+    }
+
     /// The access key claimed.
     pub fn access_key(&self) -> &str {
         &self.access_key
@@ -133,11 +140,7 @@ impl PresignedV2 {
         payload: PayloadMode,
     ) -> Result<Verified, Fault> {
         if !terms.sigv2_presign {
-            return Err(Fault::because(
-                Code::InvalidRequest,
-                "The authorization mechanism you have provided is not supported. \
-                 Please use AWS4-HMAC-SHA256.",
-            ));
+            return Err(unsupported());
         }
         let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
         if !methods.contains(request.method) || !names_object(request) {
@@ -159,11 +162,7 @@ impl PresignedV2 {
                 .with("StringToSign", String::from_utf8_lossy(&string_to_sign))
                 .with("SignatureProvided", self.signature.as_str()));
         }
-        if self.fields.iter().any(|(name, _)| name == "x-amz-security-token")
-            || request.headers.contains_key("x-amz-security-token")
-        {
-            return Err(Code::InvalidToken.into());
-        }
+        check_token(self.token().is_some() || request.headers.contains_key(SESSION_TOKEN), terms)?;
         let hoisted =
             self.fields.iter().filter(|(name, _)| !request.headers.contains_key(name)).cloned();
         Ok(Verified {
@@ -172,6 +171,7 @@ impl PresignedV2 {
             payload,
             seed: None,
             hoisted: hoisted.collect(),
+            signed_at: None,
         })
     }
 
@@ -252,6 +252,15 @@ impl PresignedV2 {
 pub(super) fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mac = Hmac::<Sha1>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.chain_update(message).finalize().into_bytes().into()
+}
+
+/// The refusal of SigV2 where it is switched off.
+pub(super) fn unsupported() -> Fault {
+    Fault::because(
+        Code::InvalidRequest,
+        "The authorization mechanism you have provided is not supported. \
+         Please use AWS4-HMAC-SHA256.",
+    )
 }
 
 fn names_object(request: &RequestHead<'_>) -> bool {

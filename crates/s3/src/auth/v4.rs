@@ -1,17 +1,19 @@
 //! SigV4: verifies that a signature was made with the access key that it names, for this request,
 //! and that it is valid now.
 
-use http::HeaderMap;
-use sigv4::{SigningKey, UNSIGNED_PAYLOAD};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderValue, Method};
+use sigv4::{EMPTY_SHA256, SigningKey, UNSIGNED_PAYLOAD, parse_timestamp};
 use time::Duration;
 
 use super::canonical::Canonical;
 use super::head::RequestHead;
-use super::header::{Claim, HeaderSignature};
+use super::header::{CREDENTIAL_FORM, Claim, HeaderSignature, malformed};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PresignedV4;
 use super::terms::{SKEW_SECONDS_MAX, Terms, check_expiry, check_skew, iso};
+use super::token::SESSION_TOKEN;
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::verified::{ChunkSeed, Verified};
 use crate::{Code, Fault};
@@ -26,18 +28,15 @@ impl HeaderSignature {
         payload_line: Option<&str>,
     ) -> Result<Verified, Fault> {
         let claim = &self.claim;
-        if let Some(why) = scope_error(claim, terms.region) {
-            let message = format!("The authorization header is malformed; {why}");
-            return Err(Fault::because(Code::AuthorizationHeaderMalformed, message)
-                .with("Region", terms.region));
+        if let Some(why) = scope_error(claim, terms).or_else(|| date_error(claim)) {
+            return Err(with_region(malformed(&why), claim, terms.region));
         }
         check_skew(claim.signed_at, terms.now)?;
         check_coverage(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or_default();
-        let key = check_signature(claim, secret, request, line)?;
-        if request.headers.contains_key("x-amz-security-token") {
-            return Err(Code::InvalidToken.into());
-        }
+        let has_token = request.headers.contains_key(SESSION_TOKEN);
+        let key = check_signature(claim, secret, request, line, has_token && !terms.has_session)?;
+        check_no_body(request, payload)?;
         let seed = matches!(payload, PayloadMode::SignedChunks { .. }).then(|| ChunkSeed {
             key,
             timestamp: claim.timestamp.clone(),
@@ -50,6 +49,7 @@ impl HeaderSignature {
             payload,
             seed,
             hoisted: Vec::new(),
+            signed_at: Some(claim.signed_at),
         })
     }
 }
@@ -64,51 +64,82 @@ impl PresignedV4 {
         payload_line: Option<&str>,
     ) -> Result<Verified, Fault> {
         let claim = &self.claim;
-        if let Some(why) = scope_error(claim, terms.region) {
+        if let Some(why) = scope_error(claim, terms) {
             let message = format!("Error parsing the X-Amz-Credential parameter; {why}");
-            return Err(Fault::because(Code::AuthorizationQueryParametersError, message)
-                .with("Region", terms.region));
+            let fault = Fault::because(Code::AuthorizationQueryParametersError, message);
+            return Err(with_region(fault, claim, terms.region));
+        }
+        if let Some(why) = date_error(claim) {
+            return Err(Fault::because(Code::AuthorizationQueryParametersError, why));
         }
         let begins = claim.signed_at.saturating_sub(Duration::seconds(SKEW_SECONDS_MAX));
         if terms.now < begins {
-            return Err(Fault::because(Code::AccessDenied, "Request is not yet valid")
+            return Err(Fault::because(Code::AccessDenied, "Request is not valid yet.")
                 .with("ServerTime", iso(terms.now)));
         }
         check_expiry(
             claim.signed_at.saturating_add(Duration::seconds(self.expires_seconds)),
             terms.now,
-        )?;
+        )
+        .map_err(|fault| fault.with("X-Amz-Expires", self.expires_seconds.to_string()))?;
         check_coverage(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or(UNSIGNED_PAYLOAD);
-        check_signature(claim, secret, request, line)?;
-        if self.has_token || request.headers.contains_key("x-amz-security-token") {
-            return Err(Code::InvalidToken.into());
-        }
+        let has_token = self.token.is_some() || request.headers.contains_key(SESSION_TOKEN);
+        check_signature(claim, secret, request, line, has_token && !terms.has_session)?;
         Ok(Verified {
             access_key: Some(claim.access_key.clone()),
             kind: AuthKind::Query,
             payload,
             seed: None,
             hoisted: self.hoisted.clone(),
+            signed_at: Some(claim.signed_at),
         })
     }
 }
 
 /// What is wrong with a scope, if anything.
-fn scope_error(claim: &Claim, region: &str) -> Option<String> {
-    let scope = &claim.scope;
-    if claim.timestamp.get(..8) != Some(scope.date()) {
-        Some(format!("the credential's date \"{}\" is not that of the request.", scope.date()))
-    } else if scope.region() != region {
-        Some(format!("the region '{}' is wrong; expecting '{region}'", scope.region()))
-    } else if scope.service() != "s3" {
-        Some(format!("incorrect service \"{}\". This endpoint belongs to \"s3\".", scope.service()))
+fn scope_error(claim: &Claim, terms: &Terms<'_>) -> Option<String> {
+    let (scope, service) = (&claim.scope, terms.service);
+    let date = scope.date();
+    let region = terms.region;
+    if scope.service() != service && !scope.is_terminated() {
+        Some(format!("the Credential is mal-formed; expecting \"{CREDENTIAL_FORM}\"."))
+    } else if scope.service() != service {
+        Some(format!(
+            "incorrect service \"{}\". This endpoint belongs to \"{service}\".",
+            scope.service()
+        ))
     } else if !scope.is_terminated() {
         let terminal = scope.terminator();
         Some(format!("incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."))
+    } else if parse_timestamp(&format!("{date}T000000Z")).is_none() {
+        Some(format!(
+            "incorrect date format \"{date}\". This date in the credential must be in the format \
+             \"yyyyMMdd\"."
+        ))
+    } else if scope.region() != region {
+        Some(format!("the region \"{}\" is wrong; expecting \"{region}\"", scope.region()))
     } else {
         None
     }
+}
+
+/// Adds our region to a refusal, where another one is what was wrong: some clients sign again with
+/// the region that they find there.
+fn with_region(fault: Fault, claim: &Claim, region: &str) -> Fault {
+    let scope = &claim.scope;
+    let is_ours = scope.service() == "s3" && scope.is_terminated();
+    if is_ours && scope.region() != region { fault.with("Region", region) } else { fault }
+}
+
+/// What is wrong with a scope's date, if it is one.
+fn date_error(claim: &Claim) -> Option<String> {
+    let (date, day) = (claim.scope.date(), claim.timestamp.get(..8).unwrap_or_default());
+    (date != day).then(|| {
+        format!(
+            "Invalid credential date \"{date}\". This date is not the same as X-Amz-Date: \"{day}\"."
+        )
+    })
 }
 
 /// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the
@@ -130,19 +161,39 @@ fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     .with("HeadersNotSigned", unsigned.join(", ")))
 }
 
+/// Refuses a wrong hash of a body that the request says is empty. That is known before anything is
+/// looked up.
+fn check_no_body(request: &RequestHead<'_>, payload: PayloadMode) -> Result<(), Fault> {
+    let PayloadMode::Hashed(hash) = payload else { return Ok(()) };
+    let writes = [Method::PUT, Method::POST].contains(request.method);
+    let length = request.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    let sent = hex::encode(hash);
+    if !writes || length != Some(b"0") || sent == EMPTY_SHA256 {
+        return Ok(());
+    }
+    Err(Fault::new(Code::XAmzContentSHA256Mismatch)
+        .with("ClientComputedContentSHA256", sent)
+        .with("S3ComputedContentSHA256", EMPTY_SHA256))
+}
+
 /// Verifies a signature. The same work is done if the access key does not exist, so that the time
 /// does not tell which keys exist.
+///
+/// A client that sends a session token with an access key that is none of a session is told so, even
+/// if the token was added to the request after it was signed.
 fn check_signature(
     claim: &Claim,
     secret: Option<&str>,
     request: &RequestHead<'_>,
     payload_line: &str,
+    has_foreign_token: bool,
 ) -> Result<SigningKey, Fault> {
     let canonical = Canonical::new(request, claim, payload_line)?;
     let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &claim.scope);
     let signed = canonical.is_signed(&key, &claim.signature);
     match (secret, signed) {
         (None, _) => Err(unknown_key(&claim.access_key)),
+        (Some(_), _) if has_foreign_token => Err(Code::InvalidToken.into()),
         (Some(_), false) => Err(canonical.mismatch(claim)),
         (Some(_), true) => Ok(key),
     }

@@ -1,13 +1,15 @@
 //! A request that has been authenticated.
 
 use sigv4::{CredentialScope, SigningKey};
+use time::OffsetDateTime;
 
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 
 /// Who has sent a request, and how its body is to be read. The sender may be anonymous.
 ///
-/// Only [`Credentials::verify`](super::Credentials::verify) makes one.
+/// Only [`Credentials::verify`](super::Credentials::verify) makes one, and
+/// [`FormCredentials::verify`](super::FormCredentials::verify).
 #[derive(Clone, Debug)]
 pub struct Verified {
     pub(super) access_key: Option<String>,
@@ -15,6 +17,7 @@ pub struct Verified {
     pub(super) payload: PayloadMode,
     pub(super) seed: Option<ChunkSeed>,
     pub(super) hoisted: Vec<(String, String)>,
+    pub(super) signed_at: Option<OffsetDateTime>,
 }
 
 /// What the chain of chunk signatures begins with.
@@ -36,6 +39,11 @@ impl Verified {
     /// How it was signed.
     pub fn kind(&self) -> AuthKind {
         self.kind
+    }
+
+    /// When it was signed, as it says; nothing if it is anonymous, or does not say.
+    pub fn signed_at(&self) -> Option<OffsetDateTime> {
+        self.signed_at
     }
 
     /// How its body is framed.

@@ -60,12 +60,10 @@ impl Chain {
 
     fn check(&mut self, string_to_sign: &str, signature: &str) -> Result<(), Fault> {
         if !self.key.sign(string_to_sign).matches(signature) {
-            return Err(Fault::because(
-                Code::SignatureDoesNotMatch,
-                "A signature in the body does not match.",
-            )
-            .with("StringToSign", string_to_sign)
-            .with("SignatureProvided", signature));
+            return Err(Fault::new(Code::SignatureDoesNotMatch)
+                .detail("It is a signature in the body that does not match.")
+                .with("StringToSign", string_to_sign)
+                .with("SignatureProvided", signature));
         }
         signature.clone_into(&mut self.previous);
         Ok(())

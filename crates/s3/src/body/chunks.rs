@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::chain::Chain;
-use super::line::Line;
+use crate::line::Line;
 use crate::{Code, Fault};
 
 /// A chunk's header line, its line end included, has at most this many bytes.
@@ -23,6 +23,9 @@ pub const SIGNED_CHUNK_BYTES_MIN: u64 = 8192;
 /// The size of a chunk has at most this many hex digits.
 const SIZE_DIGITS_MAX: usize = 16;
 
+/// Hex digits of a signature.
+const SIGNATURE_DIGITS: usize = 64;
+
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 
 /// A body in chunks, as far as it has arrived.
@@ -36,8 +39,10 @@ pub(super) struct Chunks {
     has_trailer: bool,
     /// Names that the trailer must have, no more and no fewer.
     announced: Vec<String>,
-    /// Whether a chunk was so small that it must have been the last with content.
-    was_small: bool,
+    /// Chunks with content so far.
+    count: u64,
+    /// The bytes of a chunk that was so small that it must have been the last with content.
+    small: Option<u64>,
     trailer: Trailer,
 }
 
@@ -72,7 +77,8 @@ impl Chunks {
             chain,
             has_trailer,
             announced: announced.to_vec(),
-            was_small: false,
+            count: 0,
+            small: None,
             trailer: Trailer::default(),
         }
     }
@@ -124,6 +130,11 @@ impl Chunks {
         Ok(Some(Bytes::new()))
     }
 
+    /// Whether a chunk has ended, and the next has not begun.
+    pub(super) fn is_between(&self) -> bool {
+        matches!(self.next, Next::Header)
+    }
+
     /// Bytes of content that are left of the current chunk.
     pub(super) fn announced(&self) -> u64 {
         match self.next {
@@ -136,22 +147,28 @@ impl Chunks {
     pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
         match self.next {
             Next::End => Ok(self.trailer.fields),
-            _ => Err(Code::IncompleteBody.into()),
+            _ => Err(broken()),
         }
     }
 
     fn after_header(&mut self, line: &[u8]) -> Result<Next, Fault> {
         let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
+        signature.as_deref().map(check_length).transpose()?;
         if size == 0 {
             if let Some(chain) = &mut self.chain {
                 chain.check_end(signature.as_deref().unwrap_or_default())?;
             }
             return Ok(if self.has_trailer { Next::Trailer } else { Next::Close });
         }
-        if self.chain.is_some() && self.was_small {
-            return Err(Code::InvalidChunkSizeError.into());
+        self.count += 1;
+        if self.chain.is_some()
+            && let Some(small) = self.small
+        {
+            return Err(Fault::new(Code::InvalidChunkSizeError)
+                .with("Chunk", self.count.to_string())
+                .with("BadChunkSize", small.to_string()));
         }
-        self.was_small = size < SIGNED_CHUNK_BYTES_MIN;
+        self.small = (size < SIGNED_CHUNK_BYTES_MIN).then_some(size);
         Ok(Next::Content { left: size, signature })
     }
 
@@ -179,7 +196,11 @@ impl Chunks {
         }
         // Some clients end a line with LF, and then once more with CR LF.
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
-        self.trailer.add(line, self.chain.is_some())
+        if line.contains(&b'\r') {
+            return Err(broken());
+        }
+        let is_whole = self.trailer.fields.len() >= self.announced.len().max(1);
+        self.trailer.add(line, self.chain.is_some(), is_whole)
     }
 
     /// The trailer has exactly the names announced, and is signed if the chunks are.
@@ -206,7 +227,9 @@ impl Chunks {
 }
 
 impl Trailer {
-    fn add(&mut self, line: &[u8], is_signed: bool) -> Result<(), Fault> {
+    /// `is_whole` says that all names that were announced have come. Then only the signature can
+    /// follow, if there is one.
+    fn add(&mut self, line: &[u8], is_signed: bool, is_whole: bool) -> Result<(), Fault> {
         let line = std::str::from_utf8(line).map_err(|_| malformed("It is not UTF-8 text."))?;
         let (name, value) =
             line.split_once(':').ok_or_else(|| malformed("A line lacks a colon."))?;
@@ -222,7 +245,10 @@ impl Trailer {
             return Err(malformed("A line follows its signature."));
         }
         if name == TRAILER_SIGNATURE && is_signed {
+            check_length(value)?;
             self.signature = Some(value.to_owned());
+        } else if is_signed && is_whole {
+            return Err(broken());
         } else {
             self.fields.push((name, value.to_owned()));
         }
@@ -246,10 +272,15 @@ fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
     Some((u64::from_str_radix(size, 16).ok()?, signature))
 }
 
+/// What has not the length of a signature is none, but a line that lacks its end.
+fn check_length(signature: &str) -> Result<(), Fault> {
+    if signature.len() == SIGNATURE_DIGITS { Ok(()) } else { Err(broken()) }
+}
+
 fn broken() -> Fault {
-    Fault::because(Code::IncompleteBody, "The body's chunks are not well-formed.")
+    Fault::because(Code::IncompleteBody, "The request body terminated unexpectedly")
 }
 
 fn malformed(why: &'static str) -> Fault {
-    Fault::because(Code::MalformedTrailerError, format!("The trailer is malformed. {why}"))
+    Fault::new(Code::MalformedTrailerError).detail(why)
 }

@@ -9,7 +9,6 @@
 
 mod chain;
 mod chunks;
-mod line;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +26,10 @@ pub use chunks::{
 
 /// The largest body of `PutObject` and `UploadPart`: 5 GiB of content.
 pub const UPLOAD_BYTES_MAX: u64 = 5 << 30;
+
+/// Bytes that a chunk may go beyond the announced content until its end is looked at. They are
+/// dropped.
+const EXCESS_BYTES_MAX: u64 = 1024;
 
 /// What a request's head says about the length and the trailer of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +66,8 @@ impl BodyHead {
         }
         Ok(BodyHead {
             content_length: length(headers, "content-length")?,
-            decoded_length: length(headers, "x-amz-decoded-content-length")?,
+            // What is no length says as little as nothing.
+            decoded_length: length(headers, "x-amz-decoded-content-length").unwrap_or_default(),
             self_delimited: !http1 || headers.contains_key("transfer-encoding"),
             trailers,
         })
@@ -88,8 +92,8 @@ impl BodyHead {
     fn content_bytes(&self, mode: PayloadMode) -> Result<Option<u64>, Fault> {
         if mode.is_chunked() {
             return self.decoded_length.map(Some).ok_or_else(|| {
-                let why = "You must provide the x-amz-decoded-content-length HTTP header.";
-                Fault::because(Code::MissingContentLength, why)
+                Fault::new(Code::MissingContentLength)
+                    .detail("It must provide x-amz-decoded-content-length, too.")
             });
         }
         match self.content_length {
@@ -203,12 +207,21 @@ impl BodyDecoder {
         match &mut self.framing {
             Framing::Plain => accept(&mut self.received, self.expected, self.bytes_max, input, out),
             Framing::Chunked(chunks) => {
+                let expected = self.expected.unwrap_or(self.bytes_max);
                 while let Some(content) = chunks.next(&mut input)? {
-                    accept(&mut self.received, self.expected, self.bytes_max, content, out)?;
-                    let left = self.expected.unwrap_or(u64::MAX).saturating_sub(self.received);
-                    // A chunk that announces too much is refused before its bytes arrive.
-                    if chunks.announced() > left {
+                    self.received = self.received.saturating_add(content.len() as u64);
+                    let announced = self.received.saturating_add(chunks.announced());
+                    let is_over = self.received > expected;
+                    // A chunk that announces far too much is refused before its bytes arrive. One
+                    // that runs over by little has perhaps only a wrong size, which shows at its
+                    // end.
+                    if announced > expected.saturating_add(EXCESS_BYTES_MAX)
+                        || is_over && chunks.is_between()
+                    {
                         return Err(Code::IncompleteBody.into());
+                    }
+                    if !is_over && !content.is_empty() {
+                        out.push(content);
                     }
                 }
                 Ok(())

@@ -1,10 +1,8 @@
 //! The checksum of an object from the checksums of its parts. No content is read.
 
 use hashing::{Crc, CrcCombiner};
-use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
 
-use super::sum_bytes;
+use super::SumHasher;
 use crate::request::ChecksumAlgorithm;
 
 /// A piece of a whole: its checksum and its length.
@@ -18,13 +16,13 @@ pub struct Combined<'a> {
 
 /// The CRC of pieces in this order, put together; that of no bytes if there are no pieces.
 ///
-/// `None` for SHA-1 and SHA-256, which cannot be combined, and when a sum has the wrong length.
+/// `None` for hashes, which cannot be combined, and when a sum has the wrong length.
 pub fn combine<'a>(
     algorithm: ChecksumAlgorithm,
     pieces: impl IntoIterator<Item = Combined<'a>>,
 ) -> Option<Vec<u8>> {
     let crc = crc(algorithm)?;
-    let bytes = sum_bytes(algorithm);
+    let bytes = algorithm.sum_bytes();
     // All three CRCs of no bytes are zero.
     let mut whole = 0;
     // The factor depends on the length alone, and most parts have the length of the one before.
@@ -47,14 +45,11 @@ pub fn composite<'a>(
     algorithm: ChecksumAlgorithm,
     sums: impl IntoIterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
-    let joined: Vec<u8> = sums.into_iter().flatten().copied().collect();
-    match algorithm {
-        ChecksumAlgorithm::Sha1 => Sha1::digest(joined).to_vec(),
-        ChecksumAlgorithm::Sha256 => Sha256::digest(joined).to_vec(),
-        ChecksumAlgorithm::Crc32 => crc_fast::crc32_iso_hdlc(&joined).to_be_bytes().to_vec(),
-        ChecksumAlgorithm::Crc32c => crc_fast::crc32_iscsi(&joined).to_be_bytes().to_vec(),
-        ChecksumAlgorithm::Crc64Nvme => crc_fast::crc64_nvme(&joined).to_be_bytes().to_vec(),
+    let mut hasher = SumHasher::new(algorithm);
+    for sum in sums {
+        hasher.update(sum);
     }
+    hasher.finish()
 }
 
 fn crc(algorithm: ChecksumAlgorithm) -> Option<Crc> {
@@ -62,6 +57,12 @@ fn crc(algorithm: ChecksumAlgorithm) -> Option<Crc> {
         ChecksumAlgorithm::Crc32 => Some(Crc::Crc32),
         ChecksumAlgorithm::Crc32c => Some(Crc::Crc32c),
         ChecksumAlgorithm::Crc64Nvme => Some(Crc::Crc64Nvme),
-        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => None,
+        ChecksumAlgorithm::Md5
+        | ChecksumAlgorithm::Sha1
+        | ChecksumAlgorithm::Sha256
+        | ChecksumAlgorithm::Sha512
+        | ChecksumAlgorithm::Xxhash64
+        | ChecksumAlgorithm::Xxhash3
+        | ChecksumAlgorithm::Xxhash128 => None,
     }
 }

@@ -4,9 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
-use super::decode_sum;
 use crate::auth::{PayloadMode, Verified};
-use crate::request::ChecksumAlgorithm;
+use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::{Code, Fault, Operation};
 
 const PREFIX: &str = "x-amz-checksum-";
@@ -14,9 +13,6 @@ const PREFIX: &str = "x-amz-checksum-";
 /// Headers with the prefix that are no checksums.
 const SETTINGS: [&str; 3] =
     ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
-
-/// Checksum algorithms of S3 that are not served.
-const UNSERVED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
 
 /// Everything that a request states about the bytes of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +26,8 @@ pub struct Expectation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedChecksum {
     Nothing,
-    /// Only its algorithm, in a presigned URL: there is nothing to compare with.
+    /// Only its algorithm, in a presigned URL or by `x-amz-checksum-algorithm` of a `PutObject`:
+    /// there is nothing to compare with.
     Algorithm(ChecksumAlgorithm),
     Header(ChecksumAlgorithm, Vec<u8>),
     /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever body
@@ -44,12 +41,14 @@ impl Expectation {
     /// Reads `Content-MD5`, `x-amz-checksum-*`, `x-amz-sdk-checksum-algorithm` and
     /// `x-amz-trailer`, and the body's hash from the payload mode.
     ///
+    /// A `PutObject` without a checksum may name the one that it wants by
+    /// `x-amz-checksum-algorithm`, as copies and uploads in parts do.
+    ///
     /// In `CompleteMultipartUpload` a checksum is that of the object, not of the request's body: it
     /// is left alone.
     ///
     /// Faults: `InvalidDigest` for a Content-MD5 that is none; `InvalidRequest` for a checksum
-    /// that is none, of an unknown algorithm, or not alone; `NotImplemented` for an algorithm
-    /// that S3 knows and we do not.
+    /// that is none, of an unknown algorithm, or not alone.
     pub fn parse(
         operation: Operation,
         verified: &Verified,
@@ -62,7 +61,10 @@ impl Expectation {
         let checksum = if operation == Operation::CompleteMultipartUpload {
             StatedChecksum::Nothing
         } else {
-            stated(headers, verified.hoisted())?
+            match stated(headers, verified.hoisted())? {
+                StatedChecksum::Nothing if operation == Operation::PutObject => wanted(headers)?,
+                stated => stated,
+            }
         };
         let content_md5 = content_md5(headers, verified.hoisted())?;
         Ok(Expectation { content_md5, content_sha256, checksum })
@@ -81,7 +83,19 @@ impl Expectation {
 
     /// Whether the MD5 has to be known to [verify](Expectation::verify) the body.
     pub fn wants_md5(&self) -> bool {
-        self.content_md5.is_some()
+        self.content_md5.is_some() || self.algorithm() == Some(ChecksumAlgorithm::Md5)
+    }
+
+    /// Whether a part with this checksum may belong to an upload that was begun with a checksum. One
+    /// that is made of the parts' checksums needs one from each; any other can be computed.
+    ///
+    /// Fault: `InvalidRequest`.
+    pub fn check_part(&self, wanted: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), Fault> {
+        match self.algorithm() {
+            Some(sent) if sent == wanted => Ok(()),
+            None if kind == ChecksumType::FullObject => Ok(()),
+            sent => Err(wanted.mismatch(sent)),
+        }
     }
 
     pub(super) fn content_md5(&self) -> Option<[u8; 16]> {
@@ -106,7 +120,7 @@ fn content_md5(
     let decoded = STANDARD.decode(first).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
     match decoded {
         Some(md5) if values.iter().all(|value| value == first) => Ok(Some(md5)),
-        _ => Err(Code::InvalidDigest.into()),
+        _ => Err(Fault::new(Code::InvalidDigest).with("Content-MD5", *first)),
     }
 }
 
@@ -115,32 +129,53 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
     let mut found = Vec::new();
     for name in headers.keys().map(http::HeaderName::as_str) {
         if let Some(algorithm) = algorithm_of(name)? {
-            for text in texts(headers, name)? {
-                found.push(StatedChecksum::Header(algorithm, parse(algorithm, text)?));
-            }
+            let texts = texts(headers, name)?;
+            found.extend(texts.into_iter().map(|text| Found::Header(algorithm, text)));
         }
     }
     for (name, text) in hoisted {
         if let Some(algorithm) = algorithm_of(name)? {
-            found.push(StatedChecksum::Hoisted(algorithm, parse(algorithm, text)?));
+            found.push(Found::Hoisted(algorithm, text));
         }
     }
     for name in texts(headers, "x-amz-trailer")?.iter().flat_map(|text| text.split(',')) {
         let name = name.trim().to_ascii_lowercase();
         if !name.is_empty() {
-            let algorithm = algorithm_of(&name)?.ok_or_else(|| {
+            let algorithm = ChecksumAlgorithm::of_header(&name).ok_or_else(|| {
                 refuse("The value specified in the x-amz-trailer header is not supported")
             })?;
-            found.push(StatedChecksum::Trailer(algorithm));
+            found.push(Found::Trailer(algorithm));
         }
     }
     if found.len() > 1 {
-        return Err(refuse(
-            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
-        ));
+        return Err(ChecksumAlgorithm::several());
     }
-    let stated = found.pop().unwrap_or(StatedChecksum::Nothing);
+    let stated = match found.pop() {
+        None => StatedChecksum::Nothing,
+        Some(Found::Header(algorithm, text)) => {
+            StatedChecksum::Header(algorithm, parse(algorithm, text)?)
+        }
+        Some(Found::Hoisted(algorithm, text)) => {
+            StatedChecksum::Hoisted(algorithm, parse(algorithm, text)?)
+        }
+        Some(Found::Trailer(algorithm)) => StatedChecksum::Trailer(algorithm),
+    };
     settle(stated, named(headers, hoisted)?)
+}
+
+/// The checksum that is to be computed, though none was sent.
+fn wanted(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
+    match texts(headers, "x-amz-checksum-algorithm")?.first() {
+        Some(name) => ChecksumAlgorithm::parse(name).map(StatedChecksum::Algorithm),
+        None => Ok(StatedChecksum::Nothing),
+    }
+}
+
+/// A statement that was found and not read yet: that there are two is said first.
+enum Found<'a> {
+    Header(ChecksumAlgorithm, &'a str),
+    Hoisted(ChecksumAlgorithm, &'a str),
+    Trailer(ChecksumAlgorithm),
 }
 
 /// Compares the stated checksum with the algorithm that the SDK says it used.
@@ -181,28 +216,23 @@ fn named(
     let in_query =
         hoisted.iter().find(|(name, _)| name == NAME).map(|(_, text)| (text.as_str(), true));
     let Some((text, hoisted)) = in_header.or(in_query) else { return Ok(None) };
-    if UNSERVED.iter().any(|name| name.eq_ignore_ascii_case(text)) {
-        return Err(unserved());
-    }
     Ok(Some((ChecksumAlgorithm::parse(text)?, hoisted)))
 }
 
 /// The algorithm whose checksum a header of this name holds; `None` if it holds none.
 fn algorithm_of(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
-    let Some(suffix) = name.strip_prefix(PREFIX) else { return Ok(None) };
-    if SETTINGS.contains(&name) {
+    if !name.starts_with(PREFIX) || SETTINGS.contains(&name) {
         return Ok(None);
     }
-    if UNSERVED.contains(&suffix) {
-        return Err(unserved());
-    }
-    let known = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name);
-    known.map(Some).ok_or_else(|| refuse(format!("The checksum header {name} is not known.")))
+    let unknown = || {
+        refuse("The algorithm type you specified in x-amz-checksum- header is invalid.")
+            .detail(format!("No algorithm is known for {name}."))
+    };
+    ChecksumAlgorithm::of_header(name).map(Some).ok_or_else(unknown)
 }
 
 fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
-    decode_sum(algorithm, text)
-        .ok_or_else(|| refuse(format!("Value for {} header is invalid.", algorithm.header())))
+    algorithm.decode(text).ok_or_else(|| algorithm.invalid_header())
 }
 
 /// All values of a header, as text.
@@ -212,10 +242,6 @@ fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Result<Vec<&'a str>, Fault> 
     values
         .collect::<Result<_, _>>()
         .map_err(|_| refuse(format!("Value for {name} header is invalid.")))
-}
-
-fn unserved() -> Fault {
-    Fault::because(Code::NotImplemented, "The checksum algorithm is not implemented.")
 }
 
 pub(super) fn refuse(why: impl Into<String>) -> Fault {

@@ -1,11 +1,7 @@
 //! The digests of a body, computed in one pass.
 
-use crc_fast::CrcAlgorithm;
-use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
-
-use super::Md5;
 use super::expect::Expectation;
+use super::{Md5, SumHasher};
 use crate::request::ChecksumAlgorithm;
 
 /// Computes digests of a body as it arrives.
@@ -16,11 +12,9 @@ use crate::request::ChecksumAlgorithm;
 pub struct BodyHasher {
     bytes: u64,
     md5: Option<Md5>,
-    crc32: Option<crc_fast::Digest>,
-    crc32c: Option<crc_fast::Digest>,
-    crc64: crc_fast::Digest,
-    sha1: Option<Sha1>,
-    sha256: Option<Sha256>,
+    crc64: SumHasher,
+    /// What was asked for besides those two. Usually one, or none.
+    others: Vec<SumHasher>,
 }
 
 /// The digests of a body.
@@ -35,24 +29,28 @@ impl BodyHasher {
     /// Computes what the expectation needs, and one checksum more if something other than the
     /// request wants it.
     pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
-        let md5 = expectation.wants_md5().then(Md5::new);
-        BodyHasher { md5, ..BodyHasher::without_md5(expectation, also) }
+        let md5 = expectation.wants_md5() || also == Some(ChecksumAlgorithm::Md5);
+        BodyHasher { md5: md5.then(Md5::new), ..BodyHasher::without_md5(expectation, also) }
     }
 
     /// The same without the MD5, which is computed elsewhere and [added](Digests::with_md5) later.
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let asked = expectation.algorithm();
-        let wants = |algorithm| asked == Some(algorithm) || also == Some(algorithm);
-        let crc = |algorithm, engine| wants(algorithm).then(|| crc_fast::Digest::new(engine));
-        let sha256 = wants(ChecksumAlgorithm::Sha256) || expectation.content_sha256().is_some();
+        let sha256 = expectation.content_sha256().is_some();
+        let wants = |algorithm| {
+            asked == Some(algorithm)
+                || also == Some(algorithm)
+                || (sha256 && algorithm == ChecksumAlgorithm::Sha256)
+        };
+        let elsewhere = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Md5];
+        let others = ChecksumAlgorithm::ALL
+            .into_iter()
+            .filter(|algorithm| !elsewhere.contains(algorithm) && wants(*algorithm));
         BodyHasher {
             bytes: 0,
             md5: None,
-            crc32: crc(ChecksumAlgorithm::Crc32, CrcAlgorithm::Crc32IsoHdlc),
-            crc32c: crc(ChecksumAlgorithm::Crc32c, CrcAlgorithm::Crc32Iscsi),
-            crc64: crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme),
-            sha1: wants(ChecksumAlgorithm::Sha1).then(Sha1::new),
-            sha256: sha256.then(Sha256::new),
+            crc64: SumHasher::new(ChecksumAlgorithm::Crc64Nvme),
+            others: others.map(SumHasher::new).collect(),
         }
     }
 
@@ -62,36 +60,18 @@ impl BodyHasher {
         if let Some(md5) = &mut self.md5 {
             md5.update(content);
         }
-        for crc in [&mut self.crc32, &mut self.crc32c].into_iter().flatten() {
-            crc.update(content);
-        }
         self.crc64.update(content);
-        if let Some(sha1) = &mut self.sha1 {
-            sha1.update(content);
-        }
-        if let Some(sha256) = &mut self.sha256 {
-            sha256.update(content);
+        for hasher in &mut self.others {
+            hasher.update(content);
         }
     }
 
     /// The digests of all that was taken.
     pub fn finish(self) -> Digests {
-        let mut sums =
-            vec![(ChecksumAlgorithm::Crc64Nvme, self.crc64.finalize().to_be_bytes().to_vec())];
-        let mut keep = |algorithm, sum: Option<Vec<u8>>| {
-            sums.extend(sum.map(|sum| (algorithm, sum)));
-        };
-        keep(ChecksumAlgorithm::Crc32, self.crc32.as_ref().map(four_bytes));
-        keep(ChecksumAlgorithm::Crc32c, self.crc32c.as_ref().map(four_bytes));
-        keep(ChecksumAlgorithm::Sha1, self.sha1.map(|sha1| sha1.finalize().to_vec()));
-        keep(ChecksumAlgorithm::Sha256, self.sha256.map(|sha256| sha256.finalize().to_vec()));
-        Digests { bytes: self.bytes, md5: self.md5.map(Md5::finish), sums }
+        let hashers = std::iter::once(self.crc64).chain(self.others);
+        let sums = hashers.map(|hasher| (hasher.algorithm(), hasher.finish()));
+        Digests { bytes: self.bytes, md5: self.md5.map(Md5::finish), sums: sums.collect() }
     }
-}
-
-/// A 32-bit CRC, which its engine keeps in the lower half of 64 bits.
-fn four_bytes(crc: &crc_fast::Digest) -> Vec<u8> {
-    crc.finalize().to_be_bytes().iter().skip(4).copied().collect()
 }
 
 impl Digests {
@@ -114,11 +94,12 @@ impl Digests {
 
     /// A checksum, if it was computed: big-endian bytes, as they are encoded on the wire.
     pub fn sum(&self, algorithm: ChecksumAlgorithm) -> Option<&[u8]> {
-        self.sums.iter().find(|(other, _)| *other == algorithm).map(|(_, sum)| sum.as_slice())
+        self.sums().find(|(other, _)| *other == algorithm).map(|(_, sum)| sum)
     }
 
     /// All checksums that were computed; CRC-64 always is, and comes first.
     pub fn sums(&self) -> impl Iterator<Item = (ChecksumAlgorithm, &[u8])> {
-        self.sums.iter().map(|(algorithm, sum)| (*algorithm, sum.as_slice()))
+        let md5 = self.md5.as_ref().map(|md5| (ChecksumAlgorithm::Md5, md5.as_slice()));
+        self.sums.iter().map(|(algorithm, sum)| (*algorithm, sum.as_slice())).chain(md5)
     }
 }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use http::Version;
 use proptest::prelude::*;
 
-use super::{BodyHasher, Combined, Digests, Expectation, Md5, combine, composite, decode_sum};
+use super::{BodyHasher, Combined, Digests, Expectation, Md5, combine, composite};
 use crate::auth::tests::sent_request::SentRequest;
 use crate::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
-use crate::request::ChecksumAlgorithm;
+use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::{Code, Fault, Operation};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -73,20 +73,39 @@ fn check(outcome: Result<impl std::fmt::Debug, Fault>, code: Code) -> Fault {
 
 #[test]
 fn s3_u23_algorithms_have_their_known_values() {
-    use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+    use ChecksumAlgorithm::{
+        Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxhash3, Xxhash64, Xxhash128,
+    };
     for (algorithm, check) in [
         (Crc32, "cbf43926"),
         (Crc32c, "e3069283"),
         (Crc64Nvme, "ae8b14860a799888"),
         (Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
         (Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+        (
+            Sha512,
+            "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a\
+             d27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85",
+        ),
+        (Md5, "25f9e794323b453885f5181f1b624d0b"),
+        (Xxhash64, "8cb841db40e6ae83"),
     ] {
         let digests = digests(b"123456789", algorithm);
         assert_eq!(hex::encode(digests.sum(algorithm).unwrap()), check, "{algorithm:?}");
         assert!(digests.sum(Crc64Nvme).is_some(), "always computed");
-        assert_eq!(digests.sums().count(), if algorithm == Crc64Nvme { 1 } else { 2 });
+        let besides_md5 = digests.sums().filter(|(algorithm, _)| *algorithm != Md5).count();
+        assert_eq!(besides_md5, if matches!(algorithm, Crc64Nvme | Md5) { 1 } else { 2 });
         assert_eq!(hex::encode(digests.md5().unwrap()), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(digests.bytes(), 9);
+    }
+    // As a client of another make encodes them.
+    for (algorithm, sum) in [
+        (Md5, "esZsDxSN6VGbi9JkMSxNZA=="),
+        (Xxhash64, "GGCUDikCgi0="),
+        (Xxhash3, "WkDcP9RMBS8="),
+        (Xxhash128, "Kq/YOGmlnDE/55jA7aptxg=="),
+    ] {
+        assert_eq!(encoded(b"abcdefg", algorithm), sum, "{algorithm:?}");
     }
     // The trailer of AWS's documentation is that of its body.
     assert_eq!(encoded(&vec![b'a'; 66_560], Crc32c), "sOO8/Q==");
@@ -97,8 +116,10 @@ fn s3_u13_content_md5_is_sixteen_bytes_and_right() {
     let md5 = STANDARD.encode(digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap());
     receive(&put(&[("content-md5", &md5)]), b"Welcome").unwrap();
     let fault = check(receive(&put(&[("content-md5", &md5)]), b"welcome"), Code::BadDigest);
-    assert_eq!(fault.extra[0], ("ExpectedDigest", md5.clone()));
-    assert_eq!(fault.extra[1].0, "CalculatedDigest");
+    let sent = hex::encode(STANDARD.decode(&md5).unwrap());
+    assert_eq!(fault.extra[0], ("ExpectedDigest", sent));
+    let computed = digests(b"welcome", ChecksumAlgorithm::Sha1).md5().unwrap();
+    assert_eq!(fault.extra[1], ("CalculatedDigest", STANDARD.encode(computed)));
     for bad in ["", "AAAA", "é", &md5[..23], &format!("{md5}="), "YWJjZGVmZ2hpamtsbW5vcHE="] {
         check(receive(&put(&[("content-md5", bad)]), b""), Code::InvalidDigest);
     }
@@ -141,21 +162,78 @@ fn s3_u15_one_algorithm_and_one_that_is_known() {
         (&[crc, ("x-amz-sdk-checksum-algorithm", "SHA256")], Code::InvalidRequest),
         (&[crc, ("x-amz-sdk-checksum-algorithm", "CRC")], Code::InvalidRequest),
         (&[("x-amz-sdk-checksum-algorithm", "CRC32")], Code::InvalidRequest),
-        (&[("x-amz-sdk-checksum-algorithm", "XXHASH64")], Code::NotImplemented),
+        (&[("x-amz-sdk-checksum-algorithm", "XXHASH64")], Code::InvalidRequest),
         (&[("x-amz-checksum-adler32", "AAAAAA==")], Code::InvalidRequest),
-        (&[("x-amz-checksum-sha512", "AAAAAA==")], Code::NotImplemented),
+        (&[("x-amz-checksum-sha512", "AAAAAA==")], Code::InvalidRequest),
         (&[("x-amz-trailer", "x-amz-meta-a")], Code::InvalidRequest),
+        (&[("x-amz-trailer", "x-amz-checksum-adler32")], Code::InvalidRequest),
         (&[crc, ("x-amz-trailer", "x-amz-checksum-crc32")], Code::InvalidRequest),
         (&[("x-amz-trailer", "x-amz-checksum-crc32, x-amz-checksum-sha1")], Code::InvalidRequest),
     ] {
         check(expect(Operation::PutObject, &put(headers)), code);
     }
-    let settings = put(&[
-        ("x-amz-checksum-algorithm", "SHA256"),
-        ("x-amz-checksum-mode", "ENABLED"),
-        ("x-amz-checksum-type", "COMPOSITE"),
-    ]);
+    let settings = put(&[("x-amz-checksum-mode", "ENABLED"), ("x-amz-checksum-type", "COMPOSITE")]);
     assert_eq!(expect(Operation::PutObject, &settings).unwrap().algorithm(), None);
+}
+
+#[test]
+fn s3_u15_an_object_gets_the_checksum_that_its_put_asks_for() {
+    let name = "x-amz-checksum-algorithm";
+    let digests = receive(&put(&[(name, "CRC32C")]), b"Welcome").unwrap();
+    assert!(digests.sum(ChecksumAlgorithm::Crc32c).is_some());
+    let asked = |operation, headers: &[(&str, &str)]| {
+        expect(operation, &put(headers)).map(|expectation| expectation.algorithm())
+    };
+    let both = [(name, "SHA256"), ("x-amz-checksum-crc32", "AAAAAA==")];
+    assert_eq!(asked(Operation::PutObject, &both).unwrap(), Some(ChecksumAlgorithm::Crc32));
+    check(asked(Operation::PutObject, &[(name, "CRC")]), Code::InvalidRequest);
+    // A part has what its upload was begun with.
+    assert_eq!(asked(Operation::UploadPart, &[(name, "SHA256")]).unwrap(), None);
+}
+
+#[test]
+fn s3_u15_two_checksums_are_refused_before_either_is_read() {
+    let two = put(&[("x-amz-checksum-sha1", ""), ("x-amz-checksum-crc32c", "")]);
+    let fault = check(expect(Operation::PutObject, &two), Code::InvalidRequest);
+    assert_eq!(fault, ChecksumAlgorithm::several());
+}
+
+#[test]
+fn s3_m9_a_part_has_the_checksum_that_its_upload_was_begun_with() {
+    use ChecksumAlgorithm::{Crc32, Sha256};
+    let of_part = |headers: &[(&str, &str)]| expect(Operation::UploadPart, &put(headers)).unwrap();
+    let (crc, nothing) = (of_part(&[("x-amz-checksum-crc32", "AAAAAA==")]), of_part(&[]));
+    for kind in [ChecksumType::FullObject, ChecksumType::Composite] {
+        crc.check_part(Crc32, kind).unwrap();
+        let fault = check(crc.check_part(Sha256, kind), Code::InvalidRequest);
+        assert_eq!(
+            fault.message,
+            "Checksum Type mismatch occurred, expected checksum Type: SHA256, actual checksum \
+             Type: CRC32"
+        );
+    }
+    nothing.check_part(Crc32, ChecksumType::FullObject).unwrap();
+    let fault = check(nothing.check_part(Crc32, ChecksumType::Composite), Code::InvalidRequest);
+    assert!(fault.message.ends_with("expected checksum Type: CRC32, actual checksum Type: null"));
+}
+
+#[test]
+fn s3_m9_a_trailer_may_hold_any_of_them() {
+    for algorithm in ChecksumAlgorithm::ALL {
+        let name = algorithm.header();
+        let sent = put(&[
+            ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+            ("x-amz-decoded-content-length", "7"),
+            ("x-amz-trailer", name),
+            ("x-amz-sdk-checksum-algorithm", algorithm.as_str()),
+            ("transfer-encoding", "chunked"),
+        ]);
+        let wire = |sum: &str| format!("7\r\nWelcome\r\n0\r\n{name}:{sum}\r\n\r\n");
+        let good = encoded(b"Welcome", algorithm);
+        receive_wire(&sent, wire(&good).as_bytes()).unwrap();
+        let other = encoded(b"welcome", algorithm);
+        check(receive_wire(&sent, wire(&other).as_bytes()), Code::BadDigest);
+    }
 }
 
 #[test]
@@ -324,7 +402,10 @@ fn s3_u23_composite_is_the_checksum_of_checksums() {
 fn s3_u23_only_crcs_of_the_right_length_combine() {
     let piece = |sum| Combined { sum, length: 1 };
     assert_eq!(combine(ChecksumAlgorithm::Sha256, [piece(&[0; 32])]), None);
-    assert_eq!(combine(ChecksumAlgorithm::Sha1, []), None);
+    for hash in ChecksumAlgorithm::ALL {
+        let combines = ChecksumType::FullObject.goes_with(hash);
+        assert_eq!(combine(hash, []).is_some(), combines, "{hash:?}");
+    }
     assert_eq!(combine(ChecksumAlgorithm::Crc32, [piece(&[0; 8])]), None);
     assert_eq!(combine(ChecksumAlgorithm::Crc64Nvme, [piece(&[0; 4])]), None);
     assert_eq!(combine(ChecksumAlgorithm::Crc32, []), Some(vec![0; 4]));
@@ -367,7 +448,7 @@ proptest! {
         drop(receive(&sent, b"Welcome"));
         for algorithm in ChecksumAlgorithm::ALL {
             let text = String::from_utf8_lossy(&value);
-            let sum = decode_sum(algorithm, &text);
+            let sum = algorithm.decode(&text);
             prop_assert!(sum.is_none_or(|sum| STANDARD.encode(sum) == text));
         }
     }

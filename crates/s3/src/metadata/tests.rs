@@ -1,8 +1,44 @@
 use http::HeaderMap;
 
-use super::Metadata;
+use super::{Metadata, mail_safe};
 use crate::Code;
 use crate::request::Fields;
+
+#[test]
+fn values_that_are_not_ascii_become_encoded_words() {
+    for plain in ["", "a b", "tab\there", "=?UTF-8?Q?=C3=B6?="] {
+        assert_eq!(mail_safe(plain), plain);
+    }
+    assert_eq!(mail_safe("ö"), "=?UTF-8?Q?=C3=B6?=");
+    assert_eq!(mail_safe("a_b=ö?"), "=?UTF-8?Q?a=5Fb=3D=C3=B6=3F?=");
+    assert_eq!(mail_safe("öha, das"), "=?UTF-8?B?w7ZoYSwgZGFz?=");
+    let long = mail_safe(&"äö €".repeat(20)).into_owned();
+    assert!(long.split(' ').all(|word| word.len() <= 75), "{long}");
+    assert!(long.split(' ').count() > 3, "{long}");
+}
+
+#[test]
+fn labels_are_kept_and_those_unknown_refused() {
+    let parse = |name: &'static str, value: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().expect(value));
+        Metadata::parse(Fields::new(&headers, &[]))
+    };
+    let class = |value| parse("x-amz-storage-class", value).map(|found| found.storage_class);
+    assert_eq!(class("STANDARD"), Ok(None));
+    assert_eq!(class("GLACIER"), Ok(Some("GLACIER".to_owned())));
+    for unknown in ["glacier", "COLD"] {
+        assert_eq!(class(unknown).expect_err(unknown).code, Code::InvalidStorageClass);
+    }
+    let name = "x-amz-website-redirect-location";
+    for place in ["/a", "http://a", "https://a/b"] {
+        let found = parse(name, place).expect(place);
+        assert_eq!(found.headers(), [(name.to_owned(), place)]);
+    }
+    for bad in ["a", "ftp://a", "HTTP://a"] {
+        assert_eq!(parse(name, bad).expect_err(bad).code, Code::InvalidRedirectLocation);
+    }
+}
 
 #[test]
 fn s3_o5_a_name_that_no_header_can_have_is_refused() {

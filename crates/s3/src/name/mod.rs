@@ -94,10 +94,19 @@ impl VersionId {
     pub fn parse(text: &str) -> Result<VersionId, Fault> {
         match text {
             "null" => Ok(VersionId::Null),
-            _ if text.is_empty() || text.len() > 128 => Err(invalid_version(text)),
+            "" => Err(Fault {
+                message: "Version id cannot be the empty string".into(),
+                ..invalid_version(text)
+            }),
+            _ if text.len() > 128 => Err(invalid_version(text)),
             _ if !text.bytes().all(|byte| byte.is_ascii_graphic()) => Err(invalid_version(text)),
             _ => Ok(VersionId::Other(text.to_owned())),
         }
+    }
+
+    /// What is said of a text that can be the id of no version.
+    pub fn invalid(text: &str) -> Fault {
+        invalid_version(text)
     }
 
     /// The id on the wire.
@@ -112,7 +121,7 @@ impl VersionId {
 /// Decodes percent escapes exactly once. A `+` is a plus.
 pub(crate) fn decode_once(raw: &str) -> Result<String, Fault> {
     let bytes = unescape(raw).ok_or_else(|| {
-        Fault::because(Code::InvalidURI, "A % in the URI is not followed by two hex digits.")
+        Fault::new(Code::InvalidURI).detail("A % in the URI is not followed by two hex digits.")
     })?;
     String::from_utf8(bytes).map_err(|_| invalid_key("The key is not UTF-8."))
 }
@@ -158,7 +167,7 @@ fn invalid_key(why: &'static str) -> Fault {
 }
 
 fn invalid_version(text: &str) -> Fault {
-    Fault::because(Code::InvalidArgument, "The version id is not valid.")
+    Fault::because(Code::InvalidArgument, "Invalid version id specified")
         .with("ArgumentName", "versionId")
         .with("ArgumentValue", text)
 }

@@ -16,27 +16,33 @@ pub struct CopySource {
 
 impl CopySource {
     /// Takes the header's value: an optional slash, bucket, slash, key, and perhaps
-    /// `?versionId=`, which is split off before the rest is decoded, once.
+    /// `?versionId=`, which is split off before the rest is decoded, once. A plus is a space, as in
+    /// a query: S3 reads it so, and Terraform writes it so.
     ///
-    /// Faults: `InvalidArgument`, and what a bucket name or a key answers.
+    /// Faults: `InvalidArgument`, and what a key answers.
     pub fn parse(value: &str) -> Result<CopySource, Fault> {
         let (path, version) = match value.split_once("?versionId=") {
             Some((path, version)) => (path, Some(VersionId::parse(&decode_once(version)?)?)),
             None => (value, None),
         };
-        let path = decode_once(path).map_err(|_| invalid(value))?;
+        let path = decode_once(&path.replace('+', " "))
+            .map_err(|_| invalid("Invalid copy source encoding", value))?;
         // Only now, because some clients encode the slash too.
         let path = path.strip_prefix('/').unwrap_or(&path);
-        let (bucket, key) = path.split_once('/').ok_or_else(|| invalid(value))?;
-        if bucket.is_empty() || key.is_empty() {
-            return Err(invalid(value));
+        let no_key = || invalid("Invalid copy source object key", value);
+        let (bucket, key) = path.split_once('/').ok_or_else(no_key)?;
+        let bucket = BucketName::parse(bucket)
+            .map_err(|_| invalid("Invalid copy source bucket name", value))?;
+        if key.is_empty() {
+            return Err(no_key());
         }
-        Ok(CopySource { bucket: BucketName::parse(bucket)?, key: ObjectKey::parse(key)?, version })
+        Ok(CopySource { bucket, key: ObjectKey::parse(key)?, version })
     }
 }
 
-fn invalid(value: &str) -> Fault {
-    Fault::because(Code::InvalidArgument, "The copy source must be bucket/key, percent-encoded.")
+fn invalid(why: &'static str, value: &str) -> Fault {
+    Fault::because(Code::InvalidArgument, why)
         .with("ArgumentName", "x-amz-copy-source")
         .with("ArgumentValue", value)
+        .detail("The copy source must be bucket/key, percent-encoded.")
 }

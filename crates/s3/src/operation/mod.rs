@@ -13,7 +13,7 @@ mod stub;
 #[cfg(test)]
 mod tests;
 
-pub use permission::{Context, Demand, Permission};
+pub use permission::{Demand, Permission};
 pub use resource::S3Resource;
 pub use route::route;
 pub use stub::Stub;
@@ -88,6 +88,20 @@ macro_rules! operations {
             pub(crate) const fn scope(self) -> Scope {
                 match self { $(Operation::$name => Scope::$scope,)* }
             }
+
+            /// Method and target of its requests, for people: `PUT /bucket/key?acl`.
+            pub fn request_line(self) -> String {
+                let (method, selector) = match self {
+                    $(Operation::$name => (stringify!($method), $selector),)*
+                };
+                let target = match self.scope() {
+                    Scope::Service => "/",
+                    Scope::Bucket => "/bucket",
+                    Scope::Object => "/bucket/key",
+                };
+                let query = if selector.is_empty() { "" } else { "?" };
+                format!("{method} {target}{query}{selector}")
+            }
         }
 
         /// The first row that fits is the operation. Rows that differ from an earlier one only
@@ -112,27 +126,27 @@ operations! {
     CreateBucket = PUT Bucket "" Served "s3:CreateBucket";
     DeleteBucket = DELETE Bucket "" Served "s3:DeleteBucket";
     DeleteObjects = POST Bucket "delete" Served "s3:DeleteObject";
-    PostObject = POST Bucket "" Refused "s3:PutObject";
+    PostObject = POST Bucket "" Served "s3:PutObject";
     GetBucketLocation = GET Bucket "location" Served "s3:GetBucketLocation";
     GetBucketTagging = GET Bucket "tagging" Served "s3:GetBucketTagging";
     PutBucketTagging = PUT Bucket "tagging" Served "s3:PutBucketTagging";
     DeleteBucketTagging = DELETE Bucket "tagging" Served "s3:PutBucketTagging";
     GetBucketAcl = GET Bucket "acl" Served "s3:GetBucketAcl";
     PutBucketAcl = PUT Bucket "acl" Served "s3:PutBucketAcl";
-    GetBucketVersioning = GET Bucket "versioning" Stubbed "s3:GetBucketVersioning";
-    PutBucketVersioning = PUT Bucket "versioning" Refused "s3:PutBucketVersioning";
-    GetBucketPolicy = GET Bucket "policy" Stubbed "s3:GetBucketPolicy";
-    PutBucketPolicy = PUT Bucket "policy" Refused "s3:PutBucketPolicy";
-    DeleteBucketPolicy = DELETE Bucket "policy" Stubbed "s3:DeleteBucketPolicy";
-    GetBucketPolicyStatus = GET Bucket "policyStatus" Stubbed "s3:GetBucketPolicyStatus";
+    GetBucketVersioning = GET Bucket "versioning" Served "s3:GetBucketVersioning";
+    PutBucketVersioning = PUT Bucket "versioning" Served "s3:PutBucketVersioning";
+    GetBucketPolicy = GET Bucket "policy" Served "s3:GetBucketPolicy";
+    PutBucketPolicy = PUT Bucket "policy" Served "s3:PutBucketPolicy";
+    DeleteBucketPolicy = DELETE Bucket "policy" Served "s3:DeleteBucketPolicy";
+    GetBucketPolicyStatus = GET Bucket "policyStatus" Served "s3:GetBucketPolicyStatus";
     GetBucketLifecycleConfiguration =
         GET Bucket "lifecycle" Stubbed "s3:GetLifecycleConfiguration";
     PutBucketLifecycleConfiguration =
         PUT Bucket "lifecycle" Refused "s3:PutLifecycleConfiguration";
     DeleteBucketLifecycle = DELETE Bucket "lifecycle" Stubbed "s3:PutLifecycleConfiguration";
-    GetBucketCors = GET Bucket "cors" Stubbed "s3:GetBucketCORS";
-    PutBucketCors = PUT Bucket "cors" Refused "s3:PutBucketCORS";
-    DeleteBucketCors = DELETE Bucket "cors" Stubbed "s3:PutBucketCORS";
+    GetBucketCors = GET Bucket "cors" Served "s3:GetBucketCORS";
+    PutBucketCors = PUT Bucket "cors" Served "s3:PutBucketCORS";
+    DeleteBucketCors = DELETE Bucket "cors" Served "s3:PutBucketCORS";
     GetBucketEncryption = GET Bucket "encryption" Stubbed "s3:GetEncryptionConfiguration";
     PutBucketEncryption = PUT Bucket "encryption" Refused "s3:PutEncryptionConfiguration";
     DeleteBucketEncryption = DELETE Bucket "encryption" Stubbed "s3:PutEncryptionConfiguration";
@@ -143,21 +157,21 @@ operations! {
     PutBucketWebsite = PUT Bucket "website" Refused "s3:PutBucketWebsite";
     DeleteBucketWebsite = DELETE Bucket "website" Stubbed "s3:DeleteBucketWebsite";
     GetObjectLockConfiguration =
-        GET Bucket "object-lock" Stubbed "s3:GetBucketObjectLockConfiguration";
+        GET Bucket "object-lock" Served "s3:GetBucketObjectLockConfiguration";
     PutObjectLockConfiguration =
-        PUT Bucket "object-lock" Refused "s3:PutBucketObjectLockConfiguration";
+        PUT Bucket "object-lock" Served "s3:PutBucketObjectLockConfiguration";
     GetBucketOwnershipControls =
-        GET Bucket "ownershipControls" Stubbed "s3:GetBucketOwnershipControls";
+        GET Bucket "ownershipControls" Served "s3:GetBucketOwnershipControls";
     PutBucketOwnershipControls =
-        PUT Bucket "ownershipControls" Refused "s3:PutBucketOwnershipControls";
+        PUT Bucket "ownershipControls" Served "s3:PutBucketOwnershipControls";
     DeleteBucketOwnershipControls =
-        DELETE Bucket "ownershipControls" Stubbed "s3:PutBucketOwnershipControls";
+        DELETE Bucket "ownershipControls" Served "s3:PutBucketOwnershipControls";
     GetPublicAccessBlock =
-        GET Bucket "publicAccessBlock" Stubbed "s3:GetBucketPublicAccessBlock";
+        GET Bucket "publicAccessBlock" Served "s3:GetBucketPublicAccessBlock";
     PutPublicAccessBlock =
-        PUT Bucket "publicAccessBlock" Refused "s3:PutBucketPublicAccessBlock";
+        PUT Bucket "publicAccessBlock" Served "s3:PutBucketPublicAccessBlock";
     DeletePublicAccessBlock =
-        DELETE Bucket "publicAccessBlock" Stubbed "s3:PutBucketPublicAccessBlock";
+        DELETE Bucket "publicAccessBlock" Served "s3:PutBucketPublicAccessBlock";
     GetBucketNotificationConfiguration =
         GET Bucket "notification" Stubbed "s3:GetBucketNotification";
     PutBucketNotificationConfiguration =
@@ -215,19 +229,46 @@ operations! {
     CompleteMultipartUpload = POST Object "uploadId" Served "s3:PutObject";
     AbortMultipartUpload = DELETE Object "uploadId" Served "s3:AbortMultipartUpload";
     ListParts = GET Object "uploadId" Served "s3:ListMultipartUploadParts";
-    RenameObject = PUT Object "renameObject" Refused "s3:PutObject";
+    RenameObject = PUT Object "renameObject" Served "s3:PutObject";
     RestoreObject = POST Object "restore" Refused "s3:RestoreObject";
     SelectObjectContent = POST Object "select" Refused "s3:GetObject";
     GetObjectTorrent = GET Object "torrent" Refused "s3:GetObjectTorrent";
-    GetObjectLegalHold = GET Object "legal-hold" Refused "s3:GetObjectLegalHold";
-    PutObjectLegalHold = PUT Object "legal-hold" Refused "s3:PutObjectLegalHold";
-    GetObjectRetention = GET Object "retention" Refused "s3:GetObjectRetention";
-    PutObjectRetention = PUT Object "retention" Refused "s3:PutObjectRetention";
+    GetObjectLegalHold = GET Object "legal-hold" Served "s3:GetObjectLegalHold";
+    PutObjectLegalHold = PUT Object "legal-hold" Served "s3:PutObjectLegalHold";
+    GetObjectRetention = GET Object "retention" Served "s3:GetObjectRetention";
+    PutObjectRetention = PUT Object "retention" Served "s3:PutObjectRetention";
     UpdateObjectEncryption = PUT Object "encryption" Refused "s3:UpdateObjectEncryption";
     OptionsObject = OPTIONS Object "" Served nothing;
 }
 
 impl Operation {
+    /// What S3 tells somebody who has not signed a request for this operation, whatever the bucket
+    /// permits; nothing if the bucket decides.
+    pub const fn refusal_of_anonymous(self) -> Option<&'static str> {
+        Some(match self {
+            Operation::GetBucketOwnershipControls => {
+                "s3:GetBucketOwnershipControls does not support Anonymous requests!"
+            }
+            Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
+                "s3:PutBucketOwnershipControls does not support Anonymous requests!"
+            }
+            Operation::CreateBucket | Operation::PutBucketAcl | Operation::PutObjectAcl => {
+                "Anonymous users cannot invoke this API. Please authenticate."
+            }
+            Operation::UploadPartCopy => "Access Denied.",
+            Operation::CopyObject => "Anonymous users cannot copy objects. Please authenticate.",
+            Operation::CreateMultipartUpload => {
+                "Anonymous users cannot initiate multipart uploads. Please authenticate."
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the operation takes what it writes from another object.
+    pub const fn copies(self) -> bool {
+        matches!(self, Operation::CopyObject | Operation::UploadPartCopy)
+    }
+
     /// Whether the operation's body may come in chunks with signatures or trailers.
     pub const fn may_stream(self) -> bool {
         matches!(self, Operation::PutObject | Operation::UploadPart)

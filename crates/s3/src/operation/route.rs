@@ -1,5 +1,7 @@
 //! Routing: from method, resource, query and one header to the operation.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use http::header::ALLOW;
 
@@ -30,7 +32,8 @@ const SIGNING: [&str; 11] = [
 ///
 /// Faults: `NotImplemented` for an operation or parameter that is unknown or not served;
 /// `MethodNotAllowed` with `Allow`; `InvalidArgument` when two parameters select different
-/// operations; `AccessForbidden` for `OPTIONS` of no bucket.
+/// operations, and for the source of a copy where nothing is copied; `InvalidRequest` for listings
+/// of a bucket that are asked of a key; `AccessForbidden` for `OPTIONS` of no bucket.
 pub fn route(
     method: &Method,
     resource: &S3Resource,
@@ -49,6 +52,7 @@ pub fn route(
             Scope::Bucket | Scope::Object => Ok(Operation::OptionsObject),
         };
     }
+    refuse_misplaced(method, scope, query, fields)?;
     let selector = selector(scope, query)?;
     let row = find(method, scope, selector)?;
     let operation = refine(row.operation, query, fields)?;
@@ -58,7 +62,7 @@ pub fn route(
     for parameter in query.iter() {
         let name = parameter.name.as_str();
         if name != selector
-            && !is_ignored(name, fields)
+            && !is_ignored(name, query, fields)
             && !parameters(operation).contains(&name)
             && !may_carry_more(operation, name, &parameter.value)
         {
@@ -70,23 +74,21 @@ pub fn route(
 
 /// The one parameter that selects an operation; empty if there is none.
 fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
-    let mut chosen = "";
-    for parameter in query.iter() {
-        let Some(row) = TABLE.iter().find(|row| {
-            row.scope == scope && row.selector == parameter.name && !row.selector.is_empty()
-        }) else {
-            continue;
-        };
-        if !chosen.is_empty() && chosen != row.selector {
-            return Err(Fault::because(
-                Code::InvalidArgument,
-                "Two query parameters ask for different operations.",
-            )
-            .with("ArgumentName", row.selector));
-        }
-        chosen = row.selector;
+    let selects = |name: &str| {
+        let mut rows = TABLE.iter().filter(|row| !row.selector.is_empty());
+        rows.find(|row| row.scope == scope && row.selector == name).map(|row| row.selector)
+    };
+    let chosen: BTreeSet<&str> =
+        query.iter().filter_map(|parameter| selects(&parameter.name)).collect();
+    let first = chosen.first().copied().unwrap_or_default();
+    if chosen.len() < 2 {
+        return Ok(first);
     }
-    Ok(chosen)
+    let names: Vec<&str> = chosen.into_iter().collect();
+    let why = format!("Conflicting query string parameters: {}", names.join(", "));
+    Err(Fault::because(Code::InvalidArgument, why)
+        .with("ArgumentName", "ResourceType")
+        .with("ArgumentValue", first))
 }
 
 fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, Fault> {
@@ -100,9 +102,51 @@ fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, F
             allowed.push(row.method);
         }
     }
-    Err(Fault::new(Code::MethodNotAllowed)
+    // S3 takes what is posted without a parameter for something that it is asked as a whole.
+    let kind = match scope {
+        Scope::Bucket if method != Method::POST => "BUCKET",
+        Scope::Object if method != Method::POST || !selector.is_empty() => "OBJECT",
+        _ => "SERVICE",
+    };
+    Err(method_not_allowed(method, kind, &allowed.join(", ")))
+}
+
+fn method_not_allowed(method: &Method, kind: &'static str, allowed: &str) -> Fault {
+    Fault::new(Code::MethodNotAllowed)
         .with("Method", method.as_str())
-        .with_header(ALLOW, &allowed.join(", ")))
+        .with("ResourceType", kind)
+        .with_header(ALLOW, allowed)
+}
+
+/// Refuses what S3 has a sentence of its own for.
+fn refuse_misplaced(
+    method: &Method,
+    scope: Scope,
+    query: &Query,
+    fields: Fields<'_>,
+) -> Result<(), Fault> {
+    let copies = match *method {
+        Method::GET | Method::HEAD | Method::DELETE => fields.get("x-amz-copy-source")?,
+        Method::POST if query.has("uploadId") => fields.get("x-amz-copy-source")?,
+        _ => None,
+    };
+    if let Some(source) = copies {
+        let why = "You can only specify a copy source header for copy requests.";
+        return Err(Fault::because(Code::InvalidArgument, why)
+            .with("ArgumentName", "x-amz-copy-source")
+            .with("ArgumentValue", source));
+    }
+    if scope != Scope::Object || method != Method::GET {
+        return Ok(());
+    }
+    let why = if query.has("uploads") {
+        "Key is not expected for the GET method ?uploads subresource"
+    } else if query.has("versions") {
+        "There is no such thing as the ?versions sub-resource for a key"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::because(Code::InvalidRequest, why))
 }
 
 /// Distinguishes operations that have the same method and selector.
@@ -110,27 +154,37 @@ fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Ope
     let copies = fields.has("x-amz-copy-source");
     match operation {
         Operation::PutObject if query.has("partNumber") => {
-            Err(Fault::because(Code::InvalidArgument, "A part number needs an upload id.")
-                .with("ArgumentName", "uploadId"))
+            let why = "This operation does not accept partNumber without uploadId";
+            Err(Fault::because(Code::InvalidArgument, why)
+                .with("ArgumentName", "partNumber")
+                .with("ArgumentValue", "partNumber"))
+        }
+        Operation::UploadPart if !query.has("partNumber") => {
+            Err(method_not_allowed(&Method::PUT, "UPLOAD", "DELETE, POST, GET"))
         }
         Operation::PutObject if copies => Ok(Operation::CopyObject),
         Operation::UploadPart if copies => Ok(Operation::UploadPartCopy),
         Operation::ListObjectsV2 if query.get("list-type")? != Some("2") => {
-            Err(Fault::because(Code::InvalidArgument, "The list type is not known.")
-                .with("ArgumentName", "list-type"))
+            let why = "Invalid List Type specified in Request";
+            Err(Fault::because(Code::InvalidArgument, why)
+                .with("ArgumentName", "list-type")
+                .with("ArgumentValue", query.get("list-type")?.unwrap_or_default()))
         }
         _ => Ok(operation),
     }
 }
 
-/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header. Elsewhere
-/// it is refused, because it would have no effect.
-fn is_ignored(name: &str, fields: Fields<'_>) -> bool {
+/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header; in one of
+/// version 2 so do the two other headers that it signs. Elsewhere they are refused, because they
+/// would have no effect.
+fn is_ignored(name: &str, query: &Query, fields: Fields<'_>) -> bool {
     let name = name.to_ascii_lowercase();
-    if SIGNING.contains(&name.as_str()) {
-        return true;
+    match name.as_str() {
+        name if SIGNING.contains(&name) => true,
+        "content-type" | "content-md5" => query.has("AWSAccessKeyId") && fields.has(&name),
+        name if name.starts_with("x-amz-") => fields.has(name),
+        name => name.starts_with("x-"),
     }
-    if name.starts_with("x-amz-") { fields.has(&name) } else { name.starts_with("x-") }
 }
 
 /// The query parameters that an operation takes besides its selector.
@@ -182,7 +236,11 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
         | Operation::PutObjectTagging
         | Operation::DeleteObjectTagging
         | Operation::GetObjectAcl
-        | Operation::PutObjectAcl => &["versionId"],
+        | Operation::PutObjectAcl
+        | Operation::GetObjectRetention
+        | Operation::PutObjectRetention
+        | Operation::GetObjectLegalHold
+        | Operation::PutObjectLegalHold => &["versionId"],
         Operation::UploadPart | Operation::UploadPartCopy => &["partNumber"],
         Operation::ListParts => &["max-parts", "part-number-marker", "encoding-type"],
         Operation::ListBucketInventoryConfigurations

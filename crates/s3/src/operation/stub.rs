@@ -30,14 +30,9 @@ impl Operation {
     /// `None` for operations that are served or refused.
     pub const fn stub(self) -> Option<Stub> {
         match self {
-            Operation::GetBucketVersioning => Some(Stub::Document("VersioningConfiguration", "")),
-            Operation::GetBucketPolicy | Operation::GetBucketPolicyStatus => {
-                Some(Stub::Absent(Code::NoSuchBucketPolicy))
-            }
             Operation::GetBucketLifecycleConfiguration => {
                 Some(Stub::Absent(Code::NoSuchLifecycleConfiguration))
             }
-            Operation::GetBucketCors => Some(Stub::Absent(Code::NoSuchCORSConfiguration)),
             Operation::GetBucketEncryption => {
                 Some(Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError))
             }
@@ -45,15 +40,6 @@ impl Operation {
                 Some(Stub::Absent(Code::ReplicationConfigurationNotFoundError))
             }
             Operation::GetBucketWebsite => Some(Stub::Absent(Code::NoSuchWebsiteConfiguration)),
-            Operation::GetObjectLockConfiguration => {
-                Some(Stub::Absent(Code::ObjectLockConfigurationNotFoundError))
-            }
-            Operation::GetBucketOwnershipControls => {
-                Some(Stub::Absent(Code::OwnershipControlsNotFoundError))
-            }
-            Operation::GetPublicAccessBlock => {
-                Some(Stub::Absent(Code::NoSuchPublicAccessBlockConfiguration))
-            }
             _ => self.empty(),
         }
     }
@@ -83,14 +69,10 @@ impl Operation {
             Operation::ListBucketIntelligentTieringConfigurations => {
                 Stub::Document("ListBucketIntelligentTieringConfigurationsOutput", NOT_TRUNCATED)
             }
-            Operation::DeleteBucketPolicy
-            | Operation::DeleteBucketLifecycle
-            | Operation::DeleteBucketCors
+            Operation::DeleteBucketLifecycle
             | Operation::DeleteBucketEncryption
             | Operation::DeleteBucketReplication
-            | Operation::DeleteBucketWebsite
-            | Operation::DeleteBucketOwnershipControls
-            | Operation::DeletePublicAccessBlock => Stub::NoContent,
+            | Operation::DeleteBucketWebsite => Stub::NoContent,
             _ => return None,
         })
     }

@@ -1,80 +1,179 @@
-//! Buckets: what `CreateBucket` and the ACL operations carry.
+//! Buckets: what `CreateBucket` carries, and the documents of their configurations.
 
-use super::{Arguments, unserved};
+use super::Arguments;
+use crate::acl::{AclDocument, AskedAcl};
+use crate::tagging::{TagSet, Tagged};
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
+/// Whom the objects of a bucket belong to, and whether access control lists count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OwnershipRule {
+    /// All to the bucket's owner; lists do not count.
+    BucketOwnerEnforced,
+    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    BucketOwnerPreferred,
+    /// To whoever writes them.
+    ObjectWriter,
+}
+
+impl OwnershipRule {
+    /// All of them.
+    pub const ALL: [OwnershipRule; 3] = [
+        OwnershipRule::BucketOwnerEnforced,
+        OwnershipRule::BucketOwnerPreferred,
+        OwnershipRule::ObjectWriter,
+    ];
+
+    /// The name of it on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            OwnershipRule::BucketOwnerEnforced => "BucketOwnerEnforced",
+            OwnershipRule::BucketOwnerPreferred => "BucketOwnerPreferred",
+            OwnershipRule::ObjectWriter => "ObjectWriter",
+        }
+    }
+
+    /// The one with this name.
+    pub fn parse(name: &str) -> Option<OwnershipRule> {
+        OwnershipRule::ALL.into_iter().find(|one| one.as_str() == name)
+    }
+}
+
 /// `CreateBucket`, in our region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreateBucket;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateBucket {
+    /// The list that it is to have.
+    pub acl: Option<AskedAcl>,
+    /// Whom its objects are to belong to; if it does not say, as the gateway is set.
+    pub ownership: Option<OwnershipRule>,
+    /// Its tags.
+    pub tags: TagSet,
+}
 
 impl CreateBucket {
-    /// Reads the request. `region` is ours; no location, an empty one and ours are accepted.
+    /// Reads the request. `region` is ours; no location, an empty one and ours are accepted, even
+    /// `us-east-1`, which S3 itself knows only as the one without a name: clients send it.
     ///
-    /// Faults: `InvalidLocationConstraint`, `NotImplemented` for object lock, tags, ACLs and
-    /// directory buckets, and those of XML.
+    /// Faults: `InvalidLocationConstraint`, `InvalidArgument`, `NotImplemented` for
+    /// directory buckets, and those of ACLs, tags and XML.
     pub fn parse(
         arguments: &Arguments<'_>,
         body: &[u8],
         region: &str,
     ) -> Result<CreateBucket, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_acl(fields)?;
-        if fields
-            .get("x-amz-bucket-object-lock-enabled")?
-            .is_some_and(|value| !value.eq_ignore_ascii_case("false"))
-        {
-            return Err(unserved::not_implemented("x-amz-bucket-object-lock-enabled"));
-        }
-        if fields.get("x-amz-object-ownership")?.is_some_and(|value| value != "BucketOwnerEnforced")
-        {
-            return Err(unserved::not_implemented("x-amz-object-ownership"));
-        }
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(CreateBucket);
-        }
-        let root = Element::parse(body, "CreateBucketConfiguration", XmlLimits::SMALL)?;
-        if let Some(other) =
-            root.children().iter().find(|child| child.name() != "LocationConstraint")
-        {
-            return Err(Fault::new(Code::NotImplemented).with("Element", other.name()));
-        }
-        match root.value("LocationConstraint")? {
-            None | Some("") => Ok(CreateBucket),
-            Some(location) if location == region => Ok(CreateBucket),
-            Some(location) => {
-                Err(Fault::new(Code::InvalidLocationConstraint)
-                    .with("LocationConstraint", location))
-            }
+        let ownership = fields.get("x-amz-object-ownership")?;
+        let ownership = ownership.map(|name| {
+            OwnershipRule::parse(name).ok_or_else(|| {
+                Fault::because(
+                    Code::InvalidArgument,
+                    format!("Invalid x-amz-object-ownership header: {name}"),
+                )
+                .with("ArgumentName", "x-amz-object-ownership")
+                .with("ArgumentValue", name)
+            })
+        });
+        let ownership = ownership.transpose()?;
+        let acl = AskedAcl::parse(fields)?;
+        let tags = configuration(body, region)?;
+        Ok(CreateBucket { acl, ownership, tags })
+    }
+}
+
+/// Reads the document of `CreateBucket`, if there is one: its tags.
+fn configuration(body: &[u8], region: &str) -> Result<TagSet, Fault> {
+    if is_blank(body) {
+        return Ok(TagSet::default());
+    }
+    let root = Element::parse(body, "CreateBucketConfiguration", XmlLimits::SMALL)?;
+    let known = ["LocationConstraint", "Tags"];
+    if let Some(other) = root.children().iter().find(|child| !known.contains(&child.name())) {
+        return Err(Fault::new(Code::NotImplemented).with("Element", other.name()));
+    }
+    if let Some(location) = root.value("LocationConstraint")?
+        && !location.is_empty()
+        && location != region
+    {
+        return Err(
+            Fault::new(Code::InvalidLocationConstraint).with("LocationConstraint", location)
+        );
+    }
+    match root.child("Tags")? {
+        Some(tags) => TagSet::of_elements(tags, Tagged::Bucket),
+        None => Ok(TagSet::default()),
+    }
+}
+
+/// Whether a body holds no document.
+fn is_blank(body: &[u8]) -> bool {
+    body.iter().all(u8::is_ascii_whitespace)
+}
+
+/// What `PutBucketAcl` and `PutObjectAcl` ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutAcl {
+    /// A list in headers.
+    Asked(AskedAcl),
+    /// A document.
+    Document(AclDocument),
+}
+
+impl PutAcl {
+    /// Reads the request. Faults: `MissingSecurityHeader` for neither headers nor a document,
+    /// `UnexpectedContent` for both, and those of either.
+    pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<PutAcl, Fault> {
+        if is_blank(body) {
+            AskedAcl::parse(arguments.fields)?.map(PutAcl::Asked).ok_or_else(|| {
+                Fault::new(Code::MissingSecurityHeader).with("MissingHeaderName", "x-amz-acl")
+            })
+        } else if AskedAcl::is_asked(arguments.fields) {
+            Err(Code::UnexpectedContent.into())
+        } else {
+            AclDocument::parse(body).map(PutAcl::Document)
         }
     }
 }
 
-/// Reads `PutBucketAcl` and `PutObjectAcl`. They may only state what holds anyway: the owner, and
-/// nobody else, has full control.
-///
-/// Faults: `NotImplemented` for any other list, and those of XML.
-pub fn parse_acl(arguments: &Arguments<'_>, body: &[u8]) -> Result<(), Fault> {
-    unserved::refuse_acl(arguments.fields)?;
-    if body.iter().all(u8::is_ascii_whitespace) {
-        return if arguments.fields.has("x-amz-acl") {
-            Ok(())
-        } else {
-            Err(malformed("an access control list is missing"))
+/// Reads the document of `PutBucketOwnershipControls`. Fault: `MalformedXML`.
+pub fn parse_ownership_controls(body: &[u8]) -> Result<OwnershipRule, Fault> {
+    let root = Element::parse(body, "OwnershipControls", XmlLimits::SMALL)?;
+    let rule = root.child("Rule")?.ok_or_else(|| malformed("there is no Rule"))?;
+    let name = rule.required("ObjectOwnership")?;
+    OwnershipRule::parse(name).ok_or_else(|| malformed("the ObjectOwnership is not known"))
+}
+
+/// What keeps a bucket from being public.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "S3 has these four switches")]
+pub struct PublicAccessBlockConfiguration {
+    /// Lists that grant something to everybody are refused when they come.
+    pub block_public_acls: bool,
+    /// What lists grant to everybody does not count.
+    pub ignore_public_acls: bool,
+    /// A policy that allows something to everybody is refused when it comes.
+    pub block_public_policy: bool,
+    /// A policy that allows something to everybody counts for the bucket's own account alone.
+    pub restrict_public_buckets: bool,
+}
+
+impl PublicAccessBlockConfiguration {
+    /// Reads the document of `PutPublicAccessBlock`; what it does not name is off.
+    ///
+    /// Fault: `MalformedXML`.
+    pub fn parse(body: &[u8]) -> Result<PublicAccessBlockConfiguration, Fault> {
+        let root = Element::parse(body, "PublicAccessBlockConfiguration", XmlLimits::SMALL)?;
+        let switch = |name: &str| match root.value(name)? {
+            None => Ok(false),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+            Some(_) => Err(malformed("a switch is neither true nor false")),
         };
+        Ok(PublicAccessBlockConfiguration {
+            block_public_acls: switch("BlockPublicAcls")?,
+            ignore_public_acls: switch("IgnorePublicAcls")?,
+            block_public_policy: switch("BlockPublicPolicy")?,
+            restrict_public_buckets: switch("RestrictPublicBuckets")?,
+        })
     }
-    let root = Element::parse(body, "AccessControlPolicy", XmlLimits::SMALL)?;
-    let Some(list) = root.child("AccessControlList")? else { return Ok(()) };
-    for grant in list.children() {
-        let grantee = grant.child("Grantee")?.ok_or_else(|| malformed("Grantee is missing"))?;
-        let is_group = grantee.value("URI")?.is_some() || grantee.value("EmailAddress")?.is_some();
-        if is_group || grant.required("Permission")? != "FULL_CONTROL" {
-            return Err(Fault::new(Code::NotImplemented).with("Element", "Grant"));
-        }
-    }
-    // Ids of owners are not known here, so a single grantee is taken for the owner. Two cannot be.
-    if list.children().len() > 1 {
-        return Err(Fault::new(Code::NotImplemented).with("Element", "Grant"));
-    }
-    Ok(())
 }

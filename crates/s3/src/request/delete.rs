@@ -1,10 +1,10 @@
 //! Deletions, of one object and of many.
 
 use super::{Arguments, unserved};
-use crate::conditions::{ETagList, WritePrecondition};
+use crate::Fault;
+use crate::conditions::{ETagList, StatPrecondition, WritePrecondition};
 use crate::name::{ObjectKey, VersionId};
 use crate::xml::{Element, XmlLimits, malformed};
-use crate::{Code, Fault};
 
 /// `DeleteObject`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,21 +13,22 @@ pub struct DeleteObject {
     pub version: Option<VersionId>,
     /// `If-Match`, or none.
     pub condition: WritePrecondition,
+    /// What else must hold of the object.
+    pub stat: StatPrecondition,
 }
 
 impl DeleteObject {
-    /// Reads the request. Fault: `NotImplemented` for conditions that S3 defines only for
-    /// directory buckets.
+    /// Reads the request. Faults: `NotImplemented` for conditions that S3 does not define on
+    /// deletions; `InvalidArgument` for those that cannot be read.
     pub fn parse(arguments: &Arguments<'_>) -> Result<DeleteObject, Fault> {
         let fields = arguments.fields;
-        for name in ["x-amz-if-match-last-modified-time", "x-amz-if-match-size", "if-none-match"] {
-            if fields.has(name) {
-                return Err(unserved::not_implemented(name));
-            }
+        if fields.has("if-none-match") {
+            return Err(unserved::not_implemented("if-none-match"));
         }
         Ok(DeleteObject {
             version: arguments.version()?,
             condition: WritePrecondition::parse(fields)?,
+            stat: StatPrecondition::parse(fields)?,
         })
     }
 }
@@ -50,6 +51,8 @@ pub struct Deletion {
     pub version: Option<VersionId>,
     /// The ETag that the object must have, or none.
     pub condition: WritePrecondition,
+    /// What else must hold of the object.
+    pub stat: StatPrecondition,
 }
 
 impl DeleteObjects {
@@ -59,7 +62,7 @@ impl DeleteObjects {
     /// Reads the body.
     ///
     /// Faults: `MalformedXML`, also for none and for more than 1000 objects; what a key answers;
-    /// `NotImplemented` for conditions that S3 defines only for directory buckets.
+    /// `InvalidArgument` for conditions that cannot be read.
     pub fn parse(body: &[u8]) -> Result<DeleteObjects, Fault> {
         let root = Element::parse(body, "Delete", XmlLimits::LARGE)?;
         let mut deletions = Vec::new();
@@ -82,11 +85,6 @@ impl DeleteObjects {
 }
 
 fn deletion(object: &Element) -> Result<Deletion, Fault> {
-    for name in ["LastModifiedTime", "Size"] {
-        if object.child(name)?.is_some() {
-            return Err(Fault::new(Code::NotImplemented).with("Element", name));
-        }
-    }
     // White space may be part of a key, so the text is not trimmed.
     let key = object.child("Key")?.ok_or_else(|| malformed("an Object has no Key"))?;
     let version = match object.value("VersionId")? {
@@ -97,5 +95,9 @@ fn deletion(object: &Element) -> Result<Deletion, Fault> {
         None | Some("") => WritePrecondition::None,
         Some(text) => WritePrecondition::IfMatch(ETagList::parse(text)),
     };
-    Ok(Deletion { key: ObjectKey::parse(key.text())?, version, condition })
+    let stat = StatPrecondition::of(
+        ("Size", object.value("Size")?),
+        ("LastModifiedTime", object.value("LastModifiedTime")?),
+    )?;
+    Ok(Deletion { key: ObjectKey::parse(key.text())?, version, condition, stat })
 }

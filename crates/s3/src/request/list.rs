@@ -1,6 +1,7 @@
 //! Listings: of buckets, objects, versions and uploads.
 
 use super::page::{page, url_encoded};
+use super::token::wrong_token;
 use super::{Arguments, ContinuationToken, UploadIdText};
 use crate::Fault;
 use crate::name::{KeyPrefix, VersionId};
@@ -24,12 +25,12 @@ pub struct ListBuckets {
 /// `ListObjects`, the first version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjects {
-    /// Only keys that begin so.
-    pub prefix: KeyPrefix,
+    /// Only keys that begin so; nothing if the request does not say.
+    pub prefix: Option<KeyPrefix>,
     /// What groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
-    /// Only after this key, or after this common prefix.
-    pub marker: KeyPrefix,
+    /// Only after this key, or after this common prefix; nothing if the request does not say.
+    pub marker: Option<KeyPrefix>,
     /// Keys and common prefixes on the page, 0 to 1000.
     pub max_keys: u32,
     /// Whether keys are percent-encoded in the response.
@@ -39,8 +40,8 @@ pub struct ListObjects {
 /// `ListObjectsV2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsV2 {
-    /// Only keys that begin so.
-    pub prefix: KeyPrefix,
+    /// Only keys that begin so; nothing if the request does not say.
+    pub prefix: Option<KeyPrefix>,
     /// What groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
     /// Where an earlier page ended. It wins over `start_after`.
@@ -104,10 +105,21 @@ impl ListBuckets {
                 }
             },
         };
-        let max_buckets = arguments.count("max-buckets")?;
-        if max_buckets == Some(0) || max_buckets.is_some_and(|count| count > BUCKETS_MAX) {
-            return Err(super::invalid("max-buckets", "max-buckets must lie in 1 to 10000."));
-        }
+        let max_buckets = match query.get("max-buckets")? {
+            None | Some("") => None,
+            Some(text) => match text.parse() {
+                Ok(count @ 1..=BUCKETS_MAX) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    Some(count)
+                }
+                _ => {
+                    return Err(super::invalid_argument(
+                        "max-buckets",
+                        text,
+                        "Argument max-buckets must be an integer between 1 and 10000.",
+                    ));
+                }
+            },
+        };
         Ok(ListBuckets {
             prefix: query.get("prefix")?.unwrap_or_default().to_owned(),
             after,
@@ -121,9 +133,9 @@ impl ListObjects {
     /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjects, Fault> {
         Ok(ListObjects {
-            prefix: place(arguments, "prefix")?,
+            prefix: named_place(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
-            marker: place(arguments, "marker")?,
+            marker: named_place(arguments, "marker")?,
             max_keys: page(arguments, "max-keys")?,
             url_encoded: url_encoded(arguments)?,
         })
@@ -148,7 +160,7 @@ impl ListObjectsV2 {
             Some(_) => return Err(super::invalid("fetch-owner", "fetch-owner is not a flag.")),
         };
         Ok(ListObjectsV2 {
-            prefix: place(arguments, "prefix")?,
+            prefix: named_place(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
             token,
             token_text: token_text.map(str::to_owned),
@@ -168,9 +180,19 @@ impl ListObjectVersions {
             Some(text) => Some(VersionId::parse(text)?),
         };
         let key_marker = place(arguments, "key-marker")?;
-        if version_marker.is_some() && key_marker.is_empty() {
-            return Err(super::invalid(
+        if version_marker.is_none()
+            && !key_marker.is_empty()
+            && arguments.query.has("version-id-marker")
+        {
+            let why = "A version-id marker cannot be empty.";
+            return Err(super::invalid_argument("version-id-marker", "", why));
+        }
+        if let Some(version) = &version_marker
+            && key_marker.is_empty()
+        {
+            return Err(super::invalid_argument(
                 "version-id-marker",
+                version.as_str(),
                 "A version-id marker cannot be specified without a key marker.",
             ));
         }
@@ -191,7 +213,7 @@ impl ListMultipartUploads {
         let upload_marker = match arguments.query.get("upload-id-marker")? {
             None | Some("") => None,
             Some(text) => Some(UploadIdText::parse(text).map_err(|_| {
-                super::invalid("upload-id-marker", "The upload id marker is not valid.")
+                super::invalid_argument("upload-id-marker", text, "Invalid uploadId marker")
             })?),
         };
         Ok(ListMultipartUploads {
@@ -205,12 +227,12 @@ impl ListMultipartUploads {
     }
 }
 
-fn wrong_token() -> Fault {
-    super::invalid("continuation-token", "The continuation token is of another listing.")
+fn place(arguments: &Arguments<'_>, name: &str) -> Result<KeyPrefix, Fault> {
+    named_place(arguments, name).map(Option::unwrap_or_default)
 }
 
-fn place(arguments: &Arguments<'_>, name: &str) -> Result<KeyPrefix, Fault> {
-    KeyPrefix::parse(arguments.query.get(name)?.unwrap_or_default())
+fn named_place(arguments: &Arguments<'_>, name: &str) -> Result<Option<KeyPrefix>, Fault> {
+    arguments.query.get(name)?.map(KeyPrefix::parse).transpose()
 }
 
 fn delimiter(arguments: &Arguments<'_>) -> Result<Option<String>, Fault> {

@@ -10,22 +10,30 @@ mod delete;
 mod list;
 mod multipart;
 mod page;
+mod post;
 mod read;
+mod rename;
 mod token;
 mod unserved;
 mod write;
 
-pub use bucket::{CreateBucket, parse_acl};
-pub use checksum::{ChecksumAlgorithm, ChecksumType};
+use std::borrow::Cow;
+
+pub use bucket::{
+    CreateBucket, OwnershipRule, PublicAccessBlockConfiguration, PutAcl, parse_ownership_controls,
+};
+pub use checksum::{ChecksumAlgorithm, ChecksumType, FinalChecksum};
 pub use delete::{DeleteObject, DeleteObjects, Deletion};
 pub use list::{ListBuckets, ListMultipartUploads, ListObjectVersions, ListObjects, ListObjectsV2};
 pub use multipart::{
     AbortMultipartUpload, CompleteMultipartUpload, CompletedPart, CreateMultipartUpload, ListParts,
     PartNumber, UploadIdText, UploadPart, UploadPartCopy,
 };
+pub use post::PostObject;
 pub use read::{GetObject, GetObjectAttributes, ObjectAttribute};
+pub use rename::RenameObject;
 pub use token::ContinuationToken;
-pub use write::{CopyObject, Directive, PutObject};
+pub use write::{CopyLabels, CopyObject, Directive, PutObject};
 
 pub use crate::fields::Fields;
 use crate::fields::invalid;
@@ -64,8 +72,26 @@ fn parse_count(name: &str, text: &str) -> Result<u32, Fault> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<i32>() {
         Ok(count) if digits => Ok(count.unsigned_abs()),
-        _ => Err(Fault::because(Code::InvalidArgument, "An argument is not a count.")
-            .with("ArgumentName", name)
-            .with("ArgumentValue", text)),
+        // A number that is negative is told apart from what is none, or does not fit.
+        Ok(_) if text.starts_with('-') => Err(invalid_argument(
+            name,
+            text,
+            format!("Argument {text} must be an integer between 0 and 2147483647"),
+        )),
+        _ => Err(invalid_argument(
+            name,
+            text,
+            format!("Provided {text} not an integer or within integer range"),
+        )),
     }
+}
+
+/// The header that makes a `PutObject` append.
+pub(crate) const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
+
+/// `InvalidArgument`, with the argument's name and value.
+fn invalid_argument(name: &str, value: &str, why: impl Into<Cow<'static, str>>) -> Fault {
+    Fault::because(Code::InvalidArgument, why)
+        .with("ArgumentName", name)
+        .with("ArgumentValue", value)
 }

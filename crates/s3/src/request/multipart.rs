@@ -1,9 +1,12 @@
 //! Multipart uploads.
 
-use super::checksum::{ChecksumAlgorithm, ChecksumType};
+use time::OffsetDateTime;
+
+use super::checksum::{ChecksumAlgorithm, ChecksumType, FinalChecksum};
 use super::page::{page, url_encoded};
 use super::{Arguments, unserved, write};
-use crate::conditions::{ReadPreconditions, WritePrecondition};
+use crate::acl::AskedAcl;
+use crate::conditions::{ReadPreconditions, StatPrecondition, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::CopySource;
 use crate::range::Range;
@@ -26,7 +29,7 @@ impl PartNumber {
             Ok(number @ 1..=PartNumber::MAX) if digits => Ok(PartNumber(number)),
             _ => Err(Fault::because(
                 Code::InvalidArgument,
-                "Part number must be an integer between 1 and 10000, inclusive",
+                "Part number must be an integer between 1 and 10000, inclusive.",
             )
             .with("ArgumentName", "partNumber")
             .with("ArgumentValue", text)),
@@ -60,7 +63,8 @@ impl UploadIdText {
         &self.0
     }
 
-    fn of(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
+    /// The id in a request's query. Fault: as `parse`.
+    pub fn of(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
         UploadIdText::parse(arguments.query.get("uploadId")?.unwrap_or_default())
     }
 }
@@ -72,6 +76,8 @@ pub struct CreateMultipartUpload {
     pub metadata: Metadata,
     /// The object's tags.
     pub tags: TagSet,
+    /// Whom the object is to be granted to.
+    pub acl: Option<AskedAcl>,
     /// The checksum that parts carry, and how the object's comes from them.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
@@ -81,14 +87,16 @@ impl CreateMultipartUpload {
     /// stands alone or does not go with its algorithm.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_on_write(fields)?;
+        unserved::refuse_encryption(fields)?;
+        unserved::refuse_append(fields)?;
         let wanted = ChecksumType::wanted(fields)?;
         let checksum = match ChecksumAlgorithm::wanted(fields)? {
             Some(algorithm) => Some((algorithm, ChecksumType::settle(algorithm, wanted)?)),
             None if wanted.is_some() => {
                 return Err(Fault::because(
                     Code::InvalidRequest,
-                    "The checksum type needs a checksum algorithm.",
+                    "The x-amz-checksum-type header can only be used with the \
+                     x-amz-checksum-algorithm header.",
                 ));
             }
             None => None,
@@ -96,6 +104,7 @@ impl CreateMultipartUpload {
         Ok(CreateMultipartUpload {
             metadata: Metadata::parse(fields)?,
             tags: write::tags(arguments)?,
+            acl: AskedAcl::parse(fields)?,
             checksum,
         })
     }
@@ -114,6 +123,7 @@ impl UploadPart {
     /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`, `NotImplemented`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPart, Fault> {
         unserved::refuse_encryption(arguments.fields)?;
+        unserved::refuse_append(arguments.fields)?;
         Ok(UploadPart {
             part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
             upload: UploadIdText::of(arguments)?,
@@ -160,8 +170,8 @@ pub struct CompleteMultipartUpload {
     pub parts: Vec<CompletedPart>,
     /// The size in bytes that the client expects.
     pub object_size: Option<u64>,
-    /// The checksum that the client expects, in base64, with `-N` if it is composite.
-    pub checksum: Option<(ChecksumAlgorithm, String)>,
+    /// The checksum that the client expects.
+    pub checksum: Option<FinalChecksum>,
     /// How the client believes that checksum to come about.
     pub checksum_type: Option<ChecksumType>,
     /// What must hold when the object is bound to its key.
@@ -175,52 +185,52 @@ pub struct CompletedPart {
     pub number: PartNumber,
     /// Its ETag, without quotes.
     pub etag: String,
-    /// Its checksums, in base64.
-    pub checksums: Vec<(ChecksumAlgorithm, String)>,
+    /// Its checksum: as many bytes as the algorithm's have.
+    pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
 }
 
 impl CompleteMultipartUpload {
     /// Reads the request.
     ///
     /// Faults: `InvalidPartOrder`; `MalformedXML`, also without parts; `InvalidArgument` for a
-    /// number out of range; `InvalidRequest` for an object size that is no number.
+    /// number out of range and for a part's checksum that is none or not alone; `InvalidRequest` for
+    /// a checksum that is none, two of them, and an object size that is no number.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<CompleteMultipartUpload, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
-        let object_size = match fields.get("x-amz-mp-object-size")? {
-            None => None,
-            Some(text) => Some(text.parse().map_err(|_| {
-                Fault::because(Code::InvalidRequest, "x-amz-mp-object-size is not a size.")
-            })?),
-        };
         Ok(CompleteMultipartUpload {
             upload: UploadIdText::of(arguments)?,
             parts: parts(body)?,
-            object_size,
-            checksum: ChecksumAlgorithm::sent(fields)?,
+            object_size: fields.get("x-amz-mp-object-size")?.map(object_size).transpose()?,
+            checksum: FinalChecksum::sent(fields)?,
             checksum_type: ChecksumType::wanted(fields)?,
             condition: WritePrecondition::parse(fields)?,
         })
     }
 }
 
+fn object_size(text: &str) -> Result<u64, Fault> {
+    text.parse().map_err(|_| {
+        let why = match text.parse::<i64>() {
+            Ok(_negative) => "less than zero",
+            Err(_) => "invalid",
+        };
+        Fault::because(
+            Code::InvalidRequest,
+            format!("Value for x-amz-mp-object-size header is {why}: '{text}'"),
+        )
+    })
+}
+
 fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
     let root = Element::parse(body, "CompleteMultipartUpload", XmlLimits::LARGE)?;
     let mut parts: Vec<CompletedPart> = Vec::new();
     for element in root.children().iter().filter(|child| child.name() == "Part") {
-        let number = PartNumber::parse(element.required("PartNumber")?)?;
-        if parts.last().is_some_and(|last| last.number >= number) {
+        let part = completed_part(element)?;
+        if parts.last().is_some_and(|last| last.number >= part.number) {
             return Err(Code::InvalidPartOrder.into());
         }
-        let etag = element.required("ETag")?;
-        let etag = etag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(etag);
-        let mut checksums = Vec::new();
-        for algorithm in ChecksumAlgorithm::ALL {
-            if let Some(value) = element.value(algorithm.element())? {
-                checksums.push((algorithm, value.to_owned()));
-            }
-        }
-        parts.push(CompletedPart { number, etag: etag.to_owned(), checksums });
+        parts.push(part);
     }
     // Ascending numbers up to 10,000 cannot be more than 10,000.
     if parts.is_empty() {
@@ -229,22 +239,60 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
     Ok(parts)
 }
 
+fn completed_part(element: &Element) -> Result<CompletedPart, Fault> {
+    let number = element.required("PartNumber")?;
+    if number.parse::<i64>().is_ok_and(|number| number < 1) {
+        return Err(Fault::because(Code::InvalidArgument, "PartNumber must be >= 1")
+            .with("ArgumentName", "PartNumber")
+            .with("ArgumentValue", number));
+    }
+    let number = PartNumber::parse(number)?;
+    let etag = element.required("ETag")?;
+    let etag = etag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(etag);
+    let mut stated = Vec::new();
+    for algorithm in ChecksumAlgorithm::ALL {
+        if let Some(text) = element.value(algorithm.element())? {
+            stated.push((algorithm, text));
+        }
+    }
+    let checksum = match stated[..] {
+        [] => None,
+        [(algorithm, text)] => {
+            let sum = algorithm.decode(text).ok_or_else(|| no_checksum_of_part(text))?;
+            Some((algorithm, sum))
+        }
+        _ => {
+            let all =
+                stated.iter().flat_map(|(algorithm, text)| [algorithm.as_str(), ":", text, ";"]);
+            return Err(no_checksum_of_part(&all.collect::<String>()));
+        }
+    };
+    Ok(CompletedPart { number, etag: etag.to_owned(), checksum })
+}
+
+fn no_checksum_of_part(text: &str) -> Fault {
+    let why = "Invalid Base64 or multiple checksums present in request";
+    Fault::because(Code::InvalidArgument, why)
+        .with("ArgumentName", "Checksum")
+        .with("ArgumentValue", text)
+}
+
 /// `AbortMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbortMultipartUpload {
     /// The upload.
     pub upload: UploadIdText,
+    /// When it must have begun. Whole seconds count.
+    pub initiated: Option<OffsetDateTime>,
 }
 
 impl AbortMultipartUpload {
-    /// Reads the request. Faults: `NoSuchUpload`; `NotImplemented` for the condition on the
-    /// time of its start, which S3 defines only for directory buckets.
+    /// Reads the request. Faults: `NoSuchUpload`; `InvalidArgument` for a time that cannot be read.
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
-        if arguments.fields.has(name) {
-            return Err(unserved::not_implemented(name));
-        }
-        Ok(AbortMultipartUpload { upload: UploadIdText::of(arguments)? })
+        let initiated = StatPrecondition::of(("", None), (name, arguments.fields.get(name)?))?;
+        let upload = UploadIdText::of(arguments)?;
+        Ok(AbortMultipartUpload { upload, initiated: initiated.modified })
     }
 }
 

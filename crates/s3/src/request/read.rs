@@ -131,7 +131,7 @@ pub struct GetObjectAttributes {
 }
 
 impl GetObjectAttributes {
-    /// Reads the request. Fault: `InvalidArgument`, also when nothing is asked for.
+    /// Reads the request. Faults: `InvalidArgument`, and `InvalidRequest` when nothing is asked for.
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObjectAttributes, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
@@ -149,12 +149,13 @@ impl GetObjectAttributes {
                 _ => Err(super::invalid(
                     "x-amz-object-attributes",
                     "Invalid attribute name specified.",
-                )),
+                )
+                .with("ArgumentValue", name)),
             })
             .collect::<Result<Vec<_>, _>>()?;
         if attributes.is_empty() {
-            return Err(super::invalid(
-                "x-amz-object-attributes",
+            return Err(Fault::because(
+                Code::InvalidRequest,
                 "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty",
             ));
         }

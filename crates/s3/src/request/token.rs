@@ -37,11 +37,14 @@ impl ContinuationToken {
 
     /// Reads a token. Fault: `InvalidArgument` when it is not one of ours.
     pub fn decode(text: &str) -> Result<ContinuationToken, Fault> {
-        decode(text).ok_or_else(|| {
-            Fault::because(Code::InvalidArgument, "The continuation token is not valid.")
-                .with("ArgumentName", "continuation-token")
-        })
+        decode(text).ok_or_else(wrong_token)
     }
+}
+
+/// The fault of a token that is none, or that of another listing.
+pub(super) fn wrong_token() -> Fault {
+    let why = "The continuation token provided is incorrect";
+    Fault::because(Code::InvalidArgument, why).with("ArgumentName", "continuation-token")
 }
 
 fn decode(text: &str) -> Option<ContinuationToken> {

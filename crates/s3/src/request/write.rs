@@ -1,7 +1,8 @@
 //! Writes of one object: `PutObject`, `CopyObject`.
 
 use super::checksum::ChecksumAlgorithm;
-use super::{Arguments, unserved};
+use super::{Arguments, Fields, WRITE_OFFSET, unserved};
+use crate::acl::AskedAcl;
 use crate::conditions::{ReadPreconditions, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::{BucketName, CopySource, ObjectKey};
@@ -15,20 +16,39 @@ pub struct PutObject {
     pub metadata: Metadata,
     /// The object's tags.
     pub tags: TagSet,
+    /// Whom it is to be granted to.
+    pub acl: Option<AskedAcl>,
     /// What must hold when the object is bound to its key.
     pub condition: WritePrecondition,
+    /// How long the object must be that the bytes are appended to; 0 also if there is none. Without
+    /// it they replace what is there.
+    pub append_at: Option<u64>,
 }
 
 impl PutObject {
     /// Reads the request. Faults: those of its parts; `NotImplemented` and `InvalidRequest` for
     /// what is not served.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
-        unserved::refuse_on_write(arguments.fields)?;
+        unserved::refuse_encryption(arguments.fields)?;
         Ok(PutObject {
             metadata: Metadata::parse(arguments.fields)?,
             tags: tags(arguments)?,
+            acl: AskedAcl::parse(arguments.fields)?,
             condition: WritePrecondition::parse(arguments.fields)?,
+            append_at: append_at(arguments.fields)?,
         })
+    }
+}
+
+/// `x-amz-write-offset-bytes`. Fault: `InvalidArgument`.
+fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
+    let name = WRITE_OFFSET;
+    let Some(text) = fields.get(name)? else { return Ok(None) };
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(offset) if digits => Ok(Some(offset)),
+        _ => Err(super::invalid_argument(name, text, "Invalid Argument")
+            .detail("The write offset must be a number of bytes.")),
     }
 }
 
@@ -50,22 +70,45 @@ pub struct CopyObject {
     pub source_conditions: ReadPreconditions,
     /// The metadata of the copy.
     pub metadata: Directive<Metadata>,
+    /// The labels of the copy.
+    pub labels: CopyLabels,
     /// The tags of the copy.
     pub tags: Directive<TagSet>,
     /// The checksum that the copy is to have.
     pub checksum: Option<ChecksumAlgorithm>,
+    /// Whom it is to be granted to.
+    pub acl: Option<AskedAcl>,
     /// What must hold when the copy is bound to its key.
     pub condition: WritePrecondition,
+    /// Whether the request names a storage class, be it the usual one.
+    names_class: bool,
+}
+
+/// What a copy is labelled with, whatever else of its metadata comes from the source: labels never
+/// do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyLabels {
+    /// As in `Metadata`.
+    pub website_redirect: Option<String>,
+    /// As in `Metadata`.
+    pub storage_class: Option<String>,
 }
 
 impl CopyObject {
     /// Reads the request. Faults as for `PutObject`, and those of the copy source.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CopyObject, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_on_write(fields)?;
+        unserved::refuse_encryption(fields)?;
+        unserved::refuse_append(fields)?;
         let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
+        // What does not count must make sense, too.
+        let sent = Metadata::parse(fields)?;
+        let labels = CopyLabels {
+            website_redirect: sent.website_redirect.clone(),
+            storage_class: sent.storage_class.clone(),
+        };
         let metadata = if replaces(arguments, "x-amz-metadata-directive")? {
-            Directive::Replace(Metadata::parse(fields)?)
+            Directive::Replace(sent)
         } else {
             Directive::Copy
         };
@@ -78,8 +121,11 @@ impl CopyObject {
             source,
             source_conditions: ReadPreconditions::parse_for_source(fields)?,
             metadata,
+            labels,
+            names_class: fields.has("x-amz-storage-class"),
             tags,
             checksum: ChecksumAlgorithm::wanted(fields)?,
+            acl: AskedAcl::parse(fields)?,
             condition: WritePrecondition::parse(fields)?,
         })
     }
@@ -93,6 +139,8 @@ impl CopyObject {
             && self.source.version.is_none();
         let changes = matches!(self.metadata, Directive::Replace(_))
             || matches!(self.tags, Directive::Replace(_))
+            || self.labels.website_redirect.is_some()
+            || self.names_class
             || self.checksum.is_some();
         if same && !changes {
             return Err(Fault::because(
@@ -117,6 +165,10 @@ fn replaces(arguments: &Arguments<'_>, name: &str) -> Result<bool, Fault> {
     match arguments.fields.get(name)? {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),
-        Some(_) => Err(super::invalid(name, "The directive is neither COPY nor REPLACE.")),
+        Some(other) => {
+            let kind = if name == "x-amz-tagging-directive" { "tagging" } else { "metadata" };
+            let why = format!("Unknown {kind} directive.");
+            Err(super::invalid_argument(name, other, why))
+        }
     }
 }

@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 
 use super::Owner;
+use crate::request::{OwnershipRule, PublicAccessBlockConfiguration};
 use crate::xml::Writer;
 
 /// The response to `ListBuckets`.
@@ -68,32 +69,30 @@ impl LocationConstraint {
     }
 }
 
-/// The response to `GetBucketAcl` and `GetObjectAcl`: the owner has full control, and nobody else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessControlPolicy {
-    /// The owner.
-    pub owner: Owner,
+/// The response to `GetBucketOwnershipControls`.
+pub fn ownership_controls(ownership: OwnershipRule) -> String {
+    let mut out = Writer::document();
+    out.root("OwnershipControls", |out| {
+        out.element("Rule", |out| out.text("ObjectOwnership", ownership.as_str()));
+    });
+    out.finish()
 }
 
-impl AccessControlPolicy {
-    /// The document.
-    pub fn to_xml(&self) -> String {
-        let mut out = Writer::document();
-        out.root("AccessControlPolicy", |out| {
-            self.owner.write(out, "Owner");
-            out.element("AccessControlList", |out| {
-                out.element("Grant", |out| {
-                    out.literal(
-                        "<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
-                         xsi:type=\"CanonicalUser\">",
-                    );
-                    out.text("ID", &self.owner.id);
-                    out.text("DisplayName", &self.owner.display_name);
-                    out.literal("</Grantee>");
-                    out.text("Permission", "FULL_CONTROL");
-                });
-            });
-        });
-        out.finish()
-    }
+/// The response to `GetPublicAccessBlock`.
+pub fn public_access_block(block: PublicAccessBlockConfiguration) -> String {
+    let mut out = Writer::document();
+    out.root("PublicAccessBlockConfiguration", |out| {
+        out.flag("BlockPublicAcls", block.block_public_acls);
+        out.flag("IgnorePublicAcls", block.ignore_public_acls);
+        out.flag("BlockPublicPolicy", block.block_public_policy);
+        out.flag("RestrictPublicBuckets", block.restrict_public_buckets);
+    });
+    out.finish()
+}
+
+/// The response to `GetBucketPolicyStatus`.
+pub fn policy_status(is_public: bool) -> String {
+    let mut out = Writer::document();
+    out.root("PolicyStatus", |out| out.flag("IsPublic", is_public));
+    out.finish()
 }

@@ -31,5 +31,6 @@ impl Fault {
         for (element, text) in &self.extra {
             out.text(element, text);
         }
+        out.optional("Detail", self.detail.as_deref());
     }
 }

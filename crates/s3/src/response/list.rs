@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 
 use super::{Keys, Owner};
+use crate::metadata::STANDARD;
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
@@ -24,6 +25,8 @@ pub struct ObjectEntry {
     pub size: u64,
     /// Its checksum's algorithm and type, where known.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// Its storage class; nothing for the usual one.
+    pub storage_class: Option<&'static str>,
     /// Its owner, where asked for.
     pub owner: Option<Owner>,
 }
@@ -42,7 +45,7 @@ impl ObjectEntry {
             if let Some(owner) = &self.owner {
                 owner.write(out, "Owner");
             }
-            out.text("StorageClass", "STANDARD");
+            out.text("StorageClass", self.storage_class.unwrap_or(STANDARD));
         });
     }
 }
@@ -52,10 +55,10 @@ impl ObjectEntry {
 pub struct ListObjectsOutput {
     /// The bucket's name.
     pub name: String,
-    /// The prefix asked for.
-    pub prefix: String,
-    /// The marker asked for.
-    pub marker: String,
+    /// The prefix asked for, if any.
+    pub prefix: Option<String>,
+    /// The marker asked for, if any.
+    pub marker: Option<String>,
     /// The delimiter asked for.
     pub delimiter: Option<String>,
     /// The page size in force.
@@ -64,7 +67,7 @@ pub struct ListObjectsOutput {
     pub url_encoded: bool,
     /// Whether more follows.
     pub truncated: bool,
-    /// Where to go on, if there is a delimiter and more follows.
+    /// Where to go on, if more follows.
     pub next_marker: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,
@@ -79,8 +82,8 @@ impl ListObjectsOutput {
         let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
-            keys.text(out, "Prefix", &self.prefix);
-            keys.text(out, "Marker", &self.marker);
+            keys.optional(out, "Prefix", self.prefix.as_deref());
+            keys.optional(out, "Marker", self.marker.as_deref());
             keys.optional(out, "NextMarker", self.next_marker.as_deref());
             out.number("MaxKeys", self.max_keys.into());
             keys.optional(out, "Delimiter", self.delimiter.as_deref());
@@ -98,8 +101,8 @@ impl ListObjectsOutput {
 pub struct ListObjectsV2Output {
     /// The bucket's name.
     pub name: String,
-    /// The prefix asked for.
-    pub prefix: String,
+    /// The prefix asked for, if any.
+    pub prefix: Option<String>,
     /// The delimiter asked for.
     pub delimiter: Option<String>,
     /// The page size in force.
@@ -125,7 +128,7 @@ impl ListObjectsV2Output {
         let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
-            keys.text(out, "Prefix", &self.prefix);
+            keys.optional(out, "Prefix", self.prefix.as_deref());
             out.optional("ContinuationToken", self.token.as_deref());
             out.optional("NextContinuationToken", self.next_token.as_deref());
             keys.optional(out, "StartAfter", self.start_after.as_deref());
@@ -183,6 +186,8 @@ pub struct VersionEntry {
     pub last_modified: OffsetDateTime,
     /// ETag without quotes, and size in bytes; `None` for a delete marker.
     pub content: Option<(String, u64)>,
+    /// Its storage class; nothing for the usual one.
+    pub storage_class: Option<&'static str>,
     /// Its owner.
     pub owner: Owner,
 }
@@ -221,7 +226,7 @@ impl VersionEntry {
             if let Some((etag, size)) = &self.content {
                 super::etag(out, etag);
                 out.number("Size", *size);
-                out.text("StorageClass", "STANDARD");
+                out.text("StorageClass", self.storage_class.unwrap_or(STANDARD));
             }
             self.owner.write(out, "Owner");
         });

@@ -4,14 +4,20 @@
 //! `xml::DECLARATION`, so that a response that takes long can send it first and white space after
 //! it until the rest is known.
 
+mod acl;
 mod bucket;
 mod delete;
 mod error;
 mod list;
 mod multipart;
 mod object;
+mod post;
 
-pub use bucket::{AccessControlPolicy, BucketEntry, ListBucketsOutput, LocationConstraint};
+pub use acl::AccessControlPolicy;
+pub use bucket::{
+    BucketEntry, ListBucketsOutput, LocationConstraint, ownership_controls, policy_status,
+    public_access_block,
+};
 pub use delete::{DeleteError, DeleteObjectsOutput, DeletedObject};
 pub use list::{
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, VersionEntry,
@@ -21,6 +27,7 @@ pub use multipart::{
     ListPartsOutput, PartEntry, UploadEntry,
 };
 pub use object::{CopyObjectOutput, CopyPartOutput, GetObjectAttributesOutput, ObjectParts};
+pub use post::PostObjectOutput;
 
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
@@ -46,7 +53,7 @@ pub struct Checksum {
 }
 
 impl Owner {
-    fn write(&self, out: &mut Writer, element: &str) {
+    pub(crate) fn write(&self, out: &mut Writer, element: &str) {
         out.element(element, |out| {
             out.text("ID", &self.id);
             out.text("DisplayName", &self.display_name);

@@ -121,10 +121,13 @@ impl ListPartsOutput {
             }
             out.number("MaxParts", self.max_parts.into());
             out.flag("IsTruncated", self.next_part_marker.is_some());
-            if let Some((algorithm, kind)) = self.checksum {
-                out.text("ChecksumAlgorithm", algorithm.as_str());
-                out.text("ChecksumType", kind.as_str());
-            }
+            // S3 says so where the upload was begun without one.
+            let (algorithm, kind) = match self.checksum {
+                Some((algorithm, kind)) => (algorithm.as_str(), kind.as_str()),
+                None => ("null", "null"),
+            };
+            out.text("ChecksumAlgorithm", algorithm);
+            out.text("ChecksumType", kind);
             for part in &self.parts {
                 out.element("Part", |out| {
                     out.number("PartNumber", part.number.into());

@@ -62,8 +62,8 @@ pub struct GetObjectAttributesOutput {
     pub checksum: Option<Checksum>,
     /// The parts of a multipart object.
     pub parts: Option<ObjectParts>,
-    /// Whether to tell the storage class.
-    pub storage_class: bool,
+    /// The storage class.
+    pub storage_class: Option<String>,
     /// The size in bytes.
     pub size: Option<u64>,
 }
@@ -95,9 +95,7 @@ impl GetObjectAttributesOutput {
             if let Some(parts) = &self.parts {
                 out.element("ObjectParts", |out| parts.write(out));
             }
-            if self.storage_class {
-                out.text("StorageClass", "STANDARD");
-            }
+            out.optional("StorageClass", self.storage_class.as_deref());
             if let Some(size) = self.size {
                 out.number("ObjectSize", size);
             }

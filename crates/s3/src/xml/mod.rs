@@ -11,6 +11,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use read::malformed;
 pub use read::{Element, XmlLimits};
+pub(crate) use read::{malformed, parse_time};
+pub(crate) use write::is_writable;
 pub use write::{DECLARATION, Writer, format_time, url_encode};

@@ -2,6 +2,8 @@
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
 
 use crate::{Code, Fault};
 
@@ -28,11 +30,13 @@ impl XmlLimits {
 
 /// An element: its local name, the text directly in it, and its children in order.
 ///
-/// Namespaces and attributes carry no meaning in S3's requests and are dropped.
+/// Namespaces and attributes carry no meaning in S3's requests and are dropped, but for the type of
+/// a grantee.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     name: String,
     text: String,
+    kind: Option<String>,
     children: Vec<Element>,
 }
 
@@ -42,7 +46,7 @@ impl Element {
     /// Faults: `MaxMessageLengthExceeded` beyond the limit in bytes, `MalformedXML` otherwise.
     pub fn parse(body: &[u8], root: &str, limits: XmlLimits) -> Result<Element, Fault> {
         if body.len() > limits.bytes {
-            return Err(Code::MaxMessageLengthExceeded.into());
+            return Err(Fault::too_long(limits.bytes));
         }
         let text = std::str::from_utf8(body).map_err(|_| malformed("it is not UTF-8"))?;
         let element = tree(text.trim_start_matches('\u{feff}'), limits)?;
@@ -55,6 +59,11 @@ impl Element {
     /// The element's local name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the attribute `xsi:type` says.
+    pub fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
     }
 
     /// The text directly in the element, as it stands.
@@ -86,14 +95,36 @@ impl Element {
     pub fn required(&self, name: &str) -> Result<&str, Fault> {
         self.value(name)?.ok_or_else(|| malformed(&format!("{name} is missing in {}", self.name)))
     }
+
+    /// Refuses children of other names, and text between them, so that what is not understood is
+    /// never passed over.
+    pub(crate) fn only(&self, names: &[&str]) -> Result<(), Fault> {
+        if !self.children.iter().all(|child| names.contains(&child.name.as_str())) {
+            return Err(malformed(&format!("{} holds an element that is not known", self.name)));
+        }
+        if !self.text.trim().is_empty() {
+            return Err(malformed(&format!("{} holds text", self.name)));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a time as XML Schema has it, `2026-01-02T03:04:05Z`, with a fraction, an offset, or
+/// neither `Z` nor an offset, which S3 takes for UTC. The time is in UTC, of the years 0 to 9999.
+pub(crate) fn parse_time(text: &str) -> Option<OffsetDateTime> {
+    // RFC 3339 lets any character stand between date and time.
+    if text.as_bytes().get(10) != Some(&b'T') {
+        return None;
+    }
+    let time = OffsetDateTime::parse(text, &Rfc3339)
+        .or_else(|_| OffsetDateTime::parse(&format!("{text}Z"), &Rfc3339));
+    // An offset may lead out of the years that there are.
+    time.ok()?.checked_to_offset(UtcOffset::UTC).filter(|time| time.year() >= 0)
 }
 
 /// The one fault for documents that are not as they should be.
 pub(crate) fn malformed(why: &str) -> Fault {
-    Fault::because(
-        Code::MalformedXML,
-        format!("The XML is not well-formed, or not as documented: {why}."),
-    )
+    Fault::new(Code::MalformedXML).detail(why.to_owned())
 }
 
 fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
@@ -145,6 +176,9 @@ fn admit(
     limits: XmlLimits,
 ) -> Result<(), Fault> {
     *elements += 1;
+    if !is_name(start.name().as_ref()) {
+        return Err(malformed("an element has no name that XML allows"));
+    }
     if depth >= DEPTH_MAX {
         return Err(malformed("it nests too deep"));
     }
@@ -162,8 +196,24 @@ fn admit(
     Ok(())
 }
 
+/// Whether an element may be called so, by XML 1.0, section 2.3. The parser takes what stands before a
+/// space or the end. Of characters beyond ASCII, few of which are not allowed, none is looked at.
+fn is_name(name: &str) -> bool {
+    let begins = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':') || !c.is_ascii();
+    let goes_on = |c: char| begins(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
+    name.starts_with(begins) && name.chars().all(goes_on)
+}
+
 fn named(start: &BytesStart<'_>) -> Element {
-    Element { name: start.local_name().as_ref().to_owned(), ..Element::default() }
+    let mut attributes = start.attributes();
+    attributes.with_checks(false);
+    let is_type = |name: &str| name == "type" || name.ends_with(":type");
+    let kind = attributes.flatten().find(|attribute| is_type(attribute.key.as_ref()));
+    Element {
+        name: start.local_name().as_ref().to_owned(),
+        kind: kind.map(|attribute| attribute.value.into_owned()),
+        ..Element::default()
+    }
 }
 
 fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use time::macros::datetime;
 
-use super::{Element, Writer, XmlLimits, format_time, url_encode};
+use super::{Element, Writer, XmlLimits, format_time, parse_time, url_encode};
 use crate::Code;
 
 fn parse(text: &str) -> Result<Element, crate::Fault> {
@@ -49,6 +49,13 @@ fn s3_s12_blow_ups_are_refused() {
 
 #[test]
 fn what_is_not_well_formed_is_refused() {
+    for name in ["R/", "1", "-a", "a\0", "a!", "a&"] {
+        refused(&format!("<R><{name}/></R>"));
+        refused(&format!("<R><{name}>x</{name}></R>"));
+    }
+    for name in ["a:b", "_", "a-1.2", "é"] {
+        assert!(parse(&format!("<R><{name}/></R>")).is_ok(), "{name}");
+    }
     for text in [
         "",
         " ",
@@ -85,7 +92,62 @@ fn times_stand_in_milliseconds_of_utc() {
     assert_eq!(format_time(time), "2026-01-02T03:04:05.999Z");
 }
 
+#[test]
+fn times_are_read_as_xml_schema_has_them() {
+    let noon = datetime!(2026-01-02 12:00 UTC);
+    for text in [
+        "2026-01-02T12:00:00Z",
+        "2026-01-02T12:00:00z",
+        "2026-01-02T12:00:00",
+        "2026-01-02T12:00:00.000Z",
+        "2026-01-02T12:00:00.0",
+        "2026-01-02T18:30:00+06:30",
+        "2026-01-01T23:00:00-13:00",
+    ] {
+        assert_eq!(parse_time(text), Some(noon), "{text}");
+        assert!(parse_time(text).is_some_and(|time| time.offset().is_utc()), "{text}");
+    }
+    let exact = datetime!(2024-02-29 23:59:59.123456789 UTC);
+    assert_eq!(parse_time("2024-02-29T23:59:59.123456789Z"), Some(exact));
+    assert_eq!(parse_time("9999-12-31T23:59:59.999Z").map(format_time).as_deref(), {
+        Some("9999-12-31T23:59:59.999Z")
+    });
+    for text in [
+        "",
+        "T",
+        "abc",
+        "2026-01-02",
+        "2026-01-02T",
+        "2026-01-02 12:00:00Z",
+        "2026-01-02t12:00:00Z",
+        "2026-01-02é12:00:00Z",
+        "20260102T120000Z",
+        "2026-1-2T12:00:00Z",
+        "2026-02-29T12:00:00Z",
+        "2026-01-02T24:00:00Z",
+        "2026-01-02T12:00:00ZZ",
+        "2026-01-02T12:00:00+34:00",
+        "2026-01-02T12:00:00 ",
+        "Fri, 02 Jan 2026 12:00:00 GMT",
+        "1767355200",
+        // They are in years that have no four digits.
+        "9999-12-31T23:59:59-00:01",
+        "0000-01-01T00:00:00+00:01",
+    ] {
+        assert_eq!(parse_time(text), None, "{text}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn s3_s16_reading_a_time_never_panics(text in "[0-9TZ:+.-]{0,40}", any in any::<String>()) {
+        for text in [&text, &any] {
+            if let Some(time) = parse_time(text) {
+                prop_assert_eq!(format_time(time).len(), 24);
+            }
+        }
+    }
+
     #[test]
     fn s3_l4_output_always_parses(text in any::<String>()) {
         let mut out = Writer::document();

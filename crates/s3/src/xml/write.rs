@@ -79,6 +79,11 @@ impl Writer {
         self.out.push('>');
     }
 
+    /// Opens an element with attributes that are constants of ours. Whoever opens it closes it.
+    pub(crate) fn open_with(&mut self, name: &str, first: &'static str, second: &'static str) {
+        let _ = write!(self.out, "<{name} {first} {second}>");
+    }
+
     fn close(&mut self, name: &str) {
         self.out.push_str("</");
         self.out.push_str(name);
@@ -94,7 +99,17 @@ impl Writer {
 
     /// Writes the outermost element, with S3's namespace.
     pub fn root(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
-        let _ = write!(self.out, "<{name} xmlns=\"{NAMESPACE}\">");
+        self.root_in(name, NAMESPACE, body);
+    }
+
+    /// Writes the outermost element, with a namespace that is a constant of ours.
+    pub(crate) fn root_in(
+        &mut self,
+        name: &str,
+        namespace: &'static str,
+        body: impl FnOnce(&mut Writer),
+    ) {
+        let _ = write!(self.out, "<{name} xmlns=\"{namespace}\">");
         body(self);
         self.close(name);
     }
@@ -184,6 +199,16 @@ const fn may_need_escape(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'>' | b'"' | 0..=0x1f | 0xef)
 }
 
+/// Whether a document can hold a character, by XML 1.0, section 2.2; what cannot is written as a
+/// replacement character.
+pub(crate) fn is_writable(character: char) -> bool {
+    match character {
+        '\t' | '\n' | '\r' => true,
+        '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => false,
+        _ => true,
+    }
+}
+
 fn push_escaped(out: &mut String, character: char) {
     match character {
         '&' => out.push_str("&amp;"),
@@ -194,7 +219,6 @@ fn push_escaped(out: &mut String, character: char) {
         '\r' => out.push_str("&#13;"),
         '\n' => out.push_str("&#10;"),
         '\t' => out.push_str("&#9;"),
-        '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-        _ => out.push(character),
+        _ => out.push(if is_writable(character) { character } else { '\u{fffd}' }),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use s3::acl::{AclGrant, AclGrantee, AclPermission};
 use s3::conditions::failed;
 use s3::request::{ChecksumAlgorithm, ChecksumType};
 use s3::response::{
@@ -71,6 +72,7 @@ fn object(key: &str) -> ObjectEntry {
         etag: ETAG.to_owned(),
         size: 12,
         checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumType::FullObject)),
+        storage_class: None,
         owner: None,
     }
 }
@@ -110,15 +112,18 @@ fn bucket_documents() {
     let location = |region: &str| LocationConstraint { region: region.to_owned() }.to_xml();
     golden("location-us-east-1.xml", &location("us-east-1"));
     golden("location-elsewhere.xml", &location("eu-north-1"));
-    golden("acl.xml", &AccessControlPolicy { owner: owner() }.to_xml());
+    let id = AclGrantee::Account(owner().id);
+    let full = AclGrant { grantee: id, permission: AclPermission::FullControl };
+    let acl = AccessControlPolicy { owner: owner(), grants: vec![(full, owner().display_name)] };
+    golden("acl.xml", &acl.to_xml());
 }
 
 #[test]
 fn s3_l5_listings() {
     let first = ListObjectsOutput {
         name: "bucket".to_owned(),
-        prefix: "a".to_owned(),
-        marker: String::new(),
+        prefix: Some("a".to_owned()),
+        marker: Some(String::new()),
         delimiter: Some("/".to_owned()),
         max_keys: 2,
         url_encoded: false,
@@ -130,7 +135,7 @@ fn s3_l5_listings() {
     golden("list-objects.xml", &first.to_xml());
     let second = ListObjectsV2Output {
         name: "bucket".to_owned(),
-        prefix: "a ".to_owned(),
+        prefix: Some("a ".to_owned()),
         delimiter: Some("/".to_owned()),
         max_keys: 1000,
         url_encoded: true,
@@ -141,12 +146,18 @@ fn s3_l5_listings() {
         common_prefixes: vec!["a b/".to_owned()],
     };
     golden("list-objects-v2.xml", &second.to_xml());
+    let entry = ObjectEntry { storage_class: Some("GLACIER"), ..object("k") };
+    let labelled = ListObjectsV2Output { contents: vec![entry], prefix: None, ..second };
+    let labelled = labelled.to_xml();
+    assert!(labelled.contains("<StorageClass>GLACIER</StorageClass>"), "{labelled}");
+    assert!(!labelled.contains("<Name>bucket</Name><Prefix"), "nothing was asked for: {labelled}");
     let version = |content| VersionEntry {
         key: "k".to_owned(),
         version: "null".to_owned(),
         is_latest: true,
         last_modified: TIME,
         content,
+        storage_class: None,
         owner: owner(),
     };
     let versions = ListObjectVersionsOutput {
@@ -247,7 +258,7 @@ fn object_documents() {
             max_parts: 1000,
             parts: vec![part(1)],
         }),
-        storage_class: true,
+        storage_class: Some("STANDARD".to_owned()),
         size: Some(12),
     };
     golden("get-object-attributes.xml", &attributes.to_xml());

@@ -2,6 +2,7 @@
 
 mod documents;
 mod reads;
+mod reference;
 mod requests;
 mod writes;
 

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use s3::conditions::WritePrecondition;
 use s3::request::{
     ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, ContinuationToken, CreateBucket,
-    CreateMultipartUpload, DeleteObject, DeleteObjects, ListBuckets, ListMultipartUploads,
-    ListObjectVersions, ListObjects, ListObjectsV2, ListParts, UploadPart, UploadPartCopy,
-    parse_acl,
+    CreateMultipartUpload, DeleteObject, DeleteObjects, FinalChecksum, ListBuckets,
+    ListMultipartUploads, ListObjectVersions, ListObjects, ListObjectsV2, ListParts, OwnershipRule,
+    PublicAccessBlockConfiguration, PutAcl, UploadPart, UploadPartCopy, parse_ownership_controls,
 };
 use s3::tagging::{TagSet, Tagged};
 use s3::{Code, Fault, KeyPrefix};
@@ -34,7 +34,8 @@ fn s3_l3_pages_are_clamped() {
 fn s3_l2_l4_delimiters_and_encoding() {
     let list =
         v2("prefix=a%2Fb&delimiter=&start-after=a&fetch-owner=true&encoding-type=url").unwrap();
-    assert_eq!((list.prefix.as_str(), list.delimiter), ("a/b", None));
+    assert_eq!(list.prefix, Some(KeyPrefix::parse("a/b").expect("a prefix")));
+    assert_eq!(list.delimiter, None);
     assert!(list.fetch_owner && list.url_encoded);
     assert_eq!(list.start_after, Some(KeyPrefix::parse("a").unwrap()));
     assert_eq!(v2("delimiter=a+b").unwrap().delimiter.as_deref(), Some("a b"));
@@ -42,7 +43,8 @@ fn s3_l2_l4_delimiters_and_encoding() {
     refused(v2("prefix=%00"), Code::InvalidArgument);
     refused(v2(&format!("prefix={}", "x".repeat(1025))), Code::KeyTooLongError);
     let first = ListObjects::parse(&Said::new("marker=m&delimiter=%2F", &[]).arguments()).unwrap();
-    assert_eq!((first.marker.as_str(), first.delimiter.as_deref()), ("m", Some("/")));
+    assert_eq!(first.marker, Some(KeyPrefix::parse("m").expect("a marker")));
+    assert_eq!((first.prefix, first.delimiter.as_deref()), (None, Some("/")));
 }
 
 #[test]
@@ -123,10 +125,71 @@ fn s3_m2_complete_reads_its_parts() {
     let parts: Vec<_> =
         request.parts.iter().map(|part| (part.number.get(), part.etag.as_str())).collect();
     assert_eq!(parts, [(1, "aa"), (7, "bb")]);
-    let sums = [(ChecksumAlgorithm::Crc32c, "AAAAAA==".to_owned())];
-    assert_eq!(request.parts[1].checksums, sums);
+    assert_eq!(request.parts[1].checksum, Some((ChecksumAlgorithm::Crc32c, vec![0; 4])));
     assert_eq!(request.object_size, Some(12));
     assert_eq!(request.condition, WritePrecondition::IfNoneMatchStar);
+}
+
+#[test]
+fn s3_m9_complete_reads_one_checksum_of_each_part() {
+    let part = |checksums: &str| {
+        complete(&format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag>{checksums}\
+             </Part></CompleteMultipartUpload>"
+        ))
+    };
+    let why = "Invalid Base64 or multiple checksums present in request";
+    for (checksums, value) in [
+        ("<ChecksumCRC32>no sum</ChecksumCRC32>", "no sum"),
+        ("<ChecksumMD5>AAAAAA==</ChecksumMD5>", "AAAAAA=="),
+        ("<ChecksumSHA1>a</ChecksumSHA1><ChecksumCRC32>b</ChecksumCRC32>", "CRC32:b;SHA1:a;"),
+    ] {
+        let fault = part(checksums).expect_err("no checksum");
+        assert_eq!((fault.code, &*fault.message), (Code::InvalidArgument, why));
+        let value = ("ArgumentValue", value.to_owned());
+        assert_eq!(fault.extra, [("ArgumentName", "Checksum".to_owned()), value]);
+    }
+}
+
+#[test]
+fn s3_m9_complete_reads_the_checksum_of_the_object() {
+    let body = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>\
+                </CompleteMultipartUpload>";
+    let parse = |headers: &[(&str, &str)]| {
+        let said = Said::new("uploadId=u", headers);
+        CompleteMultipartUpload::parse(&said.arguments(), body.as_bytes())
+    };
+    let sum = |header, text| parse(&[(header, text)]).map(|request| request.checksum);
+    for (header, algorithm, text, parts) in [
+        ("x-amz-checksum-crc32", ChecksumAlgorithm::Crc32, "AAAAAA==", None),
+        ("x-amz-checksum-crc32", ChecksumAlgorithm::Crc32, "AAAAAA==-12", Some(12)),
+        ("x-amz-checksum-xxhash3", ChecksumAlgorithm::Xxhash3, "AAAAAAAAAAA=-1", Some(1)),
+        ("x-amz-checksum-crc64nvme", ChecksumAlgorithm::Crc64Nvme, "AAAAAAAAAAA=", None),
+    ] {
+        let bytes = vec![0; algorithm.sum_bytes()];
+        let expected = FinalChecksum { algorithm, sum: bytes, parts };
+        assert_eq!(sum(header, text), Ok(Some(expected)), "{header} {text}");
+    }
+    for (header, text) in [
+        ("x-amz-checksum-crc32", ""),
+        ("x-amz-checksum-crc32", "AAAAAA==-"),
+        ("x-amz-checksum-crc32", "AAAAAA==-2a"),
+        ("x-amz-checksum-crc32", "AAAAAA==-2-3"),
+        ("x-amz-checksum-crc32", "AAAAAA==--3"),
+        ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=-1"),
+        ("x-amz-checksum-md5", "AAAAAA=="),
+    ] {
+        let fault = sum(header, text).expect_err("no checksum");
+        assert_eq!(fault.message, format!("Value for {header} header is invalid."));
+    }
+    let two = [("x-amz-checksum-crc32", ""), ("x-amz-checksum-sha1", "")];
+    refused(parse(&two), Code::InvalidRequest);
+    let size = |text| parse(&[("x-amz-mp-object-size", text)]).map(|request| request.object_size);
+    assert_eq!(size("12"), Ok(Some(12)));
+    let why = "Value for x-amz-mp-object-size header is less than zero: '-1'";
+    assert_eq!(size("-1").expect_err("no size").message, why);
+    let why = "Value for x-amz-mp-object-size header is invalid: '1x'";
+    assert_eq!(size("1x").expect_err("no size").message, why);
 }
 
 #[test]
@@ -170,6 +233,13 @@ fn s3_m8_checksum_types_go_with_algorithms() {
     assert_eq!(parse("CRC32", "FULL_OBJECT"), Ok(Some((Crc32, FullObject))));
     assert_eq!(parse("crc64nvme", ""), Ok(Some((Crc64Nvme, FullObject))));
     assert_eq!(parse("SHA256", "COMPOSITE"), Ok(Some((Sha256, Composite))));
+    for hash in ["SHA1", "SHA256", "SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"] {
+        let algorithm = ChecksumAlgorithm::parse(hash).expect("a name");
+        assert_eq!(parse(hash, ""), Ok(Some((algorithm, Composite))));
+        refused(parse(hash, "FULL_OBJECT"), Code::InvalidRequest);
+    }
+    let why = "The COMPOSITE checksum type cannot be used with the crc64nvme checksum algorithm.";
+    assert_eq!(parse("CRC64NVME", "COMPOSITE").expect_err("no pair").message, why);
     for (algorithm, kind) in [
         ("SHA256", "FULL_OBJECT"),
         ("CRC64NVME", "COMPOSITE"),
@@ -204,19 +274,19 @@ fn s3_e2_delete_objects_reads_its_list() {
     refused(DeleteObjects::parse(b""), Code::MalformedXML);
     refused(DeleteObjects::parse(b"<Delete><Object/></Delete>"), Code::MalformedXML);
     refused(DeleteObjects::parse(&vec![b' '; (4 << 20) + 1]), Code::MaxMessageLengthExceeded);
-    let sized = b"<Delete><Object><Key>k</Key><Size>1</Size></Object></Delete>";
-    refused(DeleteObjects::parse(sized), Code::NotImplemented);
+    let sized = b"<Delete><Object><Key>k</Key><Size>-1</Size></Object></Delete>";
+    refused(DeleteObjects::parse(sized), Code::InvalidArgument);
 }
 
 #[test]
-fn s3_c6_delete_takes_if_match_only() {
+fn s3_c6_delete_takes_what_must_match() {
     let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
     assert!(matches!(
         parse(&[("if-match", "*")]).unwrap().condition,
         WritePrecondition::IfMatch(_)
     ));
     refused(parse(&[("if-none-match", "*")]), Code::NotImplemented);
-    refused(parse(&[("x-amz-if-match-size", "1")]), Code::NotImplemented);
+    assert_eq!(parse(&[("x-amz-if-match-size", "1")]).expect("a request").stat.size, Some(1));
 }
 
 #[test]
@@ -234,33 +304,54 @@ fn s3_b1_location_must_be_ours() {
     assert!(parse("<CreateBucketConfiguration/>").is_ok());
     assert!(located("eu-north-1").is_ok());
     assert!(located("").is_ok());
+    let ours = Said::new("", &[]);
+    let body = "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint>\
+                </CreateBucketConfiguration>";
+    assert!(CreateBucket::parse(&ours.arguments(), body.as_bytes(), "us-east-1").is_ok());
     refused(located("mars"), Code::InvalidLocationConstraint);
     refused(parse("<x/>"), Code::MalformedXML);
     refused(
-        parse("<CreateBucketConfiguration><Tags/></CreateBucketConfiguration>"),
+        parse("<CreateBucketConfiguration><Bucket/></CreateBucketConfiguration>"),
         Code::NotImplemented,
     );
-    let locked = Said::new("", &[("x-amz-bucket-object-lock-enabled", "true")]);
-    refused(CreateBucket::parse(&locked.arguments(), b"", "r"), Code::NotImplemented);
+    let tags = "<Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags>";
+    let tagged = parse(&format!("<CreateBucketConfiguration>{tags}</CreateBucketConfiguration>"));
+    assert_eq!(tagged.unwrap().tags.as_slice(), [("a".to_owned(), "b".to_owned())]);
 }
 
 #[test]
-fn s3_b6_only_the_private_list_is_accepted() {
-    let header = |value: &str| parse_acl(&Said::new("", &[("x-amz-acl", value)]).arguments(), b"");
-    assert_eq!(header("private"), Ok(()));
-    refused(header("public-read"), Code::NotImplemented);
-    let body = |grants: &str| {
-        let xml = format!(
-            "<AccessControlPolicy><AccessControlList>{grants}</AccessControlList></AccessControlPolicy>"
-        );
-        parse_acl(&Said::new("", &[]).arguments(), xml.as_bytes())
+fn s3_b6_a_list_comes_in_headers_or_in_a_document() {
+    let put = |headers: &[(&'static str, &str)], body: &[u8]| {
+        PutAcl::parse(&Said::new("", headers).arguments(), body)
     };
-    let owner = "<Grant><Grantee><ID>o</ID></Grantee><Permission>FULL_CONTROL</Permission></Grant>";
-    assert_eq!(body(owner), Ok(()));
-    refused(body(&owner.repeat(2)), Code::NotImplemented);
-    refused(body(&owner.replace("FULL_CONTROL", "READ")), Code::NotImplemented);
-    refused(body(&owner.replace("ID>", "URI>")), Code::NotImplemented);
-    refused(parse_acl(&Said::new("", &[]).arguments(), b""), Code::MalformedXML);
+    let document = b"<AccessControlPolicy><Owner><ID>o</ID></Owner><AccessControlList/>\
+                     </AccessControlPolicy>";
+    assert!(matches!(put(&[("x-amz-acl", "public-read")], b""), Ok(PutAcl::Asked(_))));
+    assert!(matches!(put(&[], document), Ok(PutAcl::Document(_))));
+    refused(put(&[("x-amz-acl", "private")], document), Code::UnexpectedContent);
+    refused(put(&[], b" "), Code::MissingSecurityHeader);
+    refused(put(&[], b"<x/>"), Code::MalformedACLError);
+}
+
+#[test]
+fn s3_b6_ownership_and_public_access_are_read_in_full() {
+    let controls = |name: &str| {
+        let xml = format!(
+            "<OwnershipControls><Rule><ObjectOwnership>{name}</ObjectOwnership></Rule>\
+             </OwnershipControls>"
+        );
+        parse_ownership_controls(xml.as_bytes())
+    };
+    assert_eq!(controls("ObjectWriter"), Ok(OwnershipRule::ObjectWriter));
+    refused(controls("Nobody"), Code::MalformedXML);
+    refused(parse_ownership_controls(b"<OwnershipControls/>"), Code::MalformedXML);
+    let block = |inner: &str| {
+        let root = "PublicAccessBlockConfiguration";
+        PublicAccessBlockConfiguration::parse(format!("<{root}>{inner}</{root}>").as_bytes())
+    };
+    let one = block("<IgnorePublicAcls>TRUE</IgnorePublicAcls>").unwrap();
+    assert!(one.ignore_public_acls && !one.block_public_acls);
+    refused(block("<IgnorePublicAcls>maybe</IgnorePublicAcls>"), Code::MalformedXML);
 }
 
 proptest! {

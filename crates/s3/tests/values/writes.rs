@@ -1,9 +1,10 @@
 //! Metadata, tags, write conditions, and the requests that carry them.
 
 use s3::conditions::WritePrecondition;
-use s3::request::{CopyObject, Directive, PutObject};
+use s3::request::{CopyLabels, CopyObject, DeleteObject, DeleteObjects, Directive, PutObject};
 use s3::tagging::{TagSet, Tagged};
 use s3::{BucketName, Code, Fault, ObjectKey};
+use time::OffsetDateTime;
 
 use crate::{Said, refused};
 
@@ -64,17 +65,14 @@ fn s3_s11_what_is_not_served_is_refused() {
         ("x-amz-server-side-encryption", "AES256"),
         ("x-amz-server-side-encryption-customer-key", "k"),
         ("x-amz-server-side-encryption-new-thing", "k"),
-        ("x-amz-storage-class", "GLACIER"),
-        ("x-amz-acl", "public-read"),
-        ("x-amz-grant-read", "id=1"),
-        ("x-amz-write-offset-bytes", "0"),
-        ("x-amz-website-redirect-location", "/x"),
-        ("if-none-match", "\"tag\""),
         ("if-unmodified-since", "x"),
     ] {
         refused(put(&[(name, value)]), Code::NotImplemented);
     }
-    refused(put(&[("x-amz-object-lock-mode", "GOVERNANCE")]), Code::InvalidRequest);
+    for offset in ["", "-1", "+1", "1e3", "99999999999999999999"] {
+        refused(put(&[("x-amz-write-offset-bytes", offset)]), Code::InvalidArgument);
+    }
+    assert_eq!(put(&[("x-amz-write-offset-bytes", "7")]).unwrap().append_at, Some(7));
     refused(put(&[("x-amz-acl", "mine")]), Code::InvalidArgument);
     for (name, value) in [
         ("x-amz-acl", "private"),
@@ -97,6 +95,11 @@ fn s3_c1_c2_write_conditions() {
     assert_eq!(matching.check(Some("tag")), Ok(()));
     refused(matching.check(Some("other")), Code::PreconditionFailed);
     refused(matching.check(None), Code::NoSuchKey);
+    let other = condition(&[("if-none-match", "\"a\", W/\"tag\"")]);
+    assert_eq!(other.check(None), Ok(()));
+    assert_eq!(other.check(Some("b")), Ok(()));
+    refused(other.check(Some("a")), Code::PreconditionFailed);
+    refused(other.check(Some("tag")), Code::PreconditionFailed);
     assert_eq!(condition(&[]).check(None), Ok(()));
     refused(put(&[("if-match", "\"a\""), ("if-none-match", "*")]), Code::NotImplemented);
 }
@@ -108,7 +111,7 @@ fn s3_b9_tags_have_limits() {
     assert!(TagSet::new(many(10), Tagged::Object).is_ok());
     refused(TagSet::new(many(11), Tagged::Object), Code::BadRequest);
     assert!(TagSet::new(many(50), Tagged::Bucket).is_ok());
-    refused(TagSet::new(many(51), Tagged::Bucket), Code::InvalidTag);
+    refused(TagSet::new(many(51), Tagged::Bucket), Code::BadRequest);
     let one = |key: &str, value: &str| {
         TagSet::new(vec![(key.to_owned(), value.to_owned())], Tagged::Object)
     };
@@ -120,7 +123,8 @@ fn s3_b9_tags_have_limits() {
     refused(one("a<b", ""), Code::InvalidTag);
     refused(one("a", "b\n"), Code::InvalidTag);
     refused(one("aws:x", ""), Code::InvalidTag);
-    refused(TagSet::parse_header("a=1&a=2"), Code::InvalidTag);
+    refused(TagSet::parse_header("a=1&a=2"), Code::InvalidArgument);
+    refused(TagSet::parse_header("=1"), Code::InvalidArgument);
     refused(TagSet::parse_header("a=%ff"), Code::InvalidArgument);
 }
 
@@ -167,4 +171,54 @@ fn s3_n13_replace_with_nothing_clears() {
     assert!(matches!(tagged.tags, Directive::Replace(tags) if tags.len() == 1));
     refused(copy(&[("x-amz-metadata-directive", "MERGE")]), Code::InvalidArgument);
     refused(copy(&[("x-amz-copy-source", "again/key")]), Code::InvalidArgument);
+}
+
+#[test]
+fn labels_of_a_copy_are_those_of_its_request() {
+    let copy = |headers: &[(&str, &str)]| {
+        let headers = [&[("x-amz-copy-source", "bkt/key")], headers].concat();
+        let said = Said::new("", &headers);
+        CopyObject::parse(&said.arguments())
+    };
+    let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("key").unwrap());
+    let to_itself =
+        |headers: &[(&str, &str)]| copy(headers).unwrap().check_not_to_itself(&bucket, &key);
+    refused(to_itself(&[]), Code::InvalidRequest);
+    for (name, value) in [
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-storage-class", "GLACIER"),
+        ("x-amz-website-redirect-location", "/x"),
+    ] {
+        assert_eq!(to_itself(&[(name, value)]), Ok(()), "{value}");
+    }
+    let labels = copy(&[("x-amz-storage-class", "GLACIER")]).unwrap().labels;
+    assert_eq!(labels.storage_class.as_deref(), Some("GLACIER"));
+    assert_eq!(copy(&[("x-amz-storage-class", "STANDARD")]).unwrap().labels, CopyLabels::default());
+    // What would not count is checked nonetheless.
+    refused(copy(&[("x-amz-storage-class", "COLD")]), Code::InvalidStorageClass);
+    refused(copy(&[("x-amz-meta-a", &"x".repeat(2_048))]), Code::MetadataTooLarge);
+}
+
+#[test]
+fn conditions_of_deletions_are_read_or_refused() {
+    let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
+    let (size, time) = ("x-amz-if-match-size", "x-amz-if-match-last-modified-time");
+    let stat = parse(&[(size, "5"), (time, "Fri, 02 Jan 2026 03:04:05 GMT")]).unwrap().stat;
+    assert_eq!(stat.size, Some(5));
+    let modified = stat.modified.map(OffsetDateTime::unix_timestamp);
+    assert_eq!(modified, Some(1_767_323_045));
+    assert_eq!(stat.name(), Some("If-Match-Last-Mod-Time"));
+    assert!(!parse(&[]).unwrap().stat.is_some());
+    for (name, value) in [(size, "+5"), (size, ""), (size, "x"), (time, "yesterday")] {
+        refused(parse(&[(name, value)]), Code::InvalidArgument);
+    }
+    let body = |inside: &str| {
+        let body = format!("<Delete><Object><Key>k</Key>{inside}</Object></Delete>");
+        DeleteObjects::parse(body.as_bytes()).map(|request| request.deletions[0].stat)
+    };
+    let time = "<LastModifiedTime>2026-01-02T03:04:05.678Z</LastModifiedTime>";
+    let stat = body(&format!("<Size>5</Size>{time}")).unwrap();
+    assert_eq!(stat.size, Some(5));
+    assert_eq!(stat.modified.map(OffsetDateTime::unix_timestamp), modified);
+    refused(body("<Size>x</Size>"), Code::InvalidArgument);
 }

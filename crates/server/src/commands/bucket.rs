@@ -2,6 +2,7 @@
 
 use admin::{Admin, AdminError, BucketChange};
 use clap::{ArgAction, Subcommand};
+use record::BucketConfigKind;
 
 use super::administration::Administration;
 use super::refusal;
@@ -25,19 +26,45 @@ pub(crate) enum BucketCommand {
         #[arg(long, value_name = "true|false", action = ArgAction::Set)]
         opaque_etags: bool,
     },
+    /// Remove a bucket's policy, CORS configuration or access control list
+    Clear {
+        /// Its name
+        name: String,
+        /// What of it
+        #[arg(value_enum)]
+        what: Clearable,
+    },
+}
+
+/// What keeps people out or lets them in.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Clearable {
+    Policy,
+    Cors,
+    Acl,
 }
 
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
     let doing = match &command {
         BucketCommand::Show { name } => format!("show the bucket {name:?}"),
-        BucketCommand::Set { name, .. } => format!("change the bucket {name:?}"),
+        BucketCommand::Set { name, .. } | BucketCommand::Clear { name, .. } => {
+            format!("change the bucket {name:?}")
+        }
     };
     let administration = Administration::open(&settings, &doing).await?;
     let done = match &command {
         BucketCommand::Show { name } => show(&administration.admin, name).await,
         BucketCommand::Set { name, opaque_etags } => {
             administration.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
+        }
+        BucketCommand::Clear { name, what } => {
+            let kind = match what {
+                Clearable::Policy => BucketConfigKind::Policy,
+                Clearable::Cors => BucketConfigKind::Cors,
+                Clearable::Acl => BucketConfigKind::Acl,
+            };
+            administration.admin.clear_bucket(name, kind).await
         }
     };
     administration.close().await;

@@ -1,5 +1,6 @@
 //! Commands other than `serve`.
 
+pub(crate) mod account;
 mod administration;
 pub(crate) mod bench;
 pub(crate) mod bucket;

@@ -130,7 +130,6 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
     let (mut terminate, mut interrupt) =
         (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
-    let root = credentials::root(&volume.data_dir)?;
     let mut random = [0; 8];
     credentials::random(&mut random)?;
     let seed = u64::from_ne_bytes(random);
@@ -138,7 +137,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let metrics = Arc::new(Metrics::new());
     observe::register(&metrics, &backend);
     let begun = match link.mount() {
-        Ok(kept) => Mounted::go_on((&backend, &metrics), &mount, &root.user, &folder, kept).await,
+        Ok(kept) => Mounted::go_on((&backend, &metrics), &mount, &folder, kept).await,
         Err(problem) => Err(problem),
     };
     let mounted = match begun {

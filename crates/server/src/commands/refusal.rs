@@ -9,6 +9,15 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
     match error {
         AdminError::UserExists => Problem::new(doing, error)
             .remedy("remove it first, or change its policies with `ashlar user policy`"),
+        AdminError::NoSuchAccount(_) => {
+            Problem::new(doing, error).remedy("`ashlar account list` shows all of them")
+        }
+        AdminError::AccountHasUsers(_) => {
+            Problem::new(doing, error).remedy("remove them with `ashlar user remove` first")
+        }
+        AdminError::AccountHasBuckets(_) => {
+            Problem::new(doing, error).remedy("delete them with an access key of the account first")
+        }
         AdminError::NoSuchUser => {
             Problem::new(doing, error).remedy("`ashlar user list` shows all of them")
         }

@@ -6,6 +6,8 @@ use admin::{Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
 use gateway::access::{Secret, UMASK_DEFAULT};
 
+use record::AccountId;
+
 use super::administration::Administration;
 use super::refusal;
 use crate::config::{Umask, VolumeSettings};
@@ -28,6 +30,9 @@ pub(crate) enum UserCommand {
         /// may be repeated. Without one the key may do nothing
         #[arg(long, value_name = "POLICY")]
         policy: Vec<String>,
+        /// The account that it belongs to, by name or number; the first one if none is named
+        #[arg(long, value_name = "ACCOUNT")]
+        account: Option<String>,
         /// The user that its files belong to
         #[arg(long, value_name = "NUMBER", default_value_t = OWNER_DEFAULT)]
         uid: u32,
@@ -77,10 +82,16 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
     let administration = Administration::open(&settings, "manage access keys").await?;
     let admin = &administration.admin;
     let done = match command {
-        UserCommand::Add { name, policy, uid, gid, umask, secret_file } => {
+        UserCommand::Add { name, policy, account, uid, gid, umask, secret_file } => {
             let (access_key, umask, policies) = (&*name, umask.0, &*policy);
-            let new = NewUser { access_key, secret: None, uid, gid, umask, policies };
-            add(&settings, admin, new, secret_file).await
+            match owning_account(admin, account.as_deref()).await {
+                Ok(account) => {
+                    let secret = None;
+                    let new = NewUser { access_key, account, secret, uid, gid, umask, policies };
+                    add(&settings, admin, new, secret_file).await
+                }
+                Err(problem) => Err(problem),
+            }
         }
         UserCommand::Set { name, uid, gid, umask } => {
             let doing = || format!("change the access key {name:?}");
@@ -100,6 +111,13 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
     };
     administration.close().await;
     done
+}
+
+/// The account of a new access key.
+async fn owning_account(admin: &Admin, named: Option<&str>) -> Result<AccountId, Problem> {
+    let Some(named) = named else { return Ok(AccountId::MAIN) };
+    let found = admin.account(named).await;
+    found.map_err(|error| refusal::problem(format!("use the account {named:?}"), error))
 }
 
 async fn add(
@@ -137,7 +155,7 @@ async fn add(
     } else {
         say(format_args!("secret key  {}", issued.secret));
     }
-    match issued.account.policies.as_slice() {
+    match issued.key.policies.as_slice() {
         [] => say(format_args!("policies    none: it may do nothing yet")),
         policies => say(format_args!("policies    {}", policies.join(" "))),
     }
@@ -150,7 +168,12 @@ async fn list(admin: &Admin) -> Result<(), Problem> {
         let state = if user.enabled { "" } else { "  (disabled)" };
         let (name, policies) = (user.access_key, user.policies.join(" "));
         let (uid, gid, umask) = (user.uid, user.gid, Umask(user.umask));
-        say(format_args!("{name}  uid={uid} gid={gid} umask={umask}  {policies}{state}"));
+        // Whoever has one account needs not see it.
+        let account = match user.account {
+            AccountId::MAIN => String::new(),
+            other => format!("account={other} "),
+        };
+        say(format_args!("{name}  {account}uid={uid} gid={gid} umask={umask}  {policies}{state}"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 mod grace;
 mod memory;
 mod network;
+mod openid;
 mod options;
 mod place;
 mod size;
@@ -23,6 +24,7 @@ use volume::{Coherence, RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT}
 
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
+pub(crate) use openid::OpenIdRole;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
@@ -76,6 +78,22 @@ pub(crate) enum DurabilityClass {
     Strict,
     /// It survives what the database's own settings promise.
     Relaxed,
+}
+
+/// Whom the objects of a new bucket belong to, as S3 names it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "PascalCase")]
+#[clap(rename_all = "PascalCase")]
+pub(crate) enum OwnershipClass {
+    /// All to the bucket's owner, and access control lists do not count.
+    #[default]
+    BucketOwnerEnforced,
+    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    BucketOwnerPreferred,
+    /// To whoever writes them.
+    ObjectWriter,
 }
 
 /// Where metrics and the detailed status are served.
@@ -152,6 +170,7 @@ pub(crate) struct ServeSettings {
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
     pub(crate) sigv2_presign: bool,
+    pub(crate) default_object_ownership: OwnershipClass,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) host_connections_max: u32,
@@ -159,6 +178,7 @@ pub(crate) struct ServeSettings {
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) body_timeout_seconds: u64,
     pub(crate) drain_timeout_seconds: u64,
+    pub(crate) openid: Vec<OpenIdRole>,
 }
 
 /// The files of a certificate chain and its key, in PEM.
@@ -331,6 +351,7 @@ impl Serving {
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
+            default_object_ownership: serving.default_object_ownership.unwrap_or_default(),
             connections_max,
             requests_max,
             host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
@@ -338,6 +359,7 @@ impl Serving {
             trusted_proxies: serving.trusted_proxy.unwrap_or_default(),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
             drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
+            openid: serving.openid.unwrap_or_default(),
         };
         settings.check()?;
         Ok(settings)
@@ -353,7 +375,8 @@ impl ServeSettings {
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
         ];
-        at_least(&least)
+        at_least(&least)?;
+        openid::check(&self.openid)
     }
 }
 
@@ -396,6 +419,7 @@ pub(crate) fn in_force(
         region: Some(serve.region.clone()),
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
+        default_object_ownership: Some(serve.default_object_ownership),
         block_bytes: Some(open.block_bytes),
         memory_budget: Some(open.memory_budget),
         staged_inline_bytes: Some(open.staged_inline_bytes),
@@ -411,6 +435,7 @@ pub(crate) fn in_force(
         trusted_proxy: Some(serve.trusted_proxies.clone()),
         body_timeout_seconds: Some(serve.body_timeout_seconds),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
+        openid: Some(serve.openid.clone()),
     }
 }
 

@@ -4,7 +4,10 @@
 
 use std::path::PathBuf;
 
-use super::{CoherenceClass, DurabilityClass, Grace, LogFormat, Network, Size, Umask};
+use super::{
+    CoherenceClass, DurabilityClass, Grace, LogFormat, Network, OpenIdRole, OwnershipClass, Size,
+    Umask,
+};
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -198,6 +201,10 @@ options! {
         /// Whether URLs presigned with signature version 2 are accepted [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
+        /// Whom the objects of new buckets belong to, and whether access control lists count there,
+        /// unless a bucket is made with another setting [default: BucketOwnerEnforced]
+        #[arg(value_name = "CLASS")]
+        default_object_ownership: OwnershipClass = "ASHLAR_DEFAULT_OBJECT_OWNERSHIP",
         /// Connections served at a time [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",
@@ -220,5 +227,9 @@ options! {
         /// How long requests under way may take to finish after SIGTERM [default: 30]
         #[arg(value_name = "SECONDS")]
         drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",
+        /// An OpenID issuer and the role that its users get, as a table of TOML with `role`,
+        /// `issuer`, `audience` and others; may be repeated, and the variable has one on each line
+        #[arg(value_name = "TABLE", value_delimiter = '\n')]
+        openid: Vec<OpenIdRole> = "ASHLAR_OPENID",
     }
 }

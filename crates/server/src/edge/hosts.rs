@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::HeaderMap;
+use gateway::ClientAddress;
+use http::{HeaderMap, HeaderValue};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::Network;
@@ -19,6 +20,9 @@ const HOST_BITS_V6: u32 = 64;
 
 /// The header in which a proxy names its client. Each proxy appends to it.
 const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The header in which a proxy says how its client speaks with it.
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// What one host may have at a time, and which addresses are trusted proxies.
 #[derive(Clone, Debug)]
@@ -66,6 +70,27 @@ pub(crate) enum Peer {
     Proxy(Arc<Hosts>),
 }
 
+/// What a connection says about where its requests come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) peer: Arc<Peer>,
+    /// The peer's address.
+    pub(crate) address: IpAddr,
+    /// Which TLS it speaks, if it does.
+    pub(crate) tls: Option<&'static str>,
+}
+
+impl Origin {
+    /// The client that sent a request.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> ClientAddress {
+        let hosts = match &*self.peer {
+            Peer::Host(host) => &host.hosts,
+            Peer::Proxy(hosts) => hosts,
+        };
+        hosts.client(self.address, self.tls, headers)
+    }
+}
+
 /// One connection of its host, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostConnection(Arc<HostUsage>);
@@ -99,6 +124,28 @@ impl Hosts {
         }
     }
 
+    /// Where a request comes from: the client of a trusted proxy, as that says, or else the peer.
+    fn client(
+        &self,
+        peer: IpAddr,
+        tls: Option<&'static str>,
+        headers: &HeaderMap,
+    ) -> ClientAddress {
+        let (peer, tls) = (peer.to_canonical(), tls.map(Some));
+        if !self.is_proxy(peer) {
+            return ClientAddress { address: peer, tls };
+        }
+        let address = self.named_by_proxy(headers).unwrap_or(peer);
+        let over = headers.get(FORWARDED_PROTO).map(HeaderValue::as_bytes);
+        match over {
+            Some(over) if over.eq_ignore_ascii_case(b"https") => {
+                ClientAddress { address, tls: Some(None) }
+            }
+            Some(_) => ClientAddress { address, tls: None },
+            None => ClientAddress { address, tls },
+        }
+    }
+
     fn is_proxy(&self, address: IpAddr) -> bool {
         self.limits.proxies.iter().any(|proxies| proxies.contains(address))
     }
@@ -123,9 +170,13 @@ impl Hosts {
         Host { at, usage, hosts: Arc::clone(self) }
     }
 
-    /// The client of a proxy: the last address in the header that is no trusted proxy's. `None` if
-    /// there is none.
+    /// The client of a proxy, if it names one.
     fn behind_proxy(self: &Arc<Hosts>, headers: &HeaderMap) -> Option<Host> {
+        self.named_by_proxy(headers).map(|address| self.host(address))
+    }
+
+    /// The last address in the header that is no trusted proxy's. `None` if there is none.
+    fn named_by_proxy(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
             // The client may have sent the header itself, so only what proxies appended counts.
@@ -133,7 +184,7 @@ impl Hosts {
                 let named = std::str::from_utf8(named).ok()?;
                 let address = address(named.trim())?.to_canonical();
                 if !self.is_proxy(address) {
-                    return Some(self.host(address));
+                    return Some(address);
                 }
             }
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::flow::Streams;
-use super::hosts::{Hosts, Peer};
+use super::hosts::{Hosts, Origin};
 use super::permit::{Admission, ConnectionPermits};
 use super::stall::Stall;
 use super::{Edge, Service};
@@ -131,7 +131,8 @@ impl<S: Service> Listener<S> {
         let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
             this.metrics.connections.inc();
-            let served = this.connection(stream, admission, peer, stop);
+            let from = Origin { peer, address: from.ip(), tls: None };
+            let served = this.connection(stream, admission, from, stop);
             let ended = match admission {
                 Admission::Granted => served.await,
                 Admission::Refused(_) => {
@@ -152,19 +153,24 @@ impl<S: Service> Listener<S> {
         &self,
         stream: TcpStream,
         admission: Admission,
-        peer: Arc<Peer>,
+        mut from: Origin,
         stop: CancellationToken,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
         runtime::unpace(&stream);
         let stream = Stall::new(stream, self.patience);
-        let Some(tls) = &self.tls else { return self.http1(stream, admission, peer, stop).await };
+        let Some(tls) = &self.tls else { return self.http1(stream, admission, from, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
         let stream = handshake.await.map_err(|_| "handshake")?.map_err(|_| "handshake")?;
-        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            self.http2(stream, admission, peer, stop).await
+        let session = stream.get_ref().1;
+        from.tls = Some(match session.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
+            _ => "1.2",
+        });
+        if session.alpn_protocol() == Some(b"h2") {
+            self.http2(stream, admission, from, stop).await
         } else {
-            self.http1(stream, admission, peer, stop).await
+            self.http1(stream, admission, from, stop).await
         }
     }
 
@@ -172,7 +178,7 @@ impl<S: Service> Listener<S> {
         &self,
         stream: T,
         admission: Admission,
-        peer: Arc<Peer>,
+        from: Origin,
         stop: CancellationToken,
     ) -> Result<(), &'static str>
     where
@@ -187,8 +193,8 @@ impl<S: Service> Listener<S> {
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.respond(request, admission, peer).await) }
+                    let (edge, from) = (Arc::clone(&edge), from.clone());
+                    async move { Ok::<_, Infallible>(edge.respond(request, admission, from).await) }
                 }),
             );
         let mut connection = pin!(connection);
@@ -205,7 +211,7 @@ impl<S: Service> Listener<S> {
         &self,
         stream: T,
         admission: Admission,
-        peer: Arc<Peer>,
+        from: Origin,
         stop: CancellationToken,
     ) -> Result<(), &'static str>
     where
@@ -225,8 +231,8 @@ impl<S: Service> Listener<S> {
             .serve_connection(
                 TokioIo::new(stream),
                 service_fn(move |request| {
-                    let (edge, peer) = (Arc::clone(&edge), Arc::clone(&peer));
-                    async move { Ok::<_, Infallible>(edge.respond(request, admission, peer).await) }
+                    let (edge, from) = (Arc::clone(&edge), from.clone());
+                    async move { Ok::<_, Infallible>(edge.respond(request, admission, from).await) }
                 }),
             );
         let mut connection = pin!(connection);

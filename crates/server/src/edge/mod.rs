@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use gateway::{HttpBody, InMemory, RequestContext, RequestId, Served};
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -42,7 +42,7 @@ use volume::Trips;
 
 use crate::metrics::Metrics;
 use flow::Flow;
-use hosts::Peer;
+use hosts::{Origin, Peer};
 use ids::RequestIds;
 use permit::{Admission, RequestPermit};
 use response::{Account, HeldPermits, ResponseBody};
@@ -110,18 +110,18 @@ impl<S: Service> Edge<S> {
         &self,
         request: Request<Incoming>,
         admission: Admission,
-        peer: Arc<Peer>,
+        from: Origin,
     ) -> Response<HttpBody> {
         let id = self.ids.draw();
         let span = tracing::info_span!("request", id = %id);
-        self.respond_as(request, admission, peer, id, span.clone()).instrument(span).await
+        self.respond_as(request, admission, from, id, span.clone()).instrument(span).await
     }
 
     async fn respond_as(
         &self,
         request: Request<Incoming>,
         admission: Admission,
-        peer: Arc<Peer>,
+        from: Origin,
         id: String,
         span: tracing::Span,
     ) -> Response<HttpBody> {
@@ -129,15 +129,18 @@ impl<S: Service> Edge<S> {
         let (mut head, body) = request.into_parts();
         let (body, upload) = WatchedBody::new(body);
         head.extensions.insert(RequestId(id));
+        head.extensions.insert(from.client(&head.headers));
         let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
         let mut permit = None;
         let mut response = if let Admission::Refused(limit) = admission {
             self.slow_down(limit, &context)
+        } else if let Some(fault) = section_fault(&head.headers) {
+            gateway::refuse(&context, &fault)
         } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
-            match self.request_permit(&peer, &head.headers).await {
+            match self.request_permit(&from.peer, &head.headers).await {
                 Ok(granted) => {
                     permit = Some(granted);
                     self.handle(Request::from_parts(head, body.boxed_unsync()), &context).await
@@ -260,6 +263,22 @@ impl<S: Service> Edge<S> {
             }
         }
     }
+}
+
+/// The headers of a request may have so many bytes together, as in S3. Longer ones are read up to
+/// the listener's limit, so that their client is told why they are refused.
+const SECTION_BYTES_MAX: usize = 8 << 10;
+
+/// What is wrong with the headers together: each counts as a line of HTTP/1.1.
+fn section_fault(headers: &HeaderMap) -> Option<Fault> {
+    let line = |(name, value): (&HeaderName, &HeaderValue)| {
+        name.as_str().len() + value.len() + ": \r\n".len()
+    };
+    let bytes: usize = headers.iter().map(line).sum();
+    (bytes > SECTION_BYTES_MAX).then(|| {
+        Fault::new(Code::RequestHeaderSectionTooLarge)
+            .with("MaxSizeAllowed", SECTION_BYTES_MAX.to_string())
+    })
 }
 
 /// A health check, on a path that no bucket can have.

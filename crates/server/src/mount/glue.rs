@@ -25,7 +25,7 @@ use record::{Ino, SpecialKind};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{Ledger, Note, RenameMode, Trust};
+use volume::{Ledger, RenameMode, Trust};
 
 use super::beside::Beside;
 use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
@@ -41,6 +41,9 @@ const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
 const NO_ATIME: u32 = 0o1_000_000;
+
+/// What the kernel sets itself when it opens a program to run it: its `FMODE_EXEC`.
+const EXECUTE: u32 = 0o40;
 
 /// Flags of renameat2(2).
 const RENAME_NO_REPLACE: u32 = 1;
@@ -69,7 +72,7 @@ impl FileSystem for Glue {
             }
             return self.begin(read(Arc::clone(&self.files), handle, offset, size, reply));
         }
-        let (files, gone) = (self.files.for_request(0, Note::none()), self.gone.clone());
+        let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
         // What is read from here on may be remembered until then.
         let trust = files.trust();
         let beside = Arc::clone(&self.beside);
@@ -433,6 +436,7 @@ fn open_mode(flags: u32) -> OpenMode {
     OpenMode {
         writes: flags & ACCESS_MODE != 0,
         truncates: flags & TRUNCATE != 0,
+        executes: flags & EXECUTE != 0,
         drops_rights: false,
     }
 }

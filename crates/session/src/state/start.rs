@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use block::BlockStore;
 use record::{
-    Attributes, DecodeError, Directory, HeartbeatRecord, Ino, Inode, InodeBody, Nonce, Sequence,
-    SessionRecord, Timestamp, VolumeRecord, key,
+    Account, AccountId, Attributes, CanonicalId, DecodeError, Directory, HeartbeatRecord, Ino,
+    Inode, InodeBody, Nonce, Sequence, SessionRecord, Timestamp, VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
@@ -20,6 +20,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The first epoch of a volume.
 const FIRST_EPOCH: u64 = 1;
+
+/// How people call the account that every volume has.
+const MAIN_ACCOUNT: &str = "main";
 
 /// Permission bits of the root.
 const ROOT_MODE: u32 = 0o755;
@@ -138,12 +141,15 @@ async fn make_volume(
     let body = InodeBody::Directory(Directory { parent: Ino::ROOT, name: Vec::new() });
     let root = Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body };
     let (at, root_key) = (key::volume(), key::inode(Ino::ROOT));
+    let main = Account { name: MAIN_ACCOUNT.to_owned(), canonical_id: CanonicalId(random()?) };
+    let main_key = key::account(AccountId::MAIN);
     let (lease, epoch) = (key::lease(), key::epoch());
     let plan = Plan {
         guards: vec![Guard::Absent(at.clone())],
         writes: vec![
             Write::Put(at.clone(), volume.encode(&at)),
             Write::Put(root_key.clone(), root.encode(&root_key)),
+            Write::Put(main_key.clone(), main.encode(&main_key)),
             Write::Put(lease.clone(), Sequence(Ino::FIRST_LEASED.0).encode(&lease)),
             Write::Put(epoch.clone(), Sequence(FIRST_EPOCH).encode(&epoch)),
         ],

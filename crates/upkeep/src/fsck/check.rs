@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use record::key::CounterKind;
-use record::{BlockId, Dentry, Ino, Kind, Orphan, PageRef, Slice, UploadState};
+use record::{BlockId, Dentry, Ino, Kind, Orphan, PageRef, Slice, UploadState, VersionBody};
 use store::Key;
 
 use super::collect::{InodeSummary, Inventory, PartSummary};
@@ -96,6 +96,9 @@ impl Tree {
                 tree.below.insert(name.dentry.ino, 0);
             }
         }
+        for ino in all.versions.iter().filter_map(|(_, version)| version.ino()) {
+            *tree.names_of.entry(ino).or_default() += 1;
+        }
         for name in all.names.iter().filter(|name| name.dentry.kind != Kind::Directory) {
             tree.files += 1;
             let Some(bucket) = tree.bucket(Ino(name.key.partition())) else { continue };
@@ -147,7 +150,42 @@ fn names(all: &mut Inventory, tree: &Tree) {
             findings.insert(Finding::Parent(ino));
         }
     }
+    versions(all, tree);
     inodes(all, tree);
+}
+
+/// Versions that are not current: names of files, each under a bucket that is there.
+fn versions(all: &mut Inventory, tree: &Tree) {
+    let findings = &mut all.findings;
+    let said: HashSet<&Key> = all.null_versions.values().collect();
+    for (at, version) in &all.versions {
+        let bucket = Ino(at.partition());
+        let is_named = said.contains(at);
+        if !tree.below.contains_key(&bucket) || version.is_null != is_named {
+            findings.insert(Finding::StrayVersion(at.clone()));
+        }
+        let VersionBody::Object { ino, self_contained: said, linked } = version.body else {
+            continue;
+        };
+        let bound = all.inodes.get(&ino).filter(|inode| inode.kind == Kind::File);
+        let Some(bound) = bound else {
+            findings.insert(Finding::Dangling(at.clone(), ino));
+            continue;
+        };
+        if !linked && tree.names_of.get(&ino).is_some_and(|names| *names > 1) {
+            findings.insert(Finding::Unlinked(at.clone(), ino));
+        }
+        if said.is_some() && bound.self_contained != said {
+            findings.insert(Finding::NotSelfContained(at.clone(), ino));
+        }
+        if bound.bucket != bucket {
+            findings.insert(Finding::ForeignBucket { ino, recorded: bound.bucket, found: bucket });
+        }
+    }
+    let nulls = all.versions.iter().filter(|(_, version)| version.is_null);
+    let nulls: HashSet<&Key> = nulls.map(|(at, _)| at).collect();
+    let stray = all.null_versions.iter().filter(|(_, at)| !nulls.contains(at));
+    findings.extend(stray.map(|(says, _)| Finding::StrayVersion(says.clone())));
 }
 
 fn inodes(all: &mut Inventory, tree: &Tree) {

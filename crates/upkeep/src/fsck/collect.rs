@@ -7,11 +7,11 @@ use bytes::Bytes;
 use namespace::self_contained;
 use record::key::{self, space};
 use record::{
-    BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry, File,
-    FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
-    MapPage, Mark, Nonce, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence, SessionRecord,
-    Slice, SlotRecord, SweptRecord, Upload, UploadState, User, VolumeRecord, XattrPlace,
-    XattrValue,
+    Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
+    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
+    MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence,
+    SessionRecord, Slice, SlotRecord, SweptRecord, Upload, UploadState, User, Version,
+    VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -92,6 +92,10 @@ pub(crate) struct Inventory {
     pub(super) findings: BTreeSet<Finding>,
     pub(super) records: u64,
     pub(super) names: Vec<Name>,
+    /// Versions of objects that are not the current ones: names, too, of what they are.
+    pub(super) versions: Vec<(Key, Version)>,
+    /// Where null versions stand, by the key that says so.
+    pub(super) null_versions: BTreeMap<Key, Key>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
     pub(super) named: HashMap<BlockId, Named>,
     /// Pages of content maps as found, by file.
@@ -231,6 +235,16 @@ impl Inventory {
                 let dentry = Dentry::decode(key, value).map_err(failed)?;
                 self.names.push(Name { key: key.clone(), dentry });
             }
+            space::VERSION => {
+                let version = Version::decode(key, value).map_err(failed)?;
+                key::version_parts(key).ok_or("no version's key")?;
+                self.versions.push((key.clone(), version));
+            }
+            space::NULL_VERSION => {
+                let NullVersion(id) = NullVersion::decode(key, value).map_err(failed)?;
+                let at = key::version(Ino(key.partition()), key.suffix(), id);
+                self.null_versions.insert(key.clone(), at);
+            }
             space::INODE => {
                 let inode = Inode::decode(key, value).map_err(failed)?;
                 self.take_inode(Ino(key.partition()), &inode);
@@ -281,6 +295,12 @@ impl Inventory {
                 let config = BucketConfig::decode(key, value).map_err(failed)?;
                 match BucketConfigKind::of(key).map_err(failed)? {
                     BucketConfigKind::Tags => config.tags().map(drop).map_err(failed)?,
+                    BucketConfigKind::Acl => config.acl().map(drop).map_err(failed)?,
+                    // Documents of the S3 view, which this crate cannot read.
+                    BucketConfigKind::Policy
+                    | BucketConfigKind::Cors
+                    | BucketConfigKind::ObjectLock
+                    | BucketConfigKind::Lifecycle => {}
                 }
                 self.bucket_configs.push(key.clone());
             }
@@ -315,6 +335,9 @@ impl Inventory {
             }
             space::LEASE | space::EPOCH => {
                 Sequence::decode(key, value).map_err(failed)?;
+            }
+            space::ACCOUNT => {
+                Account::decode(key, value).map_err(failed)?;
             }
             space::USER => {
                 User::decode(key, value).map_err(failed)?;

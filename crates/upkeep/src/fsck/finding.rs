@@ -53,6 +53,9 @@ pub enum Finding {
     Bucket(Ino),
     /// What a bucket is set to do, of a bucket that does not exist.
     StrayBucketConfig(Key),
+    /// A version of an object is of no bucket, or nothing says that it is the null version, or what
+    /// says so is of none.
+    StrayVersion(Key),
     /// A page of a content map that is missing.
     MissingPage(Ino, u32),
     /// A content whose slices overlap or are not in order, or a page of its map that does not begin
@@ -145,6 +148,7 @@ impl fmt::Display for Finding {
             Finding::Parent(ino) => write!(f, "directory {} is not where it says", ino.0),
             Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),
             Finding::Bucket(ino) => write!(f, "bucket {} and its settings disagree", ino.0),
+            Finding::StrayVersion(key) => write!(f, "version {key:?} is of no bucket or of no use"),
             Finding::StrayBucketConfig(key) => write!(f, "configuration {key:?} is of no bucket"),
             Finding::MissingPage(ino, page) => {
                 write!(f, "page {page} of the content map of file {} is missing", ino.0)

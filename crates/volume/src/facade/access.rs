@@ -1,11 +1,16 @@
 //! Access keys and policies, for whoever checks requests by them. What changes them needs no volume.
 
-use namespace::{ListPolicies, ListUsers};
-use record::{PolicyRecord, User};
+use namespace::{ListAccounts, ListPolicies, ListUsers};
+use record::{Account, AccountId, PolicyRecord, User};
 
 use crate::{Volume, VolumeError};
 
 impl Volume {
+    /// All accounts, by their numbers.
+    pub async fn accounts(&self) -> Result<Vec<(AccountId, Account)>, VolumeError> {
+        self.session.run(&ListAccounts).await
+    }
+
     /// All access keys, in order.
     pub async fn users(&self) -> Result<Vec<(String, User)>, VolumeError> {
         self.session.run(&ListUsers).await

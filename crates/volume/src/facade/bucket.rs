@@ -2,10 +2,13 @@
 
 use ledger::Note;
 use namespace::{
-    CountHoldings, DIRECTORY_MODE, DeleteBucket, FindBucket, FindBucketConfig, FoundBucket,
-    Holdings, MakeBucket, ReadBuckets, SetBucketConfig,
+    BucketChange, BucketConfigs, CountHoldings, DIRECTORY_MODE, DeleteBucket, FindBucket,
+    FindBucketConfig, FindBucketConfigs, FoundBucket, Holdings, MakeBucket, ReadBuckets, SetBucket,
+    SetBucketConfig,
 };
-use record::{Bucket, BucketConfig, BucketConfigKind, Ino, Timestamp};
+use record::{
+    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Timestamp, Versioning,
+};
 
 use super::FileOwner;
 use crate::{Volume, VolumeError};
@@ -24,19 +27,56 @@ pub struct BucketStat {
     pub made: Timestamp,
     /// Its settings.
     pub bucket: Bucket,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
+}
+
+/// A bucket to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewBucket<'a> {
+    /// The account that it belongs to.
+    pub account: AccountId,
+    /// Whom objects belong to that others write.
+    pub ownership: ObjectOwnership,
+    /// Whether it keeps versions.
+    pub versioning: Versioning,
+    /// What it is set to do from the beginning, each kind at most once.
+    pub configs: &'a [(BucketConfigKind, BucketConfig)],
+    /// The user of its directory.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Permissions that it is not made with.
+    pub umask: u32,
+}
+
+impl NewBucket<'_> {
+    /// A bucket of somebody's account, whose owner all objects belong to.
+    pub fn of(owner: &FileOwner) -> NewBucket<'static> {
+        NewBucket {
+            account: owner.account,
+            ownership: ObjectOwnership::BucketOwnerEnforced,
+            versioning: Versioning::Off,
+            configs: &[],
+            uid: owner.uid,
+            gid: owner.gid,
+            umask: owner.umask,
+        }
+    }
 }
 
 impl From<FoundBucket> for BucketStat {
     fn from(found: FoundBucket) -> BucketStat {
         let name = String::from_utf8_lossy(&found.name).into_owned();
-        BucketStat { name, ino: found.ino, made: found.made, bucket: found.settings }
+        let FoundBucket { ino, made, settings: bucket, versioning, .. } = found;
+        BucketStat { name, ino, made, bucket, versioning }
     }
 }
 
 impl Volume {
     /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
-    pub async fn create_bucket(&self, name: &str, owner: &FileOwner) -> Result<(), VolumeError> {
-        self.make_bucket(name, owner, None).await
+    pub async fn create_bucket(&self, name: &str, new: &NewBucket<'_>) -> Result<(), VolumeError> {
+        self.make_bucket(name, new, None).await
     }
 
     /// Makes a bucket: for whoever [watches](Volume::watch_nodes), whose request is noted, or for
@@ -44,13 +84,25 @@ impl Volume {
     pub(super) async fn make_bucket(
         &self,
         name: &str,
-        owner: &FileOwner,
+        new: &NewBucket<'_>,
         note: Option<&Note>,
     ) -> Result<(), VolumeError> {
         let [ino] = self.fresh().await?;
-        let settings = Bucket { owner: owner.access_key.clone(), ..Bucket::default() };
-        let (mode, owner) = (DIRECTORY_MODE & !owner.umask, (owner.uid, owner.gid));
-        let operation = MakeBucket { name: name.as_bytes(), ino, settings: &settings, owner, mode };
+        let settings = Bucket {
+            owner: new.account,
+            ownership: Some(new.ownership),
+            configs_version: u64::from(!new.configs.is_empty()),
+            ..Bucket::default()
+        };
+        let operation = MakeBucket {
+            name: name.as_bytes(),
+            ino,
+            settings: &settings,
+            configs: new.configs,
+            owner: (new.uid, new.gid),
+            mode: DIRECTORY_MODE & !new.umask,
+            versioning: new.versioning,
+        };
         match note {
             Some(note) => {
                 note.makes(ino);
@@ -109,9 +161,61 @@ impl Volume {
         Ok(buckets)
     }
 
+    /// As [`Volume::buckets`], of those that belong to an account.
+    pub async fn buckets_of(
+        &self,
+        account: AccountId,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<BucketStat>, VolumeError> {
+        let mut owned: Vec<BucketStat> = Vec::new();
+        let mut after = after.map(str::to_owned);
+        while owned.len() < limit {
+            let page = self.buckets(prefix, after.as_deref(), BUCKETS_AT_ONCE).await?;
+            let last = page.len() < BUCKETS_AT_ONCE;
+            after = page.last().map(|bucket| bucket.name.clone());
+            owned.extend(page.into_iter().filter(|bucket| bucket.bucket.owner == account));
+            if last {
+                break;
+            }
+        }
+        owned.truncate(limit);
+        Ok(owned)
+    }
+
     /// What a bucket holds by its counters, or, of the root, all of them: see [`CountHoldings`].
     pub async fn holdings(&self, of: Ino) -> Result<Holdings, VolumeError> {
         self.session.run(&CountHoldings { of }).await
+    }
+
+    /// A bucket with all that it is set to do, as they stand now.
+    pub async fn bucket_configs(&self, name: &str) -> Result<BucketConfigs, VolumeError> {
+        self.session.run(&FindBucketConfigs { name: name.as_bytes() }).await
+    }
+
+    /// What a bucket is set to do, of one kind, as it stands now; nothing where that was never set.
+    pub async fn bucket_config(
+        &self,
+        name: &str,
+        kind: BucketConfigKind,
+    ) -> Result<Option<BucketConfig>, VolumeError> {
+        self.session.run(&FindBucketConfig { name: name.as_bytes(), kind }).await
+    }
+
+    /// Sets what a bucket is to do, of one kind; nothing removes it.
+    pub async fn set_bucket_config(
+        &self,
+        name: &str,
+        kind: BucketConfigKind,
+        value: Option<&BucketConfig>,
+    ) -> Result<(), VolumeError> {
+        self.session.run(&SetBucketConfig { name: name.as_bytes(), kind, value }).await
+    }
+
+    /// Changes a bucket's settings.
+    pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), VolumeError> {
+        self.session.run(&SetBucket { name: name.as_bytes(), change }).await
     }
 
     /// A bucket's tags; none if it has none.

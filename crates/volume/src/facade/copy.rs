@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use content::StagedContent;
-use namespace::{Assumption, FsError, Path, Publish, WriteCondition, join_packs, lay_out};
-use record::{BlockId, Content, File, Ino, Mark, ObjectHeaders, Slice, key};
+use namespace::{
+    Assumption, FsError, NamedBucket, Path, Publish, WriteCondition, join_packs, lay_out,
+};
+use record::{
+    BlockId, Content, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum, key,
+};
 use store::Write;
 
 use super::object::new_file;
@@ -13,44 +17,51 @@ use super::staging::content_of;
 use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
+/// What a copy has that its source has not. What is `None` is as in the source.
+#[derive(Clone, Debug, Default)]
+pub struct CopyChanges {
+    /// Content headers and user metadata.
+    pub headers: Option<ObjectHeaders>,
+    /// Tags.
+    pub tags: Option<Vec<(String, String)>>,
+    /// Whom it is granted to; nobody if `None`, whoever the source is granted to.
+    pub acl: Option<S3Acl>,
+    /// Checksums.
+    pub sums: Option<Vec<Sum>>,
+    /// What keeps it as it is; nothing of what keeps the source.
+    pub lock: ObjectLock,
+}
+
 impl Volume {
     /// Makes an object of another one's bytes. No data moves: both name the same blocks.
     ///
-    /// `replace` stands for the source's content headers and user metadata, `tags` for its tags.
     /// [`FsError::SourceChanged`] when the source is another by now.
     ///
     /// Goes on if its future is dropped: what it has staged is published or taken back.
-    #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
     pub async fn copy(
         self: &Arc<Self>,
         source: &Object,
-        bucket: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
-        replace: Option<ObjectHeaders>,
-        tags: Option<Vec<(String, String)>>,
+        changes: CopyChanges,
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
         let (volume, source, owner) = (Arc::clone(self), source.clone(), owner.clone());
-        let (bucket, key) = (bucket.to_owned(), key.to_vec());
-        let copying = async move {
-            volume.copy_at_once(&source, &bucket, &key, replace, tags, condition, &owner).await
-        };
+        let path = Path::new(bucket, key);
+        let copying =
+            async move { volume.copy_at_once(&source, &path, changes, condition, &owner).await };
         self.session.to_its_end("copy", copying).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is a header of CopyObject")]
     async fn copy_at_once(
         &self,
         source: &Object,
-        bucket: &str,
-        key: &[u8],
-        replace: Option<ObjectHeaders>,
-        tags: Option<Vec<(String, String)>>,
+        path: &Path,
+        changes: CopyChanges,
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
-        let path = Path::new(bucket.as_bytes(), key);
         let mut body = self.again(source).await?;
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
@@ -67,18 +78,29 @@ impl Volume {
         };
         let assumptions = unchanged(source);
         let kept = &source.file.object;
-        let mut object = replace.unwrap_or_else(|| kept.clone());
-        object.tags = tags.unwrap_or_else(|| kept.tags.clone());
-        let file = File { object, content, data_version: 1, links: 1, ..(*source.file).clone() };
+        let mut object = changes.headers.unwrap_or_else(|| kept.clone());
+        object.tags = changes.tags.unwrap_or_else(|| kept.tags.clone());
+        object.acl = changes.acl;
+        object.lock = changes.lock;
+        let sums = changes.sums.unwrap_or_else(|| source.file.sums.clone());
+        let file = File {
+            object,
+            sums,
+            content,
+            data_version: 1,
+            links: 1,
+            renamed_by: None,
+            ..(*source.file).clone()
+        };
         let inode = new_file(owner, file);
         let staged = self.stage(ino, &assumptions, writes).await?;
         let operation = Publish {
-            path: &path,
+            path,
             ino,
             fresh: &inos[1..],
             inode: &inode,
             condition: &condition,
-            overlap: self.overlap(bucket),
+            overlap: self.overlap(path.bucket()),
             assumptions: &assumptions,
             writes: staged.writes(),
         };

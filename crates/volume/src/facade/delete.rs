@@ -9,19 +9,13 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, TryStreamExt};
 use namespace::{
-    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, Path, REMOVAL_ITEMS, Removal, Remove, Removed,
-    TagMatch,
+    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, NamedBucket, Path, REMOVAL_ITEMS, Removal, Remove,
+    RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion,
 };
+use record::VersionRef;
 use store::Limits;
 
 use crate::{Volume, VolumeError};
-
-/// A name that is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deleted {
-    /// Whether it was there before.
-    pub existed: bool,
-}
 
 /// The most names that one plan removes.
 const REMOVALS_PER_PLAN: usize = 250;
@@ -57,16 +51,17 @@ impl Volume {
     /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
     pub async fn delete(
         &self,
-        bucket: &str,
-        keys: Vec<(Vec<u8>, Option<TagMatch>)>,
-    ) -> Result<Vec<Result<Deleted, VolumeError>>, VolumeError> {
+        bucket: impl Into<NamedBucket<'_>>,
+        keys: Vec<(Vec<u8>, Option<RemoveCondition>)>,
+    ) -> Result<Vec<Result<RemovedKey, VolumeError>>, VolumeError> {
+        let bucket = bucket.into();
         let mut directories = ByDirectory::new();
-        let mut answers: Vec<Option<Result<Deleted, VolumeError>>> = Vec::new();
+        let mut answers: Vec<Option<Result<RemovedKey, VolumeError>>> = Vec::new();
         let mut first: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let mut repeated = Vec::new();
         for (index, (key, condition)) in keys.into_iter().enumerate() {
             answers.push(None);
-            let path = Path::new(bucket.as_bytes(), &key);
+            let path = Path::new(bucket, &key);
             if let Some(first) = first.get(&key) {
                 repeated.push((index, *first));
                 continue;
@@ -81,29 +76,44 @@ impl Volume {
             .try_collect::<Vec<_>>()
             .await?;
         for (index, removed) in removed.into_iter().flatten() {
-            answers[index] = Some(match removed {
-                Ok(existed) => Ok(Deleted { existed }),
-                Err(error) => Err(error.into()),
-            });
+            answers[index] = Some(removed.map_err(VolumeError::from));
         }
         for (index, first) in repeated {
             answers[index] = Some(match &answers[first] {
                 Some(Err(VolumeError::Fs(error))) => Err(VolumeError::Fs(*error)),
-                _ => Ok(Deleted { existed: false }),
+                Some(Ok(removed)) => Ok(RemovedKey { existed: false, ..*removed }),
+                _ => Ok(RemovedKey::default()),
             });
         }
         self.session.wake_reaper();
         Ok(answers.into_iter().flatten().collect())
     }
 
+    /// Removes one version of a key for good, or a delete marker.
+    pub async fn delete_version(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: VersionRef,
+        bypasses_governance: bool,
+    ) -> Result<RemovedVersion, VolumeError> {
+        let path = Path::new(bucket, key);
+        // It may bring an object back whose directories have gone with it.
+        let fresh = self.session.allocate_inodes(path.directories.len()).await?;
+        let operation = RemoveVersion { path: &path, version, fresh: &fresh, bypasses_governance };
+        let removed = self.session.run(&operation).await?;
+        self.session.wake_reaper();
+        Ok(removed)
+    }
+
     async fn remove(
         &self,
-        bucket: &str,
+        bucket: NamedBucket<'_>,
         line: Vec<Share>,
     ) -> Result<Vec<(usize, Removed)>, VolumeError> {
         let mut answers = Vec::new();
         for share in line {
-            let operation = Remove { bucket: bucket.as_bytes(), branches: &share.branches };
+            let operation = Remove { bucket, branches: &share.branches };
             let removed = self.session.run(&operation).await?;
             answers.extend(share.answers.into_iter().zip(removed));
         }

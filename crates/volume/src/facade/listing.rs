@@ -1,6 +1,6 @@
 //! Listings.
 
-use namespace::{Halt, ListQuery, ListStart, Listing, WalkStep};
+use namespace::{Halt, ListQuery, ListStart, Listing, NamedBucket, WalkStep};
 use session::corrupt;
 
 use crate::{Volume, VolumeError};
@@ -8,9 +8,13 @@ use crate::{Volume, VolumeError};
 impl Volume {
     /// A page of a bucket's keys, in their order. A directory's page costs one round trip when the
     /// directories above it are remembered.
-    pub async fn list(&self, bucket: &str, query: ListQuery) -> Result<Listing, VolumeError> {
+    pub async fn list(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        query: ListQuery,
+    ) -> Result<Listing, VolumeError> {
         let _reading = self.session.reading();
-        let start = ListStart { bucket: bucket.as_bytes(), query: &query };
+        let start = ListStart { bucket: bucket.into(), query: &query };
         let mut walk = self.session.run(&start).await?;
         loop {
             match walk.advance() {

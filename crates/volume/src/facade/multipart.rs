@@ -10,13 +10,13 @@ use content::StagedContent;
 use futures::StreamExt;
 use namespace::join_packs;
 use namespace::{
-    AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError, Path,
-    Publish, PutPart, ReadParts, UploadName, WriteCondition, concatenate, cut, end_upload, lay_out,
-    part_runs,
+    AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError,
+    NamedBucket, Path, Publish, PutPart, ReadParts, UploadName, WriteCondition, concatenate, cut,
+    end_upload, lay_out, part_runs,
 };
 use record::{
     BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, PartTag, Slice,
-    Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, key,
+    Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, VersionRef, key,
 };
 use store::Write;
 
@@ -131,6 +131,9 @@ pub struct Completed {
     pub sums: Vec<Sum>,
     /// When it came to be.
     pub changed: Timestamp,
+    /// Which version of its key it is, if the bucket keeps any; nothing where another request has
+    /// completed the upload before.
+    pub version: Option<VersionRef>,
 }
 
 fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
@@ -156,6 +159,8 @@ impl Volume {
             gid: new.owner.gid,
             umask: new.owner.umask,
             initiator: new.owner.access_key,
+            account: new.owner.account,
+            writer: new.owner.writer,
             checksum: new.checksum,
             object: new.headers,
             state: UploadState::Open,
@@ -237,7 +242,9 @@ impl Volume {
     /// where a sparse file has holes.
     ///
     /// The part's MD5 is the source's where all of a source with an MD5 is copied, and otherwise a
-    /// value that stands for the source and the range: nothing is read to hash it.
+    /// value that stands for the source and the range: nothing is read to hash it. `sum` is a checksum
+    /// of the bytes that the caller has computed, besides those that the source has.
+    #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPartCopy says")]
     pub async fn copy_part(
         &self,
         bucket: &str,
@@ -246,11 +253,16 @@ impl Volume {
         number: u16,
         source: &Object,
         range: Range<u64>,
+        sum: Option<Sum>,
     ) -> Result<PartStat, VolumeError> {
         let whole = range == (0..source.size());
         let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
-        let full = |sum: &Sum| whole && sum.kind == SumKind::FullObject;
-        let sums: Vec<Sum> = source.file().sums.iter().filter(|sum| full(sum)).cloned().collect();
+        let computed = sum.as_ref().map(|sum| sum.algorithm);
+        let full = |sum: &&Sum| {
+            whole && sum.kind == SumKind::FullObject && Some(sum.algorithm) != computed
+        };
+        let kept = source.file().sums.iter().filter(full).cloned();
+        let sums: Vec<Sum> = kept.chain(sum).collect();
         let assumptions = unchanged(source);
         let slices = cut(&self.slices(source).await?, range.start, range.end);
         // A part has no holes: those of a sparse file become zeros, which are written.
@@ -379,14 +391,16 @@ impl Volume {
         if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
         }
-        let path = Path::new(bucket.as_bytes(), key);
+        // The upload's own: another of its name has no such upload.
+        let named = NamedBucket { name: bucket.as_bytes(), ino: Some(found.bucket) };
+        let path = Path::new(named, key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
         let (content, mut writes) = lay_out(ino, slices);
         writes.extend(part_sum_pages(ino, &finished.part_sums));
         writes.extend(shares_of_parts(ino, used));
-        let Upload { uid, gid, umask, .. } = found.upload;
-        let owner = FileOwner { access_key: String::new(), uid, gid, umask };
+        let Upload { account, writer, uid, gid, umask, .. } = found.upload;
+        let owner = FileOwner { access_key: String::new(), account, writer, uid, gid, umask };
         let file = File {
             sums: finished.sums.clone(),
             object: found.upload.object.clone(),
@@ -421,7 +435,7 @@ impl Volume {
             fresh: &inos[1..],
             inode: &inode,
             condition: &wanted.condition,
-            overlap: self.overlap(bucket),
+            overlap: self.overlap(path.bucket()),
             assumptions: &[assumption],
             writes: &with,
         };
@@ -429,8 +443,8 @@ impl Volume {
         match self.conclude(staged, published).await {
             Ok(published) => {
                 self.session.wake_reaper();
-                let PublishedObject { object_changed: changed, tag, sums } = published;
-                Ok(Completed { tag, sums, changed })
+                let PublishedObject { object_changed: changed, tag, sums, version } = published;
+                Ok(Completed { tag, sums, changed, version })
             }
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
                 self.ended_meanwhile(name(bucket, key, id)).await
@@ -460,7 +474,7 @@ fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
         UploadState::Open => Ok(None),
         UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
         UploadState::Done { tag, sums, at, .. } => {
-            Ok(Some(Completed { tag: *tag, sums: sums.clone(), changed: *at }))
+            Ok(Some(Completed { tag: *tag, sums: sums.clone(), changed: *at, version: None }))
         }
     }
 }
@@ -481,16 +495,18 @@ fn choose(
     parts: &BTreeMap<u16, FoundPart>,
 ) -> Result<Vec<FoundPart>, VolumeError> {
     if listed.is_empty() {
-        return Err(FsError::InvalidPart.into());
+        return Err(FsError::InvalidPart(0).into());
     }
     if !listed.is_sorted_by(|a, b| a.number < b.number) {
         return Err(FsError::InvalidPartOrder.into());
     }
     let mut used = Vec::with_capacity(listed.len());
     for (index, listed_part) in listed.iter().enumerate() {
-        let found = parts.get(&listed_part.number).ok_or(FsError::InvalidPart)?;
-        if index + 1 < listed.len() && found.part.size < PART_BYTES_MIN {
-            return Err(FsError::PartTooSmall.into());
+        let number = listed_part.number;
+        let found = parts.get(&number).ok_or(FsError::InvalidPart(number))?;
+        let bytes = found.part.size;
+        if index + 1 < listed.len() && bytes < PART_BYTES_MIN {
+            return Err(FsError::PartTooSmall { number, bytes }.into());
         }
         used.push(found.clone());
     }

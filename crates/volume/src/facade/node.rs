@@ -16,7 +16,7 @@ use namespace::{
 use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag, Timestamp};
 use session::ReadPin;
 
-use super::FileOwner;
+use super::NewBucket;
 use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
@@ -66,7 +66,7 @@ impl<'a> FileWrite<'a> {
 static UNNOTED: Note = Note::none();
 
 /// No change of attributes.
-const UNCHANGED: AttributeChange = AttributeChange {
+pub(super) const UNCHANGED: AttributeChange = AttributeChange {
     mode: None,
     uid: None,
     gid: None,
@@ -332,7 +332,9 @@ impl Volume {
     ) -> Result<FoundNode, VolumeError> {
         let [hidden_as] = self.fresh().await?;
         let FileWrite { ino, known_as, attributes, over, note } = write;
-        let operation = WriteContent { ino, known_as, over, change, tag, hidden_as, attributes };
+        let assumptions = &[];
+        let operation =
+            WriteContent { ino, known_as, over, assumptions, change, tag, hidden_as, attributes };
         let written = self.session.run_noted(&operation, body, note.unwrap_or(&UNNOTED)).await;
         self.session.wake_reaper();
         if let Ok(node) = &written {
@@ -372,9 +374,9 @@ impl OnBehalf<'_> {
     pub async fn make_bucket_directory(
         self,
         name: &str,
-        owner: &FileOwner,
+        new: &NewBucket<'_>,
     ) -> Result<(), VolumeError> {
-        self.volume.make_bucket(name, owner, Some(self.note)).await
+        self.volume.make_bucket(name, new, Some(self.note)).await
     }
 
     /// Removes an empty directory of the root, which is a bucket.
@@ -477,7 +479,7 @@ impl OnBehalf<'_> {
 }
 
 /// The slices of a body, which lie one behind the other, at the places of its runs in a file.
-fn at_their_places(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
+pub(super) fn at_their_places(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
     let mut slices = Vec::with_capacity(laid.len() + runs.len());
     let mut begin = 0;
     for run in runs {

@@ -4,10 +4,13 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use content::{ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent};
-use namespace::{FILE_MODE, FoundObject, Lookup, Path, Publish, SetTags, WriteCondition};
+use namespace::{
+    FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish, SetObject,
+    WriteCondition,
+};
 use record::{
     Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
-    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, key,
+    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, VersionRef, key,
 };
 use session::{ReadPin, corrupt};
 use store::{Key, Value};
@@ -27,6 +30,8 @@ pub struct Object {
     /// Its inode. A directory's for the object that stands for an empty directory somebody made.
     pub inode: Inode,
     pub(super) record: Value,
+    /// Which version of its key it is, if the bucket keeps any.
+    pub version: Option<VersionRef>,
     /// The dentries that led to it.
     pub(super) way: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
@@ -105,18 +110,34 @@ pub struct PublishedObject {
     pub tag: Tag,
     /// Its checksums.
     pub sums: Vec<Sum>,
+    /// Which version of its key it is, if the bucket keeps any.
+    pub version: Option<VersionRef>,
 }
 
 impl Volume {
     /// Finds an object, as it stands now.
-    pub async fn stat(&self, bucket: &str, key: &[u8]) -> Result<Object, VolumeError> {
+    pub async fn stat(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+    ) -> Result<Object, VolumeError> {
+        self.stat_version(bucket, key, None).await
+    }
+
+    /// Finds a version of an object, or the current one.
+    pub async fn stat_version(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: Option<VersionRef>,
+    ) -> Result<Object, VolumeError> {
+        let path = Path::new(bucket, key);
         let reading = self.session.reading();
-        let path = Path::new(bucket.as_bytes(), key);
-        let FoundObject { bucket, ino, inode, record, way } =
-            self.session.run(&Lookup { path: &path }).await?;
+        let FoundObject { bucket, ino, inode, record, way, version } =
+            self.session.run(&Lookup { path: &path, version }).await?;
         let file = Arc::new(file_of(&inode));
         let pin = ReadPin::new(ino, Held::Versions, reading);
-        Ok(Object { bucket, ino, inode, record, way, file, pin })
+        Ok(Object { bucket, ino, inode, record, version, way, file, pin })
     }
 
     /// The bytes of an object in `range`, verified, in order.
@@ -159,13 +180,13 @@ impl Volume {
     /// Makes an object of staged bytes, replacing the one of its name.
     pub async fn put(
         &self,
-        bucket: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
         mut body: StagedContent,
         new: NewObject,
         condition: WriteCondition,
     ) -> Result<PublishedObject, VolumeError> {
-        let path = Path::new(bucket.as_bytes(), key);
+        let path = Path::new(bucket, key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let (content, besides) = content_of(&body, inos[0]);
         let mut reservation = body.take_reservation();
@@ -183,7 +204,7 @@ impl Volume {
             fresh: &inos[1..],
             inode: &inode,
             condition: &condition,
-            overlap: self.overlap(bucket),
+            overlap: self.overlap(path.bucket()),
             assumptions: &[],
             writes: staged.writes(),
         };
@@ -208,23 +229,28 @@ impl Volume {
             self.session.wake_reaper();
         }
         let object_changed = published.inode.attributes.changed;
+        let version = published.version;
         match published.inode.body {
             InodeBody::File(file) => {
-                Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums })
+                Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums, version })
             }
             _ => unreachable!("only files are published"),
         }
     }
 
-    /// Replaces an object's tags; none removes them. Neither ETag nor Last-Modified changes.
-    pub async fn set_tags(
+    /// Changes what S3 keeps with an object, or a version of one, if it is still the one that was
+    /// expected: else [`namespace::FsError::Contended`]. Neither ETag nor Last-Modified changes.
+    /// Answers which version it is, if the bucket keeps any.
+    pub async fn change_object(
         &self,
-        bucket: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
-        tags: Vec<(String, String)>,
-    ) -> Result<(), VolumeError> {
-        let path = Path::new(bucket.as_bytes(), key);
-        self.session.run(&SetTags { path: &path, tags: &tags }).await
+        version: Option<VersionRef>,
+        expected: Option<Ino>,
+        change: ObjectChange<'_>,
+    ) -> Result<Option<VersionRef>, VolumeError> {
+        let path = Path::new(bucket, key);
+        self.session.run(&SetObject { path: &path, version, expected, change }).await
     }
 
     /// The checksums of the parts that an object was completed from; none if none were kept.
@@ -260,7 +286,7 @@ pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
     let attributes = Attributes::new(FILE_MODE & !owner.umask, uid, gid, now);
-    let body = InodeBody::File(Box::new(file));
+    let body = InodeBody::File(Box::new(File { writer: owner.writer, ..file }));
     Inode { attributes, bucket: Ino::ROOT, xattrs: Vec::new(), body }
 }
 
@@ -283,8 +309,8 @@ impl Volume {
     }
 
     /// Whether keys of a bucket may overlap, as last seen.
-    pub(super) fn overlap(&self, bucket: &str) -> namespace::Overlap {
-        let operation = namespace::FindBucket { name: bucket.as_bytes() };
+    pub(super) fn overlap(&self, bucket: NamedBucket<'_>) -> namespace::Overlap {
+        let operation = namespace::FindBucket { name: bucket.name };
         match self.session.remembered(&operation) {
             Some(found) if found.settings.refuse_overlap => namespace::Overlap::Refuse,
             _ => namespace::Overlap::Allow,

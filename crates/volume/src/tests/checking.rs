@@ -43,7 +43,7 @@ async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino) {
     let open_id = upload(&volume, b"open").await;
     part(&volume, b"open", open_id, 3).await;
     let source = volume.stat("b", b"pages").await.unwrap();
-    volume.copy_part("b", b"open", open_id, 4, &source, 500..70_000).await.unwrap();
+    volume.copy_part("b", b"open", open_id, 4, &source, 500..70_000, None).await.unwrap();
     let given_up = upload(&volume, b"given/up").await;
     part(&volume, b"given/up", given_up, 1).await;
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];

@@ -68,6 +68,8 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
             gid: 0,
             umask: 0o022,
             initiator: String::new(),
+            account: record::AccountId::MAIN,
+            writer: None,
             checksum: None,
             object: ObjectHeaders::default(),
             state,
@@ -245,7 +247,7 @@ async fn whoever_completes_what_was_completed_meanwhile_hears_of_it() {
     let source = first.stat("b", b"source").await.unwrap();
     let id = upload(&first, b"whole").await;
     // The blocks of what is copied are shared, and each share is a record to stage.
-    let copied = first.copy_part("b", b"whole", id, 1, &source, 0..150_000).await.unwrap();
+    let copied = first.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
     tokio::time::sleep(TOLD).await;
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let none = WriteCondition::None;
@@ -277,6 +279,6 @@ async fn a_part_of_very_many_blocks_is_copied() {
     put(&volume, b"source", 700_000).await;
     let source = volume.stat("b", b"source").await.unwrap();
     let id = upload(&volume, b"whole").await;
-    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..700_000).await.unwrap();
+    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..700_000, None).await.unwrap();
     assert_eq!(copied.part.slices.len(), 2_735);
 }

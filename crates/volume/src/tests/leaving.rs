@@ -11,7 +11,7 @@ use record::key::space;
 
 use super::reaping::{delete, finished, owner, put, records, upload};
 use super::{count_blocks, make_bucket, publish};
-use crate::{CompletePart, CompleteUpload, Volume, VolumeError, VolumeOptions};
+use crate::{CompletePart, CompleteUpload, CopyChanges, Volume, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
@@ -24,7 +24,8 @@ async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
     let source = volume.stat("b", b"source").await.unwrap();
     let by = owner();
     let absent = WriteCondition::IfAbsent;
-    let mut copying = Box::pin(volume.copy(&source, "b", b"there", None, None, absent, &by));
+    let mut copying =
+        Box::pin(volume.copy(&source, "b", b"there", CopyChanges::default(), absent, &by));
     while records(&*store, space::STAGED).await == 0 {
         let step = tokio::time::timeout(Duration::from_millis(1), &mut copying).await;
         assert!(step.is_err(), "it is still under way");
@@ -49,7 +50,7 @@ async fn a_completion_whose_client_leaves_comes_to_its_end() {
     let source = volume.stat("b", b"source").await.unwrap();
     let id = upload(&volume, b"whole").await;
     // The blocks of what is copied are shared, and each share is a record to stage.
-    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000).await.unwrap();
+    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let absent = WriteCondition::IfAbsent;
     let whole = || CompleteUpload { parts: &parts, object_size: None, condition: absent.clone() };

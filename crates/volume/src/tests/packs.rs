@@ -17,8 +17,8 @@ use store::{CounterKey, MetaStore, Plan, Write};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, Finding, SweepOptions, Unwatched, Volume, VolumeError,
-    VolumeOptions, fsck,
+    CompletePart, CompleteUpload, CopyChanges, Finding, SweepOptions, Unwatched, Volume,
+    VolumeError, VolumeOptions, fsck,
 };
 
 /// Bytes that tell one object from another.
@@ -295,7 +295,7 @@ pub(super) async fn complete_with_copy(volume: &Arc<Volume>, name: &[u8], of: &[
     volume.put_part("b", name, id, 1, body, PartTag::Md5([9; 16]), Vec::new()).await.unwrap();
     let source = volume.stat("b", of).await.unwrap();
     let range = 100..source.size();
-    let copied = volume.copy_part("b", name, id, 2, &source, range).await.unwrap();
+    let copied = volume.copy_part("b", name, id, 2, &source, range, None).await.unwrap();
     let parts = [
         CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() },
         CompletePart { number: 2, tag: copied.part.tag.tag(), sums: Vec::new() },
@@ -346,7 +346,7 @@ async fn an_upload_that_is_given_up_leaves_its_packs() {
     let given_up = upload(&volume, b"big").await;
     part(&volume, b"big", given_up, 1).await;
     let source = volume.stat("b", b"c").await.unwrap();
-    volume.copy_part("b", b"big", given_up, 2, &source, 0..70_000).await.unwrap();
+    volume.copy_part("b", b"big", given_up, 2, &source, 0..70_000, None).await.unwrap();
     drop(source);
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
@@ -384,7 +384,7 @@ async fn what_was_staged_of_packs_is_taken_back() {
         } else {
             let source = volume.stat("b", b"big").await.unwrap();
             let (absent, owner) = (WriteCondition::IfAbsent, super::reaping::owner());
-            let copying = volume.copy(&source, "b", b"big", None, None, absent, &owner);
+            let copying = volume.copy(&source, "b", b"big", CopyChanges::default(), absent, &owner);
             copying.await.unwrap_err();
         }
         assert_eq!(counters(&*store).await, before, "killed: {killed}");

@@ -16,12 +16,19 @@ use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{
-    CompletePart, CompleteUpload, FileOwner, Finished, NewUpload, UploadId, Volume, VolumeError,
-    VolumeOptions,
+    CompletePart, CompleteUpload, CopyChanges, FileOwner, Finished, NewUpload, UploadId, Volume,
+    VolumeError, VolumeOptions,
 };
 
 pub(super) fn owner() -> FileOwner {
-    FileOwner { access_key: "root".to_owned(), uid: 0, gid: 0, umask: 0o022 }
+    FileOwner {
+        access_key: "root".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 0,
+        gid: 0,
+        umask: 0o022,
+    }
 }
 
 pub(super) async fn records(store: &dyn MetaStore, space: Space) -> usize {
@@ -52,7 +59,7 @@ pub(crate) async fn delete(volume: &Volume, name: &[u8]) {
 pub(crate) async fn copy(volume: &Arc<Volume>, from: &[u8], to: &[u8]) {
     let source = volume.stat("b", from).await.unwrap();
     let none = WriteCondition::None;
-    volume.copy(&source, "b", to, None, None, none, &owner()).await.unwrap();
+    volume.copy(&source, "b", to, CopyChanges::default(), none, &owner()).await.unwrap();
 }
 
 pub(super) async fn read(volume: &Volume, name: &[u8]) -> Result<Vec<u8>, VolumeError> {
@@ -110,7 +117,7 @@ async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
         let pieces: Vec<Bytes> = reading.read(object, 0..5).try_collect().await.unwrap();
         assert_eq!(pieces.concat(), vec![5; 5], "as it was found");
         let none = WriteCondition::None;
-        let copy = reading.copy(object, "b", name, None, None, none, &owner()).await;
+        let copy = reading.copy(object, "b", name, CopyChanges::default(), none, &owner()).await;
         let changed = Err(VolumeError::Fs(namespace::FsError::SourceChanged).to_string());
         assert_eq!(copy.map(|_| ()).map_err(|error| error.to_string()), changed);
     }

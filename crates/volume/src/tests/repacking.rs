@@ -171,7 +171,7 @@ async fn owners_that_cannot_be_moved_keep_their_pack() {
     let old = pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
     let id = upload(&volume, b"big").await;
     let source = volume.stat("b", b"b").await.unwrap();
-    volume.copy_part("b", b"big", id, 1, &source, 0..2_000).await.unwrap();
+    volume.copy_part("b", b"big", id, 1, &source, 0..2_000, None).await.unwrap();
     drop(source);
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();

@@ -120,7 +120,14 @@ pub(super) async fn put(volume: &Volume, name: &str, bytes: &Bytes) -> Result<()
     writer.write(bytes.clone()).await?;
     let body = writer.finish().await?;
     let new = NewObject {
-        owner: FileOwner { access_key: String::new(), uid: 0, gid: 0, umask: 0o022 },
+        owner: FileOwner {
+            access_key: String::new(),
+            account: record::AccountId::MAIN,
+            writer: None,
+            uid: 0,
+            gid: 0,
+            umask: 0o022,
+        },
         headers: record::ObjectHeaders::default(),
         tag: record::Tag::Md5([0; 16]),
         sums: Vec::new(),

@@ -16,7 +16,7 @@ use store::{MetaStore, Plan, Write};
 
 use super::reaping::{copy, delete, put, read, records};
 use super::{count_blocks, make_bucket, open, publish, staged};
-use crate::{SweepOptions, Volume, VolumeOptions};
+use crate::{CopyChanges, SweepOptions, Volume, VolumeOptions};
 
 /// Publishes one object, uploads two blocks for another, and is killed.
 pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {
@@ -194,7 +194,7 @@ async fn a_copy_that_fails_leaves_its_source_the_owner_it_was() {
     let source = volume.stat("b", b"source").await.unwrap();
     let owner = super::reaping::owner();
     let absent = namespace::WriteCondition::IfAbsent;
-    volume.copy(&source, "b", b"twin", None, None, absent, &owner).await.unwrap_err();
+    volume.copy(&source, "b", b"twin", CopyChanges::default(), absent, &owner).await.unwrap_err();
     drop(source);
     delete(&volume, b"twin").await;
     volume.reap_now().await.unwrap();

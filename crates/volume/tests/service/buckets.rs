@@ -35,12 +35,12 @@ async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await;
     let volume = volume.unwrap();
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
     volume.delete_bucket("bkt").await.unwrap();
     assert!(volume.bucket_tags("bkt").await.is_err());
     assert!(volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.is_err());
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     assert_eq!(volume.bucket_tags("bkt").await.unwrap(), []);
     let report = fsck(store, blocks, &Unwatched).await.unwrap();
     assert_eq!(report.findings, [], "nothing is left of the bucket before");
@@ -52,7 +52,7 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let open = || Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
     let (one, other) = (open().await.unwrap(), open().await.unwrap());
-    one.create_bucket("bkt", &owner()).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     one.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
     assert_eq!(other.bucket_tags("bkt").await.unwrap(), tags(&[("a", "1")]));
     one.set_bucket_tags("bkt", &tags(&[("a", "2")])).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
 #[tokio::test]
 async fn what_a_volume_holds_is_told_by_its_counters() {
     let volume = volume().await;
-    volume.create_bucket("other", &owner()).await.unwrap();
+    volume.create_bucket("other", &volume::NewBucket::of(&owner())).await.unwrap();
     let (first, second) = (bytes(10_000, 1), bytes(100, 2));
     put(&volume, "a/b", &first).await.unwrap();
     put(&volume, "c", &second).await.unwrap();

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use volume::{ListQuery, Trips, Volume, measured};
+use record::Tag;
+use volume::{ListQuery, RenameConditions, Trips, Volume, measured};
 
 use super::{bytes, put, read, volume};
 
@@ -72,6 +73,45 @@ async fn a_delete_is_one_commit() {
     let (deleted, cost) = trips(volume.delete("bkt", remove("a/b/0001"))).await;
     assert!(deleted.unwrap().remove(0).unwrap().existed);
     check("a delete", cost, 0, 1);
+}
+
+#[tokio::test]
+async fn a_rename_is_one_commit() {
+    let volume = volume().await;
+    directory(&volume, 2).await;
+    let free = RenameConditions::default();
+    let (renamed, cost) = trips(volume.rename("bkt", b"a/b/0001", b"a/b/new", &free, None)).await;
+    renamed.unwrap();
+    check("a rename", cost, 0, 1);
+    let (over, cost) = trips(volume.rename("bkt", b"a/b/new", b"a/b/0000", &free, None)).await;
+    over.unwrap();
+    check("a rename over another object", cost, 0, 1);
+}
+
+#[tokio::test]
+async fn an_append_is_one_commit_whatever_is_there() {
+    let volume = volume().await;
+    for length in [100, 600 << 10, 40 << 20] {
+        put(&volume, "log", &bytes(length, 1)).await.unwrap();
+        for appended in [1, 70_000_usize] {
+            let object = volume.stat("bkt", b"log").await.unwrap();
+            let written = async {
+                let mut writer =
+                    volume.append_writer(&object, Some(appended as u64)).await.unwrap();
+                writer.write(bytes(appended, 2)).await.unwrap();
+                let (body, tag) = (writer.finish().await.unwrap(), Tag::opaque([7; 16]));
+                volume.append(&object, body, appended as u64, tag, Vec::new()).await
+            };
+            let (written, cost) = trips(written).await;
+            written.unwrap();
+            // Of one that is cut into many blocks the last page of its content map is read first.
+            let reads = u64::from(length > 32 << 20);
+            check(&format!("an append of {appended} bytes to {length}"), cost, reads, 1);
+        }
+        let object = volume.stat("bkt", b"log").await.unwrap();
+        let all = [bytes(length, 1), bytes(1, 2), bytes(70_000, 2)].concat();
+        assert_eq!(read(&volume, &object).await, all);
+    }
 }
 
 #[tokio::test]

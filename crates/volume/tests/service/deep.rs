@@ -40,7 +40,7 @@ fn below(levels: usize) -> String {
     format!("{}x", "d/".repeat(levels))
 }
 
-fn removals(keys: &[String]) -> Vec<(Vec<u8>, Option<volume::TagMatch>)> {
+fn removals(keys: &[String]) -> Vec<(Vec<u8>, Option<volume::RemoveCondition>)> {
     keys.iter().map(|key| (key.clone().into_bytes(), None)).collect()
 }
 
@@ -68,7 +68,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
     for peer in [false, true] {
         let place = Place::default();
         let first = place.open().await;
-        first.create_bucket("bkt", &owner()).await.unwrap();
+        first.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
         let key = grow(&first).await;
         let first = if peer {
             Some(first)
@@ -121,7 +121,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
 async fn names_of_neighbouring_directories_are_removed_by_few_plans() {
     let place = Place::default();
     let volume = place.open().await;
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     let chain: Vec<String> = (1..=400).map(below).collect();
     let beside: Vec<String> = (0..400).map(|n| format!("{}{n:03}/x", "e/".repeat(100))).collect();
     for (keys, most) in [(chain, 8), (beside, 8)] {
@@ -140,7 +140,7 @@ async fn names_of_neighbouring_directories_are_removed_by_few_plans() {
 async fn pages_of_deep_keys_have_bounded_costs_and_all_keys() {
     let place = Place::default();
     let volume = place.open().await;
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     let deep = |n: usize| format!("{n:02}{}x", "/".repeat(510));
     let keys: BTreeSet<String> = (0..30).map(deep).collect();
     for key in &keys {

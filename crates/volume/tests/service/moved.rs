@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use futures::future::join_all;
-use volume::{CompletePart, Counters, PART_BYTES_MIN, UploadId, Volume, WriteCondition, measured};
+use volume::{
+    CompletePart, CopyChanges, Counters, PART_BYTES_MIN, UploadId, Volume, WriteCondition, measured,
+};
 
 use super::multipart::{begin, complete, listed, send};
 use super::{bytes, get, owner, put, volume};
@@ -27,7 +29,7 @@ async fn copy_parts(
     let mut parts = Vec::new();
     for number in numbers {
         let range = 0..PART_BYTES_MIN;
-        let copy = volume.copy_part("bkt", key.as_bytes(), id, number, &source, range);
+        let copy = volume.copy_part("bkt", key.as_bytes(), id, number, &source, range, None);
         parts.push(listed(&copy.await.unwrap()));
     }
     parts
@@ -84,12 +86,13 @@ async fn a_gibibyte_is_copied_in_one_commit_that_moves_no_data() {
 
     let before = moved(&volume.counters());
     let owner = owner();
-    let copy = volume.copy(&large, "bkt", b"copy", None, None, WriteCondition::None, &owner);
+    let copy =
+        volume.copy(&large, "bkt", b"copy", CopyChanges::default(), WriteCondition::None, &owner);
     let (copied, cost) = measured(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a copy");
     let id = begin(&volume, "parts").await;
-    let copy = volume.copy_part("bkt", b"parts", id, 1, &large, 0..large.size());
+    let copy = volume.copy_part("bkt", b"parts", id, 1, &large, 0..large.size(), None);
     let (copied, cost) = measured(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a part that is a copy");

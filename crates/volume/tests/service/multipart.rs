@@ -109,11 +109,11 @@ async fn lists_of_parts_are_checked() {
     let wrong = CompletePart { tag: Tag::Md5([0; 16]), ..listed(&large) };
     let unknown = CompletePart { number: 3, ..listed(&large) };
     for (parts, error) in [
-        (vec![listed(&small), listed(&large)], FsError::PartTooSmall),
+        (vec![listed(&small), listed(&large)], FsError::PartTooSmall { number: 1, bytes: 10 }),
         (vec![listed(&large), listed(&small)], FsError::InvalidPartOrder),
-        (vec![wrong], FsError::InvalidPart),
-        (vec![unknown], FsError::InvalidPart),
-        (vec![], FsError::InvalidPart),
+        (vec![wrong], FsError::InvalidPart(2)),
+        (vec![unknown], FsError::InvalidPart(3)),
+        (vec![], FsError::InvalidPart(0)),
     ] {
         match complete(&volume, "k", id, &parts).await {
             Err(VolumeError::Fs(found)) => assert_eq!(found, error),
@@ -132,8 +132,9 @@ async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
     let before = volume.counters();
     let id = begin(&volume, "to").await;
     let range = 3..PART_BYTES_MIN + 3;
-    let first = volume.copy_part("bkt", b"to", id, 1, &source, range.clone()).await.unwrap();
-    let second = volume.copy_part("bkt", b"to", id, 2, &source, 0..source.size()).await.unwrap();
+    let first = volume.copy_part("bkt", b"to", id, 1, &source, range.clone(), None).await.unwrap();
+    let second =
+        volume.copy_part("bkt", b"to", id, 2, &source, 0..source.size(), None).await.unwrap();
     assert_eq!(second.part.tag, PartTag::Md5(md5(&content)));
     complete(&volume, "to", id, &[listed(&first), listed(&second)]).await.unwrap();
     let after = volume.counters();
@@ -161,7 +162,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(counters.blocks_reaped, counters.block_puts);
-    volume.create_bucket("bkt", &owner()).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     let late = volume.upload("bkt", b"k", id).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
 }
@@ -179,7 +180,7 @@ async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
         Volume::open(options, store.clone(), blocks.clone())
     };
     let (fast, slow) = (gateway(0).await.unwrap(), gateway(20).await.unwrap());
-    fast.create_bucket("bkt", &owner()).await.unwrap();
+    fast.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
     for (key, which) in [("older", 0), ("newer", 1), ("newest", 2)] {
         let id = begin(&fast, key).await;
         let contents = [part_bytes(1), part_bytes(2), part_bytes(3)];

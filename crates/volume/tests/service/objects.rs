@@ -1,10 +1,10 @@
 //! Objects: what is put is what is read, and nothing in between is seen.
 
 use bytes::Bytes;
-use record::{ObjectHeaders, Tag};
+use record::{ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag};
 use volume::{
-    FileOwner, FsError, ListEntry, ListQuery, NewObject, NodeName, TagMatch, VolumeError,
-    VolumeOptions, WriteCondition,
+    CopyChanges, FileOwner, FsError, ListEntry, ListQuery, NewObject, NodeName, TagMatch,
+    VolumeError, VolumeOptions, WriteCondition,
 };
 
 use super::multipart::begin;
@@ -119,12 +119,10 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
     put(&volume, "from", &content).await.unwrap();
     let before = volume.counters();
     let source = volume.stat("bkt", b"from").await.unwrap();
-    let replace =
+    let headers =
         ObjectHeaders { user: vec![("a".to_owned(), "b".to_owned())], ..Default::default() };
-    volume
-        .copy(&source, "bkt", b"to/copy", Some(replace), None, WriteCondition::None, &owner())
-        .await
-        .unwrap();
+    let changes = CopyChanges { headers: Some(headers), ..CopyChanges::default() };
+    volume.copy(&source, "bkt", b"to/copy", changes, WriteCondition::None, &owner()).await.unwrap();
     let after = volume.counters();
     assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
     drop(source);
@@ -133,6 +131,40 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
     assert_eq!(get(&volume, "to/copy").await, content);
     let copy = volume.stat("bkt", b"to/copy").await.unwrap();
     assert_eq!(copy.file().object.user, [("a".to_owned(), "b".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_copy_has_the_checksums_it_is_given_or_those_of_its_source() {
+    let volume = volume().await;
+    let sum = |algorithm: SumAlgorithm| Sum {
+        algorithm,
+        kind: SumKind::FullObject,
+        bytes: vec![7; algorithm.length()],
+    };
+    put(&volume, "from", &bytes(10, 1)).await.unwrap();
+    let given = vec![sum(SumAlgorithm::Xxhash128), sum(SumAlgorithm::Crc64Nvme)];
+    for (from, to, sums) in [("from", "to", Some(given.clone())), ("to", "third", None)] {
+        let source = volume.stat("bkt", from.as_bytes()).await.unwrap();
+        let changes = CopyChanges { sums, ..CopyChanges::default() };
+        let none = WriteCondition::None;
+        let owner = owner();
+        let copy = volume.copy(&source, "bkt", to.as_bytes(), changes, none, &owner);
+        assert_eq!(copy.await.unwrap().sums, given, "of {to}");
+        assert_eq!(volume.stat("bkt", to.as_bytes()).await.unwrap().file().sums, given);
+    }
+    let source = volume.stat("bkt", b"third").await.unwrap();
+    let id = begin(&volume, "k").await;
+    for (range, computed, kept) in [
+        (0..10, None, given.clone()),
+        (0..9, None, Vec::new()),
+        (0..9, Some(sum(SumAlgorithm::Md5)), vec![sum(SumAlgorithm::Md5)]),
+    ] {
+        let part = volume.copy_part("bkt", b"k", id, 1, &source, range, computed).await.unwrap();
+        assert_eq!(part.part.sums, kept);
+    }
+    let other = Sum { bytes: vec![8; 8], ..sum(SumAlgorithm::Crc64Nvme) };
+    let part = volume.copy_part("bkt", b"k", id, 1, &source, 0..10, Some(other.clone())).await;
+    assert_eq!(part.unwrap().part.sums, [sum(SumAlgorithm::Xxhash128), other], "one of each");
 }
 
 #[tokio::test]
@@ -162,16 +194,27 @@ async fn an_overwritten_source_is_noticed() {
                     }
                     _ => {
                         let tags = vec![("t".to_owned(), "v".to_owned())];
-                        volume.set_tags("bkt", b"from", tags).await.map(|()| Some(old.clone()))
+                        {
+                            let change = volume::ObjectChange::Tags(&tags);
+                            let set = volume.change_object("bkt", b"from", None, None, change);
+                            set.await.map(|_| Some(old.clone()))
+                        }
                     }
                 };
                 let (left, owner) = (left.unwrap(), owner());
                 let none = WriteCondition::None;
-                let copied = volume.copy(&source, "bkt", to.as_bytes(), None, None, none, &owner);
+                let copied = volume.copy(
+                    &source,
+                    "bkt",
+                    to.as_bytes(),
+                    CopyChanges::default(),
+                    none,
+                    &owner,
+                );
                 let copied = copied.await.map(|_| ());
                 assert!(is_source_changed(&copied), "{what}: {copied:?}");
                 let range = 0..length as u64;
-                let part = volume.copy_part("bkt", b"upload", upload, 1, &source, range);
+                let part = volume.copy_part("bkt", b"upload", upload, 1, &source, range, None);
                 let part = part.await.map(|_| ());
                 assert!(is_source_changed(&part), "{what}: {part:?}");
                 let found = volume.stat("bkt", b"from").await;
@@ -204,7 +247,8 @@ async fn a_source_that_stays_is_copied_onto_itself_and_elsewhere() {
         for to in ["a/from", "a/to", "b/to", "a/from"] {
             let source = volume.stat("bkt", b"a/from").await.unwrap();
             let (none, owner) = (WriteCondition::None, owner());
-            let copy = volume.copy(&source, "bkt", to.as_bytes(), None, None, none, &owner);
+            let as_it_is = CopyChanges::default();
+            let copy = volume.copy(&source, "bkt", to.as_bytes(), as_it_is, none, &owner);
             copy.await.unwrap();
             assert_eq!(get(&volume, to).await, content, "{length} bytes to {to}");
         }
@@ -241,7 +285,7 @@ async fn what_a_key_makes_lacks_the_permissions_of_its_umask() {
     let headers = ObjectHeaders::default();
     let new = NewObject { owner: owner.clone(), headers, tag: Tag::Md5([1; 16]), sums: Vec::new() };
     volume.put("bkt", b"d/x", body, new, WriteCondition::None).await.unwrap();
-    volume.create_bucket("theirs", &owner).await.unwrap();
+    volume.create_bucket("theirs", &volume::NewBucket::of(&owner)).await.unwrap();
     let file = volume.stat("bkt", b"d/x").await.unwrap();
     let bucket = volume.bucket("theirs").await.unwrap().ino;
     let directory =

@@ -25,7 +25,7 @@ use crate::tools::Tools;
 const SUITE_LIMIT: Duration = Duration::from_mins(8);
 
 /// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
-const SUITES: [(&str, Python); 8] = [
+const SUITES: [(&str, Python); 11] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -33,12 +33,22 @@ const SUITES: [(&str, Python); 8] = [
     ("pyarrow", Python::Frames),
     ("rclone", Python::Aws),
     ("restic", Python::Aws),
+    ("s3cmd", Python::Aws),
     (COLUMNAR, Python::Frames),
+    (BROWSER, Python::Aws),
+    (ERRORS, Python::Aws),
 ];
 
 /// The suite that looks at what the gateway asks its backend for. It moves much, and learns the
 /// same from each engine.
 const COLUMNAR: &str = "columnar";
+
+/// The suite that a browser runs. What that asks for depends on the scheme, and not on what is below
+/// the gateway.
+const BROWSER: &str = "browser";
+
+/// The suite of all that is refused, in S3's words. MinIO has its own.
+const ERRORS: &str = "errors";
 
 /// The suite that a plain run takes over https to what has been met over http: the listener does not
 /// know what is behind it, and most suites have met it before a folder.
@@ -46,10 +56,10 @@ const SUITE_OVER_HTTPS_AGAIN: &str = "mc";
 
 /// Suites that a plain run leaves out where another engine is met: they take longest for what they ask
 /// of an engine, which the others have asked.
-const SUITES_OF_ONE_ENGINE: [&str; 3] = ["awscli", "pyarrow", "restic"];
+const SUITES_OF_ONE_ENGINE: [&str; 5] = ["awscli", "pyarrow", "restic", "s3cmd", ERRORS];
 
 /// Suites that a plain run leaves out over https: what they do there others do as well.
-const SUITES_OVER_HTTP: [&str; 3] = ["pyarrow", "rclone", "restic"];
+const SUITES_OVER_HTTP: [&str; 4] = ["pyarrow", "rclone", "restic", "s3cmd"];
 
 /// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -107,9 +117,19 @@ impl Cell {
         matches!(self.subject, Subject::Bucket(_))
     }
 
-    /// Whether it is the first with blocks in MinIO.
-    fn is_plain_bucket(&self) -> bool {
-        self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls
+    /// Whether a suite of its needs a browser.
+    pub(super) fn needs_browser(&self) -> bool {
+        self.suites.iter().any(|(suite, _)| *suite == BROWSER)
+    }
+
+    /// Whether a suite has its place here.
+    fn is_for(&self, suite: &str) -> bool {
+        match suite {
+            COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
+            BROWSER => self.subject == Subject::Folder,
+            ERRORS => self.subject != Subject::Reference,
+            _ => true,
+        }
     }
 }
 
@@ -151,7 +171,7 @@ fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec
             };
             cell.suites = SUITES
                 .into_iter()
-                .filter(|(suite, _)| *suite != COLUMNAR || cell.is_plain_bucket())
+                .filter(|(suite, _)| cell.is_for(suite))
                 .filter(|(suite, _)| !plain || is_taken(suite))
                 .filter(|(suite, _)| wants(&format!("clients {suite} {name}")))
                 .collect();
@@ -269,6 +289,7 @@ fn one_suite(
     if subject != Subject::Reference {
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
         command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
+        command.env("ASHLAR_TEST_DATA_DIR", folder.join("data"));
     }
     if subject == Subject::Reference {
         command.env("ASHLAR_TEST_SUBJECT", "reference");

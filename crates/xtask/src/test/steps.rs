@@ -55,6 +55,11 @@ pub(crate) struct Options {
     /// they are a short part of the whole.
     #[arg(long, conflicts_with = "reference")]
     pub(super) files: bool,
+    /// Run the suites that others wrote, and programs that rest on what a store promises, and
+    /// nothing else: versitygw, minio-go, minio-py, mc, Terraform, table formats. A plain run leaves
+    /// them out.
+    #[arg(long, conflicts_with_all = ["reference", "files"])]
+    pub(super) external: bool,
     /// Run the client suites, and those of the file view, against this program instead of a build
     /// of this checkout.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "reference")]
@@ -128,6 +133,13 @@ impl Steps<'_> {
             ..FinishedStep::new(name, mark, took, remark)
         });
         Ok(())
+    }
+
+    /// Records a step that cannot be taken on this machine, and why.
+    pub(super) fn skip(&mut self, name: &str, remark: &str) {
+        self.run.progress.begin(name).end(Mark::Skipped, remark);
+        let skipped = FinishedStep::new(name, Mark::Skipped, Duration::ZERO, remark.to_owned());
+        self.taken.push(skipped);
     }
 
     /// Does the same with each cell, two at a time, and records their steps cell by cell.
@@ -214,9 +226,9 @@ impl Run<'_> {
 
     /// Whether the user wants a step of this name.
     pub(super) fn wants(&self, name: &str) -> bool {
-        let Options { only, files, .. } = self.options;
+        let Options { only, files, external, .. } = self.options;
         let named = only.is_empty() || only.iter().any(|only| has_words(name, only));
-        named && (!files || has_words(name, "files"))
+        named && (!files || has_words(name, "files")) && (!external || has_words(name, "external"))
     }
 }
 

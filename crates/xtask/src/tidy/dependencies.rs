@@ -7,7 +7,8 @@ use anyhow::Result;
 use crate::workspace::{Workspace, stdout};
 
 /// Crates without a runtime, I/O or a clock.
-pub(super) const PURE: [&str; 6] = ["record", "layout", "store", "namespace", "s3", "sigv4"];
+pub(super) const PURE: [&str; 7] =
+    ["record", "layout", "store", "namespace", "policy", "s3", "sigv4"];
 
 /// Runtimes, transports, drivers, clocks and randomness: none of them may be below a pure crate.
 const IMPURE: [&str; 17] = [
@@ -31,7 +32,7 @@ const IMPURE: [&str; 17] = [
 ];
 
 /// Crates for tests alone: nothing that is shipped may reach them.
-const FOR_TESTS: [&str; 3] = ["databases", "faulty", "proxy"];
+const FOR_TESTS: [&str; 4] = ["databases", "faulty", "fuzz", "proxy"];
 
 /// Those of them that tests of every crate may use. They may not reach any crate of ours.
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
@@ -97,9 +98,10 @@ pub(super) fn violations(
         let known = reached.iter().filter(ours);
         found.extend(known.map(|name| format!("{package} serves all tests, but reaches {name}")));
     }
-    if package == "sigv4" {
+    if package == "sigv4" || package == "policy" {
         let known = reached.iter().filter(ours);
-        found.extend(known.map(|name| format!("sigv4 is arithmetic alone, but reaches {name}")));
+        found
+            .extend(known.map(|name| format!("{package} is arithmetic alone, but reaches {name}")));
     }
     if package == "record" || package == "layout" {
         let low = ["record", "store"];

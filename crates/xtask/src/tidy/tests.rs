@@ -81,6 +81,7 @@ fn a_pure_crate_does_not_reach_a_runtime() {
 #[test]
 fn signatures_are_computed_without_the_rest_of_ours() {
     assert_eq!(reaches("sigv4", &["record"]), ["sigv4 is arithmetic alone, but reaches record"]);
+    assert_eq!(reaches("policy", &["record"]), ["policy is arithmetic alone, but reaches record"]);
     assert_eq!(reaches("sigv4", &["hmac", "tokio"]), ["sigv4 is pure but reaches tokio"]);
     assert!(reaches("load", &["sigv4", "tokio"]).is_empty());
 }

@@ -176,6 +176,8 @@ pub(crate) fn terms() -> Terms<'static> {
 pub(crate) fn terms_at(seconds: i64) -> Terms<'static> {
     Terms {
         region: "us-east-1",
+        service: "s3",
+        has_session: false,
         sigv2_presign: true,
         may_stream: true,
         now: OffsetDateTime::from_unix_timestamp(seconds).unwrap(),

@@ -25,6 +25,9 @@ fn naive(wire: &[u8], expected: usize) -> Option<Vec<u8>> {
             let trailer = std::str::from_utf8(after).ok()?;
             let line = trailer.strip_suffix("\r\n\r\n")?;
             let line = line.strip_suffix('\n').unwrap_or(line);
+            if line.contains('\r') {
+                return None;
+            }
             let (name, value) = line.split_once(':')?;
             let name = name.eq_ignore_ascii_case("x-amz-checksum-crc32");
             let value = !value.trim().chars().any(char::is_control);

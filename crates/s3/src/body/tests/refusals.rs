@@ -69,7 +69,8 @@ fn s3_d4_trailer_names_are_exactly_those_announced() {
     check(&framed, "AAAAAA==\r\n", "AAAAAA==\r\nx-amz-checksum-crc32:AAAAAA==\r\n", code);
     check(&framed, "AAAAAA==\r\n", "AAAAAA==\r\nx-amz-trailer-signature:00\r\n", code);
     let signed = Framed::signed(&[5], true);
-    check(&signed, "x-amz-trailer-signature:", "x-amz-other:", code);
+    check(&signed, "x-amz-checksum-crc32c:", "x-amz-other:", code);
+    check(&signed, "x-amz-trailer-signature:", "x-amz-other:", Code::IncompleteBody);
 }
 
 #[test]
@@ -82,8 +83,8 @@ fn s3_u12_trailer_syntax() {
     check(&framed, "==\r\n\r\n", "==\r\n\n\r\n", Code::MalformedTrailerError);
     check(&framed, "==\r\n\r\n", "==\r\n\r\n0", Code::MalformedTrailerError);
     let signed = Framed::signed(&[5], true);
-    let late = "x-amz-trailer-signature:0\r\nx-amz-checksum-crc32c:";
-    check(&signed, "x-amz-checksum-crc32c:", late, Code::MalformedTrailerError);
+    let late = format!("x-amz-trailer-signature:{}\r\nx-amz-checksum-crc32c:", "0".repeat(64));
+    check(&signed, "x-amz-checksum-crc32c:", &late, Code::MalformedTrailerError);
     check(&signed, "yZRlqg==", "yZRlqw==", Code::SignatureDoesNotMatch);
 }
 
@@ -99,6 +100,28 @@ fn s3_d5_decoded_length_is_required_and_exact() {
         let mut framed = Framed::unsigned(&[2, 3], true);
         framed.sent.headers.insert("x-amz-decoded-content-length", length.parse().unwrap());
         check_wire(&framed, &framed.wire, Code::IncompleteBody);
+    }
+}
+
+#[test]
+fn a_length_that_is_wrong_and_framing_that_is_broken_are_told_apart() {
+    let message = |expected: &str, wire: &str| {
+        let mut framed = Framed::unsigned(&[10], true);
+        framed.sent.headers.insert("x-amz-decoded-content-length", expected.parse().unwrap());
+        decode(&framed.sent, wire.as_bytes(), 1).unwrap_err().message
+    };
+    let whole = "a\r\ndummy data\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
+    for length in ["5", "9", "11", "2000"] {
+        assert_eq!(message(length, whole), Code::IncompleteBody.message(), "{length}");
+    }
+    for from_to in [("a\r\n", "b\r\n"), ("a\r\n", "a\n"), ("data\r\n", "data")] {
+        let broken = whole.replacen(from_to.0, from_to.1, 1);
+        assert_eq!(message("10", &broken), "The request body terminated unexpectedly");
+    }
+    for text in ["", "abc", "12x"] {
+        let mut framed = Framed::unsigned(&[10], true);
+        framed.sent.headers.insert("x-amz-decoded-content-length", text.parse().unwrap());
+        check_wire(&framed, &framed.wire, Code::MissingContentLength);
     }
 }
 
@@ -156,7 +179,7 @@ fn s3_d7_chunk_headers_have_limits() {
     check(&signed, "5;chunk-signature=", "5;", code);
     check(&signed, "5;chunk-signature=", "5;signature=", code);
     check(&signed, "5;chunk-signature=", "5,chunk-signature=", code);
-    check(&signed, "5;chunk-signature=", "5;chunk-signature=00", Code::SignatureDoesNotMatch);
+    check(&signed, "5;chunk-signature=", "5;chunk-signature=00", code);
     check_wire(&signed, b"5\r\nabcde\r\n0\r\n\r\n", code);
 }
 

@@ -24,7 +24,12 @@ async fn too_many_and_too_large_headers_are_refused() {
     let large = "y".repeat(17 << 10);
     let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {large}\r\n\r\n")).await;
     assert_eq!(said.status, 431);
-    let fits = "y".repeat(12 << 10);
+    let large = "y".repeat(12 << 10);
+    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {large}\r\n\r\n")).await;
+    assert_eq!(said.status, 400);
+    assert!(said.body.contains("<Code>RequestHeaderSectionTooLarge</Code>"), "{}", said.body);
+    assert!(said.body.contains("<MaxSizeAllowed>8192</MaxSizeAllowed>"), "{}", said.body);
+    let fits = "y".repeat(8_100);
     let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {fits}\r\n\r\n")).await;
     assert_eq!(said.status, 200);
     assert_eq!(harness.ask("NONSENSE\r\n\r\n").await.status, 400);

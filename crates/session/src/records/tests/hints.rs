@@ -68,10 +68,12 @@ fn file(ino: u64, content: Content) -> (Key, Value) {
         links: 1,
         sparse: false,
         told_by_name: false,
+        writer: None,
         tag: Tag::Md5([0; 16]),
         sums: Vec::new(),
         object: ObjectHeaders::default(),
         parts: Vec::new(),
+        renamed_by: None,
         pages_made: 0,
         content,
     };

@@ -42,8 +42,10 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         name: b"b",
         ino: bucket,
         settings: &Bucket::default(),
+        configs: &[],
         owner: (0, 0),
         mode: 0o755,
+        versioning: record::Versioning::Off,
     };
     session.run(&create).await.unwrap();
     Upkeep::new(&session, &blocks, &staging, 1 << 20, None)
@@ -92,7 +94,7 @@ async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Reference)>) {
         };
         publish(&upkeep, name, ino, slice).await;
         let path = Path::new(b"b", name.as_bytes());
-        let found = upkeep.session.run(&Lookup { path: &path }).await.unwrap();
+        let found = upkeep.session.run(&Lookup { path: &path, version: None }).await.unwrap();
         files.push((found.record, references(&[slice], ino)[0]));
     }
     (store, upkeep, files)
@@ -101,14 +103,14 @@ async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Reference)>) {
 async fn delete(upkeep: &Upkeep, name: &str) {
     let removals = vec![Removal { name: name.into(), condition: None }];
     let branches = [Branch { directories: Vec::new(), removals }];
-    let removed = upkeep.session.run(&Remove { bucket: b"b", branches: &branches }).await;
-    assert_eq!(removed.unwrap(), [Ok(true)]);
+    let removed = upkeep.session.run(&Remove { bucket: b"b".into(), branches: &branches }).await;
+    assert!(removed.unwrap()[0].unwrap().existed);
 }
 
 /// Makes a file of another one's bytes.
 async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
     let path = Path::new(b"b", from.as_bytes());
-    let found = upkeep.session.run(&Lookup { path: &path }).await.unwrap();
+    let found = upkeep.session.run(&Lookup { path: &path, version: None }).await.unwrap();
     let Content::Slices(slices) = &found.inode.file().unwrap().content else {
         panic!("it lies in a pack")
     };

@@ -37,7 +37,10 @@ fn every_engine_meets_minio_over_both_schemes() {
 
 /// How many suites a cell has when it has all that are for it.
 fn suites_of(cell: &str) -> usize {
-    if cell == "minio-http" { SUITES.len() } else { SUITES.len() - 1 }
+    match cell {
+        "minio-http" | "folder-http" | "folder-https" => SUITES.len() - 1,
+        _ => SUITES.len() - 2,
+    }
 }
 
 #[test]
@@ -55,6 +58,18 @@ fn words_of_a_steps_name_pick_suites() {
 }
 
 #[test]
+fn a_browser_is_needed_where_its_suite_is_wanted() {
+    let needs = |words: &str| {
+        let cells = cells(&subjects(false, &Engine::ALL), true, |step| has_words(step, words));
+        let with_one = cells.iter().filter(|cell| cell.needs_browser());
+        with_one.map(Cell::name).collect::<Vec<_>>()
+    };
+    assert_eq!(needs("clients"), ["folder-http", "folder-https"]);
+    assert_eq!(needs("browser folder-https"), ["folder-https"]);
+    assert!(needs("boto3").is_empty());
+}
+
+#[test]
 fn only_what_the_cells_need_is_started() {
     let some = cells(&subjects(false, &Engine::ALL), false, |step| step.contains("mc redis"));
     assert_eq!(engines(&some), [Engine::Redis]);
@@ -63,6 +78,7 @@ fn only_what_the_cells_need_is_started() {
         reference.iter().map(Cell::name).collect::<Vec<_>>(),
         ["reference-http", "reference-https"]
     );
+    assert!(reference.iter().all(|cell| cell.suites.len() == suites_of("minio-https") - 1));
     assert!(engines(&reference).is_empty());
 }
 
@@ -73,7 +89,8 @@ fn a_plain_run_leaves_out_what_it_would_hardly_learn_from() {
         let name = cell.name();
         let expected = match &*name {
             "minio-https" | "postgres-https" | "mysql-https" | "redis-https" => 1,
-            "postgres-http" | "mysql-http" | "redis-http" | "folder-https" => suites_of(&name) - 3,
+            "postgres-http" | "mysql-http" | "redis-http" => suites_of(&name) - 5,
+            "folder-https" => suites_of(&name) - 4,
             _ => suites_of(&name),
         };
         assert_eq!(cell.suites.len(), expected, "{name}");

@@ -122,7 +122,7 @@ fn decoded_lengths_must_be_right() {
         scene.refuses_wire("PUT", &silent.wire(), 411, "MissingContentLength");
         for said in ["-1", "many", "1 2"] {
             let wrong = Chunked::new(&scene.client, "/box/large", mode, &content, said);
-            scene.refuses_wire("PUT", &wrong.wire(), 400, "InvalidArgument");
+            scene.refuses_wire("PUT", &wrong.wire(), 411, "MissingContentLength");
         }
     }
     scene.stays_untouched();
@@ -231,8 +231,8 @@ fn wrong_digests_are_refused() {
     scene.refuses(&two, 400, "InvalidRequest");
     for (claim, code) in [
         (sha256(b"other"), "XAmzContentSHA256Mismatch"),
-        ("abc".to_owned(), "InvalidRequest"),
-        ("STREAMING-UNSIGNED".to_owned(), "InvalidRequest"),
+        ("abc".to_owned(), "InvalidArgument"),
+        ("STREAMING-UNSIGNED".to_owned(), "InvalidArgument"),
     ] {
         scene.refuses(&overwrite().claim(&claim), 400, code);
     }

@@ -42,7 +42,9 @@ fn documents_that_are_no_documents_are_refused() {
         }
     }
     for (method, target) in readers(&upload).into_iter().filter(|(_, target)| target != "/new") {
-        scene.refuses(&Request::new(method, &target), 400, "MalformedXML");
+        let completes = target.contains("uploadId");
+        let code = if completes { "MalformedXML" } else { "MissingRequestBodyError" };
+        scene.refuses(&Request::new(method, &target), 400, code);
     }
     scene.client.delete(&format!("/box/parts?uploadId={upload}")).expect(204);
     scene.stays_untouched();

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::Instant;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -39,18 +39,11 @@ pub(super) enum Memory {
 pub(super) struct Place {
     client: Client,
     folder: PathBuf,
-    /// What a program writes others on its mount see at once, and nobody else does before the
-    /// close. So nobody reads on a mount what is being written in place there; all others may.
-    rewriting: Arc<Vec<RwLock<()>>>,
 }
 
 impl Place {
     pub(super) fn new(mount: &Mount) -> Place {
-        Place {
-            client: mount.gateway().client.clone(),
-            folder: mount.folder.join("box"),
-            rewriting: Arc::new((0..KEYS).map(|_| RwLock::default()).collect()),
-        }
+        Place { client: mount.gateway().client.clone(), folder: mount.folder.join("box") }
     }
 }
 
@@ -84,6 +77,10 @@ pub(super) struct Load {
     /// Of a file that is empty as yet, two who write to it on two mounts both leave what they wrote.
     /// So while somebody makes one, nobody else opens it to write to it.
     making: Vec<RwLock<()>>,
+    /// What a program writes in place others on its mount see at once, and whoever reads the file on
+    /// another mount may come to see it half way, as on a disk. So no program reads what one is writing
+    /// in place; clients of S3 may.
+    rewriting: Vec<RwLock<()>>,
     workers: Vec<Worker>,
 }
 
@@ -99,8 +96,10 @@ impl Load {
             counts: BTreeMap::new(),
         };
         let workers = (0..4 * EACH).map(worker).collect();
-        let making = (0..KEYS).map(|_| RwLock::default()).collect();
-        Load { origin: Instant::now(), written: AtomicU64::new(0), making, workers }
+        let locks = || (0..KEYS).map(|_| RwLock::default()).collect();
+        let (making, rewriting) = (locks(), locks());
+        let (origin, written) = (Instant::now(), AtomicU64::new(0));
+        Load { origin, written, making, rewriting, workers }
     }
 
     /// Clients and programs work in these places, whose kernels have this `memory`, while `meanwhile`
@@ -112,7 +111,8 @@ impl Load {
         meanwhile: impl FnOnce(&Pulse) -> T,
     ) -> T {
         let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
-        let (written, making, origin) = (&self.written, &self.making, self.origin);
+        let (written, origin) = (&self.written, self.origin);
+        let locks = (&self.making[..], &self.rewriting[..]);
         std::thread::scope(|scope| {
             for (at, worker) in self.workers.iter_mut().enumerate() {
                 let Some(place) = places.get(at / (2 * EACH)) else { break };
@@ -122,7 +122,7 @@ impl Load {
                         let mut client = OfGateway { notes, line: Line::new(&place.client) };
                         client.until(stop, pulse);
                     } else {
-                        Program { notes, place, making, memory }.until(stop, pulse);
+                        Program { notes, place, locks, memory }.until(stop, pulse);
                     }
                 });
             }
@@ -135,7 +135,8 @@ impl Load {
 
     /// Reads every file once more in both views of each place.
     pub(super) fn read_all(&mut self, places: &[Place]) {
-        let (written, making, origin) = (&self.written, &self.making, self.origin);
+        let (written, origin) = (&self.written, self.origin);
+        let locks = (&self.making[..], &self.rewriting[..]);
         for (worker, place) in self.workers.iter_mut().zip(places) {
             let notes = Notes { worker, written, origin };
             let mut client = OfGateway { notes, line: Line::new(&place.client) };
@@ -144,7 +145,7 @@ impl Load {
             }
             client.list();
             let mut program =
-                Program { notes: client.notes, place, making, memory: Memory::Nothing };
+                Program { notes: client.notes, place, locks, memory: Memory::Nothing };
             for key in 0..KEYS {
                 program.read(key);
                 program.stat(key);
@@ -161,8 +162,11 @@ impl Load {
             histories[*key].push(*call);
         }
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.remembered) {
-            let began = remembered_since(&histories[*key], call.began);
-            histories[*key].push(Call { began, ..*call });
+            let known = &histories[*key];
+            if !may_be_of_another_file(known, call) {
+                let began = remembered_since(known, call.began);
+                histories[*key].push(Call { began, ..*call });
+            }
         }
         let tags: HashMap<String, Value> = histories
             .iter()
@@ -194,6 +198,26 @@ impl Load {
         }
         figures
     }
+}
+
+/// Whether what a kernel has answered may be what a program has written through it into a file that
+/// has just lost the name to a change under way: the kernel is told of that before anybody else is, and
+/// until then the name leads to that file here, as it is by now.
+fn may_be_of_another_file(history: &[Call<Asked>], call: &Call<Asked>) -> bool {
+    let Told::Found(Some(value)) = call.deed.told else { return false };
+    let writes = |ask: Ask| matches!(ask, Ask::Fill(by) | Ask::Cut(by) if by == value);
+    let is_cut = value == register::EMPTY;
+    let in_place = |ask: Ask| writes(ask) || (is_cut && matches!(ask, Ask::Cut(_)));
+    let written = history.iter().filter(|other| in_place(other.deed.ask));
+    let binds = |other: &&Call<Asked>| {
+        let ask = other.deed.ask;
+        !other.deed.only_looks() && !matches!(ask, Ask::Open(_) | Ask::Cut(_) | Ask::Fill(_))
+    };
+    written.into_iter().any(|written| {
+        let overlaps =
+            |other: &Call<Asked>| other.began < call.ended && other.ended > written.began;
+        history.iter().filter(binds).any(overlaps)
+    })
 }
 
 /// Since when something may be remembered at this time. What was acknowledged is not, and what is
@@ -353,7 +377,8 @@ fn told(ask: Ask, answer: &Answer, path: &str) -> Told {
 struct Program<'a> {
     notes: Notes<'a>,
     place: &'a Place,
-    making: &'a [RwLock<()>],
+    /// For each file: while it is made, and while it is written in place.
+    locks: (&'a [RwLock<()>], &'a [RwLock<()>]),
     memory: Memory,
 }
 
@@ -401,7 +426,7 @@ impl Program<'_> {
 
     fn read(&mut self, key: usize) {
         let path = self.path(key);
-        let _shared = self.place.rewriting[key].read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = self.locks.1[key].read().unwrap_or_else(PoisonError::into_inner);
         let began = self.notes.now();
         let found = if_there(fs::read(&path), &path);
         let ended = self.notes.now();
@@ -413,7 +438,7 @@ impl Program<'_> {
 
     fn stat(&mut self, key: usize) {
         let path = self.path(key);
-        let _shared = self.place.rewriting[key].read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = self.locks.1[key].read().unwrap_or_else(PoisonError::into_inner);
         let began = self.notes.now();
         let found = if_there(fs::metadata(&path), &path);
         let ended = self.notes.now();
@@ -494,8 +519,8 @@ impl Program<'_> {
     fn fill(&mut self, key: usize) {
         let Some(value) = self.notes.value() else { return };
         let path = self.path(key);
-        let _alone = self.place.rewriting[key].write().unwrap_or_else(PoisonError::into_inner);
-        let _not_made = self.making[key].read().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.locks.1[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_made = self.locks.0[key].read().unwrap_or_else(PoisonError::into_inner);
         let began = self.notes.now();
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
         let opened = self.notes.now();
@@ -515,8 +540,8 @@ impl Program<'_> {
     fn create(&mut self, key: usize) {
         let Some(value) = self.notes.value() else { return };
         let path = self.path(key);
-        let _alone = self.place.rewriting[key].write().unwrap_or_else(PoisonError::into_inner);
-        let _not_filled = self.making[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.locks.1[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_filled = self.locks.0[key].write().unwrap_or_else(PoisonError::into_inner);
         let began = self.notes.now();
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let made = self.notes.now();

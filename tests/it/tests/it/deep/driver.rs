@@ -62,7 +62,14 @@ async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Vol
 }
 
 fn owner() -> FileOwner {
-    FileOwner { access_key: "someone".to_owned(), uid: 7, gid: 8, umask: 0o022 }
+    FileOwner {
+        access_key: "someone".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 7,
+        gid: 8,
+        umask: 0o022,
+    }
 }
 
 async fn put(volume: &Volume, key: &str) {
@@ -83,7 +90,7 @@ async fn put(volume: &Volume, key: &str) {
 /// Makes the directories one by one, with an object in each, so that no number tells the next one.
 async fn grow(volume: &Volume) -> String {
     let below = |levels: usize| format!("{}x", "d/".repeat(levels));
-    volume.create_bucket("box", &owner()).await.expect("a bucket");
+    volume.create_bucket("box", &volume::NewBucket::of(&owner())).await.expect("a bucket");
     for levels in 1..=LEVELS {
         put(volume, &below(levels)).await;
     }

@@ -70,7 +70,7 @@ async fn ask(sender: &mut SendRequest<Bytes>, path: &str) -> Response<h2::RecvSt
 
 #[test]
 fn four_connections_without_a_key_leave_all_permits_to_others() {
-    leave_all_permits("object", 403);
+    leave_all_permits("object", 404);
 }
 
 /// What is said of a request is much longer than the request, if all of that is repeated.
@@ -94,7 +94,7 @@ fn leave_all_permits(path: &str, status: u16) {
             }
         }
         let mut other = connect(&gateway, &trusted, 65_535).await;
-        assert_eq!(ask(&mut other, "o").await.status(), 403, "all permits are held");
+        assert_eq!(ask(&mut other, "o").await.status(), 404, "all permits are held");
         assert_eq!(held.len(), CONNECTIONS * STREAMS);
         // Each of them is given up in the end.
         let given_up = async {
@@ -104,7 +104,7 @@ fn leave_all_permits(path: &str, status: u16) {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), given_up).await.expect("all within a time");
-        assert_eq!(ask(&mut other, "o").await.status(), 403);
+        assert_eq!(ask(&mut other, "o").await.status(), 404);
     });
     gateway.check_log();
     gateway.stop();

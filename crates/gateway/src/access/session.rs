@@ -1,0 +1,227 @@
+//! Temporary credentials.
+//!
+//! A session stands in no record. All that is known of it is in its token, sealed under the master
+//! key and bound to its access key, so every gateway of the volume knows it, and nobody can make or
+//! change one. What its user may do is looked up with every request: a user who is disabled or
+//! removed takes its sessions along. So it is with a web identity, which has no user: its role must
+//! be there, and so must each policy that its rights come from.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use policy::{Policy, PolicyKind};
+use s3::sts::SessionCredentials;
+use s3::{Code, Fault};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+
+use super::secret::{MasterKey, Secret};
+use super::snapshot::{Access, Identity, Session};
+use super::web::{WebIdentity, WebRole};
+
+/// Characters of an access key of a session: the prefix that AWS gives it, and random ones.
+const ACCESS_KEY_RANDOM_CHARS: usize = 16;
+
+/// Characters of its secret.
+const SECRET_CHARS: usize = 40;
+
+/// The longest token that is given or looked at, in bytes: it goes into a header, beside others.
+const TOKEN_BYTES_MAX: usize = 12 << 10;
+
+/// The most of a policy's name that a refusal repeats, in characters: no policy has a longer one.
+const SHOWN_CHARS_MAX: usize = 64;
+
+/// What a token holds.
+#[derive(Deserialize, Serialize)]
+struct Sealed {
+    secret: String,
+    #[serde(flatten)]
+    holder: Holder,
+    name: String,
+    policy: Option<String>,
+    began: i64,
+    expires: i64,
+}
+
+/// Whose a session is.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Holder {
+    User {
+        user: String,
+        /// Says that the user is the one that it was: a hash of its secret.
+        proof: String,
+    },
+    Web {
+        web: WebIdentity,
+    },
+}
+
+/// What a session is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSession<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) policy: Option<&'a str>,
+    pub(crate) began: OffsetDateTime,
+    pub(crate) expires: OffsetDateTime,
+}
+
+impl Access {
+    /// Makes temporary credentials of a user.
+    ///
+    /// Faults: `PackedPolicyTooLarge`; `InternalError` if there are no random bytes.
+    pub(crate) fn begin_session(
+        &self,
+        user: &Identity,
+        new: &NewSession<'_>,
+    ) -> Result<SessionCredentials, Fault> {
+        self.begin(Holder::User { user: user.access_key.clone(), proof: proof(user) }, new)
+    }
+
+    /// Makes temporary credentials of a web identity. Faults: as of [`Access::begin_session`].
+    pub(crate) fn begin_web_session(
+        &self,
+        web: WebIdentity,
+        new: &NewSession<'_>,
+    ) -> Result<SessionCredentials, Fault> {
+        self.begin(Holder::Web { web }, new)
+    }
+
+    fn begin(&self, holder: Holder, new: &NewSession<'_>) -> Result<SessionCredentials, Fault> {
+        let access_key = format!("ASIA{}", random_text(BASE32, ACCESS_KEY_RANDOM_CHARS)?);
+        let secret = random_text(BASE64, SECRET_CHARS)?;
+        let sealed = Sealed {
+            secret: secret.clone(),
+            holder,
+            name: new.name.to_owned(),
+            policy: new.policy.map(str::to_owned),
+            began: new.began.unix_timestamp(),
+            expires: new.expires.unix_timestamp(),
+        };
+        let text = serde_json::to_string(&sealed).map_err(|_| Code::InternalError)?;
+        let mut nonce = [0; MasterKey::NONCE_BYTES];
+        fill(&mut nonce)?;
+        let token = STANDARD.encode(self.seal(&bound_to(&access_key), &Secret::new(text), nonce));
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(Code::PackedPolicyTooLarge.into());
+        }
+        Ok(SessionCredentials { access_key, secret, token, expires: new.expires })
+    }
+
+    /// The identity of a session.
+    ///
+    /// Faults: `InvalidToken` for a token that is not the access key's, or whose user or role is
+    /// gone; `AccessDenied` for a web identity of whose policies one is gone; `ExpiredToken`.
+    pub(crate) fn session(
+        &self,
+        access_key: &str,
+        token: &str,
+        now: OffsetDateTime,
+    ) -> Result<Arc<Identity>, Fault> {
+        let invalid = || Fault::from(Code::InvalidToken);
+        let bytes = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX);
+        let bytes = bytes.and_then(|token| STANDARD.decode(token).ok()).ok_or_else(invalid)?;
+        let text = self.open(&bound_to(access_key), &bytes).map_err(|_| invalid())?;
+        let sealed: Sealed = serde_json::from_str(text.expose()).map_err(|_| invalid())?;
+        if now.unix_timestamp() >= sealed.expires {
+            return Err(Code::ExpiredToken.into());
+        }
+        let policy = sealed.policy.map(|text| Policy::parse(&text, PolicyKind::Session));
+        let policy = policy.transpose().map_err(|_| invalid())?.map(Arc::new);
+        let began = OffsetDateTime::from_unix_timestamp(sealed.began).map_err(|_| invalid())?;
+        let (name, secret) = (sealed.name, Secret::new(sealed.secret));
+        match sealed.holder {
+            Holder::User { user, proof: proved } => {
+                let user = self.lookup(&user).filter(|user| proof(user) == proved);
+                let user = user.ok_or_else(invalid)?;
+                let role = user.access_key.clone();
+                let session = Some(Session { role, name, policy, began, web: None });
+                Ok(Arc::new(Identity { secret, session, ..(*user).clone() }))
+            }
+            Holder::Web { web } => {
+                let role = self.web_roles().iter().find(|role| role.is_of(&web));
+                let role = role.ok_or_else(invalid)?;
+                let policies = self.web_policies(role, &web.policies)?;
+                let WebRole { account, uid, gid, umask, .. } = *role;
+                let access_key = access_key.to_owned();
+                let role = role.name.clone();
+                let session = Some(Session { role, name, policy, began, web: Some(web) });
+                let root = false;
+                let identity = Identity {
+                    access_key,
+                    secret,
+                    account,
+                    uid,
+                    gid,
+                    umask,
+                    root,
+                    policies,
+                    session,
+                };
+                Ok(Arc::new(identity))
+            }
+        }
+    }
+
+    /// The policies of a role and of one of its users. Fault: `AccessDenied` if the role gives
+    /// nothing to anybody now, or if one of the policies is gone or asks for what is not known.
+    pub(crate) fn web_policies(
+        &self,
+        role: &WebRole,
+        claimed: &[String],
+    ) -> Result<Vec<Arc<Policy>>, Fault> {
+        let denied = |why: String| Fault::new(Code::AccessDenied).detail(why);
+        if self.lookup(&role.name).is_some() {
+            // Its sessions could not be told from those of the user.
+            return Err(denied(format!("The role {:?} has the name of an access key.", role.name)));
+        }
+        if !self.has_account(role.account) {
+            return Err(denied(format!("There is no account {}.", role.account)));
+        }
+        let shown = |name: &str| -> String { name.chars().take(SHOWN_CHARS_MAX).collect() };
+        let policies = self.policies(role.policies.iter().chain(claimed));
+        let policies = policies
+            .map_err(|name| denied(format!("There is no usable policy {:?}.", shown(name))))?;
+        if let Some(claim) = role.claim_not_kept(&policies) {
+            return Err(denied(format!(
+                "A policy asks for the claim {:?}, which the role does not keep.",
+                shown(claim)
+            )));
+        }
+        Ok(policies)
+    }
+}
+
+/// What a token is sealed for. No access key looks like this, so that no user's sealed secret is one.
+fn bound_to(access_key: &str) -> String {
+    format!("session/{access_key}")
+}
+
+/// Changes when a user gets another secret, or is another one of the same name.
+fn proof(user: &Identity) -> String {
+    let of = format!("{}/{}", user.account, user.secret.expose());
+    hex::encode(Sha256::digest(of))
+}
+
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Random characters of an alphabet whose length divides 256, so that all are equally likely.
+fn random_text<const N: usize>(alphabet: &[u8; N], chars: usize) -> Result<String, Fault> {
+    const { assert!(256_usize.is_multiple_of(N), "some characters would be likelier") };
+    let mut bytes = vec![0; chars];
+    fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| char::from(alphabet[usize::from(*byte) % N])).collect())
+}
+
+fn fill(bytes: &mut [u8]) -> Result<(), Fault> {
+    getrandom::fill(bytes).map_err(|error| {
+        tracing::error!(%error, "the machine gives no random bytes");
+        Code::InternalError.into()
+    })
+}
+
+#[cfg(test)]
+mod tests;

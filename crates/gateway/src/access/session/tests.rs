@@ -1,0 +1,105 @@
+use record::User;
+use time::Duration;
+
+use super::*;
+use crate::access::AccessRecords;
+
+const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+
+fn access(master: u8) -> Access {
+    let master = MasterKey::new([master; MasterKey::BYTES]);
+    let access = Access::new(Identity::root("root", Secret::new("rootsecret")), master.clone());
+    let user = User {
+        account: record::AccountId(7),
+        sealed_secret: master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]),
+        enabled: true,
+        uid: 1_000,
+        gid: 100,
+        umask: 0o027,
+        policies: vec!["readonly".to_owned()],
+    };
+    let users = vec![("anna".to_owned(), user)];
+    assert_eq!(access.replace(AccessRecords { users, ..AccessRecords::default() }), []);
+    access
+}
+
+fn begin(access: &Access, policy: Option<&str>) -> SessionCredentials {
+    let anna = access.lookup("anna").expect("anna was added");
+    let expires = NOW + Duration::HOUR;
+    let new = NewSession { name: "nightly", policy, began: NOW, expires };
+    access.begin_session(&anna, &new).expect("a session")
+}
+
+fn code(result: Result<Arc<Identity>, Fault>) -> Code {
+    result.expect_err("a fault").code
+}
+
+#[test]
+fn a_session_is_its_user_with_a_secret_and_a_limit_of_its_own() {
+    let access = access(7);
+    let policy = r#"{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}"#;
+    let given = begin(&access, Some(policy));
+    assert!(given.access_key.starts_with("ASIA") && given.access_key.len() == 20);
+    let session = access.session(&given.access_key, &given.token, NOW).expect("a session");
+    assert_eq!(session.access_key, "anna");
+    assert_eq!((session.account, session.uid, session.umask), (record::AccountId(7), 1_000, 0o027));
+    assert_eq!(session.secret.expose(), given.secret);
+    assert!(session.session.as_ref().is_some_and(|session| session.policy.is_some()));
+    let again = begin(&access, None);
+    assert_ne!((given.access_key, given.secret), (again.access_key, again.secret));
+}
+
+#[test]
+fn a_session_ends_at_its_time_and_with_its_user() {
+    let access = access(7);
+    let given = begin(&access, None);
+    let at = |now| access.session(&given.access_key, &given.token, now);
+    assert!(at(NOW + Duration::minutes(59)).is_ok());
+    assert_eq!(code(at(NOW + Duration::HOUR)), Code::ExpiredToken);
+    access.replace(AccessRecords::default());
+    assert_eq!(code(at(NOW)), Code::InvalidToken);
+}
+
+#[test]
+fn a_token_is_good_for_its_access_key_and_volume_alone() {
+    let (here, there) = (access(7), access(8));
+    let (one, other) = (begin(&here, None), begin(&here, None));
+    let try_it = |access: &Access, key: &str, token: &str| access.session(key, token, NOW);
+    assert!(try_it(&here, &one.access_key, &one.token).is_ok());
+    assert_eq!(code(try_it(&here, &other.access_key, &one.token)), Code::InvalidToken);
+    assert_eq!(code(try_it(&there, &one.access_key, &one.token)), Code::InvalidToken);
+    let long = "A".repeat(TOKEN_BYTES_MAX + 4);
+    for bad in ["", "no base64!", "AAAA", &one.token[4..], &long] {
+        assert_eq!(code(try_it(&here, &one.access_key, bad)), Code::InvalidToken);
+    }
+    for at in (0..one.token.len()).step_by(7) {
+        let mut bytes = one.token.clone().into_bytes();
+        bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(bytes).expect("base64 is text");
+        assert!(try_it(&here, &one.access_key, &changed).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn the_sealed_secret_of_a_user_is_no_token() {
+    let access = access(7);
+    let master = MasterKey::new([7; MasterKey::BYTES]);
+    let sealed = master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]);
+    assert_eq!(code(access.session("anna", &STANDARD.encode(sealed), NOW)), Code::InvalidToken);
+}
+
+#[test]
+fn the_form_of_a_users_token_stays_as_it_is() {
+    let access = access(7);
+    let anna = access.lookup("anna").expect("anna was added");
+    let text = format!(
+        r#"{{"secret":"s3cret","user":"anna","proof":"{}","name":"nightly","policy":null,
+            "began":0,"expires":3600}}"#,
+        proof(&anna)
+    );
+    let nonce = [3; MasterKey::NONCE_BYTES];
+    let sealed = access.seal(&bound_to("ASIAEXAMPLE"), &Secret::new(text), nonce);
+    let session = access.session("ASIAEXAMPLE", &STANDARD.encode(sealed), NOW).expect("a session");
+    assert_eq!((session.access_key.as_str(), session.secret.expose()), ("anna", "s3cret"));
+    assert_eq!(session.user_id(), "anna:nightly");
+}

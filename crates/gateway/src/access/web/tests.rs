@@ -1,0 +1,243 @@
+use openid::IssuerSettings;
+use runtime::Tasks;
+
+use super::*;
+use crate::access::{Access, AccessRecords, Identity, MasterKey, NewSession, Secret};
+use policy::{NoValues, Principal, Question, Sources, authorise};
+use record::{Account, CanonicalId, PolicyRecord, User};
+use s3::sts::SessionCredentials;
+use s3::{Code, Fault};
+use time::{Duration, OffsetDateTime};
+
+const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+const LAB: AccountId = AccountId(123_456_789_012);
+
+/// That the claim `org` has one of these values.
+fn require(values: &[&str]) -> BTreeMap<String, Vec<String>> {
+    let values = values.iter().map(|&value| value.to_owned()).collect();
+    BTreeMap::from([("org".to_owned(), values)])
+}
+
+fn role(change: impl FnOnce(&mut WebRole)) -> WebRole {
+    let (url, authorities) = ("https://idp.example.com/realm".to_owned(), None);
+    let settings = IssuerSettings { url, authorities, allow_http: false };
+    let issuer = Issuer::new(settings, Tasks::new()).expect("an issuer");
+    let mut role = WebRole {
+        name: "staff".to_owned(),
+        account: LAB,
+        issuer: Arc::new(issuer),
+        audiences: vec!["other".to_owned(), "ashlar".to_owned()],
+        require: require(&["acme", "lab"]),
+        policies: vec!["readonly".to_owned()],
+        policy_claim: Some("policy".to_owned()),
+        claims: vec!["groups".to_owned()],
+        uid: 7,
+        gid: 8,
+        umask: 0o077,
+    };
+    change(&mut role);
+    role
+}
+
+fn web() -> WebIdentity {
+    WebIdentity {
+        role: "staff".to_owned(),
+        account: LAB.to_string(),
+        issuer: "https://idp.example.com/realm".to_owned(),
+        audience: "ashlar".to_owned(),
+        subject: "anna".to_owned(),
+        required: vec![("org".to_owned(), "acme".to_owned())],
+        policy_claim: Some("policy".to_owned()),
+        policies: vec!["extra".to_owned()],
+        claims: vec![("groups".to_owned(), vec!["a".to_owned(), "b".to_owned()])],
+    }
+}
+
+/// What stands in the records: an account, and the policy that the issuer names.
+fn records() -> AccessRecords {
+    let lab = Account { name: "lab".to_owned(), canonical_id: CanonicalId([1; 32]) };
+    let document = r#"{"Statement":{"Effect":"Allow","Action":"s3:PutObject","Resource":"*",
+        "Condition":{"StringEquals":{"aws:userid":"staff:nightly"}}}}"#;
+    let extra = PolicyRecord(document.to_owned());
+    let policies = vec![("extra".to_owned(), extra)];
+    AccessRecords { accounts: vec![(LAB, lab)], policies, users: Vec::new() }
+}
+
+fn access(roles: Vec<WebRole>) -> Access {
+    let root = Identity::root("root", Secret::new("rootsecret"));
+    let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES])).with_web_roles(roles);
+    assert_eq!(access.replace(records()), []);
+    access
+}
+
+fn begin(access: &Access) -> SessionCredentials {
+    let expires = NOW + Duration::HOUR;
+    let new = NewSession { name: "nightly", policy: None, began: NOW, expires };
+    access.begin_web_session(web(), &new).expect("a session")
+}
+
+fn open(access: &Access, given: &SessionCredentials) -> Result<Arc<Identity>, Fault> {
+    access.session(&given.access_key, &given.token, NOW)
+}
+
+fn code(result: Result<Arc<Identity>, Fault>) -> Option<Code> {
+    result.err().map(|fault| fault.code)
+}
+
+fn may(principal: &Principal, identity: &Identity, action: &str) -> bool {
+    let question = Question { principal, action, resource: "*", conditions: &NoValues };
+    let policies: Vec<_> = identity.policies.iter().map(Arc::as_ref).collect();
+    let none = || false;
+    let sources = Sources { identity: &policies, session: None, bucket: None, acl: &none };
+    authorise(&question, &sources).is_allowed()
+}
+
+#[tokio::test]
+async fn a_session_is_its_role_and_its_user_has_no_access_key() {
+    let access = access(vec![role(|_| {})]);
+    let given = begin(&access);
+    let identity = open(&access, &given).expect("a session");
+    assert_eq!(identity.access_key, given.access_key);
+    assert_eq!(identity.secret.expose(), given.secret);
+    assert_eq!((identity.account, identity.uid, identity.gid), (LAB, 7, 8));
+    assert_eq!((identity.umask, identity.root), (0o077, false));
+    assert_eq!(identity.user_id(), "staff:nightly");
+    let principal = access.principal(Some(&identity));
+    let arn = "arn:aws:sts::123456789012:assumed-role/staff/nightly";
+    assert_eq!(principal.sender_arn().as_deref(), Some(arn));
+    assert!(matches!(&principal, Principal::User { name: None, session: Some(_), .. }));
+    assert!(may(&principal, &identity, "s3:GetObject"), "what the role has");
+    assert!(may(&principal, &identity, "s3:PutObject"), "what the issuer gives");
+    assert!(!may(&principal, &identity, "s3:DeleteObject"));
+}
+
+#[tokio::test]
+async fn a_session_gives_nothing_once_what_it_comes_from_is_gone() {
+    let access = access(vec![role(|_| {})]);
+    let given = begin(&access);
+    let without = |change: fn(&mut AccessRecords)| {
+        let mut records = records();
+        change(&mut records);
+        access.replace(records);
+        code(open(&access, &given))
+    };
+    assert_eq!(without(|_| {}), None);
+    assert_eq!(without(|records| records.policies.clear()), Some(Code::AccessDenied));
+    let unreadable = |records: &mut AccessRecords| records.policies[0].1.0.clear();
+    assert_eq!(without(unreadable), Some(Code::AccessDenied));
+    assert_eq!(without(|records| records.accounts.clear()), Some(Code::AccessDenied));
+    // A user of the role's name, whose sessions would be the same to policies.
+    let named_alike = |records: &mut AccessRecords| {
+        let sealed_secret = MasterKey::new([7; MasterKey::BYTES]).seal(
+            "staff",
+            &Secret::new("s3cret"),
+            [1; MasterKey::NONCE_BYTES],
+        );
+        let (uid, gid, umask) = (1, 1, 0);
+        let user = User {
+            account: LAB,
+            sealed_secret,
+            enabled: true,
+            uid,
+            gid,
+            umask,
+            policies: Vec::new(),
+        };
+        records.users.push(("staff".to_owned(), user));
+    };
+    assert_eq!(without(named_alike), Some(Code::AccessDenied));
+    assert_eq!(without(|_| {}), None);
+}
+
+#[tokio::test]
+async fn a_policy_about_a_claim_that_is_not_kept_leaves_nothing() {
+    let denies = |condition: &str| {
+        let document = format!(
+            r#"{{"Version":"2012-10-17","Statement":[
+                {{"Effect":"Allow","Action":"s3:*","Resource":"*"}},
+                {{"Effect":"Deny","Action":"s3:*","Resource":"*","Condition":{condition}}}]}}"#
+        );
+        let mut records = records();
+        records.policies[0].1 = PolicyRecord(document);
+        records
+    };
+    let under = |role: WebRole, condition: &str| {
+        let access = access(vec![role]);
+        let given = begin(&access);
+        assert_eq!(access.replace(denies(condition)), [], "{condition}");
+        let login = access.web_policies(&access.web_roles()[0], &web().policies).err();
+        let opened = open(&access, &given).err();
+        let of = |fault: &Option<Fault>| fault.as_ref().map(|fault| fault.code);
+        assert_eq!(of(&login), of(&opened), "{condition}: at login as at every request");
+        opened.map(|fault| (fault.code, fault.detail.unwrap_or_default().into_owned()))
+    };
+    let of_groups = r#"{"StringEquals":{"jwt:groups":"interns"}}"#;
+    assert_eq!(under(role(|_| {}), of_groups), None, "it is kept");
+    for (condition, claim) in [
+        (of_groups, "groups"),
+        (r#"{"StringLike":{"aws:Referer":"${jwt:team}"}}"#, "team"),
+        (r#"{"ForAnyValue:StringEquals":{"jwt:Sub":"anna"}}"#, "Sub"),
+    ] {
+        let (code, detail) = under(role(|role| role.claims.clear()), condition).expect(condition);
+        assert_eq!(code, Code::AccessDenied);
+        assert!(detail.contains(&format!("{claim:?}")), "{condition}: {detail}");
+    }
+    let always = r#"{"StringEquals":{"jwt:sub":"bert","jwt:aud":"x","jwt:iss":"x"}}"#;
+    assert_eq!(under(role(|role| role.claims.clear()), always), None, "they are always kept");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_settings_that_it_was_given_under() {
+    let given = begin(&access(vec![role(|_| {})]));
+    let under = |roles| code(open(&access(roles), &given));
+    assert_eq!(under(vec![role(|_| {})]), None);
+    assert_eq!(under(vec![role(|role| role.name = "others".to_owned()), role(|_| {})]), None);
+    let gone = Some(Code::InvalidToken);
+    assert_eq!(under(Vec::new()), gone);
+    assert_eq!(under(vec![role(|role| role.name = "others".to_owned())]), gone);
+    assert_eq!(under(vec![role(|role| role.account = AccountId::MAIN)]), gone);
+    assert_eq!(under(vec![role(|role| role.audiences.truncate(1))]), gone);
+    assert_eq!(under(vec![role(|role| role.policy_claim = None)]), gone);
+    assert_eq!(under(vec![role(|role| role.policy_claim = Some("roles".to_owned()))]), gone);
+    let required = |values: &[&str]| under(vec![role(|role| role.require = require(values))]);
+    assert_eq!(required(&["other", "acme"]), None);
+    assert_eq!(required(&["lab"]), gone);
+    let more = |role: &mut WebRole| {
+        role.require.insert("ref".to_owned(), vec!["main".to_owned()]);
+    };
+    assert_eq!(under(vec![role(more)]), gone, "nobody has asked for it");
+    assert_eq!(under(vec![role(|role| role.require.clear())]), None);
+    assert_eq!(under(vec![role(|role| role.claims.clear())]), None, "no policy asks for it");
+    assert_eq!(under(vec![role(|role| role.claims.push("team".to_owned()))]), gone);
+    let elsewhere = |role: &mut WebRole| {
+        let (url, authorities) = ("https://idp.example.com".to_owned(), None);
+        let settings = IssuerSettings { url, authorities, allow_http: false };
+        role.issuer = Arc::new(Issuer::new(settings, Tasks::new()).expect("an issuer"));
+    };
+    assert_eq!(under(vec![role(elsewhere)]), gone);
+}
+
+#[tokio::test]
+async fn a_token_that_no_header_would_hold_is_not_given() {
+    let access = access(vec![role(|_| {})]);
+    let mut large = web();
+    large.claims[0].1 = vec!["x".repeat(10_000)];
+    let new = NewSession { name: "nightly", policy: None, began: NOW, expires: NOW };
+    let fault = access.begin_web_session(large, &new).expect_err("too large");
+    assert_eq!(fault.code, Code::PackedPolicyTooLarge);
+}
+
+#[test]
+fn conditions_may_ask_who_the_issuer_says_it_is() {
+    let web = web();
+    let one = |text: &str| Values::One(text.to_owned().into());
+    assert_eq!(web.claim("sub"), one("anna"));
+    assert_eq!(web.claim("aud"), one("ashlar"));
+    assert_eq!(web.claim("iss"), one("https://idp.example.com/realm"));
+    assert_eq!(web.claim("groups"), Values::Many(vec!["a".into(), "b".into()]));
+    assert_eq!(web.claim("email"), Values::Absent);
+    let without = WebIdentity { claims: vec![("groups".to_owned(), Vec::new())], ..web.clone() };
+    assert_eq!(without.claim("groups"), Values::Absent, "the token did not have it");
+    let arn = "arn:aws:iam::123456789012:oidc-provider/idp.example.com/realm";
+    assert_eq!(web.provider_arn(), arn);
+}

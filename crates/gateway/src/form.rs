@@ -1,0 +1,125 @@
+//! Forms of browsers: the fields are read first, and the file passes on as a body like any other.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use s3::operation::Permission;
+use s3::post::{FilePart, Form, FormEvent, FormReader, LengthRange, boundary};
+use s3::request::PostObject;
+use s3::{BucketName, Code, Fault};
+
+use crate::http::{BoxError, HttpBody};
+use crate::receive::Frames;
+
+/// What follows the fields of a form: its file.
+#[derive(Debug)]
+pub(crate) struct FormFile {
+    frames: Frames,
+    reader: FormReader,
+    /// What has arrived of the file.
+    arrived: VecDeque<FormEvent>,
+}
+
+/// Reads the fields of a form, up to its file.
+///
+/// Faults: those of `FormReader` and `Form`; `InvalidArgument` if there is no file.
+pub(crate) async fn begin(
+    headers: &HeaderMap,
+    body: HttpBody,
+    patience: Duration,
+) -> Result<(Form, FormFile), Fault> {
+    let boundary = boundary(headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes))?;
+    let mut reader = FormReader::new(&boundary);
+    let mut frames = Frames::new(body, patience);
+    let (mut fields, mut events) = (Vec::new(), Vec::new());
+    loop {
+        let Some(bytes) = frames.next().await? else {
+            reader.finish()?;
+            return Err(no_file());
+        };
+        reader.push(bytes, &mut events)?;
+        let mut arrived = VecDeque::from(std::mem::take(&mut events));
+        while let Some(event) = arrived.pop_front() {
+            match event {
+                FormEvent::Field { name, value } => fields.push((name, value)),
+                FormEvent::File(part) => return file(fields, &part, frames, reader, arrived),
+                FormEvent::Content(_) => {}
+                FormEvent::End => return Err(no_file()),
+            }
+        }
+    }
+}
+
+fn file(
+    fields: Vec<(String, String)>,
+    part: &FilePart,
+    frames: Frames,
+    reader: FormReader,
+    arrived: VecDeque<FormEvent>,
+) -> Result<(Form, FormFile), Fault> {
+    Ok((Form::new(fields, part)?, FormFile { frames, reader, arrived }))
+}
+
+fn no_file() -> Fault {
+    Fault::because(Code::InvalidArgument, "POST requires exactly one file upload per request.")
+        .with("ArgumentName", "file")
+        .with("ArgumentValue", "0")
+}
+
+impl FormFile {
+    /// The file as a body. It ends with a fault if the file is not as long as it may be, or the form
+    /// does not end as it should.
+    pub(crate) fn into_body(self, lengths: LengthRange) -> HttpBody {
+        let pieces = stream::try_unfold((self, 0_u64), move |(mut file, sent)| async move {
+            let Some(bytes) = file.next().await? else {
+                lengths.check(sent)?;
+                return Ok::<_, BoxError>(None);
+            };
+            let sent = sent + bytes.len() as u64;
+            lengths.check_so_far(sent)?;
+            Ok(Some((Frame::data(bytes), (file, sent))))
+        });
+        StreamBody::new(pieces).boxed_unsync()
+    }
+
+    /// The next bytes of the file; `None` at its end. What follows it is of no meaning.
+    async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        loop {
+            while let Some(event) = self.arrived.pop_front() {
+                match event {
+                    FormEvent::Content(bytes) => return Ok(Some(bytes)),
+                    FormEvent::End => return Ok(None),
+                    FormEvent::Field { .. } | FormEvent::File(_) => {}
+                }
+            }
+            let Some(bytes) = self.frames.next().await? else {
+                return Err(Code::MalformedPOSTRequest.into());
+            };
+            let mut events = Vec::new();
+            self.reader.push(bytes, &mut events)?;
+            self.arrived.extend(events);
+        }
+    }
+}
+
+/// What the sender of a form must be permitted to do.
+pub(crate) fn permissions(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
+    let on_key = |action| Permission::on_object(action, bucket, &post.key);
+    let mut all = vec![on_key("s3:PutObject")];
+    if !post.put.tags.is_empty() {
+        all.push(on_key("s3:PutObjectTagging"));
+    }
+    if post.put.append_at.is_some() {
+        all.push(Permission::read(bucket, &post.key, false));
+    }
+    if post.put.acl.as_ref().is_some_and(|acl| !acl.is_harmless()) {
+        all.push(on_key("s3:PutObjectAcl"));
+    }
+    all
+}

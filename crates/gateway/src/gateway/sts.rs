@@ -1,0 +1,163 @@
+//! Requests for temporary credentials, on the endpoint of S3.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use policy::{Policy, PolicyKind};
+use s3::auth::{Credentials, RequestHead, Terms};
+use s3::request::Query;
+use s3::sts::{AssumeRole, STS_BYTES_MAX, StsRequest, assumed_role, caller_identity, refusal};
+use s3::{Code, Fault};
+use sha2::{Digest, Sha256};
+use tokio::time::timeout;
+
+use super::Gateway;
+use crate::access::{Identity, NewSession};
+use crate::http::{HttpBody, RequestContext, Served};
+use crate::receive::Frames;
+use crate::response::S3Response;
+use crate::translate;
+
+/// How long the body of a request may take to arrive: it is a small form.
+const STS_BODY_WAIT: Duration = Duration::from_secs(5);
+
+const HASH: &str = "x-amz-content-sha256";
+
+impl Gateway {
+    /// Serves a request for temporary credentials. A refusal has the form that STS has for it.
+    pub(super) async fn serve_sts(
+        &self,
+        head: &Parts,
+        request: &RequestHead<'_>,
+        query: &Query,
+        body: HttpBody,
+        served: &mut Served,
+    ) -> Result<S3Response, Fault> {
+        served.operation = "Sts";
+        let id = RequestContext::of(head).id.0;
+        match self.answer_sts(head, request, query, body, &id).await {
+            Ok(document) => Ok(S3Response::xml(StatusCode::OK, document)),
+            Err(fault) => {
+                served.code = Some(fault.code.as_str());
+                Ok(S3Response::xml(fault.status(), refusal(&fault, &id)))
+            }
+        }
+    }
+
+    async fn answer_sts(
+        &self,
+        head: &Parts,
+        request: &RequestHead<'_>,
+        query: &Query,
+        body: HttpBody,
+        id: &str,
+    ) -> Result<String, Fault> {
+        // Nothing is taken of what strangers share before the body is here: whoever only says that
+        // one will come keeps nobody from signing in. Requests are few, and such a body is small.
+        let bytes = self.small_body(body).await?;
+        // Held until the answer is made: what is parsed is as large as what was sent.
+        let patience = self.settings.body_patience;
+        let memory = self.strangers.acquire(STS_BYTES_MAX as u64, patience).await;
+        let _memory = memory.map_err(translate::fault)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
+        let sent = Query::parse(text)?;
+        let parameters = if query.has("Action") { query } else { &sent };
+        let identity = if StsRequest::is_open(parameters) {
+            None
+        } else {
+            Some(self.authenticate_sts(head, request, &bytes)?)
+        };
+        match (StsRequest::parse(parameters)?, identity) {
+            (StsRequest::AssumeRoleWithWebIdentity(asked), _) => {
+                self.assume_role_with_web_identity(&asked, id).await
+            }
+            (_, None) => Err(Code::AccessDenied.into()),
+            (StsRequest::GetCallerIdentity, Some(identity)) => {
+                let arn = self.access.principal(Some(&identity)).sender_arn().unwrap_or_default();
+                let account = identity.account.to_string();
+                Ok(caller_identity(&arn, &identity.user_id(), &account, id))
+            }
+            (StsRequest::AssumeRole(asked), Some(identity)) => {
+                self.assume_role(&identity, &asked, id)
+            }
+        }
+    }
+
+    /// Whoever has signed a request of STS. What is hashed for the signature is the body itself:
+    /// unlike those of S3, these requests need not say its hash.
+    fn authenticate_sts(
+        &self,
+        head: &Parts,
+        request: &RequestHead<'_>,
+        body: &[u8],
+    ) -> Result<Arc<Identity>, Fault> {
+        let mut headers = head.headers.clone();
+        let hash = hex::encode(Sha256::digest(body));
+        let claimed = headers.get(HASH);
+        if claimed.is_some_and(|claimed| claimed.as_bytes() != hash.as_bytes()) {
+            return Err(Code::XAmzContentSHA256Mismatch.into());
+        }
+        let hash = HeaderValue::from_str(&hash).map_err(|_| Code::InternalError)?;
+        headers.insert(HASH, hash);
+        let request = RequestHead { headers: &headers, ..*request };
+        let credentials = Credentials::parse(&request)?;
+        let token = credentials.session_token(&request)?;
+        let identity = self.identify(credentials.access_key(), token)?;
+        let secret = identity.as_ref().map(|identity| identity.secret.expose());
+        let terms = self.terms(None, identity.as_deref());
+        let terms = Terms { service: "sts", sigv2_presign: false, ..terms };
+        credentials.verify(secret, &request, &terms)?;
+        identity.ok_or(Code::AccessDenied.into())
+    }
+
+    fn assume_role(
+        &self,
+        identity: &Identity,
+        asked: &AssumeRole,
+        id: &str,
+    ) -> Result<String, Fault> {
+        if identity.session.is_some() {
+            let why = "Temporary credentials cannot be used to obtain others.";
+            return Err(Fault::new(Code::AccessDenied).detail(why));
+        }
+        check_session_policy(asked.policy.as_deref())?;
+        let (began, policy) = (translate::time(self.volume.now()), asked.policy.as_deref());
+        let expires = began + Duration::from_secs(u64::from(asked.seconds));
+        let new = NewSession { name: &asked.session, policy, began, expires };
+        let credentials = self.access.begin_session(identity, &new)?;
+        let (account, role) = (identity.account, &identity.access_key);
+        let arn = format!("arn:aws:sts::{account}:assumed-role/{role}/{}", asked.session);
+        let session = format!("{role}:{}", asked.session);
+        Ok(assumed_role(&credentials, &arn, &session, id))
+    }
+
+    /// Receives a body of a few parameters. It is read before its sender is known, so it is short
+    /// and has to come at once.
+    async fn small_body(&self, body: HttpBody) -> Result<Vec<u8>, Fault> {
+        let patience = self.settings.body_patience.min(STS_BODY_WAIT);
+        let mut frames = Frames::new(body, patience);
+        let mut bytes = Vec::new();
+        let arrives = async {
+            while let Some(frame) = frames.next().await? {
+                if bytes.len() + frame.len() > STS_BYTES_MAX {
+                    return Err(Fault::too_long(STS_BYTES_MAX));
+                }
+                bytes.extend_from_slice(&frame);
+            }
+            Ok(())
+        };
+        timeout(patience, arrives).await.map_err(|_late| Code::RequestTimeout)??;
+        Ok(bytes)
+    }
+}
+
+/// Whether a policy can limit a session. Fault: `MalformedPolicy`.
+pub(super) fn check_session_policy(policy: Option<&str>) -> Result<(), Fault> {
+    let parsed = policy.map(|policy| Policy::parse_new(policy, PolicyKind::Session));
+    match parsed.transpose() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Fault::because(Code::MalformedPolicy, error.to_string())),
+    }
+}

@@ -1,0 +1,175 @@
+//! Credentials for whom an OpenID issuer vouches for.
+//!
+//! Whoever sends such a request is a stranger until the token is verified. What a refusal says is
+//! what the sender knows already, or what it needs to get right.
+
+use std::time::Duration;
+
+use openid::{ClaimTexts, Claims, TokenError, UnverifiedToken};
+use s3::sts::{AssumeRoleWithWebIdentity, WebIdentityUser, assumed_role_with_web_identity};
+use s3::{Code, Fault};
+
+use super::Gateway;
+use super::sts::check_session_policy;
+use crate::access::{CLAIMED_POLICIES_MAX, NewSession, WebIdentity, WebRole};
+use crate::translate;
+
+const NOT_AUTHORIZED: &str = "Not authorized to perform sts:AssumeRoleWithWebIdentity";
+
+/// The most of an issuer's URL that a refusal repeats.
+const SHOWN_CHARS_MAX: usize = 200;
+
+impl Gateway {
+    /// Gives credentials to the holder of a token.
+    pub(super) async fn assume_role_with_web_identity(
+        &self,
+        asked: &AssumeRoleWithWebIdentity,
+        id: &str,
+    ) -> Result<String, Fault> {
+        let token = UnverifiedToken::parse(&asked.token).map_err(refused)?;
+        let role = choose(self.access.web_roles(), asked.role.as_deref(), &token)?;
+        check_session_policy(asked.session.policy.as_deref())?;
+        let now = translate::time(self.volume.now());
+        let claims = role.issuer.verify(&token, &role.audiences, now).await.map_err(refused)?;
+        let web = identity(role, &claims)?;
+        self.access.web_policies(role, &web.policies)?;
+
+        let wanted = now + Duration::from_secs(u64::from(asked.session.seconds));
+        let expires = wanted.min(claims.ends());
+        let (name, policy) = (asked.session.session.as_str(), asked.session.policy.as_deref());
+        let new = NewSession { name, policy, began: now, expires };
+        let credentials = self.access.begin_web_session(web, &new)?;
+        let (account, role_name) = (role.account, &role.name);
+        let arn = format!("arn:aws:sts::{account}:assumed-role/{role_name}/{name}");
+        let session = format!("{role_name}:{name}");
+        let user = WebIdentityUser {
+            subject: claims.subject(),
+            audience: claims.audience(),
+            provider: role.issuer.url(),
+        };
+        Ok(assumed_role_with_web_identity(&credentials, (&arn, &session), user, id))
+    }
+}
+
+/// The role that a request is about: the one that it names, or else the first one that the token may
+/// be for.
+fn choose<'a>(
+    roles: &'a [WebRole],
+    arn: Option<&str>,
+    token: &UnverifiedToken<'_>,
+) -> Result<&'a WebRole, Fault> {
+    let of_issuer = |role: &&WebRole| token.issuer() == Some(role.issuer.url());
+    if let Some(arn) = arn {
+        let named = roles.iter().find(|role| role.arn() == arn);
+        let named = named.ok_or_else(|| Fault::because(Code::AccessDenied, NOT_AUTHORIZED))?;
+        return Some(named).filter(of_issuer).ok_or_else(|| unknown_issuer(token));
+    }
+    let mut of_this = roles.iter().filter(of_issuer).peekable();
+    if of_this.peek().is_none() {
+        return Err(unknown_issuer(token));
+    }
+    of_this.find(|role| token.is_for(&role.audiences)).ok_or_else(|| refused(TokenError::Audience))
+}
+
+fn unknown_issuer(token: &UnverifiedToken<'_>) -> Fault {
+    let issuer = token.issuer().unwrap_or_default().chars().take(SHOWN_CHARS_MAX);
+    let issuer: String = issuer.filter(|char| !char.is_control()).collect();
+    let why = format!("No OpenIDConnect provider found in your account for {issuer}");
+    Fault::because(Code::InvalidIdentityToken, why)
+}
+
+/// Who a verified token says that its holder is.
+fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
+    // Whoever the role is not for is told nothing else about it.
+    let required = required(role, claims)?;
+    let mut kept = Vec::with_capacity(role.claims.len());
+    for name in &role.claims {
+        kept.push((name.clone(), texts(claims, name)?.unwrap_or_default()));
+    }
+    Ok(WebIdentity {
+        role: role.name.clone(),
+        account: role.account.to_string(),
+        issuer: role.issuer.url().to_owned(),
+        audience: claims.audience().to_owned(),
+        subject: claims.subject().to_owned(),
+        required,
+        policy_claim: role.policy_claim.clone(),
+        policies: claimed_policies(role, claims)?,
+        claims: kept,
+    })
+}
+
+/// The claims that the role requires, each with the value that lets the user in. A refusal does not
+/// say what is missing: with an issuer that serves the public, anybody gets this far.
+fn required(role: &WebRole, claims: &Claims) -> Result<Vec<(String, String)>, Fault> {
+    let one = |(claim, values): (&String, &Vec<String>)| {
+        let value = claims.value_among(claim, values).cloned().ok_or_else(|| {
+            tracing::debug!(role = role.name, claim, "a token has not what its role requires");
+            Fault::because(Code::AccessDenied, NOT_AUTHORIZED)
+        })?;
+        Ok((claim.clone(), value))
+    };
+    role.require.iter().map(one).collect()
+}
+
+/// The policies that a token names: a list of names, or names with commas between. A user without any
+/// is let in only where the role has some for everybody.
+fn claimed_policies(role: &WebRole, claims: &Claims) -> Result<Vec<String>, Fault> {
+    let Some(name) = &role.policy_claim else { return Ok(Vec::new()) };
+    let texts = texts(claims, name)?.unwrap_or_default();
+    let names = texts.iter().flat_map(|text| text.split(',')).map(str::trim);
+    let names: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if names.len() > CLAIMED_POLICIES_MAX {
+        let why = format!("The claim {name:?} names more than {CLAIMED_POLICIES_MAX} policies.");
+        return Err(Fault::new(Code::IDPRejectedClaim).detail(why));
+    }
+    if names.is_empty() && role.policies.is_empty() {
+        let why = format!("The claim {name:?} names no policy.");
+        return Err(Fault::because(Code::AccessDenied, NOT_AUTHORIZED).detail(why));
+    }
+    Ok(names)
+}
+
+fn texts(claims: &Claims, name: &str) -> Result<Option<Vec<String>>, Fault> {
+    match claims.texts(name) {
+        ClaimTexts::Absent => Ok(None),
+        ClaimTexts::Texts(texts) => Ok(Some(texts)),
+        ClaimTexts::Malformed => {
+            let why = format!("The claim {name:?} is neither a value nor a list of values.");
+            Err(Fault::new(Code::IDPRejectedClaim).detail(why))
+        }
+    }
+}
+
+/// What STS calls it when a token does not count.
+fn refused(error: TokenError) -> Fault {
+    let invalid = |why: &'static str| Fault::because(Code::InvalidIdentityToken, why);
+    match error {
+        TokenError::Audience => invalid("Incorrect token audience"),
+        TokenError::Malformed => invalid("The ID Token provided is not a valid JWT."),
+        TokenError::Claim(name) => Fault::because(
+            Code::InvalidIdentityToken,
+            format!("Missing or malformed claim in the token: {name}"),
+        ),
+        TokenError::NotYet => invalid("The token is not valid yet"),
+        TokenError::Signature => invalid("The signature of the token is not valid"),
+        TokenError::UnknownKey => invalid(
+            "Couldn't retrieve verification key from your identity provider, please reference \
+             AssumeRoleWithWebIdentity documentation for requirements",
+        ),
+        TokenError::Expired { now, expired } => Fault::because(
+            Code::ExpiredTokenException,
+            format!(
+                "Token expired: current date/time {now} must be before the expiration date/time \
+                 {expired}"
+            ),
+        ),
+        TokenError::Unreachable | TokenError::Busy => {
+            Fault::new(Code::IDPCommunicationError).detail(error.to_string())
+        }
+        other => Fault::new(Code::InvalidIdentityToken).detail(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

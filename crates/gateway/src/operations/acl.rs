@@ -1,0 +1,168 @@
+//! Access control lists of buckets and objects.
+
+use http::StatusCode;
+use record::{BucketConfig, BucketConfigKind, Grantee, ObjectOwnership, S3Acl};
+use s3::acl::{AclDocument, AskedAcl};
+use s3::request::PutAcl;
+use s3::response::AccessControlPolicy;
+use s3::{Code, Fault};
+use volume::{Object, ObjectChange};
+
+use super::{bucket, read};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::document;
+use crate::response::S3Response;
+use crate::translate;
+
+pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
+    bucket::found(call).await?;
+    let rules = call.rules()?;
+    shown(call, None, rules.acl.as_ref())
+}
+
+pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
+    let request = parse(call, &document)?;
+    let owner = call.owner_of(None)?.id;
+    let Some(acl) = asked(call, &request, &owner, &owner)? else {
+        return Ok(S3Response::empty(StatusCode::OK));
+    };
+    let (name, config) = (call.bucket()?, BucketConfig::of_acl(&acl));
+    call.check_bound_now().await?;
+    let set = call.volume.set_bucket_config(name.as_str(), BucketConfigKind::Acl, Some(&config));
+    set.await.map_err(|error| translate::on(name, error))?;
+    Ok(S3Response::empty(StatusCode::OK))
+}
+
+/// Reads what a request sets. Where lists do not count, it does not matter what is wrong with one.
+fn parse(call: &Call<'_>, document: &[u8]) -> Result<PutAcl, Fault> {
+    match PutAcl::parse(&call.arguments(), document) {
+        Err(_) if !call.rules()?.acls_count() => Err(Code::AccessControlListNotSupported.into()),
+        request => request,
+    }
+}
+
+pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let object = read::find(call, call.arguments().version()?.as_ref()).await?;
+    let file = object.file();
+    shown(call, Some(&object), file.object.acl.as_ref())
+}
+
+pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
+    let request = parse(call, &document)?;
+    let request_version = call.arguments().version()?;
+    let object = read::find(call, request_version.as_ref()).await;
+    let object = object.map_err(translate::no_object)?;
+    let owner = call.owner_of(object.file().writer)?.id;
+    let bucket_owner = call.owner_of(None)?.id;
+    let Some(acl) = asked(call, &request, &owner, &bucket_owner)? else {
+        return Ok(S3Response::empty(StatusCode::OK));
+    };
+    let (name, key) = call.object()?;
+    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
+    let (version, change) =
+        (translate::version(request_version.as_ref())?, ObjectChange::Acl(&acl));
+    let set = call.volume.change_object(bucket, key, version, Some(object.ino), change);
+    let version = set.await.map_err(|error| translate::on(name, error))?;
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.version(version);
+    Ok(response)
+}
+
+/// The list of a new object, as its headers ask for it; nothing if it is the owner's alone.
+pub(super) fn of_new(
+    call: &Call<'_>,
+    asked: Option<&AskedAcl>,
+    owner: &volume::FileOwner,
+) -> Result<Option<S3Acl>, Fault> {
+    let Some(asked) = asked else { return Ok(None) };
+    let rules = call.rules()?;
+    if !rules.acls_count() {
+        return if asked.is_harmless() {
+            Ok(None)
+        } else {
+            Err(Code::AccessControlListNotSupported.into())
+        };
+    }
+    let access = call.sender.access;
+    let bucket_owner = access.owner(rules.settings.owner).id;
+    let owner = call.owner_of(owner.writer)?.id;
+    let acl = translate::asked_acl(access, asked, &owner, &bucket_owner)?;
+    refuse_public(call, &acl)?;
+    Ok(Some(acl))
+}
+
+/// The list that a request sets; nothing if it changes nothing.
+fn asked(
+    call: &Call<'_>,
+    request: &PutAcl,
+    owner: &str,
+    bucket_owner: &str,
+) -> Result<Option<S3Acl>, Fault> {
+    let access = call.sender.access;
+    if !call.rules()?.acls_count() {
+        return if says_owner_alone(request, owner) {
+            Ok(None)
+        } else {
+            Err(Code::AccessControlListNotSupported.into())
+        };
+    }
+    let acl = match request {
+        PutAcl::Asked(asked) => translate::asked_acl(access, asked, owner, bucket_owner)?,
+        PutAcl::Document(AclDocument { owner: named, grants }) => {
+            // Whom something belongs to is not changed by its list.
+            if named != owner {
+                return Err(Code::AccessDenied.into());
+            }
+            translate::acl(access, grants)?
+        }
+    };
+    refuse_public(call, &acl)?;
+    Ok(Some(acl))
+}
+
+/// Whether a request says what holds where lists do not count: the owner has full control, and
+/// nobody else anything.
+fn says_owner_alone(request: &PutAcl, owner: &str) -> bool {
+    match request {
+        PutAcl::Asked(asked) => asked.is_harmless(),
+        PutAcl::Document(document) => {
+            let private = s3::acl::CannedAcl::Private.grants(owner, owner);
+            document.owner == owner && document.grants == private
+        }
+    }
+}
+
+/// Refuses a list that grants something to everybody, where the bucket is not to be public.
+fn refuse_public(call: &Call<'_>, acl: &S3Acl) -> Result<(), Fault> {
+    let public = |grantee| matches!(grantee, Grantee::AllUsers | Grantee::AuthenticatedUsers);
+    let public = acl.grants.iter().any(|grant| public(grant.grantee));
+    if public && call.rules()?.public_access().block_public_acls {
+        return Err(Code::AccessDenied.into());
+    }
+    Ok(())
+}
+
+/// A list as S3 shows it. Where lists do not count, the owner has full control.
+fn shown(
+    call: &Call<'_>,
+    object: Option<&Object>,
+    acl: Option<&S3Acl>,
+) -> Result<S3Response, Fault> {
+    let rules = call.rules()?;
+    let enforced = rules.settings.ownership == Some(ObjectOwnership::BucketOwnerEnforced);
+    let writer = object.and_then(|object| object.file().writer).filter(|_| !enforced);
+    let owner = call.owner_of(writer)?;
+    let grants = match acl.filter(|_| !enforced) {
+        Some(acl) => translate::shown_grants(call.sender.access, acl),
+        None => {
+            let private = s3::acl::CannedAcl::Private.grants(&owner.id, &owner.id);
+            let named = |grant| (grant, owner.display_name.clone());
+            private.into_iter().map(named).collect()
+        }
+    };
+    let policy = AccessControlPolicy { owner, grants };
+    Ok(S3Response::xml(StatusCode::OK, policy.to_xml()))
+}

@@ -1,0 +1,103 @@
+//! Appending to an object: `PutObject` with `x-amz-write-offset-bytes`.
+//!
+//! The object keeps what is kept with it: what the request says of metadata, tags and grants counts
+//! only where it makes the object.
+
+use record::{Sum, SumKind, Tag};
+use s3::checksum::{Combined, combine};
+use s3::conditions::WritePrecondition;
+use s3::request::PutObject;
+use s3::{Code, Fault};
+use volume::{FsError, Object, PublishedObject, VolumeError, opaque_tag};
+
+use super::{publish, read};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::{self, EtagKind, Placement};
+use crate::translate::{self, checksum_algorithm, etag};
+
+/// Appends to the object that is there; the first bytes make it. Answers how long it is then, too.
+///
+/// Faults: `InvalidWriteOffset` if it is not as long as the request says; `NoSuchKey` for an offset
+/// in an object that there is not; `InvalidRequest` for one that hard links have given other names,
+/// about which the request's permissions say nothing; `ConditionalRequestConflict` if somebody else has written to it
+/// meanwhile.
+pub(super) async fn object(
+    call: &Call<'_>,
+    request: PutObject,
+    body: HttpBody,
+    offset: u64,
+) -> Result<(PublishedObject, u64), Fault> {
+    let Some(object) = look(call, &request.condition, offset).await? else {
+        let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
+        // Somebody else may have made it meanwhile.
+        return publish::replace(call, first, body).await.map_err(|fault| match fault.code {
+            Code::PreconditionFailed => Code::InvalidWriteOffset.into(),
+            _ => fault,
+        });
+    };
+    if object.file().links > 1 {
+        return Err(Fault::because(
+            Code::InvalidRequest,
+            "The object has more than one name, and what is appended would be in all of them.",
+        ));
+    }
+    let received =
+        receive::content(call, body, Placement::Behind(&object), EtagKind::Opaque).await?;
+    if received.bytes == 0 {
+        let (tag, sums) = (*object.tag(), object.file().sums.clone());
+        let published =
+            PublishedObject { object_changed: object.changed(), tag, sums, version: None };
+        return Ok((published, offset));
+    }
+    let sums = joined(&object, &received.sums, received.bytes);
+    let tag = Tag::opaque(opaque_tag().map_err(translate::fault)?);
+    match call.volume.append(&object, received.staged, received.bytes, tag, sums).await {
+        Ok(published) => Ok((published, offset + received.bytes)),
+        Err(VolumeError::Fs(FsError::WrongSize)) => Err(Code::EntityTooLarge.into()),
+        Err(VolumeError::Fs(FsError::SourceChanged)) => {
+            look(call, &request.condition, offset).await?;
+            Err(Code::ConditionalRequestConflict.into())
+        }
+        Err(error) => Err(translate::fault(error)),
+    }
+}
+
+/// The object, if there is one and it is as long as the request says.
+async fn look(
+    call: &Call<'_>,
+    condition: &WritePrecondition,
+    offset: u64,
+) -> Result<Option<Object>, Fault> {
+    let found = match read::find(call, None).await {
+        // A directory that somebody has made is no object yet.
+        Ok(object) => Some(object).filter(|object| object.inode.file().is_some()),
+        Err(fault) if fault.code == Code::NoSuchKey => None,
+        Err(fault) => return Err(fault),
+    };
+    condition.check(found.as_ref().map(|object| etag(object.tag())).as_deref())?;
+    match &found {
+        None if offset > 0 => Err(Code::NoSuchKey.into()),
+        Some(object) if object.size() != offset => {
+            let size = object.size().to_string();
+            Err(Fault::new(Code::InvalidWriteOffset).with("ActualObjectSize", size))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// The checksums of an object with what is appended to it: those that can be put together.
+fn joined(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
+    let join = |before: &Sum| {
+        let is_same = |sum: &&Sum| sum.algorithm == before.algorithm;
+        let behind = appended.iter().find(is_same)?;
+        let pieces = [
+            Combined { sum: &before.bytes, length: object.size() },
+            Combined { sum: &behind.bytes, length: bytes },
+        ];
+        let bytes = combine(checksum_algorithm(before.algorithm), pieces)?;
+        Some(Sum { algorithm: before.algorithm, kind: SumKind::FullObject, bytes })
+    };
+    let whole = object.file().sums.iter().filter(|sum| sum.kind == SumKind::FullObject);
+    whole.filter_map(join).collect()
+}

@@ -1,0 +1,210 @@
+//! What a bucket says about who may do what to it: its policy, its ownership controls, its public
+//! access block and its CORS configuration.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use policy::{POLICY_BYTES_MAX, Policy, PolicyError, PolicyKind};
+use record::{BucketConfig, BucketConfigKind};
+use s3::cors::{CorsConfiguration, CorsResource, Preflight};
+use s3::request::PublicAccessBlockConfiguration;
+use s3::response::{ownership_controls, policy_status, public_access_block};
+use s3::xml::XmlLimits;
+use s3::{Code, Fault, S3Resource};
+use volume::BucketChange;
+
+use super::bucket;
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::{document, required_document};
+use crate::response::S3Response;
+use crate::translate;
+
+pub(super) async fn get_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let config = config(call, BucketConfigKind::Policy).await?;
+    let config = config.ok_or_else(|| absent(call, Code::NoSuchBucketPolicy))?;
+    let mut response = S3Response::bytes(StatusCode::OK, config.bytes);
+    response.set(CONTENT_TYPE, "application/json");
+    Ok(response)
+}
+
+pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, POLICY_BYTES_MAX).await?;
+    let Ok(text) = std::str::from_utf8(&document) else {
+        return Err(Fault::new(Code::MalformedPolicy).detail("It is no UTF-8."));
+    };
+    let bucket = call.bucket()?;
+    let exists = |principal: &_| call.sender.access.exists(principal);
+    let kind = PolicyKind::Bucket { bucket: bucket.as_str(), exists: &exists };
+    let policy = Policy::parse_new(text, kind).map_err(|error| malformed(&error))?;
+    if policy.is_public() && call.rules()?.public_access().block_public_policy {
+        return Err(Code::AccessDenied.into());
+    }
+    set(call, BucketConfigKind::Policy, Some(Bytes::copy_from_slice(&document))).await
+}
+
+pub(super) async fn delete_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
+    set(call, BucketConfigKind::Policy, None).await
+}
+
+pub(super) async fn get_policy_status(call: &Call<'_>) -> Result<S3Response, Fault> {
+    bucket::found(call).await?;
+    let policy = call.rules()?.policy.as_ref();
+    let policy = policy.ok_or_else(|| absent(call, Code::NoSuchBucketPolicy))?;
+    Ok(S3Response::xml(StatusCode::OK, policy_status(policy.is_public())))
+}
+
+fn malformed(error: &PolicyError) -> Fault {
+    let fault = Fault::because(Code::MalformedPolicy, error.sentence().to_owned());
+    match error.detail() {
+        Some(detail) => fault.detail(detail.to_owned()),
+        None => fault,
+    }
+}
+
+pub(super) async fn get_ownership(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let ownership = bucket::found(call).await?.bucket.ownership;
+    let ownership = ownership.ok_or_else(|| absent(call, Code::OwnershipControlsNotFoundError))?;
+    let ownership = translate::shown_ownership(ownership);
+    Ok(S3Response::xml(StatusCode::OK, ownership_controls(ownership)))
+}
+
+pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
+    let ownership = s3::request::parse_ownership_controls(&document)?;
+    if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && is_shared(call)? {
+        return Err(Code::InvalidBucketAclWithObjectOwnership.into());
+    }
+    let change = BucketChange::Ownership(Some(translate::ownership(ownership)));
+    settle(call, change, StatusCode::OK).await
+}
+
+/// Whether the bucket's list grants something to anybody but its owner.
+fn is_shared(call: &Call<'_>) -> Result<bool, Fault> {
+    let rules = call.rules()?;
+    let own = call.sender.access.canonical_id(rules.settings.owner);
+    let others = |grant: &record::Grant| match grant.grantee {
+        record::Grantee::Account(id) => Some(id) != own,
+        _ => true,
+    };
+    Ok(rules.acl.as_ref().is_some_and(|acl| acl.grants.iter().any(others)))
+}
+
+pub(super) async fn delete_ownership(call: &Call<'_>) -> Result<S3Response, Fault> {
+    settle(call, BucketChange::Ownership(None), StatusCode::NO_CONTENT).await
+}
+
+pub(super) async fn get_public_access(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let block = bucket::found(call).await?.bucket.public_access;
+    let missing = || absent(call, Code::NoSuchPublicAccessBlockConfiguration);
+    let record::PublicAccessBlock {
+        block_public_acls,
+        ignore_public_acls,
+        block_public_policy,
+        restrict_public_buckets,
+    } = block.ok_or_else(missing)?;
+    let block = PublicAccessBlockConfiguration {
+        block_public_acls,
+        ignore_public_acls,
+        block_public_policy,
+        restrict_public_buckets,
+    };
+    Ok(S3Response::xml(StatusCode::OK, public_access_block(block)))
+}
+
+pub(super) async fn put_public_access(
+    call: &Call<'_>,
+    body: HttpBody,
+) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
+    let PublicAccessBlockConfiguration {
+        block_public_acls,
+        ignore_public_acls,
+        block_public_policy,
+        restrict_public_buckets,
+    } = PublicAccessBlockConfiguration::parse(&document)?;
+    let block = record::PublicAccessBlock {
+        block_public_acls,
+        ignore_public_acls,
+        block_public_policy,
+        restrict_public_buckets,
+    };
+    settle(call, BucketChange::PublicAccess(Some(block)), StatusCode::OK).await
+}
+
+pub(super) async fn delete_public_access(call: &Call<'_>) -> Result<S3Response, Fault> {
+    settle(call, BucketChange::PublicAccess(None), StatusCode::NO_CONTENT).await
+}
+
+pub(super) async fn get_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let config = config(call, BucketConfigKind::Cors).await?;
+    let config = config.ok_or_else(|| absent(call, Code::NoSuchCORSConfiguration))?;
+    let cors = CorsConfiguration::parse(&config.bytes)?;
+    Ok(S3Response::xml(StatusCode::OK, cors.to_xml()))
+}
+
+pub(super) async fn put_cors(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, CorsConfiguration::BYTES_MAX).await?;
+    CorsConfiguration::parse(&document)?;
+    // As it came, since what parses now must parse again.
+    let document = Bytes::copy_from_slice(&document);
+    set(call, BucketConfigKind::Cors, Some(document)).await?;
+    Ok(S3Response::empty(StatusCode::OK))
+}
+
+pub(super) async fn delete_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
+    set(call, BucketConfigKind::Cors, None).await
+}
+
+/// Responds to a browser that asks what it may send. No proof of who sends it is looked at, since
+/// the browser asks with the URL of the request that it is going to send.
+pub(super) fn preflight(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let preflight = Preflight::parse(call.headers)?;
+    let about = match call.resource {
+        S3Resource::Object(..) => CorsResource::Object,
+        S3Resource::Bucket(_) | S3Resource::Service => CorsResource::Bucket,
+    };
+    let headers = preflight.answer(call.rules()?.cors.as_ref(), about)?;
+    let mut response = S3Response::empty(StatusCode::OK);
+    for (name, value) in headers.into_inner() {
+        response.headers.insert(name, value);
+    }
+    Ok(response)
+}
+
+/// What the bucket is set to do, of one kind, as it stands now.
+async fn config(call: &Call<'_>, kind: BucketConfigKind) -> Result<Option<BucketConfig>, Fault> {
+    let name = call.bucket()?;
+    let found = call.volume.bucket_config(name.as_str(), kind).await;
+    found.map_err(|error| translate::on(name, error))
+}
+
+/// Sets what the bucket is to do, of one kind.
+async fn set(
+    call: &Call<'_>,
+    kind: BucketConfigKind,
+    document: Option<Bytes>,
+) -> Result<S3Response, Fault> {
+    let (name, config) = (call.bucket()?, document.map(|bytes| BucketConfig { bytes }));
+    call.check_bound_now().await?;
+    let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
+    set.await.map_err(|error| translate::on(name, error))?;
+    Ok(S3Response::empty(StatusCode::NO_CONTENT))
+}
+
+async fn settle(
+    call: &Call<'_>,
+    change: BucketChange,
+    status: StatusCode,
+) -> Result<S3Response, Fault> {
+    let name = call.bucket()?;
+    call.check_bound_now().await?;
+    let set = call.volume.set_bucket(name.as_str(), change).await;
+    set.map_err(|error| translate::on(name, error))?;
+    Ok(S3Response::empty(status))
+}
+
+fn absent(call: &Call<'_>, code: Code) -> Fault {
+    let name = call.resource.bucket().map(ToString::to_string).unwrap_or_default();
+    Fault::new(code).with("BucketName", name)
+}

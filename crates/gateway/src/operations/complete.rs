@@ -1,0 +1,287 @@
+//! Completion of a multipart upload.
+//!
+//! What an object is, is computed from what is kept with its parts. No content is read. The upload is
+//! looked for before anything that the client says of its parts is found wrong.
+
+use http::StatusCode;
+use http::header::HOST;
+use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
+use s3::checksum::{Combined, combine, composite, wrong_sum};
+use s3::request::{
+    ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, CompletedPart, FinalChecksum,
+    UploadIdText,
+};
+use s3::response::CompleteMultipartUploadOutput;
+use s3::{BucketName, Code, Fault, ObjectKey, S3Resource};
+use volume::{
+    CompletePart, CompleteUpload, Finished, FoundPart, FsError, PART_BYTES_MIN, VolumeError,
+};
+
+use super::multipart::upload_id;
+use super::publish::{refusal, refuse_early};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::document;
+use crate::response::S3Response;
+use crate::translate::{
+    self, checksum, checksum_algorithm, checksum_type, etag, part_count, shown_sum, sum_algorithm,
+    tags_of, write_condition,
+};
+
+/// Why an upload is not completed. The volume passes a fault on without knowing the type.
+#[derive(Debug)]
+enum Refusal {
+    Volume(VolumeError),
+    Fault(Fault),
+}
+
+impl From<VolumeError> for Refusal {
+    fn from(error: VolumeError) -> Refusal {
+        Refusal::Volume(error)
+    }
+}
+
+pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, s3::xml::XmlLimits::LARGE.bytes).await?;
+    let (bucket, key) = call.object()?;
+    let (name, object) = (bucket.as_str(), key.as_str().as_bytes());
+    let id = upload_id(&UploadIdText::of(&call.arguments())?)?;
+    let request = CompleteMultipartUpload::parse(&call.arguments(), &document);
+    let (request, parts) = match request.and_then(|request| Ok((listed(&request)?, request))) {
+        Ok((parts, request)) => (request, parts),
+        Err(fault) => {
+            call.volume.upload(name, object, id).await.map_err(translate::fault)?;
+            return Err(fault);
+        }
+    };
+    let wanted = CompleteUpload {
+        parts: &parts,
+        // It is compared where the parts' sizes are known.
+        object_size: None,
+        condition: write_condition(&request.condition),
+    };
+    let finish = |upload: &Upload, parts: &[FoundPart]| {
+        finish(upload, parts, &request).map_err(Refusal::Fault)
+    };
+    let completed = match call.volume.complete(name, object, id, wanted, finish).await {
+        Ok(completed) => completed,
+        Err(Refusal::Fault(fault)) => return Err(fault),
+        Err(Refusal::Volume(VolumeError::Fs(FsError::PreconditionFailed))) => {
+            refuse_early(call, name, object, &request.condition).await?;
+            return Err(Code::ConditionalRequestConflict.into());
+        }
+        Err(Refusal::Volume(error)) => return Err(refused(error, &request)),
+    };
+    let output = CompleteMultipartUploadOutput {
+        location: location(call, bucket, key),
+        bucket: bucket.to_string(),
+        key: key.to_string(),
+        etag: etag(&completed.tag),
+        checksum: shown_sum(&completed.sums).map(|sum| checksum(sum, part_count(&completed.tag))),
+    };
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    response.version(translate::made(completed.version));
+    Ok(response)
+}
+
+/// The fault of an upload that the volume has not completed.
+fn refused(error: VolumeError, request: &CompleteMultipartUpload) -> Fault {
+    let part = |number: u16| request.parts.iter().find(|part| part.number.get() == number);
+    match error {
+        VolumeError::Fs(FsError::InvalidPart(number)) => match part(number) {
+            Some(part) => invalid_part(request, part),
+            None => Code::InvalidPart.into(),
+        },
+        VolumeError::Fs(FsError::PartTooSmall { number, bytes }) => {
+            let fault = Fault::new(Code::EntityTooSmall)
+                .with("ProposedSize", bytes.to_string())
+                .with("MinSizeAllowed", PART_BYTES_MIN.to_string())
+                .with("PartNumber", number.to_string());
+            match part(number) {
+                Some(part) => fault.with("ETag", &part.etag),
+                None => fault,
+            }
+        }
+        other => refusal(other, &request.condition),
+    }
+}
+
+fn invalid_part(request: &CompleteMultipartUpload, part: &CompletedPart) -> Fault {
+    Fault::new(Code::InvalidPart)
+        .with("UploadId", request.upload.as_str())
+        .with("PartNumber", part.number.get().to_string())
+        .with("ETag", &part.etag)
+}
+
+/// The object's URL, as the client came here: with the host that it named, and over TLS if it spoke
+/// that.
+fn location(call: &Call<'_>, bucket: &BucketName, key: &ObjectKey) -> String {
+    let key = s3::xml::url_encode(key.as_str());
+    let Some(host) = call.headers.get(HOST).and_then(|host| host.to_str().ok()) else {
+        return format!("/{bucket}/{key}");
+    };
+    let secure = call.sender.client.is_some_and(|client| client.tls.is_some());
+    let scheme = if secure { "https" } else { "http" };
+    match S3Resource::parse(Some(host), "/", &call.settings.domains) {
+        Ok(S3Resource::Bucket(named)) if named == *bucket => format!("{scheme}://{host}/{key}"),
+        _ => format!("{scheme}://{host}/{bucket}/{key}"),
+    }
+}
+
+/// The parts as the client lists them.
+fn listed(request: &CompleteMultipartUpload) -> Result<Vec<CompletePart>, Fault> {
+    let of_a_part = |tag: &Tag| !matches!(tag, Tag::Multipart(..));
+    let listed = |part: &CompletedPart| {
+        let tag = tags_of(&part.etag).into_iter().find(of_a_part);
+        let tag = tag.ok_or_else(|| invalid_part(request, part))?;
+        let sums = part.checksum.iter();
+        let sums = sums.map(|(algorithm, bytes)| (sum_algorithm(*algorithm), bytes.clone()));
+        Ok(CompletePart { number: part.number.get(), tag, sums: sums.collect() })
+    };
+    request.parts.iter().map(listed).collect()
+}
+
+/// Computes what is stored with the object from what is stored with its parts.
+fn finish(
+    upload: &Upload,
+    parts: &[FoundPart],
+    request: &CompleteMultipartUpload,
+) -> Result<Finished, Fault> {
+    check_type(request.checksum_type, upload)?;
+    if let Some((algorithm, kind)) = upload.checksum {
+        check_parts(checksum_algorithm(algorithm), kind, &request.parts)?;
+    }
+    check_size(parts, request.object_size)?;
+    let md5s: Vec<[u8; 16]> = parts.iter().map(|found| found.part.tag.bytes()).collect();
+    let count = u16::try_from(parts.len()).map_err(|_| Code::InvalidPart)?;
+    let tag = Tag::Multipart(s3::etag::of_parts(&md5s), count);
+    let (algorithm, kind) =
+        upload.checksum.unwrap_or((SumAlgorithm::Crc64Nvme, SumKind::FullObject));
+    let part_sums: Option<Vec<Sum>> = parts
+        .iter()
+        .map(|found| found.part.sums.iter().find(|sum| sum.algorithm == algorithm).cloned())
+        .collect();
+    let sum = part_sums.as_deref().and_then(|sums| whole(algorithm, kind, parts, sums));
+    if upload.checksum.is_some()
+        && let Some(expected) = &request.checksum
+    {
+        check_whole(expected, checksum_algorithm(algorithm), sum.as_ref(), count)?;
+    }
+    // The parts' checksums are kept only if the upload was created with a checksum.
+    let part_sums = part_sums.filter(|_| upload.checksum.is_some()).unwrap_or_default();
+    Ok(Finished { tag, sums: sum.into_iter().collect(), part_sums })
+}
+
+/// Refuses a list whose parts do not state the checksum that the upload was begun with. Where the
+/// object's checksum is not made of them they may be left out.
+fn check_parts(
+    wanted: ChecksumAlgorithm,
+    kind: SumKind,
+    parts: &[CompletedPart],
+) -> Result<(), Fault> {
+    for part in parts {
+        let number = part.number.get();
+        match part.checksum.as_ref().map(|(algorithm, _)| *algorithm) {
+            Some(stated) if stated != wanted => {
+                let stated = stated.lower_case();
+                return Err(Fault::because(
+                    Code::BadDigest,
+                    format!(
+                        "The {stated} you specified for part {number} did not match what we \
+                         received."
+                    ),
+                ));
+            }
+            None if kind == SumKind::Composite => {
+                let wanted = wanted.lower_case();
+                return Err(Fault::because(
+                    Code::InvalidRequest,
+                    format!(
+                        "The upload was created using a {wanted} checksum. The complete request \
+                         must include the checksum for each part. It was missing for part \
+                         {number} in the request."
+                    ),
+                ));
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_size(parts: &[FoundPart], expected: Option<u64>) -> Result<(), Fault> {
+    let size: u64 = parts.iter().map(|found| found.part.size).fold(0, u64::saturating_add);
+    match expected {
+        Some(expected) if expected != size => Err(Fault::because(
+            Code::InvalidRequest,
+            format!(
+                "The provided 'x-amz-mp-object-size' header value {expected} does not match what \
+                 was computed: {size}"
+            ),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Compares the object's checksum with the one that the client expects.
+fn check_whole(
+    expected: &FinalChecksum,
+    wanted: ChecksumAlgorithm,
+    sum: Option<&Sum>,
+    count: u16,
+) -> Result<(), Fault> {
+    if expected.algorithm != wanted {
+        return Err(wanted.mismatch(Some(expected.algorithm)));
+    }
+    let computed = sum.map_or(&[][..], |sum| &sum.bytes);
+    let counts = match sum.map(|sum| sum.kind) {
+        // Some clients leave out the number of parts.
+        Some(SumKind::Composite) => expected.parts.is_none_or(|parts| parts == u32::from(count)),
+        Some(SumKind::FullObject) | None => expected.parts.is_none(),
+    };
+    if counts && computed == expected.sum {
+        Ok(())
+    } else {
+        Err(wrong_sum(wanted, &expected.sum, computed))
+    }
+}
+
+/// Refuses a completion that believes the object's checksum to come about in another way. An upload
+/// that was begun with no checksum ends with one of all bytes.
+fn check_type(stated: Option<ChecksumType>, upload: &Upload) -> Result<(), Fault> {
+    let kind = upload.checksum.map(|(_, kind)| checksum_type(kind));
+    match stated {
+        Some(stated) if stated != kind.unwrap_or(ChecksumType::FullObject) => {
+            let kind = kind.map_or("null", ChecksumType::as_str);
+            Err(Fault::because(
+                Code::InvalidRequest,
+                format!(
+                    "The upload was created using the {kind} checksum mode. The complete request \
+                     must use the same checksum mode."
+                ),
+            ))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The checksum of the object, from those of its parts.
+fn whole(algorithm: SumAlgorithm, kind: SumKind, parts: &[FoundPart], sums: &[Sum]) -> Option<Sum> {
+    let algorithm_name = checksum_algorithm(algorithm);
+    let bytes = match kind {
+        SumKind::Composite => {
+            composite(algorithm_name, sums.iter().map(|sum| sum.bytes.as_slice()))
+        }
+        SumKind::FullObject => {
+            let pieces = parts
+                .iter()
+                .zip(sums)
+                .map(|(found, sum)| Combined { sum: &sum.bytes, length: found.part.size });
+            combine(algorithm_name, pieces)?
+        }
+    };
+    Some(Sum { algorithm, kind, bytes })
+}
+
+#[cfg(test)]
+mod tests;

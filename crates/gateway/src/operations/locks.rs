@@ -1,0 +1,110 @@
+//! Locks of objects as other operations ask for them and tell of them.
+
+use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp};
+use s3::object_lock::{LegalHold, LockMode, ObjectLockHeaders, Retention, bypasses_governance};
+use s3::operation::Permission;
+use s3::{Code, Fault};
+use time::OffsetDateTime;
+use volume::Object;
+
+use crate::call::Call;
+use crate::response::S3Response;
+use crate::translate;
+
+/// The lock of a new object: what its headers ask for, and else what its bucket is set to.
+pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
+    let now = now(call);
+    let asked = ObjectLockHeaders::parse(call.fields(), now)?;
+    let Some(bucket) = call.rules()?.object_lock else {
+        return if asked.is_empty() {
+            Ok(ObjectLock::default())
+        } else {
+            let why = "Bucket is missing ObjectLockConfiguration";
+            Err(Fault::because(Code::InvalidRequest, why))
+        };
+    };
+    let retention =
+        asked.retention.or_else(|| bucket.default.map(|default| default.beginning(now)));
+    Ok(ObjectLock { retention: retention.map(kept), legal_hold: asked.legal_hold })
+}
+
+/// Tells until when an object stays as it is, to whoever may know.
+pub(super) async fn describe(
+    call: &Call<'_>,
+    response: &mut S3Response,
+    object: &Object,
+) -> Result<(), Fault> {
+    let lock = &object.file().object.lock;
+    if lock.is_none() {
+        return Ok(());
+    }
+    let (bucket, key) = call.object()?;
+    let may = async |action| {
+        let permission = Permission::on_object(action, bucket, key);
+        call.demand_one(&permission, None).await.is_ok()
+    };
+    if let Some(retention) = lock.retention
+        && may("s3:GetObjectRetention").await
+    {
+        let shown = shown(retention);
+        response.set_named("x-amz-object-lock-mode", shown.mode.as_str());
+        let until = s3::xml::format_time(shown.until);
+        response.set_named("x-amz-object-lock-retain-until-date", &until);
+    }
+    if let Some(hold) = lock.legal_hold
+        && may("s3:GetObjectLegalHold").await
+    {
+        let hold = LegalHold::of(hold).as_str();
+        response.set_named("x-amz-object-lock-legal-hold", hold);
+    }
+    Ok(())
+}
+
+/// Whether the request does not count retention in governance mode: it must say so, and whoever sends it
+/// must be allowed to.
+pub(super) async fn bypasses(call: &Call<'_>) -> Result<bool, Fault> {
+    if !bypasses_governance(call.fields())? {
+        return Ok(false);
+    }
+    if call.rules()?.object_lock.is_none() {
+        return Err(Fault::because(
+            Code::InvalidArgument,
+            "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.",
+        )
+        .with("ArgumentName", "x-amz-bypass-governance-retention"));
+    }
+    let action = "s3:BypassGovernanceRetention";
+    let permission = match call.resource.key() {
+        Some(key) => Permission::on_object(action, call.bucket()?, key),
+        None => Permission::on_bucket(action, call.bucket()?),
+    };
+    Ok(call.demand_one(&permission, None).await.is_ok())
+}
+
+pub(super) fn not_locking() -> Fault {
+    Fault::because(Code::InvalidRequest, "Bucket is missing Object Lock Configuration")
+}
+
+/// The time by the clock that decides about locks.
+pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
+    translate::time(call.volume.now())
+}
+
+/// A retention, from S3 to the volume.
+pub(super) fn kept(retention: Retention) -> RetainUntil {
+    let mode = match retention.mode {
+        LockMode::Governance => RetentionMode::Governance,
+        LockMode::Compliance => RetentionMode::Compliance,
+    };
+    let until = i64::try_from(retention.until.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+    RetainUntil { mode, until: Timestamp(until) }
+}
+
+/// A retention, from the volume to S3.
+pub(super) fn shown(retention: RetainUntil) -> Retention {
+    let mode = match retention.mode {
+        RetentionMode::Governance => LockMode::Governance,
+        RetentionMode::Compliance => LockMode::Compliance,
+    };
+    Retention { mode, until: translate::time(retention.until) }
+}

@@ -1,0 +1,96 @@
+//! Object Lock: of a bucket how new objects are locked, of a version until when it stays.
+
+use bytes::Bytes;
+use http::StatusCode;
+use record::{BucketConfig, BucketConfigKind};
+use s3::object_lock::{LegalHold, ObjectLockConfiguration, Retention};
+use s3::xml::XmlLimits;
+use s3::{Code, Fault};
+use volume::{FsError, Object, ObjectChange, VolumeError};
+
+use super::locks::{bypasses, kept, not_locking, now, shown};
+use super::{bucket, read};
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::{document, required_document};
+use crate::response::S3Response;
+use crate::translate;
+
+pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
+    bucket::found(call).await?;
+    let name = call.bucket()?;
+    let kind = BucketConfigKind::ObjectLock;
+    let config = call.volume.bucket_config(name.as_str(), kind).await;
+    let config = config.map_err(|error| translate::on(name, error))?.ok_or_else(|| {
+        Fault::new(Code::ObjectLockConfigurationNotFoundError).with("BucketName", name.as_str())
+    })?;
+    let config = ObjectLockConfiguration::parse(&config.bytes)?;
+    Ok(S3Response::xml(StatusCode::OK, config.to_xml()))
+}
+
+pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
+    ObjectLockConfiguration::parse(&document)?;
+    let (name, bytes) = (call.bucket()?, Bytes::copy_from_slice(&document));
+    call.check_bound_now().await?;
+    let (kind, config) = (BucketConfigKind::ObjectLock, BucketConfig { bytes });
+    match call.volume.set_bucket_config(name.as_str(), kind, Some(&config)).await {
+        Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
+        Err(VolumeError::Fs(FsError::KeepsNoVersions)) => Err(Fault::because(
+            Code::InvalidBucketState,
+            "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+        )),
+        Err(error) => Err(translate::on(name, error)),
+    }
+}
+
+pub(super) async fn get_retention(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let object = find(call).await?;
+    let retention = object.file().object.lock.retention.ok_or_else(|| unlocked(call))?;
+    Ok(S3Response::xml(StatusCode::OK, shown(retention).to_xml()))
+}
+
+pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, XmlLimits::SMALL.bytes).await?;
+    let retention = Retention::parse(&document, now(call))?;
+    let change = ObjectChange::Retention {
+        retention: retention.map(kept),
+        bypasses_governance: bypasses(call).await?,
+    };
+    set(call, change).await
+}
+
+pub(super) async fn get_legal_hold(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let object = find(call).await?;
+    let hold = object.file().object.lock.legal_hold.ok_or_else(|| unlocked(call))?;
+    Ok(S3Response::xml(StatusCode::OK, LegalHold::of(hold).to_xml()))
+}
+
+pub(super) async fn put_legal_hold(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = document(call, body, XmlLimits::SMALL.bytes).await?;
+    let hold = LegalHold::parse(&document)?;
+    set(call, ObjectChange::LegalHold(hold.is_on())).await
+}
+
+async fn find(call: &Call<'_>) -> Result<Object, Fault> {
+    let object = read::find(call, call.arguments().version()?.as_ref()).await?;
+    call.rules()?.object_lock.ok_or_else(not_locking)?;
+    Ok(object)
+}
+
+async fn set(call: &Call<'_>, change: ObjectChange<'_>) -> Result<S3Response, Fault> {
+    call.rules()?.object_lock.ok_or_else(not_locking)?;
+    let version = translate::version(call.arguments().version()?.as_ref())?;
+    let (_, key) = call.object()?;
+    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
+    let set = call.volume.change_object(bucket, key, version, None, change).await;
+    let version = set.map_err(translate::fault)?;
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.version(version);
+    Ok(response)
+}
+
+fn unlocked(call: &Call<'_>) -> Fault {
+    let key = call.resource.key().map_or("", s3::ObjectKey::as_str);
+    Fault::new(Code::NoSuchObjectLockConfiguration).with("Key", key)
+}

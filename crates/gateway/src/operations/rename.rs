@@ -1,0 +1,115 @@
+//! `RenameObject`: another key for an object, in one commit.
+
+use http::StatusCode;
+use record::RenameToken;
+use s3::conditions::{ConditionNames, ReadPreconditions, failed};
+use s3::operation::Permission;
+use s3::request::RenameObject;
+use s3::{Code, CopySource, Fault, ObjectKey};
+use sha2::{Digest, Sha256};
+use volume::{Expected, FsError, Object, RenameConditions, VolumeError};
+
+use super::copy::SOURCE_TRIES;
+use crate::call::Call;
+use crate::response::S3Response;
+use crate::translate::{self, etag, object_condition, time};
+
+/// What the client may do with the object it may do with the one that is looked at here; so it is
+/// that one which is renamed, or another try is made.
+pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
+    let (bucket, key) = call.object()?;
+    let request = RenameObject::parse(&call.arguments(), bucket, key)?;
+    let token = request.token.as_deref().map(|token| token_of(token, &request.source));
+    let (name, from, to) =
+        (call.named_bucket()?, request.source.as_str().as_bytes(), key.as_str().as_bytes());
+    let mut conditions = RenameConditions {
+        expected: Expected::Any,
+        source: object_condition(&request.source_conditions),
+        target: object_condition(&request.target_conditions),
+    };
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let source = stat(call, &request.source).await?;
+        if let Some(object) = &source
+            && let Err(fault) = check_both(call, &request, object).await
+        {
+            // What has the old key may have come since this request was carried out, and its answer
+            // lost. It is not meant then.
+            return match stat(call, key).await? {
+                Some(target) if token.is_some() && target.file().renamed_by == token => {
+                    Ok(S3Response::empty(StatusCode::OK))
+                }
+                _ => Err(fault),
+            };
+        }
+        conditions.expected = source.map_or(Expected::Absent, |object| Expected::Is(object.ino));
+        let renamed = call.volume.rename(name, from, to, &conditions, token).await;
+        match renamed {
+            Ok(()) => return Ok(S3Response::empty(StatusCode::OK)),
+            Err(VolumeError::Fs(FsError::Contended)) if tries < SOURCE_TRIES => {}
+            Err(VolumeError::Fs(FsError::NoSuchKey)) => {
+                let fault = Fault::new(Code::NoSuchKey).with("Key", request.source.as_str());
+                return Err(call.hidden(bucket, fault).await);
+            }
+            Err(error) => return Err(translate::fault(error)),
+        }
+    }
+}
+
+/// An object, if there is one of this key.
+async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault> {
+    let bucket = call.bucket()?;
+    match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
+        Ok(object) => Ok(Some(object)),
+        Err(VolumeError::Fs(FsError::NoSuchKey)) => Ok(None),
+        Err(error) => Err(translate::on(bucket, error)),
+    }
+}
+
+/// Refuses to rename what the client may not have, and early, with the name of the condition, what
+/// the commit refuses again.
+async fn check_both(call: &Call<'_>, request: &RenameObject, object: &Object) -> Result<(), Fault> {
+    let (bucket, key) = call.object()?;
+    call.check_object(object, bucket, &request.source, call.rules()?)?;
+    check_tags(call, object, &request.source).await?;
+    check(&request.source_conditions, object, &ConditionNames::RENAME_SOURCE)?;
+    if request.target_conditions != ReadPreconditions::default() {
+        check_target(&request.target_conditions, stat(call, key).await?.as_ref())?;
+    }
+    Ok(())
+}
+
+fn check(
+    conditions: &ReadPreconditions,
+    object: &Object,
+    names: &ConditionNames,
+) -> Result<(), Fault> {
+    conditions.check(names, &etag(object.tag()), time(object.changed()))
+}
+
+fn check_target(conditions: &ReadPreconditions, target: Option<&Object>) -> Result<(), Fault> {
+    match target {
+        Some(object) => check(conditions, object, &ConditionNames::OBJECT),
+        None if conditions.if_match.is_some() => Err(failed("If-Match")),
+        None => Ok(()),
+    }
+}
+
+/// Whether the client may give the object's tags to another key, if it has any.
+async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Result<(), Fault> {
+    if object.file().object.tags.is_empty() {
+        return Ok(());
+    }
+    let (bucket, key) = call.object()?;
+    let from = CopySource { bucket: bucket.clone(), key: source.clone(), version: None };
+    call.demand(&Permission::carry_tags(&from, bucket, key)).await
+}
+
+/// What a request is known by: what the client calls it, and what it renames.
+fn token_of(token: &str, source: &ObjectKey) -> RenameToken {
+    let mut bytes = [0; 16];
+    let halves = bytes.chunks_exact_mut(8).zip([token, source.as_str()]);
+    halves.for_each(|(half, text)| half.copy_from_slice(&Sha256::digest(text)[..8]));
+    RenameToken(bytes)
+}

@@ -1,0 +1,322 @@
+//! Who may do what in whose bucket, over a volume in memory.
+
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use http::HeaderMap;
+use policy::PolicyKind;
+use record::{
+    Account, BucketConfig, BucketConfigKind, Grant, ObjectHeaders, ObjectOwnership,
+    PublicAccessBlock, Tag, User,
+};
+use s3::auth::{Credentials, RequestHead, Terms};
+use s3::{BucketName, ObjectKey};
+use store::MemoryStore;
+use volume::{BucketChange, FileOwner, NewBucket, NewObject, VolumeOptions, WriteCondition};
+
+use super::*;
+use crate::access::{AccessRecords, MasterKey, Secret};
+use crate::rules::RulesCache;
+
+const LAB: AccountId = AccountId(123_456_789_012);
+const LAB_ID: CanonicalId = CanonicalId([0xc1; 32]);
+const MAIN_ID: CanonicalId = CanonicalId([0xaa; 32]);
+
+fn owner(writer: Option<AccountId>) -> FileOwner {
+    let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);
+    FileOwner { access_key, account, writer, uid: 1, gid: 1, umask: 0o022 }
+}
+
+/// Bucket `bkt` of the first account, whose user `anna` may do everything and `bert` nothing; `carl`
+/// of the account `lab` may do everything, and `dora` nothing.
+struct World {
+    volume: Arc<Volume>,
+    access: Access,
+    rules: RulesCache,
+}
+
+fn user(account: AccountId, access_key: &str, policies: &[&str]) -> (String, User) {
+    let master = MasterKey::new([7; MasterKey::BYTES]);
+    let sealed_secret = master.seal(access_key, &Secret::new("secret"), [1; 12]);
+    let policies = policies.iter().map(|&name| name.to_owned()).collect();
+    let user = User { account, sealed_secret, enabled: true, uid: 1, gid: 1, umask: 0, policies };
+    (access_key.to_owned(), user)
+}
+
+impl World {
+    async fn new(ownership: ObjectOwnership) -> World {
+        let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
+        let root = Identity::root("root", Secret::new("a secret"));
+        let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
+        let account = |name: &str, canonical_id| Account { name: name.to_owned(), canonical_id };
+        let accounts =
+            vec![(AccountId::MAIN, account("main", MAIN_ID)), (LAB, account("lab", LAB_ID))];
+        let users = vec![
+            user(AccountId::MAIN, "anna", &["readwrite"]),
+            user(AccountId::MAIN, "bert", &[]),
+            user(LAB, "carl", &["readwrite"]),
+            user(LAB, "dora", &[]),
+        ];
+        let records = AccessRecords { accounts, users, policies: Vec::new() };
+        assert_eq!(access.replace(records), []);
+        let owner = owner(None);
+        let new = NewBucket { ownership, ..NewBucket::of(&owner) };
+        volume.create_bucket("bkt", &new).await.unwrap();
+        let world = World { volume, access, rules: RulesCache::new() };
+        world.put("k", None, None, &[]).await;
+        world
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        writer: Option<AccountId>,
+        acl: Option<S3Acl>,
+        tags: &[(String, String)],
+    ) {
+        let body = self.volume.writer(Some(0)).finish().await.unwrap();
+        let headers = ObjectHeaders { acl, tags: tags.to_vec(), ..ObjectHeaders::default() };
+        let (tag, sums) = (Tag::Md5([0; 16]), Vec::new());
+        let new = NewObject { owner: owner(writer), headers, tag, sums };
+        let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None);
+        put.await.unwrap();
+    }
+
+    async fn policy(&self, statements: &str) {
+        let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+        let exists = |principal: &_| self.access.exists(principal);
+        let kind = PolicyKind::Bucket { bucket: "bkt", exists: &exists };
+        Policy::parse_new(&text, kind).expect("a policy");
+        let config = BucketConfig { bytes: text.into() };
+        let set = self.volume.set_bucket_config("bkt", BucketConfigKind::Policy, Some(&config));
+        set.await.unwrap();
+    }
+
+    async fn acl(&self, grants: &[Grant]) {
+        let config = BucketConfig::of_acl(&S3Acl { grants: grants.to_vec() });
+        let set = self.volume.set_bucket_config("bkt", BucketConfigKind::Acl, Some(&config));
+        set.await.unwrap();
+    }
+
+    async fn change(&self, change: BucketChange) {
+        self.volume.set_bucket("bkt", change).await.unwrap();
+    }
+
+    /// Whether somebody may do something with `bkt` or with a key of it.
+    async fn may(&self, who: Option<&str>, action: &'static str, key: Option<&str>) -> bool {
+        let bucket = BucketName::parse("bkt").unwrap();
+        let headers = HeaderMap::new();
+        let head = RequestHead {
+            method: &http::Method::GET,
+            path: "/",
+            query: "",
+            headers: &headers,
+            authority: Some("localhost"),
+            host_bucket: None,
+        };
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let terms = Terms {
+            region: "us-east-1",
+            service: "s3",
+            has_session: false,
+            sigv2_presign: false,
+            may_stream: false,
+            now,
+        };
+        let verified = Credentials::Anonymous.verify(None, &head, &terms).unwrap();
+        let identity = who.map(|who| self.access.lookup(who).expect("a user"));
+        let query = Query::parse("").unwrap();
+        let sender = Sender {
+            access: &self.access,
+            volume: &self.volume,
+            principal: self.access.principal(identity.as_deref()),
+            identity,
+            verified: &verified,
+            headers: &headers,
+            said: &headers,
+            brings: None,
+            query: &query,
+            client: None,
+            now,
+        };
+        let permission = match key {
+            Some(key) => {
+                Permission::on_object(action, &bucket, &ObjectKey::from_path(key).unwrap())
+            }
+            None => Permission::on_bucket(action, &bucket),
+        };
+        let rules = self.rules.of(&self.volume, &bucket).await.unwrap();
+        sender.may(&permission, Some(&rules), None).await.unwrap()
+    }
+}
+
+const READ: &str = "s3:GetObject";
+const LIST: &str = "s3:ListBucket";
+
+#[tokio::test]
+async fn within_an_account_the_policies_of_users_decide_and_across_accounts_nothing_does() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    assert!(world.may(Some("root"), READ, Some("k")).await);
+    assert!(world.may(Some("anna"), READ, Some("k")).await);
+    for nobody in [Some("bert"), Some("carl"), Some("dora"), None] {
+        assert!(!world.may(nobody, READ, Some("k")).await, "{nobody:?}");
+        assert!(!world.may(nobody, LIST, None).await, "{nobody:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_policy_of_a_bucket_lets_others_in_and_is_in_force_at_once() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let everybody = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
+                        "Resource":"arn:aws:s3:::bkt/*"}"#;
+    world.policy(everybody).await;
+    for who in [Some("anna"), Some("bert"), Some("carl"), None] {
+        assert!(world.may(who, READ, Some("k")).await, "{who:?}");
+        assert!(who == Some("anna") || !world.may(who, LIST, None).await, "{who:?}");
+    }
+    assert!(!world.may(Some("dora"), READ, Some("k")).await, "her own account must allow it, too");
+    let deny = r#"{"Effect":"Deny","Principal":{"AWS":"arn:aws:iam::000000000001:user/anna"},
+                   "Action":"s3:GetObject","Resource":"arn:aws:s3:::bkt/*"}"#;
+    world.policy(&format!("{everybody},{deny}")).await;
+    assert!(!world.may(Some("anna"), READ, Some("k")).await);
+    assert!(world.may(Some("carl"), READ, Some("k")).await);
+    world.volume.set_bucket_config("bkt", BucketConfigKind::Policy, None).await.unwrap();
+    assert!(!world.may(Some("carl"), READ, Some("k")).await);
+}
+
+#[tokio::test]
+async fn a_public_policy_can_be_kept_to_the_own_account() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let everybody = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
+                        "Resource":"arn:aws:s3:::bkt/*"}"#;
+    world.policy(everybody).await;
+    let block = PublicAccessBlock { restrict_public_buckets: true, ..PublicAccessBlock::default() };
+    world.change(BucketChange::PublicAccess(Some(block))).await;
+    assert!(world.may(Some("bert"), READ, Some("k")).await);
+    assert!(
+        !world.may(Some("carl"), READ, Some("k")).await && !world.may(None, READ, Some("k")).await
+    );
+    world.change(BucketChange::PublicAccess(None)).await;
+    assert!(world.may(None, READ, Some("k")).await);
+}
+
+fn row(grantee: Grantee, permission: record::AclRight) -> Grant {
+    Grant { grantee, permission }
+}
+
+#[tokio::test]
+async fn lists_count_only_where_the_bucket_says_so() {
+    use record::AclRight::{Read, Write};
+    for ownership in ObjectOwnership::ALL {
+        let world = World::new(ownership).await;
+        world.acl(&[row(Grantee::Account(LAB_ID), Read), row(Grantee::AllUsers, Write)]).await;
+        let counts = ownership != ObjectOwnership::BucketOwnerEnforced;
+        assert_eq!(world.may(Some("carl"), LIST, None).await, counts, "{ownership:?}");
+        assert!(!world.may(Some("dora"), LIST, None).await, "her account does not let her");
+        assert!(!world.may(None, LIST, None).await);
+        assert_eq!(world.may(None, "s3:PutObject", Some("new")).await, counts);
+        assert!(!world.may(Some("carl"), READ, Some("k")).await, "objects have lists of their own");
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_read_by_whom_its_list_names() {
+    use record::AclRight::{FullControl, Read};
+    let world = World::new(ObjectOwnership::ObjectWriter).await;
+    let acl = |grants: &[Grant]| Some(S3Acl { grants: grants.to_vec() });
+    world.put("public", None, acl(&[row(Grantee::AllUsers, Read)]), &[]).await;
+    world.put("signed", None, acl(&[row(Grantee::AuthenticatedUsers, Read)]), &[]).await;
+    world.put("lab", None, acl(&[row(Grantee::Account(LAB_ID), FullControl)]), &[]).await;
+    let may = async |who, key| world.may(who, READ, Some(key)).await;
+    assert!(may(None, "public").await && may(Some("bert"), "public").await);
+    assert!(!may(None, "signed").await && may(Some("carl"), "signed").await);
+    assert!(may(Some("carl"), "lab").await && !may(None, "lab").await);
+    assert!(world.may(Some("carl"), "s3:PutObjectAcl", Some("lab")).await);
+    assert!(!world.may(Some("carl"), "s3:DeleteObject", Some("lab")).await, "the bucket decides");
+    let block = PublicAccessBlock { ignore_public_acls: true, ..PublicAccessBlock::default() };
+    world.change(BucketChange::PublicAccess(Some(block))).await;
+    assert!(!may(None, "public").await && !may(Some("carl"), "signed").await);
+    assert!(may(Some("carl"), "lab").await);
+}
+
+#[tokio::test]
+async fn what_another_account_has_written_is_closed_to_the_owner_of_the_bucket() {
+    use record::AclRight::Read;
+    let world = World::new(ObjectOwnership::ObjectWriter).await;
+    world.put("theirs", Some(LAB), None, &[]).await;
+    let shared = Some(S3Acl { grants: vec![row(Grantee::Account(MAIN_ID), Read)] });
+    world.put("shared", Some(LAB), shared, &[]).await;
+    for who in ["root", "anna"] {
+        assert!(!world.may(Some(who), READ, Some("theirs")).await, "{who}");
+        assert!(world.may(Some(who), READ, Some("shared")).await, "{who}");
+        assert!(world.may(Some(who), "s3:DeleteObject", Some("theirs")).await, "{who}");
+    }
+    assert!(world.may(Some("carl"), READ, Some("theirs")).await);
+    // Once lists do not count any more, all is the bucket owner's.
+    world.change(BucketChange::Ownership(Some(ObjectOwnership::BucketOwnerEnforced))).await;
+    assert!(world.may(Some("anna"), READ, Some("theirs")).await);
+    assert!(!world.may(Some("carl"), READ, Some("theirs")).await);
+}
+
+#[tokio::test]
+async fn a_policy_may_ask_for_the_tags_that_an_object_has() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let tags = |value: &str| [("stage".to_owned(), value.to_owned())];
+    world.put("ready", None, None, &tags("ready")).await;
+    world.put("draft", None, None, &tags("draft")).await;
+    world
+        .policy(
+            r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
+                "Resource":"arn:aws:s3:::bkt/*",
+                "Condition":{"StringEquals":{"s3:ExistingObjectTag/stage":"ready"}}}"#,
+        )
+        .await;
+    assert!(world.may(None, READ, Some("ready")).await);
+    assert!(!world.may(None, READ, Some("draft")).await && !world.may(None, READ, Some("k")).await);
+}
+
+#[tokio::test]
+async fn a_deny_of_the_bucket_holds_for_what_others_have_written_in_it() {
+    use record::AclRight::Read;
+    let world = World::new(ObjectOwnership::ObjectWriter).await;
+    let public = Some(S3Acl { grants: vec![row(Grantee::AllUsers, Read)] });
+    world.put("theirs", Some(LAB), public, &[]).await;
+    assert!(world.may(None, READ, Some("theirs")).await);
+    let deny = |action: &str| {
+        format!(
+            r#"{{"Effect":"Deny","Principal":"*","Action":"{action}",
+                 "Resource":"arn:aws:s3:::bkt/*"}}"#
+        )
+    };
+    world.policy(&deny("s3:*Object*")).await;
+    for who in [None, Some("carl")] {
+        assert!(!world.may(who, READ, Some("theirs")).await, "{who:?}");
+        assert!(!world.may(who, "s3:DeleteObjectVersion", Some("theirs")).await, "{who:?}");
+    }
+    // What a bucket's policy allows does not count for it.
+    let allow = r#"{"Effect":"Allow","Principal":{"AWS":"000000000001"},"Action":"s3:GetObject",
+                    "Resource":"arn:aws:s3:::bkt/*"}"#;
+    world.policy(allow).await;
+    world.put("closed", Some(LAB), None, &[]).await;
+    assert!(!world.may(Some("bert"), READ, Some("closed")).await);
+}
+
+#[tokio::test]
+async fn who_may_replace_or_remove_an_object_is_the_matter_of_the_bucket() {
+    let world = World::new(ObjectOwnership::ObjectWriter).await;
+    world.put("theirs", Some(LAB), None, &[]).await;
+    // Also where some policy asks for tags, so that the object is looked at.
+    world
+        .policy(
+            r#"{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
+                "Condition":{"StringEquals":{"s3:ExistingObjectTag/never":"set"}}}"#,
+        )
+        .await;
+    for action in
+        ["s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:AbortMultipartUpload"]
+    {
+        assert!(world.may(Some("anna"), action, Some("theirs")).await, "{action}");
+        assert!(!world.may(Some("carl"), action, Some("theirs")).await, "{action}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Versions of what file programs name: which object a name is, and whether its bucket keeps it.
+//!
+//! A key is a path. So a plan that keeps a version guards where each directory above the name is, as a
+//! plan that moves a directory does.
+
+use record::{Ino, Inode, SortKey, VersionStamp, Versioning, key};
+use store::{Guard, Plan};
+
+use super::{ANCESTORS_MAX, Known, NodeName};
+use crate::list::is_object_key;
+use crate::path::{self, Bound, object_key};
+use crate::run::Env;
+use crate::unbind::Unbinding;
+use crate::version::KeyVersions;
+use crate::view::View;
+use crate::{FsError, Halt};
+
+/// The bucket of this number, as its name leads to it.
+pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt> {
+    let inode = Known::directory(view, bucket)?;
+    let name = &inode.as_directory()?.name;
+    let slot = key::dentry(Ino::ROOT, SortKey::directory(name).as_bytes());
+    let value = view.record(&slot)?.ok_or(FsError::Stale)?;
+    let bound = path::bound(&slot, value)?;
+    if bound.dentry.ino == bucket { Ok(bound) } else { Err(FsError::Stale.into()) }
+}
+
+/// The versions of the object that a name in a directory is, if its bucket keeps any and the name is one
+/// of an object. The plan guards that the bucket keeps them, or does not.
+pub(super) fn versions(
+    view: &mut View<'_>,
+    directory: &Known,
+    name: &[u8],
+    plan: &mut Plan,
+) -> Result<Option<KeyVersions>, Halt> {
+    let bucket = bucket_of(view, directory.inode.bucket)?;
+    add(plan, bucket.guard());
+    if bucket.dentry.versioning == Versioning::Off {
+        return Ok(None);
+    }
+    let (mut at, mut names) = (directory.clone(), Vec::new());
+    for _ in 0..ANCESTORS_MAX {
+        add(plan, at.guard());
+        let above = at.as_directory()?;
+        if above.parent == Ino::ROOT {
+            names.reverse();
+            let object = object_key(&names, name);
+            let is_object = is_object_key(&object);
+            return Ok(is_object.then(|| KeyVersions::new(&bucket.dentry, || object)));
+        }
+        names.push(above.name.clone());
+        let parent = above.parent;
+        at = Known::directory(view, parent)?;
+    }
+    Err(FsError::TooDeep.into())
+}
+
+/// The id that a file has which comes to a name that is free, if it is to have one. A bucket that begins
+/// to keep versions at this moment has it as its null version; so it is not guarded that it keeps none.
+pub(super) fn comes(
+    view: &mut View<'_>,
+    env: &Env,
+    directory: &Known,
+    name: &[u8],
+    plan: &mut Plan,
+) -> Result<Option<VersionStamp>, Halt> {
+    if bucket_of(view, directory.inode.bucket)?.dentry.versioning == Versioning::Off {
+        return Ok(None);
+    }
+    let Some(versions) = versions(view, directory, name, plan)? else { return Ok(None) };
+    let mut unbinding = Unbinding::new(directory.inode.bucket);
+    let version = versions.arrive(view, env, None, plan, &mut unbinding)?;
+    unbinding.finish(view, env, plan)?;
+    Ok(version)
+}
+
+/// Guards, where versions are kept, that a file is what a name leads to: what is not current any more
+/// stays as it is, though somebody has it open.
+///
+/// # Errors
+/// `NotCurrent` if it is not.
+pub(super) fn guard_current(
+    view: &mut View<'_>,
+    inode: &Inode,
+    ino: Ino,
+    name: Option<&NodeName>,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    if bucket_of(view, inode.bucket)?.dentry.versioning == Versioning::Off {
+        return Ok(());
+    }
+    // Who has forgotten the name has the file open since it had one.
+    let Some(name) = name else { return Ok(()) };
+    let slot = name.file_slot();
+    let value = view.record(&slot)?.ok_or(FsError::NotCurrent)?;
+    let bound = path::bound(&slot, value)?;
+    if bound.dentry.ino != ino {
+        return Err(FsError::NotCurrent.into());
+    }
+    add(plan, bound.guard());
+    Ok(())
+}
+
+fn add(plan: &mut Plan, guard: Guard) {
+    if !plan.guards.contains(&guard) {
+        plan.guards.push(guard);
+    }
+}

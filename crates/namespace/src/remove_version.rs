@@ -1,0 +1,219 @@
+//! Removing one version of an object for good, or a delete marker.
+
+use std::slice;
+
+use record::{Dentry, Ino, Inode, VersionRef, Versioning, key};
+use store::{Guard, Key, Plan, Value, Write};
+
+use crate::object::make_directories;
+use crate::path::{self, Bound, Path, Unknown};
+use crate::remove::{Branch, Tree};
+use crate::run::{Env, Planner, Step};
+use crate::unbind::Unbinding;
+use crate::version::{KeyVersions, Noncurrent};
+use crate::view::{View, decode};
+use crate::{FsError, Halt};
+
+/// Removes one version of a key: one round trip besides the commit when the directories above it are
+/// remembered. If it was the current one, or the marker that said that the key was deleted, the one
+/// before it is the current one then.
+#[derive(Clone, Debug)]
+pub struct RemoveVersion<'a> {
+    /// The key.
+    pub path: &'a Path,
+    /// The version.
+    pub version: VersionRef,
+    /// Numbers for directories that the key implies and that do not exist; one for each of the path's
+    /// directories.
+    pub fresh: &'a [Ino],
+    /// Whether retention in governance mode does not hold the version.
+    pub bypasses_governance: bool,
+}
+
+/// What a [`RemoveVersion`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemovedVersion {
+    /// Whether there was such a version.
+    pub existed: bool,
+    /// Whether it was a delete marker.
+    pub was_marker: bool,
+}
+
+/// The current version, as found.
+struct Current {
+    node: usize,
+    bound: Bound,
+    /// Its inode's bytes.
+    record: Value,
+}
+
+impl Planner for RemoveVersion<'_> {
+    type Output = RemovedVersion;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedVersion>, Halt> {
+        let bucket = path::bucket(view, self.path.bucket())?;
+        let versions = KeyVersions::new(&bucket.dentry, || self.path.object());
+        // Wherever it may be is asked for at once.
+        let other = match bucket.dentry.versioning {
+            Versioning::Off => Ok(None),
+            _ => versions.find(view, self.version),
+        };
+        let branch = Branch { directories: self.path.directories.clone(), removals: Vec::new() };
+        let mut tree = Tree::find(view, self.path.bucket(), slice::from_ref(&branch))?;
+        let (slot, current) = self.current(view, &tree)?;
+        let is_current = |current: &Current| {
+            let version = current.bound.dentry.version;
+            version.map_or(VersionRef::Null, VersionRef::Id) == self.version
+        };
+        if let Some(current) = current.as_ref().filter(|current| is_current(current)) {
+            let plan = self.remove_current(view, env, &bucket, &versions, &mut tree, current)?;
+            return Ok(Step::Commit(plan, RemovedVersion { existed: true, was_marker: false }));
+        }
+        let Some(found) = other? else { return Ok(Step::Done(RemovedVersion::default())) };
+        let mut plan = Plan { guards: vec![bucket.guard()], writes: Vec::new() };
+        let was_marker = found.version.is_marker();
+        match &current {
+            // What is there says that the marker is not the newest.
+            Some(current) if was_marker => plan.guards.push(current.bound.guard()),
+            None if was_marker => {
+                self.bring_back(view, env, &versions, &found, slot, &mut plan)?;
+            }
+            _ => {}
+        }
+        let mut unbinding = Unbinding::new(bucket.dentry.ino);
+        if let Some(dentry) = found.dentry() {
+            let inode_key = key::inode(dentry.ino);
+            let record = view.record(&inode_key)?.ok_or(FsError::NoSuchVersion)?;
+            self.check(env, &inode_key, &record, &mut plan)?;
+            unbinding.take(&dentry);
+        }
+        versions.remove(&found, &mut plan);
+        count_bytes(view, env, bucket.dentry.ino, unbinding, &mut plan)?;
+        Ok(Step::Commit(plan, RemovedVersion { existed: true, was_marker }))
+    }
+}
+
+impl RemoveVersion<'_> {
+    /// The current version, and where it stands if its directory exists.
+    fn current(
+        &self,
+        view: &mut View<'_>,
+        tree: &Tree,
+    ) -> Result<(Option<Key>, Option<Current>), Halt> {
+        let Some((node, directory)) = tree.end(0) else { return Ok((None, None)) };
+        let slot = key::dentry(directory, self.path.sort_key().as_bytes());
+        let found = view.followed(slice::from_ref(&slot), &key::dentry_to_inode())?;
+        let Some((value, target)) = found.into_iter().next().flatten() else {
+            return Ok((Some(slot), None));
+        };
+        let bound = path::bound(&slot, value)?;
+        if !bound.is_file() {
+            return Err(FsError::NoSuchVersion.into());
+        }
+        let record = target.ok_or(FsError::NoSuchVersion)?;
+        Ok((Some(slot), Some(Current { node, bound, record })))
+    }
+
+    /// Refuses to remove what is locked, and guards that it is not.
+    fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
+        let inode = decode(at, record, Inode::decode)?;
+        let file = inode.file();
+        if file.is_some_and(|file| file.object.lock.holds(env.now, self.bypasses_governance)) {
+            return Err(FsError::Locked.into());
+        }
+        plan.guards.push(Guard::Equals(at.clone(), record.clone()));
+        Ok(())
+    }
+
+    fn remove_current(
+        &self,
+        view: &mut View<'_>,
+        env: &Env,
+        bucket: &Bound,
+        versions: &KeyVersions,
+        tree: &mut Tree,
+        current: &Current,
+    ) -> Result<Plan, Halt> {
+        let Current { node, bound, record } = current;
+        let mut plan = Plan { guards: tree.guards(), writes: Vec::new() };
+        plan.guards.push(bound.guard());
+        self.check(env, &key::inode(bound.dentry.ino), record, &mut plan)?;
+        let next = match bucket.dentry.versioning {
+            Versioning::Off => None,
+            _ => versions.bring_back(view, None, &mut plan)?,
+        };
+        let bucket = bucket.dentry.ino;
+        match next {
+            Some(next) => {
+                plan.writes.push(Write::Put(bound.key.clone(), next.encode(&bound.key)));
+            }
+            None => {
+                plan.writes.push(Write::Delete(bound.key.clone()));
+                plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), -1));
+                tree.leave(*node, bound.clone());
+                tree.prune(view, env, &mut plan)?;
+            }
+        }
+        let mut unbinding = Unbinding::new(bucket);
+        unbinding.take(&bound.dentry);
+        count_bytes(view, env, bucket, unbinding, &mut plan)?;
+        Ok(plan)
+    }
+
+    /// Adds to a plan that the key is bound again to what it was before this marker said that it was
+    /// deleted, if it is the newest.
+    fn bring_back(
+        &self,
+        view: &mut View<'_>,
+        env: &Env,
+        versions: &KeyVersions,
+        marker: &Noncurrent,
+        slot: Option<Key>,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let newest = versions.newest(view, 1)?;
+        if let Some(newest) = newest.first().filter(|newest| newest.key != marker.key) {
+            plan.guards.push(newest.guard());
+            return Ok(());
+        }
+        let Some(dentry) = versions.bring_back(view, Some(marker), plan)? else {
+            return Ok(());
+        };
+        let chain = path::chain(view, self.path.bucket(), &self.path.directories, Unknown::Ask)?;
+        for guard in chain.guards() {
+            if !plan.guards.contains(&guard) {
+                plan.guards.push(guard);
+            }
+        }
+        let inode_key = key::inode(dentry.ino);
+        let record = view.record(&inode_key)?.ok_or(FsError::Contended)?;
+        let attributes = decode(&inode_key, &record, Inode::decode)?.attributes;
+        let parent = make_directories(self.path, self.fresh, &attributes, view, &chain, env, plan)?;
+        plan.guards.extend(slot.map(Guard::Absent));
+        let slot = key::dentry(parent, self.path.sort_key().as_bytes());
+        plan.writes.push(Write::Put(slot.clone(), Dentry::encode(&dentry, &slot)));
+        if chain.missing.is_none() {
+            plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
+        }
+        let modified = key::counter(parent, key::CounterKind::Modified);
+        plan.writes.push(Write::Max(modified, env.now.micros()));
+        let objects = key::counter(chain.bucket.dentry.ino, key::CounterKind::Objects);
+        plan.writes.push(Write::Add(objects, 1));
+        Ok(())
+    }
+}
+
+/// Adds to a plan what becomes of inodes that have lost a name, and that their bytes are gone.
+fn count_bytes(
+    view: &mut View<'_>,
+    env: &Env,
+    bucket: Ino,
+    unbinding: Unbinding,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let bytes = unbinding.finish(view, env, plan)?.bytes;
+    if bytes > 0 {
+        plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), -bytes));
+    }
+    Ok(())
+}

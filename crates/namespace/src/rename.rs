@@ -1,0 +1,276 @@
+//! Renaming an object: another key for the same file, in one commit.
+//!
+//! Both ends are keys, so both are paths at the instant of commit: the directories that the new key
+//! implies are made, and the implied ones that the old key leaves empty go, as with a PUT and a
+//! DELETE. The file stays what it is, with its number, its content and its entity tag.
+
+use std::collections::BTreeMap;
+
+use record::key::{self, CounterKind};
+use record::{Dentry, Ino, Inode, InodeBody, RenameToken, Versioning};
+use store::{CounterKey, Guard, Key, Plan, Write};
+
+use crate::lookup::{File, find};
+use crate::object::{ObjectCondition, Overlap, Publish, WriteCondition, make_directories};
+use crate::path::{self, Bound, Chain, Path, Unknown};
+use crate::remove::{Branch, Tree};
+use crate::run::{Env, Planner, Step};
+use crate::unbind::Unbinding;
+use crate::view::View;
+use crate::{FsError, Halt};
+
+/// Gives an object another key of its bucket, in place of the object that has it: one round trip when
+/// the directories and both names are remembered.
+#[derive(Clone, Debug)]
+pub struct RenameKey<'a> {
+    /// The key that it has.
+    pub from: &'a Path,
+    /// The key that it is to have, in the same bucket.
+    pub to: &'a Path,
+    /// What the caller has found under the old key.
+    pub expected: Expected,
+    /// Numbers for directories that the new key implies and that do not exist; one for each of its
+    /// directories.
+    pub fresh: &'a [Ino],
+    /// What must hold of the object.
+    pub source: &'a ObjectCondition,
+    /// What must hold of the object that has the new key, if there is one.
+    pub target: &'a ObjectCondition,
+    /// Whether keys may overlap.
+    pub overlap: Overlap,
+    /// By which the request is known again if its answer is lost.
+    pub token: Option<RenameToken>,
+}
+
+/// What was found under a key by whoever decided what may be done with it. With anything else that
+/// decision is made again: [`FsError::Contended`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Nobody has looked.
+    #[default]
+    Any,
+    /// No object.
+    Absent,
+    /// This one.
+    Is(Ino),
+}
+
+/// The most items of a rename's plan, a few left for what is added to each. A plan cannot be split,
+/// and this one may make as many directories as it removes.
+const ITEMS_MAX: usize = store::Limits::LEAST.plan_items - 64;
+
+/// What a [`RenameKey`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenamedKey {
+    /// The object that lost the new key.
+    pub replaced: Option<Ino>,
+}
+
+impl Planner for RenameKey<'_> {
+    type Output = RenamedKey;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RenamedKey>, Halt> {
+        let chain =
+            path::chain(view, self.to.bucket(), &self.to.directories, Unknown::GuessAbsent)?;
+        if chain.bucket.dentry.versioning != Versioning::Off {
+            return Err(FsError::KeepsVersions.into());
+        }
+        let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
+        // What both ends need is asked for at once.
+        let done = self.is_done(view, &chain, &mut plan);
+        let branch = Branch { directories: self.from.directories.clone(), removals: Vec::new() };
+        let mut tree = Tree::find(view, self.from.bucket(), std::slice::from_ref(&branch))?;
+        let source = self.source(view, &tree)?;
+        if done? {
+            return Ok(Step::Done(RenamedKey { replaced: None }));
+        }
+        let (node, source) = source.ok_or(FsError::NoSuchKey)?;
+        match self.expected {
+            Expected::Is(ino) if ino != source.ino => return Err(FsError::Contended.into()),
+            Expected::Absent => return Err(FsError::Contended.into()),
+            Expected::Any | Expected::Is(_) => {}
+        }
+        if !self.source.accepts(&source.inode) {
+            return Err(FsError::PreconditionFailed.into());
+        }
+        if self.from == self.to {
+            return Ok(Step::Done(RenamedKey { replaced: None }));
+        }
+        for guard in tree.guards().into_iter().chain(chain.guards()) {
+            if !plan.guards.contains(&guard) {
+                plan.guards.push(guard);
+            }
+        }
+        // What is known of the target is not only a guess where a condition rests on it.
+        let replaced = self.bind(view, &chain, &source, env, &mut plan)?;
+
+        let old = path::bound(&source.slot, source.name.clone())?;
+        plan.guards.push(old.guard());
+        plan.writes.push(Write::Delete(old.key.clone()));
+        tree.keep(chain.names().map(|bound| bound.dentry.ino));
+        tree.leave(node, old);
+        tree.prune(view, env, &mut plan)?;
+        plan.writes = added_up(plan.writes);
+        if plan.items() > ITEMS_MAX {
+            return Err(FsError::TooDeep.into());
+        }
+        Ok(Step::Commit(plan, RenamedKey { replaced }))
+    }
+}
+
+/// The object, and its name.
+struct Source {
+    slot: Key,
+    name: store::Value,
+    ino: Ino,
+    inode: Inode,
+    record: store::Value,
+}
+
+impl RenameKey<'_> {
+    /// The object that has the old key, and the node of its directory.
+    fn source(&self, view: &mut View<'_>, tree: &Tree) -> Result<Option<(usize, Source)>, Halt> {
+        let Some((node, directory)) = tree.end(0) else { return Ok(None) };
+        let slot = key::dentry(directory, self.from.sort_key().as_bytes());
+        let found = find(view, &slot)?;
+        Ok(found.map(|File { name, dentry: Dentry { ino, .. }, inode, record }| {
+            (node, Source { slot, name, ino, inode, record })
+        }))
+    }
+
+    /// Whether the object that has the new key got it by this very request, whose answer was lost.
+    /// What has the old key by now is none of its business.
+    fn is_done(&self, view: &mut View<'_>, chain: &Chain, plan: &mut Plan) -> Result<bool, Halt> {
+        let Some(token) = self.token else { return Ok(false) };
+        if chain.missing.is_some() {
+            return Ok(false);
+        }
+        let slot = key::dentry(chain.deepest(), self.to.sort_key().as_bytes());
+        if view.guess(&slot, None).is_none() {
+            return Ok(false);
+        }
+        let Some(found) = find(view, &slot)? else { return Ok(false) };
+        let renamed_by = found.inode.file().and_then(|file| file.renamed_by);
+        let is_done = renamed_by == Some(token);
+        if !is_done && renamed_by.is_some_and(|other| other.is_called_as(&token)) {
+            return Err(FsError::OtherRequest.into());
+        }
+        plan.guards.push(Guard::Equals(key::inode(found.dentry.ino), found.record));
+        Ok(is_done)
+    }
+
+    /// Binds the new key to the file. Answers what had it.
+    fn bind(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        source: &Source,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<Option<Ino>, Halt> {
+        let bucket = chain.bucket.dentry.ino;
+        let mut inode = source.inode.clone();
+        // The name is new, so the object is.
+        (inode.attributes.changed, inode.attributes.status_changed) = (env.now, env.now);
+        if let InodeBody::File(file) = &mut inode.body {
+            // It says nothing of the file: others may have found that under the old one, and look
+            // for it there.
+            file.told_by_name = false;
+            file.renamed_by = self.token;
+        }
+        let publish = Publish {
+            path: self.to,
+            ino: source.ino,
+            fresh: self.fresh,
+            inode: &inode,
+            condition: &WriteCondition::None,
+            overlap: self.overlap,
+            assumptions: &[],
+            writes: &[],
+        };
+        if self.overlap == Overlap::Refuse {
+            publish.refuse_overlap(view, chain, plan)?;
+        }
+        self.check_target(view, chain, plan)?;
+        let parent =
+            make_directories(self.to, self.fresh, &inode.attributes, view, chain, env, plan)?;
+        let slot = key::dentry(parent, self.to.sort_key().as_bytes());
+        let replaced = publish.replaced(view, chain, &slot, plan)?;
+        let mut unbinding = Unbinding::new(bucket);
+        let is_link = replaced.as_ref().is_some_and(|old| old.dentry.ino == source.ino);
+        // Of two names of one file the old one goes.
+        let dentry = path::bound(&source.slot, source.name.clone())?.dentry;
+        match &replaced {
+            Some(_) if is_link => unbinding.take(&dentry),
+            Some(old) => unbinding.take(&old.dentry),
+            None if chain.missing.is_none() => {
+                plan.writes.push(Write::Add(key::counter(parent, CounterKind::Entries), 1));
+            }
+            // A directory made by this plan has its one entry counted there.
+            None => {}
+        }
+        let bytes = unbinding.finish(view, env, plan)?.bytes;
+        plan.writes.push(Write::Add(key::counter(bucket, CounterKind::Bytes), -bytes));
+        if replaced.as_ref().is_some_and(Bound::is_file) {
+            plan.writes.push(Write::Add(key::counter(bucket, CounterKind::Objects), -1));
+        }
+        if is_link {
+            return Ok(None);
+        }
+        let inode_key = key::inode(source.ino);
+        plan.guards.push(Guard::Equals(inode_key.clone(), source.record.clone()));
+        plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        let dentry = Dentry { self_contained: None, ..dentry };
+        plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
+        let modified = key::counter(parent, CounterKind::Modified);
+        plan.writes.push(Write::Max(modified, env.now.micros()));
+        Ok(replaced.map(|old| old.dentry.ino))
+    }
+
+    /// Checks what must hold of the object that has the new key, and guards it.
+    fn check_target(
+        &self,
+        view: &mut View<'_>,
+        chain: &Chain,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        if self.target.is_none() {
+            return Ok(());
+        }
+        let slot = key::dentry(chain.deepest(), self.to.sort_key().as_bytes());
+        let found = if chain.missing.is_none() { find(view, &slot)? } else { None };
+        match found {
+            None if self.target.tags.is_some() => Err(FsError::PreconditionFailed.into()),
+            None => Ok(()),
+            Some(found) if self.target.accepts(&found.inode) => {
+                let guard = Guard::Equals(key::inode(found.dentry.ino), found.record);
+                if !plan.guards.contains(&guard) {
+                    plan.guards.push(guard);
+                }
+                Ok(())
+            }
+            Some(_) => Err(FsError::PreconditionFailed.into()),
+        }
+    }
+}
+
+/// Writes of which each counter is in one: one name comes and one goes, maybe in one directory.
+fn added_up(writes: Vec<Write>) -> Vec<Write> {
+    let mut all = Vec::with_capacity(writes.len());
+    let mut sums: BTreeMap<CounterKey, i64> = BTreeMap::new();
+    let mut least: BTreeMap<CounterKey, i64> = BTreeMap::new();
+    for write in writes {
+        match write {
+            Write::Add(counter, by) => *sums.entry(counter).or_default() += by,
+            Write::Max(counter, value) => {
+                let raised = least.entry(counter).or_insert(value);
+                *raised = value.max(*raised);
+            }
+            other => all.push(other),
+        }
+    }
+    sums.retain(|_, by| *by != 0);
+    all.extend(sums.into_iter().map(|(counter, by)| Write::Add(counter, by)));
+    all.extend(least.into_iter().map(|(counter, value)| Write::Max(counter, value)));
+    all
+}

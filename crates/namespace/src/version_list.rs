@@ -1,0 +1,125 @@
+//! Listing versions: those that are not current, of all keys of a bucket, in the order of keys.
+
+use record::{Ino, InodeHead, NullVersion, Timestamp, VersionRef, VersionStamp, Versioning, key};
+use store::{Key, Read};
+
+use crate::Halt;
+use crate::list::successor;
+use crate::path::{self, NamedBucket};
+use crate::run::{Env, Planner, Step};
+use crate::version::Noncurrent;
+use crate::view::after;
+use crate::view::{View, decode};
+
+/// A version that is not the current one, or a delete marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedVersion {
+    /// Its key.
+    pub object: Vec<u8>,
+    /// How clients name it.
+    pub version: VersionRef,
+    /// Where it stands among the versions of its key.
+    pub id: VersionStamp,
+    /// When another one took its place, or the marker was made.
+    pub since: Timestamp,
+    /// Its inode's number; none for a marker.
+    pub ino: Option<Ino>,
+    /// What its inode says; none for a marker.
+    pub inode: Option<InodeHead>,
+}
+
+/// Where a page of versions begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VersionsFrom {
+    /// At the first key that is not less than this.
+    Key(Vec<u8>),
+    /// Behind a version of a key.
+    Version(Vec<u8>, VersionRef),
+}
+
+/// A page of versions that are not current.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionsPage {
+    /// Whether the bucket keeps versions.
+    pub versioning: Versioning,
+    /// The versions, by key, the newest of each first.
+    pub versions: Vec<ListedVersion>,
+}
+
+/// Lists versions that are not current: one round trip.
+#[derive(Clone, Debug)]
+pub struct ReadVersions<'a> {
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
+    /// What their keys begin with.
+    pub prefix: &'a [u8],
+    /// Where the page begins.
+    pub from: &'a VersionsFrom,
+    /// The most to answer.
+    pub limit: u32,
+}
+
+impl Planner for ReadVersions<'_> {
+    type Output = VersionsPage;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<VersionsPage>, Halt> {
+        let bucket = path::bucket(view, self.bucket)?.dentry;
+        let mut page = VersionsPage { versioning: bucket.versioning, versions: Vec::new() };
+        if bucket.versioning == Versioning::Off || self.limit == 0 {
+            return Ok(Step::Done(page));
+        }
+        let of = |suffix: &[u8]| Key::new(key::space::VERSION, bucket.ino.0, suffix);
+        let end = successor(self.prefix).map_or(key::versions(bucket.ino).1, |next| of(&next));
+        let start = self.start(view, bucket.ino)?.max(of(self.prefix));
+        if start >= end {
+            return Ok(Step::Done(page));
+        }
+        let follow = Some(key::dentry_to_head());
+        let range = Read::Range { start, end, limit: self.limit, follow };
+        for entry in view.ranges(&[range])?.into_iter().flatten() {
+            let head = entry.target;
+            let found = Noncurrent::of(entry.key, entry.value)?;
+            let ino = found.version.ino();
+            let inode = match (ino, head.first_bytes()) {
+                (Some(ino), Some(bytes)) => {
+                    Some(decode(&key::inode(ino), bytes, InodeHead::decode)?)
+                }
+                _ => None,
+            };
+            let Some((object, id)) = key::version_parts(&found.key) else { continue };
+            page.versions.push(ListedVersion {
+                object: object.to_vec(),
+                version: found.named(),
+                id,
+                since: found.version.since,
+                ino,
+                inode,
+            });
+        }
+        Ok(Step::Done(page))
+    }
+}
+
+impl ReadVersions<'_> {
+    /// The first key of the page.
+    fn start(&self, view: &mut View<'_>, bucket: Ino) -> Result<Key, Halt> {
+        let (object, version) = match self.from {
+            VersionsFrom::Key(key) => {
+                return Ok(Key::new(key::space::VERSION, bucket.0, key));
+            }
+            VersionsFrom::Version(object, version) => (object, version),
+        };
+        let id = match version {
+            VersionRef::Id(id) => *id,
+            VersionRef::Null => {
+                let null_at = key::null_version(bucket, object);
+                match view.record(&null_at)? {
+                    Some(value) => decode(&null_at, &value, NullVersion::decode)?.0,
+                    // It is the current one, or has gone: all others are behind it.
+                    None => return Ok(key::versions_of(bucket, object).0),
+                }
+            }
+        };
+        Ok(after(&key::version(bucket, object, id)))
+    }
+}

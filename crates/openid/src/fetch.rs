@@ -1,0 +1,128 @@
+//! Documents over HTTP, of a bounded size and in bounded time.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::ACCEPT;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use url::{Host, Url};
+
+use crate::error::IssuerError;
+
+/// How long it may take to learn an issuer's keys, which takes two documents.
+pub const FETCH_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The longest document of an issuer, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 256 << 10;
+
+/// The longest head of an answer, in bytes.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Fetches documents of one issuer. Redirections are not followed, and proxies are not used.
+pub(crate) struct Fetcher {
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    plain: bool,
+}
+
+impl Fetcher {
+    /// One that knows servers by the certificates in `authorities`, in PEM; without them, by those of
+    /// the system. `plain` allows HTTP without TLS to other machines, too.
+    pub(crate) fn new(authorities: Option<&[u8]>, plain: bool) -> Result<Fetcher, IssuerError> {
+        let wrong = |error: &dyn fmt::Display| IssuerError::Certificates(error.to_string());
+        let mut roots = RootCertStore::empty();
+        match authorities {
+            Some(pem) => {
+                for certificate in CertificateDer::pem_slice_iter(pem) {
+                    let certificate = certificate.map_err(|error| wrong(&error))?;
+                    roots.add(certificate).map_err(|error| wrong(&error))?;
+                }
+                if roots.is_empty() {
+                    return Err(wrong(&"there is no PEM certificate in it"));
+                }
+            }
+            // A system without certificates is no mistake where an issuer is on this machine.
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        let tls = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .build(connector);
+        Ok(Fetcher { client, plain })
+    }
+
+    /// Reads a URL, if it may be asked.
+    pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
+        let url = Url::parse(text).map_err(|_| "it is no URL")?;
+        let beside = url.query().is_some() || url.fragment().is_some();
+        if beside || !url.username().is_empty() || url.password().is_some() {
+            return Err("it has a user, a query or a fragment");
+        }
+        let here = match url.host() {
+            None => return Err("it names no host"),
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+        };
+        match url.scheme() {
+            "https" => Ok(url),
+            "http" if here || self.plain => Ok(url),
+            "http" => Err("it is plain http to another machine, where anybody on the way could \
+                           sign tokens"),
+            _ => Err("it is neither https nor http"),
+        }
+    }
+
+    /// Fetches a document. Error: a sentence for the operator.
+    pub(crate) async fn get(&self, url: &Url) -> Result<Bytes, String> {
+        let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
+        let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
+        let answer = self.client.request(request).await.map_err(|error| all_of(&error))?;
+        if answer.status() != StatusCode::OK {
+            return Err(format!("it answers {}", answer.status()));
+        }
+        let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| all_of(&*error))?;
+        Ok(body.to_bytes())
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher").field("plain", &self.plain).finish_non_exhaustive()
+    }
+}
+
+/// An error and what it came from: the outermost one says only that there was one.
+fn all_of(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

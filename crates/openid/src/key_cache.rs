@@ -1,0 +1,155 @@
+//! The keys of an issuer as they were told last.
+//!
+//! An issuer adds keys and takes others away, and tells nobody. So its keys are asked for again when
+//! they are [`KEYS_FRESH`] old, and when a token names one that is not known. Anybody can make up
+//! such a token: whatever comes, an issuer is asked once in [`REFRESH_EVERY_MIN`] at most, and by one
+//! request at a time. Asking goes on if whoever caused it is gone, or strangers who hang up could
+//! keep it from ever being done. Nor can they keep out users whose key is known: these wait for newer
+//! keys for a short time at most, and then known ones do.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt, Shared};
+use runtime::{Moment, Tasks};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::discovery;
+use crate::error::TokenError;
+use crate::fetch::Fetcher;
+use crate::keys::KeySet;
+use crate::token::UnverifiedToken;
+
+/// For how long keys are used without asking again.
+pub const KEYS_FRESH: Duration = Duration::from_mins(15);
+
+/// For how long they are used while the issuer does not answer. A key that it has taken back is
+/// believed for as long.
+pub const KEYS_USABLE: Duration = Duration::from_hours(1);
+
+/// An issuer is not asked again earlier than this after it was asked, whatever it said.
+pub const REFRESH_EVERY_MIN: Duration = Duration::from_secs(10);
+
+/// For how long a request waits for newer keys if its key is among known ones that may still be
+/// used.
+pub const REFRESH_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Requests that wait for an issuer at a time. Further ones do with the keys that are known, or are
+/// refused.
+pub const WAITERS_MAX: usize = 64;
+
+/// The keys of one issuer.
+#[derive(Debug)]
+pub(crate) struct KeyCache {
+    issuer: String,
+    fetcher: Fetcher,
+    tasks: Tasks,
+    state: Mutex<State>,
+    waiting: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    told: Option<Told>,
+    /// From when on the issuer may be asked again.
+    pause_ends: Option<Moment>,
+    /// The question that is under way.
+    asking: Option<Shared<BoxFuture<'static, ()>>>,
+    /// Whether the last question brought no keys.
+    failed: bool,
+}
+
+/// What the issuer said last.
+#[derive(Clone, Debug)]
+struct Told {
+    keys: Arc<KeySet>,
+    ages: Moment,
+    ends: Moment,
+}
+
+impl KeyCache {
+    pub(crate) fn new(issuer: String, fetcher: Fetcher, tasks: Tasks) -> Arc<KeyCache> {
+        let (state, waiting) = (Mutex::default(), Semaphore::new(WAITERS_MAX));
+        Arc::new(KeyCache { issuer, fetcher, tasks, state, waiting })
+    }
+
+    /// Verifies the signature of a token with the key that it names.
+    ///
+    /// Errors: `Signature`, `UnknownKey`; `Unreachable` if the key is not known and the issuer does
+    /// not tell its keys; `Busy`.
+    pub(crate) async fn verify(
+        self: &Arc<KeyCache>,
+        token: &UnverifiedToken<'_>,
+    ) -> Result<(), TokenError> {
+        let known = self.usable().filter(|told| told.keys.of(token).is_some());
+        if known.as_ref().is_none_or(|told| told.ages.has_come())
+            && let Some(asked) = self.ask()
+        {
+            match (self.waiting.try_acquire(), &known) {
+                (Ok(_place), None) => asked.await,
+                (Ok(_place), Some(_)) => {
+                    // Late or not, the keys that are known then count.
+                    let _in_time = timeout(REFRESH_PATIENCE, asked).await;
+                }
+                (Err(_), None) => return Err(TokenError::Busy),
+                (Err(_), Some(_)) => {}
+            }
+        }
+        let keys = self.usable().ok_or(TokenError::Unreachable)?.keys;
+        match keys.of(token) {
+            Some(key) => key.verify(token),
+            // It may be one of those that the issuer did not tell.
+            None if self.state().failed => Err(TokenError::Unreachable),
+            None => Err(TokenError::UnknownKey),
+        }
+    }
+
+    /// What the issuer said last, unless that is too long ago.
+    fn usable(&self) -> Option<Told> {
+        self.state().told.clone().filter(|told| !told.ends.has_come())
+    }
+
+    /// The end of the question that is under way, which begins now if there may be one.
+    fn ask(self: &Arc<KeyCache>) -> Option<Shared<BoxFuture<'static, ()>>> {
+        let mut state = self.state();
+        // One that has ended and is still there has panicked.
+        if let Some(asking) = state.asking.as_ref().filter(|asking| asking.peek().is_none()) {
+            return Some(asking.clone());
+        }
+        if state.pause_ends.is_some_and(|ends| !ends.has_come()) {
+            return None;
+        }
+        let cache = Arc::clone(self);
+        let task = self.tasks.spawn("keys of an OpenID issuer", async move {
+            cache.learn().await;
+            // Whoever waits may be gone, so it is not left to them to see that the question is over.
+            cache.state().asking = None;
+        });
+        let asking = task.map(|_ended| ()).boxed().shared();
+        state.pause_ends = Some(Moment::now().after(REFRESH_EVERY_MIN));
+        state.asking = Some(asking.clone());
+        Some(asking)
+    }
+
+    async fn learn(&self) {
+        match discovery::keys(&self.fetcher, &self.issuer).await {
+            Ok(keys) => {
+                let (keys, now) = (Arc::new(keys), Moment::now());
+                let (ages, ends) = (now.after(KEYS_FRESH), now.after(KEYS_USABLE));
+                tracing::debug!(issuer = self.issuer, "the keys of an OpenID issuer were read");
+                let mut state = self.state();
+                (state.told, state.failed) = (Some(Told { keys, ages, ends }), false);
+            }
+            Err(error) => {
+                let issuer = &self.issuer;
+                tracing::warn!(issuer, error, "cannot read the keys of an OpenID issuer");
+                self.state().failed = true;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

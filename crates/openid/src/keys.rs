@@ -1,0 +1,111 @@
+//! The keys that an issuer signs with.
+
+use jsonwebtoken::jwk::{
+    AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
+};
+use jsonwebtoken::{Algorithm, DecodingKey, crypto};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::TokenError;
+use crate::token::UnverifiedToken;
+
+/// Keys of an issuer that are kept.
+pub const KEYS_MAX: usize = 64;
+
+/// The keys of an issuer.
+#[derive(Debug, Default)]
+pub(crate) struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// A public key, and what may be verified with it.
+#[derive(Debug)]
+pub(crate) struct Key {
+    id: Option<String>,
+    algorithms: &'static [Algorithm],
+    /// The one algorithm that the issuer names for it.
+    named: Option<KeyAlgorithm>,
+    public: DecodingKey,
+}
+
+const RSA: &[Algorithm] = &[
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
+
+#[derive(Deserialize)]
+struct Document {
+    keys: Vec<Value>,
+}
+
+impl KeySet {
+    /// Reads a JSON web key set. Keys that are of no use here are passed over, because issuers have
+    /// keys of many kinds. Error: a sentence for the operator.
+    pub(crate) fn parse(document: &[u8]) -> Result<KeySet, String> {
+        let document: Document = serde_json::from_slice(document)
+            .map_err(|error| format!("its keys are no JSON web key set: {error}"))?;
+        if document.keys.len() > KEYS_MAX {
+            return Err(format!("it has {} keys, more than {KEYS_MAX}", document.keys.len()));
+        }
+        let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::read).collect();
+        if keys.is_empty() {
+            return Err("it has no key that tokens are verified with".to_owned());
+        }
+        Ok(KeySet { keys })
+    }
+
+    /// The key that a token says it was signed with. One that names none is taken for signed with the
+    /// only key of its kind.
+    pub(crate) fn of(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
+        let mut fitting = self.keys.iter().filter(|key| key.fits(token.algorithm));
+        match &token.key_id {
+            Some(id) => fitting.find(|key| key.id.as_ref() == Some(id)),
+            None => fitting.next().filter(|_| fitting.next().is_none()),
+        }
+    }
+}
+
+impl Key {
+    fn read(value: Value) -> Option<Key> {
+        let jwk = Jwk::deserialize(value).ok()?;
+        let algorithms: &[Algorithm] = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => RSA,
+            AlgorithmParameters::EllipticCurve(it) if it.curve == EllipticCurve::P256 => {
+                &[Algorithm::ES256]
+            }
+            AlgorithmParameters::EllipticCurve(it) if it.curve == EllipticCurve::P384 => {
+                &[Algorithm::ES384]
+            }
+            AlgorithmParameters::OctetKeyPair(it) if it.curve == EllipticCurve::Ed25519 => {
+                &[Algorithm::EdDSA]
+            }
+            // A secret in a public document is none.
+            _ => return None,
+        };
+        let signs =
+            jwk.common.public_key_use.as_ref().is_none_or(|it| *it == PublicKeyUse::Signature);
+        let operations = jwk.common.key_operations.as_ref();
+        let verifies = operations.is_none_or(|them| them.contains(&KeyOperations::Verify));
+        let public = DecodingKey::from_jwk(&jwk).ok().filter(|_| signs && verifies)?;
+        Some(Key { id: jwk.common.key_id, algorithms, named: jwk.common.key_algorithm, public })
+    }
+
+    fn fits(&self, algorithm: Algorithm) -> bool {
+        let named = self.named.is_none_or(|named| named.to_string() == format!("{algorithm:?}"));
+        named && self.algorithms.contains(&algorithm)
+    }
+
+    /// Verifies the signature of a token, and nothing else. Error: `Signature`.
+    pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), TokenError> {
+        let signed = token.signed.as_bytes();
+        match crypto::verify(token.signature, signed, &self.public, token.algorithm) {
+            Ok(true) => Ok(()),
+            Ok(false) | Err(_) => Err(TokenError::Signature),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! An issuer's server, on the loopback, that answers as it is told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use runtime::Tasks;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What it does.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) status: u16,
+    pub(crate) keys: Vec<u8>,
+    /// What it calls itself, if not what it is called.
+    pub(crate) name: Option<String>,
+    pub(crate) wait: Duration,
+}
+
+/// A running server.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    script: Arc<Mutex<Script>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    pub(crate) async fn start(tasks: &Tasks, keys: &[Value]) -> Server {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/realm", socket.local_addr().unwrap());
+        let wait = Duration::ZERO;
+        let script = Script { status: 200, keys: document(keys), name: None, wait };
+        let (script, asked) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Vec::new())));
+        let server = Server { url: url.clone(), script: script.clone(), asked: asked.clone() };
+        let of = tasks.clone();
+        tasks.spawn("a test's issuer", async move {
+            while let Ok((stream, _)) = socket.accept().await {
+                let (url, script, asked) = (url.clone(), script.clone(), asked.clone());
+                of.spawn("a connection", async move {
+                    answer(stream, &url, &script, &asked).await;
+                });
+            }
+        });
+        server
+    }
+
+    /// Changes what it does from now on.
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut self.script.lock().unwrap());
+    }
+
+    /// How often each document was asked for.
+    pub(crate) fn asked(&self) -> (usize, usize) {
+        let asked = self.asked.lock().unwrap();
+        let count = |end: &str| asked.iter().filter(|path| path.ends_with(end)).count();
+        (count("/.well-known/openid-configuration"), count("/keys"))
+    }
+}
+
+pub(crate) fn document(keys: &[Value]) -> Vec<u8> {
+    json!({ "keys": keys }).to_string().into_bytes()
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    url: &str,
+    script: &Mutex<Script>,
+    asked: &Mutex<Vec<String>>,
+) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) => return,
+        }
+    }
+    let head = String::from_utf8(head).unwrap();
+    let path = head.split(' ').nth(1).unwrap().to_owned();
+    let script = script.lock().unwrap().clone();
+    let keys = path.ends_with("/keys");
+    asked.lock().unwrap().push(path);
+    tokio::time::sleep(script.wait).await;
+    let body = if keys {
+        script.keys
+    } else {
+        let name = script.name.unwrap_or_else(|| url.to_owned());
+        json!({"issuer": name, "jwks_uri": format!("{url}/keys")}).to_string().into_bytes()
+    };
+    let head = format!(
+        "HTTP/1.1 {} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        script.status,
+        body.len()
+    );
+    // A client that reads no further is one that has had enough.
+    let _ended = async {
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&body).await?;
+        stream.shutdown().await
+    }
+    .await;
+}

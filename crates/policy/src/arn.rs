@@ -1,0 +1,109 @@
+//! Patterns of ARNs.
+//!
+//! "Each of the six colon-delimited components of the ARN is checked separately and each can
+//! include multi-character match wildcards (*) or single-character match wildcards (?)" (AWS, IAM
+//! JSON policy elements, on `ArnEquals` and `ArnLike`, which "behave identically").
+
+use crate::keys::ConditionKey;
+use crate::pattern::{BadVariable, Hit, Pattern, Syntax};
+use crate::question::Question;
+
+const COMPONENTS: usize = 6;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ArnPattern {
+    /// `*`, or variables that stand for a whole ARN.
+    Whole(Pattern),
+    /// As many as there are components.
+    Components(Vec<Pattern>),
+}
+
+/// Why a text is no pattern of ARNs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadArn {
+    Variable(BadVariable),
+    /// It has too few colons, so that no ARN would fit.
+    TooShort,
+}
+
+impl std::fmt::Display for BadArn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BadArn::Variable(why) => why.fmt(f),
+            BadArn::TooShort => f.write_str("an ARN has six components"),
+        }
+    }
+}
+
+impl From<BadVariable> for BadArn {
+    fn from(why: BadVariable) -> BadArn {
+        BadArn::Variable(why)
+    }
+}
+
+impl ArnPattern {
+    pub(crate) fn parse(text: &str, variables: bool) -> Result<ArnPattern, BadArn> {
+        let syntax = Syntax { wildcards: true, variables, fold: false };
+        let components = components(text, variables);
+        if components.len() == COMPONENTS {
+            let patterns = components.into_iter().map(|it| Pattern::parse(it, syntax));
+            return Ok(ArnPattern::Components(patterns.collect::<Result<_, _>>()?));
+        }
+        let pattern = Pattern::parse(text, syntax)?;
+        if text == "*" || pattern.variables().next().is_some() {
+            return Ok(ArnPattern::Whole(pattern));
+        }
+        Err(BadArn::TooShort)
+    }
+
+    pub(crate) fn covers(&self, arn: &str, question: &Question<'_>) -> Hit {
+        let patterns = match self {
+            ArnPattern::Whole(pattern) => return pattern.covers(arn, question),
+            ArnPattern::Components(patterns) => patterns,
+        };
+        let components: Vec<&str> = arn.splitn(COMPONENTS, ':').collect();
+        let is_arn = components.len() == COMPONENTS;
+        let texts = components.into_iter().chain(std::iter::repeat(""));
+        let mut all = Hit::from(is_arn);
+        for (pattern, text) in patterns.iter().zip(texts) {
+            match pattern.covers(text, question) {
+                Hit::Yes => {}
+                Hit::No => all = Hit::No,
+                Hit::Unresolved => return Hit::Unresolved,
+            }
+        }
+        all
+    }
+
+    /// The components, or the whole pattern as one.
+    pub(crate) fn patterns(&self) -> &[Pattern] {
+        match self {
+            ArnPattern::Whole(pattern) => std::slice::from_ref(pattern),
+            ArnPattern::Components(patterns) => patterns,
+        }
+    }
+
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
+        self.patterns().iter().flat_map(Pattern::variables)
+    }
+}
+
+/// The text's components. A colon within a variable separates nothing.
+fn components(text: &str, variables: bool) -> Vec<&str> {
+    let mut components = Vec::new();
+    let (mut begin, mut depth, mut before) = (0, false, ' ');
+    for (at, found) in text.char_indices() {
+        match found {
+            '{' if variables && before == '$' => depth = true,
+            '}' => depth = false,
+            ':' if !depth && components.len() < COMPONENTS - 1 => {
+                components.extend(text.get(begin..at));
+                begin = at + 1;
+            }
+            _ => {}
+        }
+        before = found;
+    }
+    components.extend(text.get(begin..));
+    components
+}

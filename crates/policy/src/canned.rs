@@ -1,0 +1,48 @@
+//! The policies that need no document.
+
+use crate::glob::Glob;
+use crate::pattern::Pattern;
+use crate::statement::{List, Statement};
+
+const READ_WRITE: &[&str] = &["s3:*"];
+
+const READ_ONLY: &[&str] = &[
+    "s3:getbucketlocation",
+    "s3:getbuckettagging",
+    "s3:getbucketversioning",
+    "s3:getobject",
+    "s3:getobjectattributes",
+    "s3:getobjecttagging",
+    "s3:getobjectversion",
+    "s3:getobjectversionattributes",
+    "s3:getobjectversiontagging",
+    "s3:listallmybuckets",
+    "s3:listbucket",
+    "s3:listbucketversions",
+];
+
+const WRITE_ONLY: &[&str] = &[
+    "s3:abortmultipartupload",
+    "s3:getbucketlocation",
+    "s3:listmultipartuploadparts",
+    "s3:putobject",
+    "s3:putobjecttagging",
+];
+
+/// The one statement of a policy of this name.
+pub(crate) fn statement(name: &str) -> Option<Statement> {
+    let actions = match name {
+        "readwrite" => READ_WRITE,
+        "readonly" => READ_ONLY,
+        "writeonly" => WRITE_ONLY,
+        _ => return None,
+    };
+    let actions = actions.iter().map(|action| Glob::new(action)).collect();
+    Some(Statement {
+        denies: false,
+        principals: None,
+        actions: List { negated: false, patterns: actions },
+        resources: List { negated: false, patterns: vec![Pattern::Fixed(Glob::All)] },
+        conditions: Vec::new(),
+    })
+}

@@ -1,0 +1,232 @@
+//! Conditions: what a statement asks of a request beyond who, what and where.
+//!
+//! AWS's rules, in short. All conditions of a statement must hold. Of several values of a condition
+//! one must fit, and for a negated operator none may. If the request has no value for the key, a
+//! condition does not hold; but it does if its operator is negated or ends in `IfExists`.
+//! `ForAllValues:` holds if every value of the request fits, also if there is none or if the only
+//! one is empty; `ForAnyValue:` holds if at least one fits, so never without one. Policy variables
+//! stand for values with the operators of strings and ARNs only.
+
+// `std::net` has sockets, too.
+use core::net::IpAddr;
+use std::borrow::Cow;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::addresses::Network;
+use crate::arn::ArnPattern;
+use crate::error::PolicyError;
+use crate::keys::ConditionKey;
+use crate::operators::{Comparison, Operator, Order, Quantifier};
+use crate::pattern::{Hit, Pattern, Syntax, fold};
+use crate::question::Question;
+
+/// One key, one operator, and the values that fit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) key: ConditionKey,
+    pub(crate) operator: Operator,
+    pub(crate) wanted: Wanted,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wanted {
+    Texts(Vec<Pattern>),
+    Arns(Vec<ArnPattern>),
+    Numbers(Order, Vec<f64>),
+    /// Nanoseconds since 1970.
+    Dates(Order, Vec<i128>),
+    Truths(Vec<bool>),
+    Networks(Vec<Network>),
+    /// Whether the key must be absent.
+    Absent(Vec<bool>),
+}
+
+impl Condition {
+    /// Error: `CONDITION_VALUE` or `ADDRESS` for a value that is not of the operator's type.
+    pub(crate) fn parse(
+        key: ConditionKey,
+        operator: Operator,
+        values: &[String],
+        variables: bool,
+    ) -> Result<Condition, PolicyError> {
+        if values.is_empty() {
+            let why = format_args!("{} has no values", key.name());
+            return Err(PolicyError::CONDITION_VALUE.because(why));
+        }
+        Ok(Condition {
+            key,
+            operator,
+            wanted: Wanted::parse(operator.comparison, values, variables)?,
+        })
+    }
+
+    /// Whether the condition holds; `denies` says what the statement does if all of them hold.
+    pub(crate) fn holds(&self, question: &Question<'_>, denies: bool) -> bool {
+        let values = question.values(&self.key);
+        let values = values.as_slice();
+        if let Wanted::Absent(wanted) = &self.wanted {
+            return wanted.contains(&values.is_empty());
+        }
+        let Operator { quantifier, negated, if_exists, .. } = self.operator;
+        let fits = |value: &str| self.fits(value, question, denies);
+        match (quantifier, values) {
+            (Quantifier::Plain, []) => negated || if_exists,
+            (Quantifier::Any, []) => if_exists,
+            (Quantifier::All, [value]) if value.is_empty() => true,
+            (Quantifier::All, values) => values.iter().all(|value| fits(value)),
+            (Quantifier::Any, values) => values.iter().any(|value| fits(value)),
+            (Quantifier::Plain, values) if negated => values.iter().all(|value| fits(value)),
+            (Quantifier::Plain, values) => values.iter().any(|value| fits(value)),
+        }
+    }
+
+    /// Whether one of the wanted values covers this one, or, if the operator is negated, none does.
+    fn fits(&self, value: &str, question: &Question<'_>, denies: bool) -> bool {
+        let negated = self.operator.negated;
+        let covered = match &self.wanted {
+            Wanted::Texts(patterns) => {
+                let folds = matches!(self.operator.comparison, Comparison::Text { fold: true, .. });
+                let folded = folds.then(|| fold(value));
+                let value = folded.as_deref().unwrap_or(value);
+                let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
+                return Hit::of_list(hits, negated, denies);
+            }
+            Wanted::Arns(patterns) => {
+                let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
+                return Hit::of_list(hits, negated, denies);
+            }
+            Wanted::Numbers(order, numbers) => number(value).is_some_and(|value| {
+                let holds = |wanted| value.partial_cmp(wanted).is_some_and(|it| order.holds(it));
+                numbers.iter().any(holds)
+            }),
+            Wanted::Dates(order, dates) => instant(value)
+                .is_some_and(|value| dates.iter().any(|wanted| order.holds(value.cmp(wanted)))),
+            Wanted::Truths(truths) => truth(value).is_some_and(|value| truths.contains(&value)),
+            Wanted::Networks(networks) => value.parse().is_ok_and(|address: IpAddr| {
+                networks.iter().any(|network| network.contains(address))
+            }),
+            Wanted::Absent(_) => false,
+        };
+        covered != negated
+    }
+
+    /// The keys that it asks for, its own and those of its variables.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
+        let (texts, arns): (&[Pattern], &[ArnPattern]) = match &self.wanted {
+            Wanted::Texts(patterns) => (patterns, &[]),
+            Wanted::Arns(patterns) => (&[], patterns),
+            _ => (&[], &[]),
+        };
+        let variables = texts.iter().flat_map(Pattern::variables);
+        std::iter::once(&self.key)
+            .chain(variables)
+            .chain(arns.iter().flat_map(ArnPattern::variables))
+    }
+}
+
+impl Wanted {
+    fn parse(
+        comparison: Comparison,
+        values: &[String],
+        variables: bool,
+    ) -> Result<Wanted, PolicyError> {
+        let bad = |value: &str, what: &str| {
+            PolicyError::CONDITION_VALUE.because(format_args!("{value:?} is no {what}"))
+        };
+        let texts = |wildcards, fold, variables| {
+            let syntax = Syntax { wildcards, variables, fold };
+            let pattern = |value: &String| {
+                Pattern::parse(value, syntax)
+                    .map_err(|why| PolicyError::CONDITION_VALUE.because(why))
+            };
+            values.iter().map(pattern).collect::<Result<_, _>>().map(Wanted::Texts)
+        };
+        let each = values.iter();
+        Ok(match comparison {
+            Comparison::Text { wildcards, fold } => texts(wildcards, fold, variables)?,
+            Comparison::Binary => {
+                if let Some(value) = values.iter().find(|value| !is_base64(value)) {
+                    return Err(bad(value, "Base64"));
+                }
+                texts(false, false, false)?
+            }
+            Comparison::Arn => {
+                let pattern = |value: &String| {
+                    ArnPattern::parse(value, variables)
+                        .map_err(|why| PolicyError::CONDITION_VALUE.because(why))
+                };
+                Wanted::Arns(each.map(pattern).collect::<Result<_, _>>()?)
+            }
+            Comparison::Number(order) => {
+                let one = |value: &String| number(value).ok_or_else(|| bad(value, "number"));
+                Wanted::Numbers(order, each.map(one).collect::<Result<_, _>>()?)
+            }
+            Comparison::Date(order) => {
+                let one = |value: &String| instant(value).ok_or_else(|| bad(value, "date"));
+                Wanted::Dates(order, each.map(one).collect::<Result<_, _>>()?)
+            }
+            Comparison::Truth | Comparison::Null => {
+                let one = |value: &String| truth(value).ok_or_else(|| bad(value, "truth"));
+                let truths = each.map(one).collect::<Result<_, _>>()?;
+                if comparison == Comparison::Null {
+                    Wanted::Absent(truths)
+                } else {
+                    Wanted::Truths(truths)
+                }
+            }
+            Comparison::Address => {
+                let one = |value: &String| {
+                    let why = || PolicyError::ADDRESS.because(format_args!("{value:?}"));
+                    Network::parse(value).ok_or_else(why)
+                };
+                Wanted::Networks(each.map(one).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+}
+
+/// A finite number.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+fn truth(text: &str) -> Option<bool> {
+    if text.eq_ignore_ascii_case("true") {
+        Some(true)
+    } else {
+        text.eq_ignore_ascii_case("false").then_some(false)
+    }
+}
+
+/// A date in nanoseconds since 1970. AWS takes "one of the W3C implementations of the ISO 8601 date
+/// formats or epoch (UNIX) time"; here those that name at least the day.
+fn instant(text: &str) -> Option<i128> {
+    const NANOSECONDS: i128 = 1_000_000_000;
+    const DAY_CHARACTERS: usize = "2026-01-31".len();
+    const MINUTES_CHARACTERS: usize = "12:30".len();
+    if let Ok(seconds) = text.parse::<i64>() {
+        return Some(i128::from(seconds) * NANOSECONDS);
+    }
+    let (day, clock) = text.split_at_checked(DAY_CHARACTERS)?;
+    let completed = match clock.strip_prefix('T') {
+        None if clock.is_empty() => Cow::Owned(format!("{day}T00:00:00Z")),
+        None => return None,
+        // Without seconds: `T12:30Z` or `T12:30+01:00`.
+        Some(clock) if clock.as_bytes().get(MINUTES_CHARACTERS) != Some(&b':') => {
+            let (minutes, zone) = clock.split_at_checked(MINUTES_CHARACTERS)?;
+            Cow::Owned(format!("{day}T{minutes}:00{zone}"))
+        }
+        Some(_) => Cow::Borrowed(text),
+    };
+    OffsetDateTime::parse(&completed, &Rfc3339).ok().map(OffsetDateTime::unix_timestamp_nanos)
+}
+
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    text.len().is_multiple_of(4)
+        && padding <= 2
+        && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+}

@@ -1,0 +1,402 @@
+//! Reads the JSON document of a policy, which is understood in full or refused.
+
+use std::fmt;
+
+use crate::actions::{self, AppliesTo};
+use crate::addresses::Network;
+use crate::conditions::Condition;
+use crate::error::PolicyError;
+use crate::glob::Glob;
+use crate::json::Node;
+use crate::keys::ConditionKey;
+use crate::operators::Operator;
+use crate::pattern::{Pattern, Syntax};
+use crate::principals::{PrincipalName, Principals};
+use crate::statement::{List, Statement};
+
+/// The largest policy document, in bytes.
+pub const POLICY_BYTES_MAX: usize = 20 * 1024;
+
+const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
+
+/// What a policy is attached to, which decides what it may say.
+#[derive(Clone, Copy)]
+pub enum PolicyKind<'a> {
+    /// A user, who is the principal: no statement names one.
+    User,
+    /// A session, which it limits. It may say what the policy of a user may.
+    Session,
+    /// A bucket. Each statement names principals; its resources are the bucket or lie in it, and
+    /// its actions are those of the bucket or its objects.
+    Bucket {
+        /// The bucket's name.
+        bucket: &'a str,
+        /// Whether there is such a principal. Callers that must ask a database say yes, and look
+        /// `Policy::principals` up afterwards.
+        exists: &'a dyn Fn(&PrincipalName) -> bool,
+    },
+}
+
+impl fmt::Debug for PolicyKind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyKind::User => f.write_str("User"),
+            PolicyKind::Session => f.write_str("Session"),
+            PolicyKind::Bucket { bucket, .. } => f.debug_tuple("Bucket").field(bucket).finish(),
+        }
+    }
+}
+
+/// Which actions a document may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vocabulary {
+    /// Any, so that a policy stays valid once it was added.
+    Any,
+    /// Those of S3, and patterns of them: a misspelt action would deny nothing.
+    S3,
+}
+
+/// Reads the statements of a policy.
+pub(crate) fn parse(
+    json: &str,
+    kind: PolicyKind<'_>,
+    vocabulary: Vocabulary,
+) -> Result<Vec<Statement>, PolicyError> {
+    if json.len() > POLICY_BYTES_MAX {
+        return Err(PolicyError::TOO_LARGE);
+    }
+    if matches!(kind, PolicyKind::Bucket { .. }) && !json.starts_with('{') {
+        return Err(PolicyError::NOT_AN_OBJECT);
+    }
+    let document: Node =
+        serde_json::from_str(json).map_err(|error| PolicyError::JSON.because(error))?;
+    let Node::Members(members) = document else { return Err(PolicyError::NOT_AN_OBJECT) };
+    let (mut variables, mut statements) = (false, None);
+    for (name, node) in members {
+        match name.as_str() {
+            "Version" => variables = allows_variables(&node)?,
+            "Id" => drop(text(node, "Id")?),
+            "Statement" => statements = Some(node),
+            _ => return Err(PolicyError::unknown_field(&name)),
+        }
+    }
+    let statements = match statements {
+        None => return Err(PolicyError::missing("Statement")),
+        Some(Node::List(statements)) => statements,
+        Some(statement) => vec![statement],
+    };
+    if statements.is_empty() {
+        return Err(PolicyError::NO_STATEMENT);
+    }
+    let reader = Reader { kind, vocabulary, variables };
+    statements.into_iter().map(|node| reader.statement(node)).collect()
+}
+
+/// Whether policy variables mean something: "You must include the Version element and set it to a
+/// version that supports policy variables", which is 2012-10-17; without it, it is 2008-10-17.
+fn allows_variables(version: &Node) -> Result<bool, PolicyError> {
+    match version {
+        Node::Text(version) if version == "2012-10-17" => Ok(true),
+        Node::Text(version) if version == "2008-10-17" => Ok(false),
+        _ => Err(PolicyError::VERSION),
+    }
+}
+
+fn text(node: Node, field: &str) -> Result<String, PolicyError> {
+    match node {
+        Node::Text(text) => Ok(text),
+        _ => Err(PolicyError::JSON.because(format_args!("{field} is no text"))),
+    }
+}
+
+/// The members of a statement, each at most once.
+#[derive(Default)]
+struct Fields {
+    effect: Option<Node>,
+    principal: Option<Node>,
+    not_principal: Option<Node>,
+    action: Option<Node>,
+    not_action: Option<Node>,
+    resource: Option<Node>,
+    not_resource: Option<Node>,
+    condition: Option<Node>,
+}
+
+impl Fields {
+    fn parse(node: Node) -> Result<Fields, PolicyError> {
+        let Node::Members(members) = node else {
+            return Err(PolicyError::JSON.because("a statement is no object"));
+        };
+        let mut fields = Fields::default();
+        for (name, node) in members {
+            let field = match name.as_str() {
+                "Sid" => {
+                    text(node, "Sid")?;
+                    continue;
+                }
+                "Effect" => &mut fields.effect,
+                "Principal" => &mut fields.principal,
+                "NotPrincipal" => &mut fields.not_principal,
+                "Action" => &mut fields.action,
+                "NotAction" => &mut fields.not_action,
+                "Resource" => &mut fields.resource,
+                "NotResource" => &mut fields.not_resource,
+                "Condition" => &mut fields.condition,
+                _ => return Err(PolicyError::unknown_field(&name)),
+            };
+            *field = Some(node);
+        }
+        Ok(fields)
+    }
+}
+
+/// How one document is read.
+struct Reader<'a> {
+    kind: PolicyKind<'a>,
+    vocabulary: Vocabulary,
+    variables: bool,
+}
+
+impl Reader<'_> {
+    /// Of several mistakes, the error is the one that S3 finds first.
+    fn statement(&self, node: Node) -> Result<Statement, PolicyError> {
+        let fields = Fields::parse(node)?;
+        let denies = denies(fields.effect)?;
+        let principals = self.principals(fields.principal, fields.not_principal, denies)?;
+        let actions = Written::parse(
+            ("Action", fields.action),
+            ("NotAction", fields.not_action),
+            PolicyError::ACTION,
+        )?;
+        let patterns = self.actions(&actions.texts)?;
+        let resources = Written::parse(
+            ("Resource", fields.resource),
+            ("NotResource", fields.not_resource),
+            PolicyError::RESOURCE,
+        )?;
+        let resources = self.resources(resources)?;
+        let conditions = match fields.condition {
+            Some(node) => self.conditions(node, &actions)?,
+            None => Vec::new(),
+        };
+        let statement = Statement {
+            denies,
+            principals,
+            actions: List { negated: actions.negated, patterns },
+            resources: List { negated: resources.negated, patterns: resources.patterns },
+            conditions,
+        };
+        if !actions.negated && !resources.negated {
+            self.check_pairs(&actions.texts, &statement.actions.patterns, resources.reach)?;
+        }
+        Ok(statement)
+    }
+
+    fn principals(
+        &self,
+        named: Option<Node>,
+        spared: Option<Node>,
+        denies: bool,
+    ) -> Result<Option<Principals>, PolicyError> {
+        let PolicyKind::Bucket { exists, .. } = self.kind else {
+            return match (named, spared) {
+                (None, None) => Ok(None),
+                _ => Err(PolicyError::PRINCIPAL.because("whom it is attached to is the principal")),
+            };
+        };
+        let principals = match (named, spared) {
+            (Some(node), None) => Principals::parse(node)?,
+            (None, Some(_)) if !denies => {
+                let why = "NotPrincipal stands only with Deny";
+                return Err(PolicyError::PRINCIPAL.because(why));
+            }
+            (None, Some(node)) => Principals::parse_not(node)?,
+            (None, None) => return Err(PolicyError::missing("Principal")),
+            (Some(_), Some(_)) => {
+                return Err(PolicyError::PRINCIPAL.because("NotPrincipal stands beside Principal"));
+            }
+        };
+        match principals.names().iter().find(|name| !exists(name)) {
+            Some(name) => Err(PolicyError::PRINCIPAL.because(format_args!("no {name:?}"))),
+            None => Ok(Some(principals)),
+        }
+    }
+
+    fn actions(&self, texts: &[String]) -> Result<Vec<Glob>, PolicyError> {
+        let in_bucket = matches!(self.kind, PolicyKind::Bucket { .. });
+        let action = |text: &String| {
+            let lower = text.to_ascii_lowercase();
+            let glob = Glob::new(&lower);
+            let known = if in_bucket {
+                (lower == "*" || lower.starts_with("s3:")) && actions::applies_to(&glob).is_some()
+            } else {
+                (lower == "*" || lower.contains(':'))
+                    && (self.vocabulary == Vocabulary::Any || actions::covers_any(&glob))
+            };
+            let why = || PolicyError::ACTION.because(format_args!("{text:?}"));
+            known.then_some(glob).ok_or_else(why)
+        };
+        texts.iter().map(action).collect()
+    }
+
+    fn resources(&self, written: Written) -> Result<Resources, PolicyError> {
+        let mut resources = Resources {
+            negated: written.negated,
+            patterns: Vec::new(),
+            reach: Reach { bucket: false, objects: false },
+        };
+        let syntax = Syntax { wildcards: true, variables: self.variables, fold: false };
+        for text in written.texts {
+            let bare = self.bare_resource(&text, &mut resources.reach);
+            let why = || PolicyError::RESOURCE.because(format_args!("{text:?}"));
+            let pattern = Pattern::parse(bare.ok_or_else(why)?, syntax);
+            let pattern = pattern.map_err(|why| PolicyError::RESOURCE.because(why))?;
+            resources.patterns.push(pattern);
+        }
+        Ok(resources)
+    }
+
+    /// The resource without its prefix; `None` where the policy may not speak of it.
+    fn bare_resource<'t>(&self, text: &'t str, reach: &mut Reach) -> Option<&'t str> {
+        let bare = text.strip_prefix(RESOURCE_PREFIX);
+        let PolicyKind::Bucket { bucket, .. } = self.kind else {
+            let bare = if text == "*" { "*" } else { bare? };
+            return (!bare.is_empty() && !bare.starts_with('/')).then_some(bare);
+        };
+        let bare = bare?;
+        let within = bare.strip_prefix(bucket)?;
+        match within.as_bytes().first() {
+            None => reach.bucket = true,
+            Some(b'/') => reach.objects = true,
+            // `bucket*`: the bucket and all that is in it.
+            Some(b'*') => {
+                reach.bucket |= !within.contains('/');
+                reach.objects = true;
+            }
+            Some(_) => return None,
+        }
+        Some(bare)
+    }
+
+    fn conditions(&self, node: Node, actions: &Written) -> Result<Vec<Condition>, PolicyError> {
+        let bad = |why: &str| PolicyError::JSON.because(why);
+        let Node::Members(operators) = node else { return Err(bad("Condition is no object")) };
+        let known = |(name, keys): (String, Node)| match Operator::parse(&name) {
+            Some(operator) => Ok((operator, keys)),
+            None => Err(PolicyError::operator(&name)),
+        };
+        let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        let mut conditions = Vec::new();
+        for (operator, keys) in operators {
+            let Node::Members(keys) = keys else { return Err(bad("an operator has no object")) };
+            for (name, values) in keys {
+                let why = || PolicyError::CONDITION_KEY.because(format_args!("{name:?}"));
+                let key = ConditionKey::parse(&name).ok_or_else(why)?;
+                let values = values.into_scalars().ok_or_else(|| bad("a condition's values"))?;
+                self.check_key(&key, &values, actions)?;
+                conditions.push(Condition::parse(key, operator, &values, self.variables)?);
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// What S3 asks of keys in a bucket's policy: each action that is no pattern must know the key,
+    /// and an address must be one, whatever the operator.
+    fn check_key(
+        &self,
+        key: &ConditionKey,
+        values: &[String],
+        actions: &Written,
+    ) -> Result<(), PolicyError> {
+        if !matches!(self.kind, PolicyKind::Bucket { .. }) {
+            return Ok(());
+        }
+        let stranger = |action: &&String| {
+            !action.contains(['*', '?']) && !key.applies_to(&action.to_ascii_lowercase())
+        };
+        if !actions.negated
+            && let Some(action) = actions.texts.iter().find(stranger)
+        {
+            let why = format_args!("{action} has no {}", key.name());
+            return Err(PolicyError::CONDITION_MISMATCH.because(why));
+        }
+        let is_address = |value: &String| Network::parse(value).is_some();
+        if *key == ConditionKey::SourceIp && !values.iter().all(is_address) {
+            return Err(PolicyError::ADDRESS);
+        }
+        Ok(())
+    }
+
+    /// In a bucket's policy each action needs a resource of its sort. A pattern that covers any
+    /// action on objects counts as one; only all actions together go with both.
+    fn check_pairs(
+        &self,
+        texts: &[String],
+        patterns: &[Glob],
+        reach: Reach,
+    ) -> Result<(), PolicyError> {
+        if !matches!(self.kind, PolicyKind::Bucket { .. }) {
+            return Ok(());
+        }
+        for (text, pattern) in texts.iter().zip(patterns) {
+            if matches!(text.as_str(), "*" | "s3:*" | "S3:*") {
+                continue;
+            }
+            let objects = actions::applies_to(pattern) == Some(AppliesTo::Objects);
+            let reached = if objects { reach.objects } else { reach.bucket };
+            if !reached {
+                return Err(PolicyError::NO_RESOURCE_FOR_ACTION.because(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn denies(effect: Option<Node>) -> Result<bool, PolicyError> {
+    let effect = effect.ok_or_else(|| PolicyError::missing("Effect"))?;
+    match text(effect, "Effect")?.as_str() {
+        "Allow" => Ok(false),
+        "Deny" => Ok(true),
+        other => Err(PolicyError::effect(other)),
+    }
+}
+
+/// A list of texts, or its negation.
+struct Written {
+    negated: bool,
+    texts: Vec<String>,
+}
+
+impl Written {
+    fn parse(
+        (name, plain): (&str, Option<Node>),
+        (not_name, negated): (&str, Option<Node>),
+        bad: PolicyError,
+    ) -> Result<Written, PolicyError> {
+        let (negated, node) = match (plain, negated) {
+            (Some(node), None) => (false, node),
+            (None, Some(node)) => (true, node),
+            (None, None) => return Err(PolicyError::missing(name)),
+            (Some(_), Some(_)) => {
+                return Err(bad.because(format_args!("{not_name} stands beside {name}")));
+            }
+        };
+        match node.into_texts() {
+            Some(texts) if !texts.is_empty() => Ok(Written { negated, texts }),
+            _ => Err(bad.because(format_args!("{name} is no text, nor a list of some"))),
+        }
+    }
+}
+
+struct Resources {
+    negated: bool,
+    patterns: Vec<Pattern>,
+    reach: Reach,
+}
+
+/// What the resources of a bucket's policy may be.
+#[derive(Clone, Copy)]
+struct Reach {
+    bucket: bool,
+    objects: bool,
+}

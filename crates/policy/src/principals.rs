@@ -1,0 +1,252 @@
+//! Whom a statement speaks of.
+
+use crate::error::PolicyError;
+use crate::json::Node;
+use crate::question::Principal;
+
+/// A principal as a policy names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrincipalName {
+    /// A whole account, by its number of 12 digits or by the ARN of its root user.
+    Account(String),
+    /// `arn:aws:iam::<account>:user/<name>`
+    User {
+        /// The number of the account.
+        account: String,
+        /// The user's name, which is the access key.
+        name: String,
+    },
+    /// `arn:aws:iam::<account>:role/<role>`: all sessions of the role.
+    Role {
+        /// The number of the account.
+        account: String,
+        /// The role's name.
+        role: String,
+    },
+    /// `arn:aws:sts::<account>:assumed-role/<role>/<session>`
+    Session {
+        /// The number of the account.
+        account: String,
+        /// The role's name.
+        role: String,
+        /// The session's own name.
+        session: String,
+    },
+    /// The user of this access key, in whatever account. Not known to AWS, but the habit of others.
+    AccessKey(String),
+    /// An account, by its canonical id of 64 hexadecimal digits in lower case.
+    CanonicalUser(String),
+}
+
+/// How a statement speaks of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mention {
+    /// As everyone, or by the name of the account, the role or the user.
+    Broad,
+    /// By the ARN of the session itself.
+    Session,
+}
+
+/// The `Principal` or `NotPrincipal` of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Principals {
+    Everyone,
+    These(Vec<PrincipalName>),
+    /// All but these. Only a statement that denies may say so.
+    Not(Vec<PrincipalName>),
+}
+
+impl Principals {
+    /// Reads `Principal`. Error: `PRINCIPAL`.
+    pub(crate) fn parse(node: Node) -> Result<Principals, PolicyError> {
+        let names = Names::parse(node)?;
+        if names.everyone {
+            return Ok(Principals::Everyone);
+        }
+        Ok(Principals::These(names.list))
+    }
+
+    /// Reads `NotPrincipal`. Error: `PRINCIPAL`.
+    pub(crate) fn parse_not(node: Node) -> Result<Principals, PolicyError> {
+        let names = Names::parse(node)?;
+        if names.everyone {
+            return Err(PolicyError::PRINCIPAL.because("NotPrincipal * speaks of nobody"));
+        }
+        Ok(Principals::Not(names.list))
+    }
+
+    pub(crate) fn names(&self) -> &[PrincipalName] {
+        match self {
+            Principals::Everyone => &[],
+            Principals::These(names) | Principals::Not(names) => names,
+        }
+    }
+
+    /// The closest mention that is possible, whoever sends.
+    pub(crate) fn closest(&self) -> Mention {
+        let is_session = |name: &PrincipalName| matches!(name, PrincipalName::Session { .. });
+        match self {
+            Principals::These(names) if names.iter().any(is_session) => Mention::Session,
+            _ => Mention::Broad,
+        }
+    }
+
+    /// How the statement speaks of the sender, if it does.
+    pub(crate) fn mention(&self, principal: &Principal) -> Option<Mention> {
+        match self {
+            Principals::Everyone => Some(Mention::Broad),
+            Principals::These(names) => {
+                let mut mention = None;
+                for name in names.iter().filter(|name| name.covers(principal)) {
+                    if matches!(name, PrincipalName::Session { .. }) {
+                        return Some(Mention::Session);
+                    }
+                    mention = Some(Mention::Broad);
+                }
+                mention
+            }
+            Principals::Not(names) => {
+                let spared = names.iter().any(|name| name.spares(principal));
+                (!spared).then_some(Mention::Broad)
+            }
+        }
+    }
+}
+
+impl PrincipalName {
+    /// Reads what AWS, or its imitators, put under `AWS`; not `*`.
+    pub(crate) fn parse(text: &str) -> Option<PrincipalName> {
+        if let Some(rest) = text.strip_prefix("arn:aws:iam::") {
+            let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
+            let account = account.to_owned();
+            if rest == "root" {
+                return Some(PrincipalName::Account(account));
+            }
+            let (kind, name) = rest.split_once('/').filter(|(_, name)| is_name(name))?;
+            let name = name.to_owned();
+            return match kind {
+                "user" => Some(PrincipalName::User { account, name }),
+                "role" => Some(PrincipalName::Role { account, role: name }),
+                _ => None,
+            };
+        }
+        if let Some(rest) = text.strip_prefix("arn:aws:sts::") {
+            let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
+            let (role, session) = rest.strip_prefix("assumed-role/")?.split_once('/')?;
+            let named = is_name(role) && is_name(session);
+            return named.then(|| PrincipalName::Session {
+                account: account.to_owned(),
+                role: role.to_owned(),
+                session: session.to_owned(),
+            });
+        }
+        if is_account(text) {
+            return Some(PrincipalName::Account(text.to_owned()));
+        }
+        is_name(text).then(|| PrincipalName::AccessKey(text.to_owned()))
+    }
+
+    fn parse_canonical(text: &str) -> Option<PrincipalName> {
+        let valid = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
+    }
+
+    /// Whether the sender is meant. "When you specify an AWS account", all of it is: its root user,
+    /// its users and their sessions. A user's sessions are meant by the user's name as well.
+    fn covers(&self, principal: &Principal) -> bool {
+        let Principal::User { account, canonical_id, name, is_root, session } = principal else {
+            return false;
+        };
+        match self {
+            PrincipalName::Account(named) => named == account,
+            PrincipalName::CanonicalUser(named) => named == canonical_id,
+            PrincipalName::AccessKey(key) => name.as_ref() == Some(key),
+            PrincipalName::User { account: of, name: named } => {
+                !is_root && of == account && name.as_ref() == Some(named)
+            }
+            PrincipalName::Role { account: of, role } => {
+                of == account && session.as_ref().is_some_and(|it| it.role == *role)
+            }
+            PrincipalName::Session { account: of, role, session: named } => {
+                of == account
+                    && session.as_ref().is_some_and(|it| it.role == *role && it.name == *named)
+            }
+        }
+    }
+
+    /// Whether the sender is spared by a `NotPrincipal` that has this name. There an account is its
+    /// root user alone: AWS's own example lists a user and the user's account, and denies all other
+    /// users of that account.
+    fn spares(&self, principal: &Principal) -> bool {
+        match self {
+            PrincipalName::Account(_) | PrincipalName::CanonicalUser(_) => {
+                let root =
+                    matches!(principal, Principal::User { is_root: true, session: None, .. });
+                root && self.covers(principal)
+            }
+            _ => self.covers(principal),
+        }
+    }
+}
+
+struct Names {
+    everyone: bool,
+    list: Vec<PrincipalName>,
+}
+
+impl Names {
+    /// Reads `"*"`, a name, a list of names, or names by their kinds. `*` stands alone.
+    fn parse(node: Node) -> Result<Names, PolicyError> {
+        let mut names = Names { everyone: false, list: Vec::new() };
+        match node {
+            Node::Members(kinds) => {
+                for (kind, node) in kinds {
+                    let canonical = match kind.as_str() {
+                        "AWS" => false,
+                        "CanonicalUser" => true,
+                        _ => {
+                            let why = format_args!("principals of kind {kind:?} are not known");
+                            return Err(PolicyError::PRINCIPAL.because(why));
+                        }
+                    };
+                    names.add(node, canonical)?;
+                }
+            }
+            other => names.add(other, false)?,
+        }
+        if names.everyone != names.list.is_empty() {
+            return Err(PolicyError::PRINCIPAL.because("it is empty, or * stands beside names"));
+        }
+        Ok(names)
+    }
+
+    fn add(&mut self, node: Node, canonical: bool) -> Result<(), PolicyError> {
+        let texts = node.into_texts().ok_or(PolicyError::PRINCIPAL)?;
+        if texts.is_empty() {
+            return Err(PolicyError::PRINCIPAL.because("it is empty"));
+        }
+        for text in texts {
+            if text == "*" && !canonical {
+                self.everyone = true;
+                continue;
+            }
+            let name = if canonical {
+                PrincipalName::parse_canonical(&text)
+            } else {
+                PrincipalName::parse(&text)
+            };
+            let why = || PolicyError::PRINCIPAL.because(format_args!("{text:?}"));
+            self.list.push(name.ok_or_else(why)?);
+        }
+        Ok(())
+    }
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+/// No wildcards, for there are none in principals; no colons nor slashes, for ARNs have those.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['*', '?', ':', '/']) && !text.contains(char::is_whitespace)
+}

@@ -1,0 +1,172 @@
+//! Versions of objects: what a key was bound to before, and that it was deleted.
+//!
+//! The current version of a key is what its dentry binds, and stands nowhere else. What it was before
+//! stands here, newest first, in records of the bucket under the whole key: it stays where it is,
+//! whatever becomes of the directories that the key named.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::codec::{DecodeError, record};
+use crate::id::hexadecimal;
+use crate::{IdError, Ino, Timestamp};
+
+/// Whether a bucket keeps what its keys were bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Versioning {
+    /// It never did.
+    #[default]
+    Off = 0,
+    /// It does.
+    Enabled = 1,
+    /// It did, and keeps what it has: what is written now replaces the null version alone.
+    Suspended = 2,
+}
+
+impl Versioning {
+    /// The one of this number.
+    pub(crate) fn of(number: u8) -> Result<Versioning, DecodeError> {
+        match number {
+            0 => Ok(Versioning::Off),
+            1 => Ok(Versioning::Enabled),
+            2 => Ok(Versioning::Suspended),
+            _ => Err(DecodeError::Field("versioning")),
+        }
+    }
+}
+
+/// The name of a version among those of its key: its time in nanoseconds since 1970, then random
+/// bits. Of two versions of a key the newer one has the greater id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionStamp(pub [u8; VersionStamp::BYTES]);
+
+impl VersionStamp {
+    /// 64 bits of time and 64 random ones, so that nobody guesses one.
+    pub const BYTES: usize = 16;
+
+    /// That of a version made at this time; one before 1970 counts as 1970.
+    pub fn new(time: Timestamp, random: u64) -> VersionStamp {
+        let time = u64::try_from(time.0).unwrap_or(0);
+        let mut bytes = [0; VersionStamp::BYTES];
+        bytes[..8].copy_from_slice(&time.to_be_bytes());
+        bytes[8..].copy_from_slice(&random.to_be_bytes());
+        VersionStamp(bytes)
+    }
+
+    /// When it was made, by the clock of whoever made it, or a little later than the one before.
+    pub fn time(self) -> Timestamp {
+        let mut time = [0; 8];
+        time.copy_from_slice(&self.0[..8]);
+        Timestamp(i64::try_from(u64::from_be_bytes(time)).unwrap_or(i64::MAX))
+    }
+}
+
+hexadecimal!(VersionStamp);
+
+/// A version of a key, as clients name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VersionRef {
+    /// The one that was written while versioning was not enabled.
+    Null,
+    /// The one of this id.
+    Id(VersionStamp),
+}
+
+/// A version that is not the current one, or a delete marker. Its key says of which object, and its
+/// id, which for the null version only says where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// What it is.
+    pub body: VersionBody,
+    /// Whether it is the null version of its key: one that was written, or a marker that was left,
+    /// while versioning was not enabled.
+    pub is_null: bool,
+    /// When another one took its place, or the marker was made.
+    pub since: Timestamp,
+}
+
+/// What a [`Version`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionBody {
+    /// An object: what its dentry said.
+    Object {
+        /// Its inode.
+        ino: Ino,
+        /// See [`crate::Dentry::self_contained`].
+        self_contained: Option<u64>,
+        /// See [`crate::Dentry::linked`].
+        linked: bool,
+    },
+    /// That the key was deleted.
+    Marker,
+}
+
+impl Version {
+    /// The inode, if it is an object.
+    pub fn ino(&self) -> Option<Ino> {
+        match self.body {
+            VersionBody::Object { ino, .. } => Some(ino),
+            VersionBody::Marker => None,
+        }
+    }
+
+    /// Whether it is a delete marker.
+    pub fn is_marker(&self) -> bool {
+        self.body == VersionBody::Marker
+    }
+}
+
+const MARKER: u8 = 1;
+const NULL: u8 = 2;
+const SELF_CONTAINED: u8 = 4;
+const LINKED: u8 = 8;
+
+record!(
+    Version,
+    1,
+    |this, to| {
+        // The inode stands where a dentry has it, so that it is followed alike. A marker's leads
+        // nowhere.
+        let null = if this.is_null { NULL } else { 0 };
+        let (bits, ino, told) = match this.body {
+            VersionBody::Marker => (MARKER, Ino(0), None),
+            VersionBody::Object { ino, self_contained, linked } => {
+                let told = self_contained.map_or(0, |_| SELF_CONTAINED);
+                (told | if linked { LINKED } else { 0 }, ino, self_contained)
+            }
+        };
+        to.u8(bits | null).fixed(&ino.0.to_be_bytes()).signed(this.since.0);
+        if let Some(bytes) = told {
+            to.varint(bytes);
+        }
+    },
+    |from| {
+        let bits = from.u8("kind")?;
+        if bits > 15 || (bits & MARKER != 0 && bits & (SELF_CONTAINED | LINKED) != 0) {
+            return Err(DecodeError::Field("kind"));
+        }
+        let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
+        let since = Timestamp(from.signed("since")?);
+        let self_contained =
+            if bits & SELF_CONTAINED != 0 { Some(from.varint("bytes")?) } else { None };
+        let body = match bits & MARKER {
+            0 => VersionBody::Object { ino, self_contained, linked: bits & LINKED != 0 },
+            _ if ino == Ino(0) => VersionBody::Marker,
+            _ => return Err(DecodeError::Field("inode")),
+        };
+        Version { body, is_null: bits & NULL != 0, since }
+    }
+);
+
+/// Where among the versions of a key its null version stands, if that is not the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullVersion(pub VersionStamp);
+
+record!(
+    NullVersion,
+    1,
+    |this, to| {
+        to.fixed(&this.0.0);
+    },
+    |from| { NullVersion(VersionStamp(from.fixed("version")?)) }
+);

@@ -1,0 +1,306 @@
+//! The credentials in a form: a signature of its policy.
+//!
+//! The signature vouches for the policy alone, and the policy for the fields. So both are checked
+//! here, together, and there is no [`Verified`] for a form whose policy does not allow it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sigv4::{ALGORITHM, CredentialScope, SigningKey, parse_timestamp};
+use subtle::ConstantTimeEq as _;
+use time::{Duration, OffsetDateTime};
+
+use super::canonical::spaced_hex;
+use super::credentials::Credentials;
+use super::head::RequestHead;
+use super::header::parse_credential;
+use super::kind::AuthKind;
+use super::payload::PayloadMode;
+use super::presigned::PRESIGN_SECONDS_MAX;
+use super::terms::{Terms, check_future};
+use super::token::{SESSION_TOKEN, check_token};
+use super::unknown_key::{DUMMY_SECRET, unknown_key};
+use super::v2::{hmac_sha1, unsupported};
+use super::verified::Verified;
+use crate::fields::invalid;
+use crate::name::BucketName;
+use crate::post::{Form, LengthRange, PostPolicy, expired, missing};
+use crate::{Code, Fault};
+
+const ALGORITHM_FIELD: &str = "x-amz-algorithm";
+const CREDENTIAL: &str = "x-amz-credential";
+const DATE: &str = "x-amz-date";
+const SIGNATURE: &str = "x-amz-signature";
+const POLICY: &str = "policy";
+const ACCESS_KEY_V2: &str = "awsaccesskeyid";
+const SIGNATURE_V2: &str = "signature";
+
+/// The credentials that a form carries, parsed but not yet verified.
+#[derive(Clone, Debug)]
+pub struct FormCredentials<'a> {
+    form: &'a Form,
+    signature: FormSignature,
+}
+
+#[derive(Clone, Debug)]
+enum FormSignature {
+    /// None, and no policy either.
+    Absent,
+    V4(FormV4),
+    V2(FormV2),
+}
+
+/// A SigV4 signature of a policy. Its claims are not yet checked.
+#[derive(Clone, Debug)]
+struct FormV4 {
+    access_key: String,
+    /// As sent, for refusals.
+    credential: String,
+    scope: CredentialScope,
+    timestamp: String,
+    signed_at: OffsetDateTime,
+    policy: String,
+    signature: String,
+}
+
+/// A SigV2 signature of a policy. Its claims are not yet checked.
+#[derive(Clone, Debug)]
+struct FormV2 {
+    access_key: String,
+    policy: String,
+    signature: String,
+}
+
+/// A form whose sender is known, possibly as anonymous, and whose policy allows what it says.
+///
+/// Only [`FormCredentials::verify`] makes one.
+#[derive(Clone, Debug)]
+pub struct VerifiedForm<'a> {
+    form: &'a Form,
+    verified: Verified,
+    lengths: LengthRange,
+}
+
+impl VerifiedForm<'_> {
+    /// The form.
+    pub fn form(&self) -> &Form {
+        self.form
+    }
+
+    /// Who has signed the policy.
+    pub fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
+    /// How long the file may be. The most bytes are a limit while the file arrives; at its end, the
+    /// whole is to be checked.
+    pub fn lengths(&self) -> LengthRange {
+        self.lengths
+    }
+}
+
+impl<'a> FormCredentials<'a> {
+    /// Reads the credentials of a form, and makes sure that its request has no others.
+    ///
+    /// Faults: `InvalidArgument` for two kinds at once, a missing field, and malformed ones; those
+    /// of `Credentials::parse`.
+    pub fn parse(request: &RequestHead<'_>, form: &'a Form) -> Result<FormCredentials<'a>, Fault> {
+        let elsewhere = !matches!(Credentials::parse(request)?, Credentials::Anonymous);
+        let has_any = |names: &[&str]| names.iter().any(|name| form.has(name));
+        let v4 = has_any(&[ALGORITHM_FIELD, CREDENTIAL, DATE, SIGNATURE]);
+        let v2 = has_any(&[ACCESS_KEY_V2, SIGNATURE_V2]);
+        let signature = match (elsewhere, v4, v2) {
+            (false, false, false) if !form.has(POLICY) => FormSignature::Absent,
+            (false, _, false) => FormSignature::V4(FormV4::parse(form)?),
+            (false, false, true) => FormSignature::V2(FormV2::parse(form)?),
+            _ => {
+                return Err(invalid(
+                    "Authorization",
+                    "Only one auth mechanism allowed; the form's fields, a query parameter or the \
+                     Authorization header should be specified",
+                ));
+            }
+        };
+        Ok(FormCredentials { form, signature })
+    }
+
+    /// Which kind of credentials these are.
+    pub fn kind(&self) -> AuthKind {
+        match self.signature {
+            FormSignature::Absent => AuthKind::Anonymous,
+            FormSignature::V4(_) => AuthKind::Form,
+            FormSignature::V2(_) => AuthKind::FormV2,
+        }
+    }
+
+    /// The session token that came with them.
+    pub fn session_token(&self) -> Option<&str> {
+        self.form.get(SESSION_TOKEN)
+    }
+
+    /// The access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
+    pub fn access_key(&self) -> Option<&str> {
+        match &self.signature {
+            FormSignature::Absent => None,
+            FormSignature::V4(signature) => Some(&signature.access_key),
+            FormSignature::V2(signature) => Some(&signature.access_key),
+        }
+    }
+
+    /// Verifies the credentials and checks the policy that they sign. `bucket` is that of the URL,
+    /// `secret` as in [`Credentials::verify`].
+    ///
+    /// Faults, in the order of the checks: `InvalidArgument` (scope); `RequestTimeTooSkewed` for a
+    /// time to come, `AccessDenied` for one more than seven days ago; `InvalidAccessKeyId`;
+    /// `SignatureDoesNotMatch`; `InvalidToken`; `InvalidPolicyDocument`; `AccessDenied` (policy).
+    pub fn verify(
+        &self,
+        secret: Option<&str>,
+        bucket: &BucketName,
+        terms: &Terms<'_>,
+    ) -> Result<VerifiedForm<'a>, Fault> {
+        let policy = match &self.signature {
+            FormSignature::Absent => None,
+            FormSignature::V4(signature) => Some(signature.verify(secret, terms)?),
+            FormSignature::V2(signature) => Some(signature.verify(secret, terms)?),
+        };
+        if policy.is_some() {
+            check_token(self.form.has(SESSION_TOKEN), terms)?;
+        }
+        let lengths = match policy {
+            None => LengthRange::ANY,
+            Some(policy) => PostPolicy::parse(policy)?.check(self.form, bucket, terms.now)?,
+        };
+        let verified = Verified {
+            access_key: self.access_key().map(str::to_owned),
+            kind: self.kind(),
+            payload: PayloadMode::Unsigned,
+            seed: None,
+            hoisted: Vec::new(),
+            signed_at: None,
+        };
+        Ok(VerifiedForm { form: self.form, verified, lengths })
+    }
+}
+
+impl FormV4 {
+    fn parse(form: &Form) -> Result<FormV4, Fault> {
+        let policy = required(form, POLICY)?;
+        let algorithm = required(form, ALGORITHM_FIELD)?;
+        let credential = required(form, CREDENTIAL)?;
+        let timestamp = required(form, DATE)?;
+        let signature = required(form, SIGNATURE)?;
+        if algorithm != ALGORITHM {
+            return Err(invalid("X-Amz-Algorithm", "Only AWS4-HMAC-SHA256 is supported")
+                .with("ArgumentValue", algorithm));
+        }
+        let signed_at = parse_timestamp(&timestamp).ok_or_else(|| {
+            invalid("X-Amz-Date", "X-Amz-Date must be formated via ISO8601 Long format")
+                .with("ArgumentValue", timestamp.as_str())
+        })?;
+        let (access_key, scope) = parse_credential(&credential).ok_or_else(|| {
+            refuse(
+                &credential,
+                "the Credential is mal-formed; expecting \
+                 \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\"."
+                    .to_owned(),
+            )
+        })?;
+        Ok(FormV4 { access_key, credential, scope, timestamp, signed_at, policy, signature })
+    }
+
+    /// The policy that was signed.
+    fn verify(&self, secret: Option<&str>, terms: &Terms<'_>) -> Result<&str, Fault> {
+        if let Some(why) = self.scope_error(terms.region) {
+            return Err(refuse(&self.credential, why));
+        }
+        check_future(self.signed_at, terms.now)?;
+        // How long a form is good for is up to its policy, within what a signature is good for.
+        if terms.now > self.signed_at.saturating_add(Duration::seconds(PRESIGN_SECONDS_MAX)) {
+            return Err(expired());
+        }
+        let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &self.scope);
+        let signed = key.sign(&self.policy).matches(&self.signature);
+        settle(secret, signed, &self.access_key, &self.policy, &self.signature)
+    }
+
+    fn scope_error(&self, region: &str) -> Option<String> {
+        let scope = &self.scope;
+        let date = scope.date();
+        let is_date = date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit());
+        if !scope.is_terminated() {
+            let terminal = scope.terminator();
+            Some(format!("incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."))
+        } else if scope.service() != "s3" {
+            let service = scope.service();
+            Some(format!("incorrect service \"{service}\". This endpoint belongs to \"s3\"."))
+        } else if !is_date {
+            Some(format!(
+                "incorrect date format \"{date}\". This date in the credential must be in the \
+                 format \"yyyyMMdd\"."
+            ))
+        } else if scope.region() != region {
+            let wrong = scope.region();
+            Some(format!("the region \"{wrong}\" is wrong; expecting \"{region}\""))
+        } else if self.timestamp.get(..8) != Some(date) {
+            Some(format!("the credential's date \"{date}\" is not that of x-amz-date."))
+        } else {
+            None
+        }
+    }
+}
+
+impl FormV2 {
+    fn parse(form: &Form) -> Result<FormV2, Fault> {
+        let name = |lower, shown| form.get(lower).map(str::to_owned).ok_or_else(|| missing(shown));
+        Ok(FormV2 {
+            policy: name(POLICY, POLICY)?,
+            access_key: name(ACCESS_KEY_V2, "AWSAccessKeyId")?,
+            signature: name(SIGNATURE_V2, SIGNATURE_V2)?,
+        })
+    }
+
+    /// The policy that was signed.
+    fn verify(&self, secret: Option<&str>, terms: &Terms<'_>) -> Result<&str, Fault> {
+        if !terms.sigv2_presign {
+            return Err(unsupported());
+        }
+        let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), self.policy.as_bytes());
+        let claimed = STANDARD.decode(&self.signature).unwrap_or_default();
+        // A signature has one spelling.
+        let canonical = STANDARD.encode(&claimed) == self.signature;
+        let signed = bool::from(mac.as_slice().ct_eq(&claimed)) && canonical;
+        settle(secret, signed, &self.access_key, &self.policy, &self.signature)
+    }
+}
+
+fn settle<'a>(
+    secret: Option<&str>,
+    signed: bool,
+    access_key: &str,
+    policy: &'a str,
+    signature: &str,
+) -> Result<&'a str, Fault> {
+    match (secret, signed) {
+        (None, _) => Err(unknown_key(access_key)),
+        (Some(_), true) => Ok(policy),
+        (Some(_), false) => Err(Fault::because(
+            Code::SignatureDoesNotMatch,
+            "The request signature we calculated does not match the signature you provided. \
+             Check your key and signing method.",
+        )
+        .with("AWSAccessKeyId", access_key)
+        .with("StringToSign", policy)
+        .with("SignatureProvided", signature)
+        .with("StringToSignBytes", spaced_hex(policy.as_bytes()))),
+    }
+}
+
+fn required(form: &Form, name: &'static str) -> Result<String, Fault> {
+    form.get(name).map(str::to_owned).ok_or_else(|| missing(name))
+}
+
+fn refuse(credential: &str, why: String) -> Fault {
+    Fault::because(Code::InvalidArgument, why)
+        .with("ArgumentName", CREDENTIAL)
+        .with("ArgumentValue", credential)
+}

@@ -1,0 +1,234 @@
+//! Cross-origin requests: which pages of which origins a browser lets read a bucket.
+//!
+//! A [`CorsConfiguration`] is a list of rules, and the first one that matches decides. What it
+//! lets out are header values, so that nothing in it, and nothing that a page sends, can hold a
+//! line break.
+//!
+//! It is no protection of the bucket. Browsers ask, and nobody else has to; who may read what is
+//! decided by `auth` and `policy`, with or without this.
+
+mod answer;
+mod pattern;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{CorsHeaders, CorsResource, Preflight};
+
+use pattern::Pattern;
+
+use crate::xml::{Element, Writer, XmlLimits, is_writable, malformed};
+use crate::{Code, Fault};
+
+/// The configuration of one bucket: 1 to 100 rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CorsConfiguration {
+    rules: Vec<CorsRule>,
+}
+
+/// A rule: at least one origin and one method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CorsRule {
+    id: Option<String>,
+    origins: Vec<Pattern>,
+    methods: Vec<CorsMethod>,
+    headers: Vec<Pattern>,
+    /// Names of headers, as written.
+    exposed: Vec<String>,
+    /// S3 takes negative ones, too; browsers then keep no answer.
+    max_age_seconds: Option<i32>,
+}
+
+/// A method that a rule can allow. Names are in upper case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CorsMethod {
+    /// `GET`.
+    Get,
+    /// `PUT`.
+    Put,
+    /// `POST`.
+    Post,
+    /// `DELETE`.
+    Delete,
+    /// `HEAD`.
+    Head,
+}
+
+impl CorsMethod {
+    const ALL: [CorsMethod; 5] =
+        [CorsMethod::Get, CorsMethod::Put, CorsMethod::Post, CorsMethod::Delete, CorsMethod::Head];
+
+    /// The method's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            CorsMethod::Get => "GET",
+            CorsMethod::Put => "PUT",
+            CorsMethod::Post => "POST",
+            CorsMethod::Delete => "DELETE",
+            CorsMethod::Head => "HEAD",
+        }
+    }
+
+    /// The method of this name, if a rule can allow it.
+    pub fn named(name: &str) -> Option<CorsMethod> {
+        CorsMethod::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+}
+
+impl CorsConfiguration {
+    /// The most rules of a bucket.
+    pub const RULES_MAX: usize = 100;
+
+    /// The longest document, in bytes.
+    pub const BYTES_MAX: usize = 64 << 10;
+
+    /// The longest id of a rule, in characters.
+    pub const ID_CHARACTERS_MAX: usize = 255;
+
+    /// Reads the document of `PutBucketCors`.
+    ///
+    /// Faults: `InvalidRequest` for a rule that S3 does not take; `MalformedXML`, and
+    /// `MaxMessageLengthExceeded` beyond 64 KiB.
+    pub fn parse(body: &[u8]) -> Result<CorsConfiguration, Fault> {
+        let limits = XmlLimits { bytes: CorsConfiguration::BYTES_MAX, ..XmlLimits::SMALL };
+        let root = Element::parse(body, "CORSConfiguration", limits)?;
+        let rules = root.children().iter().map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
+        if rules.is_empty() {
+            return Err(malformed("it has no CORSRule"));
+        }
+        if rules.len() > CorsConfiguration::RULES_MAX {
+            return Err(refuse(
+                "The number of CORS rules should not exceed allowed limit of 100 rules.".to_owned(),
+            ));
+        }
+        Ok(CorsConfiguration { rules })
+    }
+
+    /// The document of `GetBucketCors`.
+    pub fn to_xml(&self) -> String {
+        let mut out = Writer::document();
+        out.root("CORSConfiguration", |out| {
+            for rule in &self.rules {
+                out.element("CORSRule", |out| rule.write(out));
+            }
+        });
+        out.finish()
+    }
+}
+
+impl CorsRule {
+    fn parse(element: &Element) -> Result<CorsRule, Fault> {
+        if element.name() != "CORSRule" {
+            return Err(malformed("CORSConfiguration holds something other than CORSRule"));
+        }
+        let mut rule = CorsRule {
+            id: element.value("ID")?.map(str::to_owned),
+            origins: Vec::new(),
+            methods: Vec::new(),
+            headers: Vec::new(),
+            exposed: Vec::new(),
+            max_age_seconds: element.value("MaxAgeSeconds")?.map(max_age).transpose()?,
+        };
+        for child in element.children() {
+            let text = child.text().trim();
+            if !text.chars().all(is_writable) {
+                return Err(malformed("it holds a character that XML does not allow"));
+            }
+            match child.name() {
+                "AllowedOrigin" => rule.origins.push(origin(text)?),
+                "AllowedMethod" => rule.methods.push(method(text)?),
+                // An empty element allows nothing, and is nothing to tell a browser.
+                "AllowedHeader" | "ExposeHeader" if text.is_empty() => {}
+                "AllowedHeader" => rule.headers.push(allowed_header(text)?),
+                "ExposeHeader" => rule.exposed.push(exposed_header(text)?),
+                "ID" | "MaxAgeSeconds" => {}
+                _ => return Err(malformed("a CORSRule holds an element that is not known")),
+            }
+        }
+        if rule.origins.is_empty() || rule.methods.is_empty() {
+            return Err(malformed("a CORSRule needs an AllowedOrigin and an AllowedMethod"));
+        }
+        let length = rule.id.as_ref().map_or(0, |id| id.chars().count());
+        if length > CorsConfiguration::ID_CHARACTERS_MAX {
+            return Err(refuse(
+                "The ID length should not exceed allowed limit of 255 characters.".to_owned(),
+            ));
+        }
+        Ok(rule)
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.optional("ID", self.id.as_deref());
+        for origin in &self.origins {
+            out.text("AllowedOrigin", origin.as_str());
+        }
+        for method in &self.methods {
+            out.text("AllowedMethod", method.as_str());
+        }
+        for header in &self.headers {
+            out.text("AllowedHeader", header.as_str());
+        }
+        for header in &self.exposed {
+            out.text("ExposeHeader", header);
+        }
+        if let Some(seconds) = self.max_age_seconds {
+            out.text("MaxAgeSeconds", &seconds.to_string());
+        }
+    }
+}
+
+fn max_age(text: &str) -> Result<i32, Fault> {
+    text.parse().map_err(|_| malformed("MaxAgeSeconds is not a number"))
+}
+
+fn origin(text: &str) -> Result<Pattern, Fault> {
+    if text.chars().any(char::is_control) {
+        return Err(malformed("an AllowedOrigin holds control characters"));
+    }
+    Pattern::parse(text).ok_or_else(|| {
+        refuse(format!("AllowedOrigin \"{text}\" can not have more than one wildcard."))
+    })
+}
+
+fn method(text: &str) -> Result<CorsMethod, Fault> {
+    CorsMethod::named(text).ok_or_else(|| {
+        refuse(format!(
+            "Found unsupported HTTP method in CORS config. Unsupported method is {text}"
+        ))
+    })
+}
+
+fn allowed_header(text: &str) -> Result<Pattern, Fault> {
+    check_name(text)?;
+    Pattern::parse(text).ok_or_else(|| {
+        refuse(format!("AllowedHeader \"{text}\" can not have more than one wildcard."))
+    })
+}
+
+fn exposed_header(text: &str) -> Result<String, Fault> {
+    check_name(text)?;
+    if text.contains('*') {
+        return Err(refuse(format!(
+            "ExposeHeader \"{text}\" contains wildcard. We currently do not support wildcard for \
+             ExposeHeader."
+        )));
+    }
+    Ok(text.to_owned())
+}
+
+/// S3 calls both kinds of headers allowed ones here.
+fn check_name(text: &str) -> Result<(), Fault> {
+    if is_token(text) {
+        return Ok(());
+    }
+    Err(refuse(format!("AllowedHeader \"{text}\" contains invalid character.")))
+}
+
+/// Whether a text can be a header's name, a wildcard in it included.
+fn is_token(text: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(legal)
+}
+
+fn refuse(why: String) -> Fault {
+    Fault::because(Code::InvalidRequest, why)
+}

@@ -1,0 +1,133 @@
+//! One condition of a policy.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::length::LengthRange;
+use super::refusal::{denied, invalid};
+use crate::Fault;
+
+/// What a policy demands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Of a field.
+    Field(FieldCondition),
+    /// Of the file's length.
+    Length(LengthRange),
+}
+
+/// What a policy demands of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldCondition {
+    /// In lower case.
+    pub(super) field: String,
+    test: Test,
+    /// As a refusal repeats it.
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Equals(String),
+    StartsWith(String),
+}
+
+impl Condition {
+    /// Faults: `InvalidPolicyDocument`; `AccessDenied` for a field that no form can have.
+    pub(super) fn parse(raw: &RawValue) -> Result<Condition, Fault> {
+        let raw = raw.get();
+        if let Ok(object) = serde_json::from_str::<BTreeMap<String, Value>>(raw) {
+            return FieldCondition::simple(object).map(Condition::Field);
+        }
+        let list: Vec<&RawValue> = serde_json::from_str(raw)
+            .map_err(|_| invalid("Invalid condition test: must be a List or Object."))?;
+        let Some((operator, arguments)) = list.split_first() else {
+            return Err(invalid("Invalid Condition: missing operation identifier."));
+        };
+        let written: String = serde_json::from_str(operator.get()).map_err(|_| not_json())?;
+        let operator = written.to_ascii_lowercase();
+        if !matches!(operator.as_str(), "eq" | "starts-with" | "content-length-range") {
+            return Err(invalid(&format!("Invalid Condition: unknown operation '{written}'.")));
+        }
+        let [first, second] = arguments else {
+            return Err(invalid(&format!("Invalid {operator}: wrong number of arguments.")));
+        };
+        if operator == "content-length-range" {
+            return Ok(Condition::Length(LengthRange::new(length(first)?, length(second)?)));
+        }
+        let reference: String = serde_json::from_str(first.get()).map_err(|_| not_json())?;
+        let value = scalar(second)?;
+        let test = match operator.as_str() {
+            "eq" => Test::Equals(value),
+            _ => Test::StartsWith(value),
+        };
+        match reference.strip_prefix('$').filter(|field| !field.trim().is_empty()) {
+            Some(field) => Ok(Condition::Field(FieldCondition {
+                field: field.to_ascii_lowercase(),
+                test,
+                text: raw.to_owned(),
+            })),
+            None => Err(failed(raw)),
+        }
+    }
+}
+
+impl FieldCondition {
+    /// `{"acl": "private"}`.
+    fn simple(object: BTreeMap<String, Value>) -> Result<FieldCondition, Fault> {
+        let mut properties = object.into_iter();
+        let (Some((field, value)), None) = (properties.next(), properties.next()) else {
+            return Err(invalid(
+                "Invalid Simple-Condition: Simple-Conditions must have exactly one property \
+                 specified.",
+            ));
+        };
+        let Value::String(value) = value else {
+            return Err(invalid("Invalid Simple-Condition: value must be a string."));
+        };
+        let field = field.to_ascii_lowercase();
+        let text = format!("[\"eq\", \"${field}\", \"{value}\"]");
+        if field.trim().is_empty() {
+            return Err(failed(&text));
+        }
+        Ok(FieldCondition { field, test: Test::Equals(value), text })
+    }
+
+    /// Fault: `AccessDenied` when the condition does not hold, and when there is no such field.
+    pub(super) fn check(&self, value: Option<&str>) -> Result<(), Fault> {
+        let holds = value.is_some_and(|value| match &self.test {
+            Test::Equals(expected) => value == expected,
+            // A browser that uploads several files lists their types, and each has to be allowed.
+            Test::StartsWith(start) if self.field == "content-type" && value.contains(',') => {
+                value.split(',').all(|part| part.trim().starts_with(start))
+            }
+            Test::StartsWith(start) => value.starts_with(start),
+        });
+        if holds { Ok(()) } else { Err(failed(&self.text)) }
+    }
+}
+
+/// A length is a JSON number or, as S3 takes it too, a string of digits.
+fn length(raw: &RawValue) -> Result<u64, Fault> {
+    let text = scalar(raw)?;
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(not_json)
+}
+
+fn scalar(raw: &RawValue) -> Result<String, Fault> {
+    match serde_json::from_str(raw.get()) {
+        Ok(Value::String(text)) => Ok(text),
+        Ok(Value::Number(_)) => Ok(raw.get().to_owned()),
+        _ => Err(not_json()),
+    }
+}
+
+fn failed(condition: &str) -> Fault {
+    denied(&format!("Policy Condition failed: {condition}"))
+}
+
+pub(super) fn not_json() -> Fault {
+    invalid("Invalid JSON.")
+}

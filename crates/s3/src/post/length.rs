@@ -1,0 +1,53 @@
+//! How long the file of a form may be.
+
+use crate::{Code, Fault};
+
+/// How many bytes a file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthRange {
+    min: u64,
+    max: u64,
+}
+
+impl LengthRange {
+    /// Any length.
+    pub const ANY: LengthRange = LengthRange { min: 0, max: u64::MAX };
+
+    pub(super) const fn new(min: u64, max: u64) -> LengthRange {
+        LengthRange { min, max }
+    }
+
+    pub(super) fn and(self, other: LengthRange) -> LengthRange {
+        LengthRange { min: self.min.max(other.min), max: self.max.min(other.max) }
+    }
+
+    /// The most bytes.
+    pub const fn max(self) -> u64 {
+        self.max
+    }
+
+    /// Checks how many bytes have arrived of a file that has not ended.
+    ///
+    /// Fault: `EntityTooLarge`.
+    pub fn check_so_far(self, bytes: u64) -> Result<(), Fault> {
+        if bytes <= self.max {
+            return Ok(());
+        }
+        let why = "Your proposed upload exceeds the maximum allowed object size.";
+        Err(Fault::because(Code::EntityTooLarge, why)
+            .with("ProposedSize", bytes.to_string())
+            .with("MaxSizeAllowed", self.max.to_string()))
+    }
+
+    /// Checks how many bytes a file has. Faults: `EntityTooLarge`, `EntityTooSmall`.
+    pub fn check(self, bytes: u64) -> Result<(), Fault> {
+        self.check_so_far(bytes)?;
+        if bytes >= self.min {
+            return Ok(());
+        }
+        let why = "Your proposed upload is smaller than the minimum allowed size";
+        Err(Fault::because(Code::EntityTooSmall, why)
+            .with("ProposedSize", bytes.to_string())
+            .with("MinSizeAllowed", self.min.to_string()))
+    }
+}

@@ -1,0 +1,112 @@
+//! The headers of one part, and the parameters of header values.
+
+use super::malformed;
+use crate::Fault;
+
+/// What a form says about its file, beside the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePart {
+    /// The file's name as the browser sent it, possibly with a path of its own system.
+    pub filename: Option<String>,
+    /// The type that the browser takes the file for. S3 does not store it.
+    pub content_type: Option<String>,
+}
+
+/// The headers of a part, as far as they matter here.
+#[derive(Debug, Default)]
+pub(super) struct PartHead {
+    disposition: Option<String>,
+    content_type: Option<String>,
+}
+
+impl PartHead {
+    /// Reads one header, without its line end.
+    pub(super) fn line(&mut self, line: Vec<u8>) -> Result<(), Fault> {
+        let line = String::from_utf8(line).map_err(|_| malformed())?;
+        let (name, value) = line.split_once(':').ok_or_else(malformed)?;
+        let slot = match name.trim() {
+            name if name.eq_ignore_ascii_case("content-disposition") => &mut self.disposition,
+            name if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
+            _ => return Ok(()),
+        };
+        match slot.replace(value.trim().to_owned()) {
+            Some(_) => Err(malformed()),
+            None => Ok(()),
+        }
+    }
+
+    /// The field's name in lower case, and what would be said about it if it were a file.
+    pub(super) fn finish(self) -> Result<(String, FilePart), Fault> {
+        let disposition = self.disposition.ok_or_else(malformed)?;
+        let value = HeaderValueParts::parse(&disposition).ok_or_else(malformed)?;
+        let name = value.parameter("name").filter(|name| !name.is_empty());
+        match name {
+            Some(name) if value.kind.eq_ignore_ascii_case("form-data") => {
+                let filename = value.parameter("filename").map(str::to_owned);
+                let file = FilePart { filename, content_type: self.content_type };
+                Ok((name.to_ascii_lowercase(), file))
+            }
+            _ => Err(malformed()),
+        }
+    }
+}
+
+/// A header's value with parameters: `form-data; name="key"`.
+#[derive(Debug)]
+pub(super) struct HeaderValueParts<'a> {
+    pub(super) kind: &'a str,
+    /// Names in lower case, each once.
+    parameters: Vec<(String, String)>,
+}
+
+impl<'a> HeaderValueParts<'a> {
+    /// `None` if it does not parse, or a parameter is given twice: then two readers could disagree.
+    pub(super) fn parse(text: &'a str) -> Option<HeaderValueParts<'a>> {
+        let (kind, mut rest) = text.split_once(';').unwrap_or((text, ""));
+        let mut parameters: Vec<(String, String)> = Vec::new();
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', ';']);
+            if rest.is_empty() {
+                return Some(HeaderValueParts { kind: kind.trim(), parameters });
+            }
+            let (name, after) = rest.split_once('=')?;
+            let name = name.trim().to_ascii_lowercase();
+            let after = after.trim_start_matches([' ', '\t']);
+            let (value, end) = match after.strip_prefix('"') {
+                Some(quoted) => unquote(quoted)?,
+                None => {
+                    let (value, end) = after.split_at(after.find(';').unwrap_or(after.len()));
+                    (value.trim().to_owned(), end)
+                }
+            };
+            let end = end.trim_start_matches([' ', '\t']);
+            if name.is_empty()
+                || parameters.iter().any(|(other, _)| *other == name)
+                || !(end.is_empty() || end.starts_with(';'))
+            {
+                return None;
+            }
+            parameters.push((name, value));
+            rest = end;
+        }
+    }
+
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The text up to the closing quotation mark, and what follows it. A backslash escapes a quotation
+/// mark and itself; before anything else it is one, as in the paths that old browsers send.
+fn unquote(quoted: &str) -> Option<(String, &str)> {
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => return Some((text, characters.as_str())),
+            '\\' if characters.as_str().starts_with(['"', '\\']) => text.extend(characters.next()),
+            _ => text.push(character),
+        }
+    }
+    None
+}

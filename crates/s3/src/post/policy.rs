@@ -1,0 +1,141 @@
+//! The policy of a form: what its signer lets others upload.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::value::RawValue;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::condition::{Condition, FieldCondition, not_json};
+use super::form::Form;
+use super::length::LengthRange;
+use super::refusal::{denied, invalid};
+use crate::Fault;
+use crate::name::BucketName;
+
+/// Some clients leave the padding out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Fields that no condition needs to cover. None of them says what is uploaded.
+const UNCOVERED: [&str; 6] =
+    ["awsaccesskeyid", "file", "policy", "signature", "submit", "x-amz-signature"];
+
+/// A policy that parses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostPolicy {
+    expiration: OffsetDateTime,
+    conditions: Vec<FieldCondition>,
+    lengths: LengthRange,
+}
+
+impl PostPolicy {
+    /// Reads the field `policy`: JSON in base64.
+    ///
+    /// Faults: `InvalidPolicyDocument`; `AccessDenied` for a condition that can never hold.
+    pub fn parse(base64: &str) -> Result<PostPolicy, Fault> {
+        let text = base64.trim();
+        if text.is_empty() {
+            return Err(invalid("Expecting '{' but found End-of-Input"));
+        }
+        let json = BASE64.decode(text).map_err(|_| invalid("invalid Base64 encoding."))?;
+        let json = String::from_utf8(json).map_err(|_| not_json())?;
+        let json = without_dollar_escapes(&json);
+        let document: BTreeMap<String, &RawValue> =
+            serde_json::from_str(&json).map_err(|_| not_json())?;
+        let expiration =
+            *document.get("expiration").ok_or_else(|| invalid("Policy missing expiration."))?;
+        let conditions =
+            *document.get("conditions").ok_or_else(|| invalid("Policy missing conditions."))?;
+        let unknown =
+            document.keys().find(|key| !matches!(key.as_str(), "expiration" | "conditions"));
+        if let Some(name) = unknown {
+            return Err(invalid(&format!("Unexpected: \"{name}\"")));
+        }
+        let conditions: Vec<&RawValue> = serde_json::from_str(conditions.get())
+            .map_err(|_| invalid("Invalid 'conditions' value: must be a List."))?;
+        let expiration: String = serde_json::from_str(expiration.get()).map_err(|_| not_json())?;
+        let expiration = OffsetDateTime::parse(&expiration, &Rfc3339)
+            .map_err(|_| invalid(&format!("Invalid 'expiration' value: '{expiration}'")))?;
+        let mut policy =
+            PostPolicy { expiration, conditions: Vec::new(), lengths: LengthRange::ANY };
+        for raw in conditions {
+            match Condition::parse(raw)? {
+                Condition::Field(condition) => policy.conditions.push(condition),
+                Condition::Length(range) => policy.lengths = policy.lengths.and(range),
+            }
+        }
+        Ok(policy)
+    }
+
+    /// Checks that the policy is valid now and allows what a form says, for a bucket. The length of
+    /// the file, which has not arrived, is left to check.
+    ///
+    /// Fault: `AccessDenied` for a policy that has expired or does not name the bucket, for a field
+    /// that no condition covers, and for a condition that does not hold.
+    pub fn check(
+        &self,
+        form: &Form,
+        bucket: &BucketName,
+        now: OffsetDateTime,
+    ) -> Result<LengthRange, Fault> {
+        if now > self.expiration {
+            return Err(expired());
+        }
+        if let Some(name) = form.names().find(|name| needs_cover(name) && !self.covers(name)) {
+            return Err(denied(&format!("Extra input fields: {name}")));
+        }
+        for condition in &self.conditions {
+            let field = condition.field.as_str();
+            // The bucket is that of the URL. A field that names another is not believed.
+            if field == "bucket" {
+                condition.check(Some(bucket.as_str()))?;
+            }
+            if field != "bucket" || form.has("bucket") {
+                condition.check(form.get(field))?;
+            }
+        }
+        if !self.covers("bucket") {
+            return Err(denied("Extra input fields: bucket"));
+        }
+        Ok(self.lengths)
+    }
+
+    fn covers(&self, name: &str) -> bool {
+        self.conditions.iter().any(|condition| condition.field == name)
+    }
+}
+
+fn needs_cover(name: &str) -> bool {
+    !UNCOVERED.contains(&name) && !name.starts_with("x-ignore-")
+}
+
+/// S3 lets a policy write `\$` for a dollar, which JSON does not know.
+fn without_dollar_escapes(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut characters = json.chars();
+    while let Some(character) = characters.next() {
+        if character == '\\' {
+            match characters.next() {
+                Some('$') => out.push('$'),
+                escaped => {
+                    out.push('\\');
+                    out.extend(escaped);
+                }
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// The fault of a policy that has expired.
+pub(crate) fn expired() -> Fault {
+    denied("Policy expired.")
+}

@@ -1,0 +1,78 @@
+//! What a browser gets after an upload.
+
+use http::{HeaderValue, StatusCode, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::form::Form;
+use crate::name::{BucketName, ObjectKey};
+
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What a form wants as the answer to its success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SuccessAction {
+    /// 303 to another page, a URL of HTTP.
+    Redirect(Uri),
+    /// 200 without a body.
+    Ok,
+    /// 201 with a document.
+    Created,
+    /// 204.
+    NoContent,
+}
+
+impl SuccessAction {
+    /// Reads `success_action_redirect`, or `redirect` by its old name, and
+    /// `success_action_status`. S3 takes what it cannot interpret as if it were not there.
+    pub fn parse(form: &Form) -> SuccessAction {
+        let redirect = form.get("success_action_redirect").or_else(|| form.get("redirect"));
+        if let Some(page) = redirect.and_then(page) {
+            return SuccessAction::Redirect(page);
+        }
+        match form.get("success_action_status") {
+            Some("200") => SuccessAction::Ok,
+            Some("201") => SuccessAction::Created,
+            _ => SuccessAction::NoContent,
+        }
+    }
+
+    /// The status of the response.
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            SuccessAction::Redirect(_) => StatusCode::SEE_OTHER,
+            SuccessAction::Ok => StatusCode::OK,
+            SuccessAction::Created => StatusCode::CREATED,
+            SuccessAction::NoContent => StatusCode::NO_CONTENT,
+        }
+    }
+
+    /// Where to go, with bucket, key and ETag in the query; `None` if this is no redirect. The
+    /// ETag comes without quotes.
+    pub fn redirect(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        etag: &str,
+    ) -> Option<HeaderValue> {
+        let SuccessAction::Redirect(page) = self else { return None };
+        let mut url = page.to_string();
+        let before = if page.query().is_none() { "?" } else { "&" };
+        let quoted = format!("\"{etag}\"");
+        for (lead, name, value) in [
+            (before, "bucket", bucket.as_str()),
+            ("&", "key", key.as_str()),
+            ("&", "etag", quoted.as_str()),
+        ] {
+            url.extend([lead, name, "="]);
+            url.extend(utf8_percent_encode(value, KEPT));
+        }
+        HeaderValue::from_str(&url).ok()
+    }
+}
+
+/// A URL that a browser can be sent to: absolute and of HTTP. Its fragment is dropped.
+fn page(text: &str) -> Option<Uri> {
+    let uri: Uri = text.trim().parse().ok()?;
+    let http = matches!(uri.scheme_str(), Some("http" | "https"));
+    (http && uri.authority().is_some() && uri.to_string().is_ascii()).then_some(uri)
+}

@@ -1,0 +1,3 @@
+mod object;
+mod policy;
+mod reader;

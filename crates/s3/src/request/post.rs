@@ -1,0 +1,55 @@
+//! `PostObject`: the upload that a form asks for.
+
+use http::HeaderMap;
+
+use super::{Arguments, Fields, PutObject, Query, unserved};
+use crate::Fault;
+use crate::auth::VerifiedForm;
+use crate::fields::invalid;
+use crate::name::ObjectKey;
+use crate::post::{SuccessAction, missing};
+use crate::tagging::{TagSet, Tagged};
+
+/// `PostObject`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostObject {
+    /// Where the file goes.
+    pub key: ObjectKey,
+    /// What is stored beside it.
+    pub put: PutObject,
+    /// What the browser gets in the end.
+    pub success: SuccessAction,
+    headers: HeaderMap,
+}
+
+impl PostObject {
+    /// Reads a verified form. The headers of its request do not matter: they are not signed.
+    ///
+    /// Faults: `InvalidArgument` without a key, and for a field that no header could be; those of
+    /// `ObjectKey`, `PutObject`, tags, and of XML.
+    pub fn parse(verified: &VerifiedForm<'_>) -> Result<PostObject, Fault> {
+        let form = verified.form();
+        let anonymous = verified.verified().access_key().is_none();
+        let key = form.get("key").filter(|key| !key.is_empty()).ok_or_else(|| missing("key"))?;
+        let key = ObjectKey::parse(key)?;
+        let headers = form.headers()?;
+        let query = Query::default();
+        let fields = Fields::new(&headers, &[]);
+        if let Some(name) = fields.names("x-amz-object-lock-").first() {
+            return Err(unserved::not_implemented(name));
+        }
+        let mut put = PutObject::parse(&Arguments { query: &query, fields, anonymous })?;
+        if let Some(document) = form.get("tagging") {
+            if form.has("x-amz-tagging") {
+                return Err(invalid("tagging", "The tags are given in two fields."));
+            }
+            put.tags = TagSet::parse_xml(document.as_bytes(), Tagged::Object)?;
+        }
+        Ok(PostObject { key, put, success: SuccessAction::parse(form), headers })
+    }
+
+    /// The fields that count as headers, for `Expectation::parse`: `Content-MD5` and checksums.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+}

@@ -1,0 +1,60 @@
+//! `ashlar account`: manages accounts, while a gateway may be running.
+
+use admin::Admin;
+use clap::Subcommand;
+
+use super::administration::Administration;
+use super::refusal;
+use crate::config::VolumeSettings;
+use crate::output::say;
+use crate::problem::Problem;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccountCommand {
+    /// Add an account: buckets of one are closed to the access keys of others unless it lets them in
+    Add {
+        /// Its name: letters, digits and . _ -
+        name: String,
+    },
+    /// List accounts, with the ids by which S3 shows them as owners
+    List,
+    /// Remove an account that has neither access keys nor buckets
+    Remove {
+        /// Its name or its number
+        name: String,
+    },
+}
+
+/// Runs a command.
+pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Result<(), Problem> {
+    let administration = Administration::open(&settings, "manage accounts").await?;
+    let admin = &administration.admin;
+    let done = match command {
+        AccountCommand::Add { name } => add(admin, &name).await,
+        AccountCommand::List => list(admin).await,
+        AccountCommand::Remove { name } => {
+            let doing = || format!("remove the account {name:?}");
+            admin.remove_account(&name).await.map_err(|error| refusal::problem(doing(), error))
+        }
+    };
+    administration.close().await;
+    done
+}
+
+async fn add(admin: &Admin, name: &str) -> Result<(), Problem> {
+    let added = admin.add_account(name).await;
+    let (id, account) =
+        added.map_err(|error| refusal::problem(format!("add the account {name:?}"), error))?;
+    say(format_args!("account       {id}"));
+    say(format_args!("canonical id  {}", account.canonical_id));
+    Ok(())
+}
+
+async fn list(admin: &Admin) -> Result<(), Problem> {
+    let accounts = admin.accounts().await;
+    let accounts = accounts.map_err(|error| refusal::problem("list accounts".to_owned(), error))?;
+    for (id, account) in accounts {
+        say(format_args!("{id}  {}  {}", account.canonical_id, account.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Appending to an object.
+//!
+//! The file stays what it is, and gets more bytes in one commit, as when a program appends to it: what
+//! it holds already is not read, unless it is so little that it lies in the file's record.
+
+use bytes::Bytes;
+use content::{ContentWriter, StagedContent};
+use namespace::{Assumption, AttributeChange, ContentChange, FsError, NodeName, WriteContent};
+use record::{Content, Ino, Sum, Tag, key};
+
+use super::copy::unchanged;
+use super::node::{UNCHANGED, at_their_places};
+use super::{BodyRun, OBJECT_BYTES_MAX, Object, PublishedObject};
+use crate::{Volume, VolumeError};
+
+/// Whoever writes to a program that runs as its owner takes that right from it.
+const WRITTEN: AttributeChange = AttributeChange { drop_rights: true, ..UNCHANGED };
+
+/// What an object holds in its record. It is written anew together with what is appended.
+fn held_inline(object: &Object) -> Option<&Bytes> {
+    match &object.file().content {
+        Content::Inline(bytes) => Some(bytes),
+        Content::Slices(_) | Content::Pages(_) => None,
+    }
+}
+
+impl Volume {
+    /// Begins bytes that are to be appended to an object. `size_hint` is how many are expected.
+    pub async fn append_writer(
+        &self,
+        object: &Object,
+        size_hint: Option<u64>,
+    ) -> Result<ContentWriter, VolumeError> {
+        let Some(bytes) = held_inline(object) else { return Ok(self.block_writer(size_hint)) };
+        let all = size_hint.map(|appended| appended.saturating_add(bytes.len() as u64));
+        let sparse = object.file().sparse;
+        let mut writer = if sparse { self.block_writer(all) } else { self.writer(all) };
+        writer.write(bytes.clone()).await?;
+        Ok(writer)
+    }
+
+    /// Appends bytes to an object as it was found: `appended` of them, staged by its
+    /// [`Volume::append_writer`]. `sums` are those of the whole object then.
+    ///
+    /// # Errors
+    /// [`FsError::SourceChanged`] if the object is another by now, or has other bytes;
+    /// [`FsError::WrongSize`] if it would be longer than [`OBJECT_BYTES_MAX`];
+    /// [`FsError::KeepsVersions`] if its bucket keeps objects as they were.
+    pub async fn append(
+        &self,
+        object: &Object,
+        mut body: StagedContent,
+        appended: u64,
+        tag: Tag,
+        sums: Vec<Sum>,
+    ) -> Result<PublishedObject, VolumeError> {
+        if object.version.is_some() {
+            return Err(FsError::KeepsVersions.into());
+        }
+        let size = object.size().saturating_add(appended);
+        if size > OBJECT_BYTES_MAX {
+            return Err(FsError::WrongSize.into());
+        }
+        let mut reservation = body.take_reservation();
+        reservation.iter_mut().for_each(|reservation| reservation.assign(object.ino));
+        let change = change(object, &body, size, sums)?;
+        // The inode may change meanwhile in other ways: its version says whether its bytes have.
+        let inode = key::inode(object.ino);
+        let mut names = unchanged(object);
+        names.retain(|assumed| assumed.key != inode);
+        let name = names.last().map(name_of);
+        let [hidden_as] = self.fresh().await?;
+        let operation = WriteContent {
+            ino: object.ino,
+            known_as: name.as_ref(),
+            over: Some(object.file().data_version),
+            assumptions: &names,
+            change: &change,
+            tag,
+            hidden_as,
+            attributes: &WRITTEN,
+        };
+        let written = self.session.run_publishing(&operation, body).await;
+        self.session.wake_reaper();
+        let node = match written {
+            Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => {
+                return Err(FsError::SourceChanged.into());
+            }
+            written => written?,
+        };
+        self.upkeep.note_written(object.ino, &node.inode);
+        let sums = node.inode.file().map(|file| file.sums.clone()).unwrap_or_default();
+        let object_changed = node.inode.attributes.changed;
+        Ok(PublishedObject { object_changed, tag, sums, version: None })
+    }
+}
+
+/// What becomes of an object's content, which is `size` bytes then.
+fn change(
+    object: &Object,
+    body: &StagedContent,
+    size: u64,
+    sums: Vec<Sum>,
+) -> Result<ContentChange, VolumeError> {
+    let behind = BodyRun { position: object.size(), length: size - object.size() };
+    let at = |runs: &[BodyRun]| match body.content() {
+        Content::Slices(laid) => Ok(at_their_places(laid, runs)),
+        _ => Err(VolumeError::Corrupt("what is appended lies in blocks".to_owned())),
+    };
+    Ok(match held_inline(object) {
+        Some(_) if !object.file().sparse => {
+            ContentChange::Replace { content: body.content().clone(), size, sums }
+        }
+        // A program has made it longer than what it holds.
+        Some(bytes) => {
+            let held = BodyRun { position: 0, length: bytes.len() as u64 };
+            ContentChange::Replace { content: Content::Slices(at(&[held, behind])?), size, sums }
+        }
+        None => ContentChange::Write { cut: None, slices: at(&[behind])?, end: size, sums },
+    })
+}
+
+/// The name by which a file was found.
+fn name_of(found: &Assumption) -> NodeName {
+    NodeName { directory: Ino(found.key.partition()), name: found.key.suffix().to_vec() }
+}

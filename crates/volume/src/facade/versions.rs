@@ -1,0 +1,274 @@
+//! Listing the versions of objects.
+//!
+//! Current versions are found by a walk over names, the others and delete markers by ranges over
+//! records of their own; a page merges the two. Both are read in turn, so a version that stops being
+//! the current one, or becomes it again, could fall between them. So what is not current is read before
+//! the walk and once more after it, and if it has changed the page is made anew.
+
+use std::collections::VecDeque;
+
+use namespace::{
+    ListEntry, ListQuery, ListedVersion, NamedBucket, ReadVersions, VersionsFrom, successor,
+};
+use record::{InodeHead, Timestamp, VersionRef, Versioning};
+
+use crate::{Volume, VolumeError};
+
+/// Which versions to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionsQuery {
+    /// What the keys begin with.
+    pub prefix: Vec<u8>,
+    /// Keys that hold this behind the prefix are rolled up to there. Never empty.
+    pub delimiter: Option<Vec<u8>>,
+    /// Only what stands behind this key; with a version, behind that version of it.
+    pub after: Option<(Vec<u8>, Option<VersionRef>)>,
+    /// The most versions, markers and common prefixes of the page.
+    pub limit: usize,
+}
+
+/// An entry of a listing of versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VersionsEntry {
+    /// A version, or a marker.
+    Version {
+        /// Its key.
+        key: Vec<u8>,
+        /// How clients name it.
+        version: VersionRef,
+        /// Whether it is what a request without a version meets.
+        is_latest: bool,
+        /// What it is.
+        what: ListedAs,
+    },
+    /// What several keys have in common, up to and with the delimiter.
+    Prefix(Vec<u8>),
+}
+
+/// What an entry of a listing of versions is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListedAs {
+    /// An object; a directory's inode for an empty directory.
+    Object(Box<InodeHead>),
+    /// A delete marker, and when it was made.
+    Marker(Timestamp),
+}
+
+impl VersionsEntry {
+    fn key(&self) -> &[u8] {
+        match self {
+            VersionsEntry::Version { key, .. } | VersionsEntry::Prefix(key) => key,
+        }
+    }
+}
+
+/// A page of versions, by key, the newest of each first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionsListing {
+    /// Versions, markers and common prefixes.
+    pub entries: Vec<VersionsEntry>,
+    /// Whether there is more behind them.
+    pub truncated: bool,
+}
+
+/// How often a page is made anew because versions came to be or went meanwhile.
+const PAGES_MADE_MAX: usize = 4;
+
+/// Round trips in which a page finds what is not current: each common prefix may take one.
+const READS_MAX: usize = 64;
+
+/// What is not current, for one page.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Olds {
+    /// Versions, and for a common prefix the first key below it.
+    found: Vec<Old>,
+    /// Whether there may be more behind them.
+    truncated: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "most of them are versions")]
+enum Old {
+    Version(ListedVersion),
+    Prefix(Vec<u8>),
+}
+
+impl Volume {
+    /// A page of the versions of a bucket's objects.
+    pub async fn list_versions(
+        &self,
+        bucket: NamedBucket<'_>,
+        query: &VersionsQuery,
+    ) -> Result<VersionsListing, VolumeError> {
+        let _reading = self.session.reading();
+        let mut olds = self.olds(bucket, query).await?;
+        for _ in 0..PAGES_MADE_MAX {
+            let current = self.current(bucket, query).await?;
+            let again = match &olds {
+                Some(_) => self.olds(bucket, query).await?,
+                None => return Ok(merge(query, current, Olds::default())),
+            };
+            if again == olds {
+                return Ok(merge(query, current, olds.unwrap_or_default()));
+            }
+            olds = again;
+        }
+        // Somebody writes all the time. What is shown has been there, each entry at its own instant.
+        let current = self.current(bucket, query).await?;
+        Ok(merge(query, current, olds.unwrap_or_default()))
+    }
+
+    /// The current versions that a page may need.
+    async fn current(
+        &self,
+        bucket: NamedBucket<'_>,
+        query: &VersionsQuery,
+    ) -> Result<namespace::Listing, VolumeError> {
+        let query = ListQuery {
+            prefix: query.prefix.clone(),
+            delimiter: query.delimiter.clone(),
+            after: query.after.as_ref().map(|(key, _)| key.clone()),
+            limit: query.limit + 1,
+        };
+        self.list(bucket, query).await
+    }
+
+    /// What a page may need that is not current; nothing if the bucket never kept versions.
+    async fn olds(
+        &self,
+        bucket: NamedBucket<'_>,
+        query: &VersionsQuery,
+    ) -> Result<Option<Olds>, VolumeError> {
+        let mut olds = Olds::default();
+        let Some(mut from) = query.start() else { return Ok(Some(olds)) };
+        for _ in 0..READS_MAX {
+            let wanted = query.limit + 1 - olds.found.len();
+            let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
+            let operation = ReadVersions { bucket, prefix: &query.prefix, from: &from, limit };
+            let page = self.session.run(&operation).await?;
+            if page.versioning == Versioning::Off {
+                return Ok(None);
+            }
+            let is_last = page.versions.len() < wanted;
+            let mut skips = None;
+            for version in page.versions {
+                match query.rolled_up(&version.object) {
+                    Some(common) => {
+                        // What else is below it is not read.
+                        skips = Some(successor(&common));
+                        olds.found.push(Old::Prefix(common));
+                        break;
+                    }
+                    None => olds.found.push(Old::Version(version)),
+                }
+            }
+            match skips {
+                Some(Some(next)) => from = VersionsFrom::Key(next),
+                Some(None) => return Ok(Some(olds)),
+                None if is_last => return Ok(Some(olds)),
+                None => break,
+            }
+            if olds.found.len() > query.limit {
+                break;
+            }
+        }
+        olds.truncated = true;
+        Ok(Some(olds))
+    }
+}
+
+impl VersionsQuery {
+    /// Where what is not current begins; nowhere if there can be none.
+    fn start(&self) -> Option<VersionsFrom> {
+        Some(match &self.after {
+            None => VersionsFrom::Key(self.prefix.clone()),
+            Some((key, _)) if self.rolled_up(key).is_some() => {
+                VersionsFrom::Key(successor(&self.rolled_up(key)?)?)
+            }
+            Some((key, Some(version))) => VersionsFrom::Version(key.clone(), *version),
+            // Behind all versions of the key: what follows their NUL.
+            Some((key, None)) => VersionsFrom::Key([key, &b"\x01"[..]].concat()),
+        })
+    }
+
+    /// The common prefix that a key is rolled up to.
+    fn rolled_up(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let (delimiter, rest) = (self.delimiter.as_ref()?, key.strip_prefix(&self.prefix[..])?);
+        let at = rest.windows(delimiter.len().max(1)).position(|window| window == delimiter)?;
+        Some(key[..self.prefix.len() + at + delimiter.len()].to_vec())
+    }
+}
+
+/// A page of what is current and what is not, each in the order of keys.
+fn merge(query: &VersionsQuery, current: namespace::Listing, olds: Olds) -> VersionsListing {
+    // What one of the two has not been read for is not on the page.
+    let ends = [
+        current.truncated.then(|| current.entries.last().map(|it| it.key().to_vec())).flatten(),
+        olds.truncated.then(|| olds.found.last().map(|it| it.key().to_vec())).flatten(),
+    ];
+    let mut truncated = ends.iter().any(Option::is_some);
+    let end = ends.into_iter().flatten().min();
+    let (mut current, mut olds) = (VecDeque::from(current.entries), VecDeque::from(olds.found));
+    let mut listing = VersionsListing::default();
+    loop {
+        let next = match (current.front(), olds.front()) {
+            (None, None) => break,
+            (Some(now), Some(old)) if now.key() > old.key() => olds.pop_front().map(of_old),
+            (Some(_), _) => current.pop_front().map(of_current),
+            (None, Some(_)) => olds.pop_front().map(of_old),
+        };
+        let Some(mut entry) = next else { break };
+        if end.as_deref().is_some_and(|end| entry.key() > end) {
+            truncated = true;
+            break;
+        }
+        let last = listing.entries.last();
+        if matches!(entry, VersionsEntry::Prefix(_)) && last.is_some_and(|last| *last == entry) {
+            continue;
+        }
+        if let VersionsEntry::Version { key, is_latest, what: ListedAs::Marker(_), .. } = &mut entry
+        {
+            let goes_on = last.is_some_and(|last| last.key() == key.as_slice());
+            let began = query.after.as_ref().is_some_and(|(after, _)| after == key);
+            *is_latest = !goes_on && !began;
+        }
+        if listing.entries.len() == query.limit {
+            truncated = true;
+            break;
+        }
+        listing.entries.push(entry);
+    }
+    listing.truncated = truncated && !listing.entries.is_empty();
+    listing
+}
+
+impl Old {
+    fn key(&self) -> &[u8] {
+        match self {
+            Old::Version(version) => &version.object,
+            Old::Prefix(prefix) => prefix,
+        }
+    }
+}
+
+fn of_current(entry: ListEntry) -> VersionsEntry {
+    match entry {
+        ListEntry::Prefix(prefix) => VersionsEntry::Prefix(prefix),
+        ListEntry::Object { key, inode, version } => VersionsEntry::Version {
+            key,
+            version: version.map_or(VersionRef::Null, VersionRef::Id),
+            is_latest: true,
+            what: ListedAs::Object(Box::new(inode)),
+        },
+    }
+}
+
+fn of_old(old: Old) -> VersionsEntry {
+    match old {
+        Old::Prefix(prefix) => VersionsEntry::Prefix(prefix),
+        Old::Version(ListedVersion { object, version, since, inode, .. }) => {
+            let what = inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
+            VersionsEntry::Version { key: object, version, is_latest: false, what }
+        }
+    }
+}

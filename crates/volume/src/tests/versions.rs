@@ -1,0 +1,147 @@
+//! Versions of objects: pages of them against what was done, and that nothing of them is left over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use record::Versioning;
+use store::MemoryStore;
+
+use super::{count_blocks, make_bucket, open, publish};
+use crate::{
+    BucketChange, ListedAs, Unwatched, VersionRef, VersionsEntry, VersionsQuery, Volume, fsck,
+};
+
+const KEYS: [&str; 5] = ["a", "a/b", "a/c/d", "a0", "k"];
+
+/// Of each key what it was bound to, the newest first: a version, and whether it is a marker.
+type Model = BTreeMap<&'static str, Vec<(VersionRef, bool)>>;
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+}
+
+async fn set(volume: &Volume, versioning: Versioning) {
+    volume.set_bucket("b", BucketChange::Versioning(versioning)).await.unwrap();
+}
+
+/// One thing that somebody does, and what it makes of the versions.
+async fn step(volume: &Volume, model: &mut Model, suspended: &mut bool, numbers: &mut Numbers) {
+    let key = KEYS[numbers.below(KEYS.len())];
+    let versions = model.entry(key).or_default();
+    match numbers.below(20) {
+        0 => {
+            *suspended = !*suspended;
+            let now = if *suspended { Versioning::Suspended } else { Versioning::Enabled };
+            set(volume, now).await;
+        }
+        1..10 => {
+            // Some stand in their records, and some in blocks.
+            let bytes = if numbers.below(2) == 0 { 7 } else { 70_000 };
+            let version = publish(volume, key.as_bytes(), bytes).await.unwrap().version.unwrap();
+            assert_eq!(version == VersionRef::Null, *suspended);
+            versions.retain(|(other, _)| *other != version);
+            versions.insert(0, (version, false));
+        }
+        10..14 => {
+            let removed = volume.delete("b", vec![(key.as_bytes().to_vec(), None)]).await.unwrap();
+            let removed = *removed[0].as_ref().unwrap();
+            assert_eq!(removed.existed, versions.first().is_some_and(|(_, marker)| !marker));
+            let marker = removed.marker.unwrap();
+            versions.retain(|(other, _)| *other != marker);
+            versions.insert(0, (marker, true));
+        }
+        _ if versions.is_empty() => {}
+        _ => {
+            let (version, marker) = versions.remove(numbers.below(versions.len()));
+            let removed = volume.delete_version("b", key.as_bytes(), version, false).await.unwrap();
+            assert!(removed.existed && removed.was_marker == marker);
+        }
+    }
+}
+
+/// What a listing of all must show, in order.
+fn all(model: &Model, delimiter: bool) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for (key, versions) in model {
+        let common = key.split_once('/').filter(|_| delimiter).map(|(first, _)| first);
+        for (place, (version, marker)) in versions.iter().enumerate() {
+            let entry = match common {
+                Some(first) => format!("{first}/"),
+                None => format!("{key} {version:?} {} {marker}", place == 0),
+            };
+            if shown.last() != Some(&entry) || common.is_none() {
+                shown.push(entry);
+            }
+        }
+    }
+    shown
+}
+
+/// What pages of this size show, one after the other.
+async fn listed(volume: &Volume, limit: usize, delimiter: bool) -> Vec<String> {
+    let delimiter = delimiter.then(|| b"/".to_vec());
+    let (mut shown, mut after) = (Vec::new(), None);
+    loop {
+        let (prefix, delimiter) = (Vec::new(), delimiter.clone());
+        let query = VersionsQuery { prefix, delimiter, after, limit };
+        let page = volume.list_versions(b"b".into(), &query).await.unwrap();
+        assert!(page.entries.len() <= limit);
+        after = page.entries.last().map(|last| match last {
+            VersionsEntry::Prefix(prefix) => (prefix.clone(), None),
+            VersionsEntry::Version { key, version, .. } => (key.clone(), Some(*version)),
+        });
+        shown.extend(page.entries.into_iter().map(|entry| match entry {
+            VersionsEntry::Prefix(prefix) => String::from_utf8(prefix).unwrap(),
+            VersionsEntry::Version { key, version, is_latest, what } => {
+                let marker = matches!(what, ListedAs::Marker(_));
+                let key = String::from_utf8(key).unwrap();
+                format!("{key} {version:?} {is_latest} {marker}")
+            }
+        }));
+        if !page.truncated {
+            return shown;
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks.clone()).await;
+    make_bucket(&volume).await;
+    set(&volume, Versioning::Enabled).await;
+    let (mut model, mut suspended, mut numbers) = (Model::new(), false, Numbers(7));
+    for round in 0..40 {
+        for _ in 0..25 {
+            step(&volume, &mut model, &mut suspended, &mut numbers).await;
+        }
+        for delimiter in [false, true] {
+            let wanted = all(&model, delimiter);
+            for limit in [1, 2, 3, 7, 1_000] {
+                let found = listed(&volume, limit, delimiter).await;
+                assert_eq!(found, wanted, "round {round}, {limit} a page, {delimiter}");
+            }
+        }
+    }
+    volume.reap_now().await.unwrap();
+    let report = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap();
+    assert_eq!(report.findings, []);
+    for (key, versions) in &model {
+        for (version, _) in versions {
+            volume.delete_version("b", key.as_bytes(), *version, false).await.unwrap();
+        }
+    }
+    volume.delete_bucket("b").await.unwrap();
+    volume.reap_now().await.unwrap();
+    assert_eq!(count_blocks(&blocks).await, 0);
+    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+}

@@ -1,0 +1,154 @@
+"""An OpenID issuer on the loopback: keys, tokens, and a server that tells the keys.
+
+Tokens are put together by hand, because no library makes those that must be refused.
+"""
+
+import base64
+import datetime
+import hashlib
+import hmac
+import ipaddress
+import json
+import ssl
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.x509.oid import NameOID
+
+AUDIENCE = "ashlar-test"
+
+
+def encode(part):
+    """A part of a token."""
+    if not isinstance(part, bytes):
+        part = json.dumps(part).encode()
+    return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+class Key:
+    """An RSA key pair with its id."""
+
+    def __init__(self, key_id):
+        self.id = key_id
+        self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def jwk(self):
+        """The public key as an issuer tells it."""
+        numbers = self.private.public_key().public_numbers()
+        number = lambda value: encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+        known = {"kid": self.id, "kty": "RSA", "alg": "RS256", "use": "sig"}
+        return {**known, "n": number(numbers.n), "e": number(numbers.e)}
+
+    def pem(self):
+        """The public key as anybody can write it down."""
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        return self.private.public_key().public_bytes(serialization.Encoding.PEM, form)
+
+    def sign(self, message):
+        return self.private.sign(message, padding.PKCS1v15(), hashes.SHA256())
+
+
+class Authority:
+    """A certificate authority, and the certificate that it has given to this machine."""
+
+    def __init__(self, folder):
+        authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+        name = self._name("an authority")
+        root = self._certificate(name, name, authority, authority, x509.BasicConstraints(True, None))
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        leaf = self._certificate(self._name("an issuer"), name, own, authority, here)
+        pem = serialization.Encoding.PEM
+        form = serialization.PrivateFormat.PKCS8
+        private = own.private_bytes(pem, form, serialization.NoEncryption())
+        self.file, self.chain = folder / "authority.pem", folder / "issuer.pem"
+        self.file.write_bytes(root.public_bytes(pem))
+        self.chain.write_bytes(private + leaf.public_bytes(pem))
+
+    @staticmethod
+    def _name(text):
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    @staticmethod
+    def _certificate(subject, issuer, key, signer, extension):
+        now, day = datetime.datetime.now(datetime.timezone.utc), datetime.timedelta(days=1)
+        made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+        made = made.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        made = made.not_valid_before(now - day).not_valid_after(now + day)
+        return made.add_extension(extension, critical=True).sign(signer, hashes.SHA256())
+
+
+class Issuer:
+    """An issuer that is up until it is told otherwise."""
+
+    def __init__(self, authority=None):
+        self.authority = authority
+        self.keys = [Key("first")]
+        self.padding = 0
+        self.asked = []
+        self._server = None
+        self.start()
+
+    def start(self, port=0):
+        """Listens; the URL is known from then on."""
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                issuer.asked.append(self.path)
+                body = issuer.answer(self.path)
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.port = self._server.server_address[1]
+        scheme = "https" if self.authority else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.port}/realm"
+        if self.authority:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            tls.load_cert_chain(self.authority.chain)
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        """Refuses connections from then on."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path):
+        if path == "/realm/.well-known/openid-configuration":
+            return json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"}).encode()
+        if path == "/realm/keys":
+            keys = [key.jwk() for key in self.keys]
+            return json.dumps({"keys": keys, "padding": "x" * self.padding}).encode()
+        return None
+
+    def claims(self, **changes):
+        """What a good token says, with changes; None takes a claim away."""
+        now = int(time.time())
+        claims = {"iss": self.url, "aud": AUDIENCE, "sub": "anna-7", "iat": now, "exp": now + 3600}
+        claims |= {"policy": "readwrite", "email": "anna@example.com"}
+        claims |= {"email_verified": True, **changes}
+        return {name: value for name, value in claims.items() if value is not None}
+
+    def token(self, key=None, algorithm="RS256", key_id=None, **changes):
+        """A token, signed with the first key unless another one is given."""
+        key = key or self.keys[0]
+        header = {"alg": algorithm, "typ": "JWT", "kid": key_id or key.id}
+        message = f"{encode(header)}.{encode(self.claims(**changes))}"
+        if algorithm == "none":
+            signature = b""
+        elif algorithm == "HS256":
+            # What is public, taken for a secret.
+            signature = hmac.new(key.pem(), message.encode(), hashlib.sha256).digest()
+        else:
+            signature = key.sign(message.encode())
+        return f"{message}.{encode(signature)}"

@@ -1,0 +1,735 @@
+"""boto3, low level: rules by which objects, versions, markers and uploads go by themselves.
+
+Rules are read back on any server that takes them. That they work is seen only where days are
+short: the last tests are run if ASHLAR_TEST_LIFECYCLE_DAY says how many seconds the server takes
+for a day. They cannot be proved against the reference, and are written by AWS's documentation.
+"""
+
+import os
+import re
+import time
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+
+import boto3
+import pytest
+
+from conftest import watch_retries
+from server import fresh_bucket_name, refused
+
+pytestmark = pytest.mark.usefixtures("lifecycle")
+
+DAY_SECONDS = 86_400
+# How long a rule may take to be followed, beyond the days that it says.
+PATIENCE_SECONDS = 60
+
+GONE_AT_ONCE = {"Expiration": {"Days": 1}}
+
+
+@pytest.fixture
+def s3(server):
+    yield from watch_retries(boto3.client("s3", **server.aws_settings()))
+
+
+@pytest.fixture
+def lifecycle_day_seconds():
+    """The length of a day by the server's clock; its tests are left out where days are days."""
+    value = os.environ.get("ASHLAR_TEST_LIFECYCLE_DAY")
+    if not value:
+        pytest.skip("set ASHLAR_TEST_LIFECYCLE_DAY to the seconds that the server takes for a day")
+    return float(value)
+
+
+@pytest.fixture
+def day():
+    """The length of a day by the server's clock, whatever it is."""
+    return timedelta(seconds=float(os.environ.get("ASHLAR_TEST_LIFECYCLE_DAY") or DAY_SECONDS))
+
+
+@pytest.fixture
+def plain(s3, bucket):
+    """A fresh bucket that is removed with all that its rules have left there."""
+    yield bucket
+    s3.delete_bucket_lifecycle(Bucket=bucket)
+    for each in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
+        s3.abort_multipart_upload(Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
+    for each in entries(s3, bucket):
+        s3.delete_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])
+    s3.delete_bucket(Bucket=bucket)
+
+
+@pytest.fixture
+def versioned(s3, plain):
+    s3.put_bucket_versioning(Bucket=plain, VersioningConfiguration={"Status": "Enabled"})
+    return plain
+
+
+def entries(s3, bucket, **arguments):
+    found = s3.list_object_versions(Bucket=bucket, **arguments)
+    return [*found.get("Versions", []), *found.get("DeleteMarkers", [])]
+
+
+def rule(name="rule", **parts):
+    """A rule for all objects, unless its parts say otherwise."""
+    made = {"ID": name, "Status": "Enabled", **parts}
+    return made if {"Filter", "Prefix"} & set(made) else {**made, "Filter": {}}
+
+
+def below(prefix, name="rule", **parts):
+    """A rule for the keys below a prefix."""
+    return rule(name, Filter={"Prefix": prefix}, **parts)
+
+
+def follow(s3, bucket, *rules):
+    """Sets the rules of a bucket."""
+    s3.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": list(rules)}
+    )
+
+
+def followed(s3, bucket):
+    """The rules of a bucket as they are read back."""
+    return s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+
+
+# --- rules are kept --------------------------------------------------------------------------
+
+TAG, OTHER_TAG = {"Key": "kind", "Value": "log"}, {"Key": "größe", "Value": ""}
+MIDNIGHT = datetime(2041, 5, 6, tzinfo=timezone.utc)
+NO_UPLOADS = pytest.mark.ashlar("the reference has no rules for uploads")
+
+KEPT = {
+    "days": rule(Expiration={"Days": 30}),
+    "many days": rule(Expiration={"Days": 2_147_483_647}),
+    "date": rule(Expiration={"Date": MIDNIGHT}),
+    "markers": rule(Expiration={"ExpiredObjectDeleteMarker": True}),
+    "disabled": rule(Status="Disabled", Expiration={"Days": 30}),
+    "prefix": below("logs/", Expiration={"Days": 30}),
+    "odd prefix": below("ü ö+&<'\">/", Expiration={"Days": 30}),
+    "tag": rule(Filter={"Tag": TAG}, Expiration={"Days": 30}),
+    "larger": rule(Filter={"ObjectSizeGreaterThan": 500}, Expiration={"Days": 30}),
+    "smaller": rule(Filter={"ObjectSizeLessThan": 64_000}, Expiration={"Days": 30}),
+    "and": rule(
+        Filter={
+            "And": {
+                "Prefix": "logs/", "Tags": [TAG],
+                "ObjectSizeGreaterThan": 500, "ObjectSizeLessThan": 64_000,
+            }
+        },
+        Expiration={"Days": 30},
+    ),
+    "two tags": rule(
+        Filter={"And": {"Tags": [TAG, {"Key": "b", "Value": "2"}]}}, Expiration={"Days": 30}
+    ),
+    "two sizes": rule(
+        Filter={"And": {"ObjectSizeGreaterThan": 1, "ObjectSizeLessThan": 1 << 40}},
+        Expiration={"Days": 1},
+    ),
+    "noncurrent": rule(NoncurrentVersionExpiration={"NoncurrentDays": 7}),
+    "newer noncurrent": rule(
+        NoncurrentVersionExpiration={"NoncurrentDays": 7, "NewerNoncurrentVersions": 100}
+    ),
+    "two actions": below(
+        "x/", Expiration={"Days": 3}, NoncurrentVersionExpiration={"NoncurrentDays": 7}
+    ),
+    "long name": rule("n" * 255, Expiration={"Days": 30}),
+    "old form": rule(Prefix="logs/", Expiration={"Days": 30}),
+    "old form for all": rule(Prefix="", Expiration={"Days": 30}),
+}
+KEPT_ELSEWHERE = {
+    "uploads": below("u/", AbortIncompleteMultipartUpload={"DaysAfterInitiation": 3}),
+    "all actions": below(
+        "x/", Expiration={"ExpiredObjectDeleteMarker": True},
+        NoncurrentVersionExpiration={"NoncurrentDays": 7, "NewerNoncurrentVersions": 2},
+        AbortIncompleteMultipartUpload={"DaysAfterInitiation": 3},
+    ),
+}
+
+
+def check_kept(s3, bucket, made):
+    follow(s3, bucket, made)
+    assert followed(s3, bucket) == [made]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_rule_is_read_back_as_it_was_written(s3, plain, name):
+    check_kept(s3, plain, KEPT[name])
+
+
+@NO_UPLOADS
+@pytest.mark.parametrize("name", KEPT_ELSEWHERE)
+def test_a_rule_for_uploads_is_read_back_as_it_was_written(s3, plain, name):
+    check_kept(s3, plain, KEPT_ELSEWHERE[name])
+
+
+@pytest.mark.ashlar("the reference allows ASCII in tags only")
+def test_a_rule_with_tags_in_any_script_is_read_back(s3, plain):
+    check_kept(
+        s3, plain, rule(Filter={"And": {"Prefix": "", "Tags": [TAG, OTHER_TAG]}}, **GONE_AT_ONCE)
+    )
+
+
+def test_rules_stay_in_order_and_are_replaced_as_a_whole(s3, plain):
+    several = [
+        below("b/", "second", Expiration={"Days": 2}), below("a/", "first", Expiration={"Days": 1}),
+        below("c/", "third", NoncurrentVersionExpiration={"NoncurrentDays": 3}),
+    ]
+    follow(s3, plain, *several)
+    assert followed(s3, plain) == several
+    follow(s3, plain, several[1])
+    assert followed(s3, plain) == several[1:2]
+
+
+def test_rules_without_names_get_some(s3, plain):
+    nameless = [below(prefix, **GONE_AT_ONCE) for prefix in ("a/", "b/")]
+    for each in nameless:
+        del each["ID"]
+    follow(s3, plain, *nameless)
+    found = followed(s3, plain)
+    names = [each.pop("ID") for each in found]
+    assert found == nameless
+    assert len(set(names)) == 2 and all(names)
+    assert [each["ID"] for each in followed(s3, plain)] == names, "names stay"
+
+
+def test_a_thousand_rules_and_no_more(server, s3, plain):
+    many = [below(f"{number}/", f"r{number}", **GONE_AT_ONCE) for number in range(1001)]
+    follow(s3, plain, *many[:1000])
+    assert followed(s3, plain) == many[:1000]
+    # AWS documents one code and has answered the other. The reference has a third one.
+    codes = ["InvalidRequest", *server.codes("MalformedXML", "InvalidArgument")]
+    with refused(*codes, status=400):
+        follow(s3, plain, *many)
+    with refused(*codes, status=400):
+        follow(s3, plain)
+    assert len(followed(s3, plain)) == 1000
+
+
+def test_rules_are_taken_away(s3, plain):
+    for _ in range(2):
+        s3.delete_bucket_lifecycle(Bucket=plain)
+        with refused("NoSuchLifecycleConfiguration", status=404) as caught:
+            followed(s3, plain)
+        assert caught.value.response["Error"]["Message"] == (
+            "The lifecycle configuration does not exist"
+        )
+    follow(s3, plain, rule(Expiration={"Days": 1}))
+    answer = s3.delete_bucket_lifecycle(Bucket=plain)
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 204
+    with refused("NoSuchLifecycleConfiguration", status=404):
+        followed(s3, plain)
+
+
+def test_rules_go_with_their_bucket(server, s3):
+    name = fresh_bucket_name()
+    s3.create_bucket(Bucket=name)
+    follow(s3, name, rule(Expiration={"Days": 1}))
+    s3.delete_bucket(Bucket=name)
+    with refused("NoSuchBucket", status=404):
+        followed(s3, name)
+    if server.is_ashlar():
+        # The reference does not look whether the bucket is there.
+        with refused("NoSuchBucket", status=404):
+            follow(s3, name, rule(Expiration={"Days": 1}))
+    s3.create_bucket(Bucket=name)
+    with refused("NoSuchLifecycleConfiguration", status=404):
+        followed(s3, name)
+    s3.delete_bucket(Bucket=name)
+
+
+# --- rules that are none ---------------------------------------------------------------------
+
+POSITIVE = "must be a positive integer"
+# What is wrong, the code that AWS gives, and how its sentence begins or what it holds.
+WRONG = {
+    "a status that is none": (rule(Status="enabled", **GONE_AT_ONCE), "MalformedXML", ""),
+    "no filter": (
+        {"ID": "rule", "Status": "Enabled", **GONE_AT_ONCE}, "MalformedXML", "",
+    ),
+    "no action": (rule(), "InvalidRequest", "At least one action"),
+    "a long name": (rule("n" * 256, **GONE_AT_ONCE), "InvalidArgument", "ID length should not"),
+    "no days": (
+        rule(Expiration={"Days": 0}), "InvalidArgument",
+        f"'Days' for Expiration action {POSITIVE}",
+    ),
+    "fewer days": (rule(Expiration={"Days": -1}), "InvalidArgument", ""),
+    "a date at noon": (
+        rule(Expiration={"Date": MIDNIGHT + timedelta(hours=12)}),
+        "InvalidArgument", "'Date' must be at midnight GMT",
+    ),
+    "days and a date": (rule(Expiration={"Days": 1, "Date": MIDNIGHT}), "MalformedXML", ""),
+    "days and markers": (
+        rule(Expiration={"Days": 1, "ExpiredObjectDeleteMarker": True}), "MalformedXML", "",
+    ),
+    "an expiration of nothing": (rule(Expiration={}), "MalformedXML", ""),
+    "no noncurrent days": (
+        rule(NoncurrentVersionExpiration={"NoncurrentDays": 0}), "InvalidArgument",
+        f"'NoncurrentDays' for NoncurrentVersionExpiration action {POSITIVE}",
+    ),
+    "a noncurrent expiration of nothing": (
+        rule(NoncurrentVersionExpiration={}), "MalformedXML", "",
+    ),
+    "newer versions without days": (
+        rule(NoncurrentVersionExpiration={"NewerNoncurrentVersions": 3}), "MalformedXML", "",
+    ),
+    "an upload of no days": (
+        rule(AbortIncompleteMultipartUpload={"DaysAfterInitiation": 0}), "InvalidArgument",
+        f"'DaysAfterInitiation' for AbortIncompleteMultipartUpload action {POSITIVE}",
+    ),
+    "uploads by tag": (
+        rule(Filter={"Tag": TAG}, AbortIncompleteMultipartUpload={"DaysAfterInitiation": 1}),
+        "InvalidRequest", "AbortIncompleteMultipartUpload cannot be specified with Tags",
+    ),
+    "uploads by size": (
+        rule(
+            Filter={"ObjectSizeLessThan": 9},
+            AbortIncompleteMultipartUpload={"DaysAfterInitiation": 1},
+        ),
+        "InvalidRequest", "AbortIncompleteMultipartUpload cannot be specified with Object Size",
+    ),
+    "markers by tag": (
+        rule(Filter={"Tag": TAG}, Expiration={"ExpiredObjectDeleteMarker": True}),
+        "InvalidRequest", "ExpiredObjectDeleteMarker",
+    ),
+    "markers by size": (
+        rule(
+            Filter={"ObjectSizeLessThan": 9}, Expiration={"ExpiredObjectDeleteMarker": True}
+        ),
+        "InvalidRequest", "ExpiredObjectDeleteMarker cannot be specified with Object Size",
+    ),
+    "a prefix and a tag": (
+        rule(Filter={"Prefix": "a/", "Tag": TAG}, **GONE_AT_ONCE), "MalformedXML", "",
+    ),
+    "a prefix and more": (
+        rule(Filter={"Prefix": "a/", "And": {"Prefix": "a/", "Tags": [TAG]}}, **GONE_AT_ONCE),
+        "MalformedXML", "",
+    ),
+    "one and nothing": (
+        rule(Filter={"And": {"Prefix": "a/"}}, **GONE_AT_ONCE), "MalformedXML", "",
+    ),
+    "a tag twice": (
+        rule(Filter={"And": {"Tags": [TAG, TAG]}}, **GONE_AT_ONCE),
+        "InvalidRequest", "Duplicate Tag Keys are not allowed",
+    ),
+    "smaller than nothing": (
+        rule(Filter={"ObjectSizeLessThan": 0}, **GONE_AT_ONCE), "InvalidRequest", "",
+    ),
+    "larger than smaller": (
+        rule(
+            Filter={"And": {"ObjectSizeGreaterThan": 9, "ObjectSizeLessThan": 9}}, **GONE_AT_ONCE
+        ),
+        "InvalidRequest", "'ObjectSizeLessThan' has to be a value greater than",
+    ),
+}
+
+
+# What the reference does not look at.
+TAKEN = pytest.mark.ashlar("the reference takes such a rule")
+TAKEN_ELSEWHERE = [
+    "newer versions without days", "markers by tag", "markers by size", "smaller than nothing",
+    "larger than smaller", "no filter",
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=TAKEN) if name in TAKEN_ELSEWHERE else name for name in WRONG],
+)
+def test_a_rule_that_makes_no_sense_is_refused(server, s3, plain, name):
+    made, code, sentence = WRONG[name]
+    # The reference has one code and its own sentences for all of them.
+    with refused(*server.codes(code, "InvalidArgument"), status=400) as caught:
+        follow(s3, plain, below("right/", "right", **GONE_AT_ONCE), made)
+    if server.is_ashlar():
+        assert sentence in caught.value.response["Error"]["Message"]
+    with refused("NoSuchLifecycleConfiguration", status=404):
+        followed(s3, plain)
+
+
+def test_a_refused_configuration_leaves_the_one_before(s3, plain):
+    before = below("a/", **GONE_AT_ONCE)
+    follow(s3, plain, before)
+    with refused("InvalidArgument", status=400) as caught:
+        follow(s3, plain, below("b/", **GONE_AT_ONCE), below("c/", **GONE_AT_ONCE))
+    assert caught.value.response["Error"]["Message"].startswith("Rule ID must be unique")
+    assert followed(s3, plain) == [before]
+
+
+@pytest.mark.ashlar("the reference takes them together")
+def test_old_and_new_forms_do_not_mix(s3, plain):
+    old, new = rule("old", Prefix="a/", **GONE_AT_ONCE), below("b/", "new", **GONE_AT_ONCE)
+    for both in ((old, new), (new, old)):
+        with refused("InvalidRequest", status=400) as caught:
+            follow(s3, plain, *both)
+        assert "Lifecycle V2" in caught.value.response["Error"]["Message"]
+
+
+# --- what answers tell -----------------------------------------------------------------------
+
+
+def promised(answer):
+    """When an object goes by which rule, as `x-amz-expiration` tells it."""
+    found = re.fullmatch(r'expiry-date="(.+ GMT)", rule-id="(.+)"', answer["Expiration"])
+    return parsedate_to_datetime(found[1]), found[2]
+
+
+def test_answers_tell_when_an_object_goes(s3, plain, day):
+    follow(s3, plain, below("a/", "the-rule", Expiration={"Days": 300}))
+    written = s3.put_object(Bucket=plain, Key="a/k", Body=b"x")
+    answers = [written]
+    answers += [ask(Bucket=plain, Key="a/k") for ask in (s3.head_object, s3.get_object)]
+    source = {"Bucket": plain, "Key": "a/k"}
+    answers.append(s3.copy_object(Bucket=plain, Key="a/k2", CopySource=source))
+    made = answers[1]["LastModified"]
+    for answer in answers:
+        date, name = promised(answer)
+        assert name == "the-rule"
+        # All these days, and then the next midnight.
+        assert made + 300 * day <= date <= made + 301 * day + timedelta(minutes=2)
+        if day.total_seconds() == DAY_SECONDS:
+            assert (date.hour, date.minute, date.second) == (0, 0, 0)
+    assert promised(answers[1]) == promised(answers[2])
+    other = s3.put_object(Bucket=plain, Key="b/k", Body=b"x")
+    assert "Expiration" not in other
+    assert "Expiration" not in s3.head_object(Bucket=plain, Key="b/k")
+
+
+def test_an_upload_tells_when_the_object_goes(s3, plain):
+    follow(s3, plain, rule(Expiration={"Days": 300}))
+    begun = s3.create_multipart_upload(Bucket=plain, Key="k")
+    which = {"Bucket": plain, "Key": "k", "UploadId": begun["UploadId"]}
+    part = {"PartNumber": 1, "ETag": s3.upload_part(**which, PartNumber=1, Body=b"x")["ETag"]}
+    done = s3.complete_multipart_upload(**which, MultipartUpload={"Parts": [part]})
+    assert promised(done) == promised(s3.head_object(Bucket=plain, Key="k"))
+
+
+def test_a_date_is_told_as_it_is(s3, plain):
+    follow(s3, plain, rule(Expiration={"Date": MIDNIGHT}))
+    assert promised(s3.put_object(Bucket=plain, Key="k", Body=b"x")) == (MIDNIGHT, "rule")
+
+
+def test_rules_that_do_not_apply_promise_nothing(s3, plain):
+    follow(
+        s3, plain,
+        rule("off", Status="Disabled", Expiration={"Days": 1}),
+        rule("markers", Expiration={"ExpiredObjectDeleteMarker": True}),
+        rule("older", NoncurrentVersionExpiration={"NoncurrentDays": 1}),
+        below("other/", "other", Expiration={"Days": 1}),
+        rule("large", Filter={"ObjectSizeGreaterThan": 1}, Expiration={"Days": 1}),
+        rule("small", Filter={"ObjectSizeLessThan": 1}, Expiration={"Days": 1}),
+        rule("tagged", Filter={"Tag": TAG}, Expiration={"Days": 1}),
+    )
+    # Sizes are exclusive.
+    assert "Expiration" not in s3.put_object(Bucket=plain, Key="k", Body=b"1")
+    assert "Expiration" not in s3.head_object(Bucket=plain, Key="k")
+
+
+def test_filters_select_objects(s3, plain):
+    tags = {"And": {"Tags": [TAG, {"Key": "b", "Value": "2"}]}}
+    both = {"And": {"Prefix": "a/", "Tags": [{"Key": "c", "Value": "3"}]}}
+    follow(
+        s3, plain,
+        rule("large", Filter={"ObjectSizeGreaterThan": 10}, Expiration={"Days": 301}),
+        rule("tags", Filter=tags, Expiration={"Days": 302}),
+        rule("both", Filter=both, Expiration={"Days": 303}),
+    )
+
+    def named(key, body=b"", tagging=""):
+        s3.put_object(Bucket=plain, Key=key, Body=body, Tagging=tagging)
+        answer = s3.head_object(Bucket=plain, Key=key)
+        return promised(answer)[1] if "Expiration" in answer else None
+
+    assert named("k", b"x" * 11) == "large"
+    assert named("k", b"x" * 10) is None
+    assert named("k", tagging="kind=log&b=2&more=1") == "tags"
+    assert named("k", tagging="kind=log&b=3") is None
+    assert named("k", tagging="kind=log") is None
+    assert named("a/k", tagging="c=3") == "both"
+    assert named("a/k", tagging="c=4") is None
+    assert named("b/k", tagging="c=3") is None
+    s3.put_object_tagging(Bucket=plain, Key="a/k", Tagging={"TagSet": [{"Key": "c", "Value": "3"}]})
+    assert promised(s3.head_object(Bucket=plain, Key="a/k"))[1] == "both"
+
+
+def test_of_several_rules_the_soonest_is_told(s3, plain):
+    follow(
+        s3, plain,
+        below("a/", "late", Expiration={"Days": 300}),
+        below("a/b/", "soon", Expiration={"Days": 200}),
+        below("a/b/c", "later", Expiration={"Days": 400}),
+    )
+    s3.put_object(Bucket=plain, Key="a/b/c", Body=b"x")
+    assert promised(s3.head_object(Bucket=plain, Key="a/b/c"))[1] == "soon"
+
+
+def test_only_current_versions_are_promised_to_go(server, s3, versioned):
+    follow(s3, versioned, rule(Expiration={"Days": 300}))
+    older = s3.put_object(Bucket=versioned, Key="k", Body=b"1")["VersionId"]
+    newer = s3.put_object(Bucket=versioned, Key="k", Body=b"2")["VersionId"]
+    assert "Expiration" in s3.head_object(Bucket=versioned, Key="k")
+    assert "Expiration" not in s3.head_object(Bucket=versioned, Key="k", VersionId=older)
+    if server.is_ashlar():
+        # AWS tells it only to who does not name the version.
+        assert "Expiration" not in s3.head_object(Bucket=versioned, Key="k", VersionId=newer)
+
+
+@NO_UPLOADS
+def test_uploads_are_told_when_they_are_aborted(s3, plain, day):
+    action = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 300}}
+    follow(s3, plain, below("a/", "the-rule", **action))
+    begun = s3.create_multipart_upload(Bucket=plain, Key="a/k")
+    now = datetime.now(timezone.utc)
+    parts = s3.list_parts(Bucket=plain, Key="a/k", UploadId=begun["UploadId"])
+    for answer in (begun, parts):
+        assert answer["AbortRuleId"] == "the-rule"
+        slack = timedelta(minutes=2)
+        assert now + 300 * day - slack <= answer["AbortDate"] <= now + 301 * day + slack
+    other = s3.create_multipart_upload(Bucket=plain, Key="b/k")
+    assert "AbortDate" not in other and "AbortRuleId" not in other
+
+
+# --- rules are followed ----------------------------------------------------------------------
+
+
+def eventually(what, days, day_seconds):
+    """Waits until it holds: the days that the rule says, rounded up, and some patience."""
+    end = time.monotonic() + (days + 2) * day_seconds + PATIENCE_SECONDS
+    while not what():
+        assert time.monotonic() < end, "the rule was not followed"
+        time.sleep(0.2)
+
+
+def put(s3, bucket, key, body=b"x", **arguments):
+    """Writes an object and returns the id of its version; None where there is none."""
+    return s3.put_object(Bucket=bucket, Key=key, Body=body, **arguments).get("VersionId")
+
+
+def kinds(s3, bucket, key):
+    """The versions and markers of a key, newest first: id and whether it is a marker."""
+    found = [each for each in entries(s3, bucket, Prefix=key) if each["Key"] == key]
+    found.sort(key=lambda each: (each["IsLatest"], each["LastModified"]), reverse=True)
+    return [(each["VersionId"], "ETag" not in each) for each in found]
+
+
+def current_keys(s3, bucket):
+    return [each["Key"] for each in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+
+
+def test_objects_go_after_their_days(s3, plain, lifecycle_day_seconds):
+    for key in ("before", "keep/k", "much/later"):
+        put(s3, plain, key)
+    follow(
+        s3, plain,
+        below("b", "b", Expiration={"Days": 1}), below("after", "after", Expiration={"Days": 2}),
+        below("much/", "much", Expiration={"Days": 10_000}),
+        below("keep/", "off", Status="Disabled", Expiration={"Days": 1}),
+    )
+    put(s3, plain, "after")
+    left = ["keep/k", "much/later"]
+    eventually(lambda: current_keys(s3, plain) == left, 2, lifecycle_day_seconds)
+    with refused("NoSuchKey", status=404) as caught:
+        s3.get_object(Bucket=plain, Key="before")
+    headers = caught.value.response["ResponseMetadata"]["HTTPHeaders"]
+    assert "x-amz-delete-marker" not in headers
+    assert len(entries(s3, plain)) == 2
+
+
+def test_nothing_goes_before_its_time(s3, plain, lifecycle_day_seconds):
+    days = max(3, int(5 / lifecycle_day_seconds) + 1)
+    follow(s3, plain, rule(Expiration={"Days": days}))
+    put(s3, plain, "k")
+    made = s3.head_object(Bucket=plain, Key="k")["LastModified"]
+    eventually(lambda: current_keys(s3, plain) == [], days, lifecycle_day_seconds)
+    gone = datetime.now(timezone.utc)
+    assert gone - made >= timedelta(seconds=days * lifecycle_day_seconds) - timedelta(seconds=1)
+
+
+def test_an_object_written_anew_has_its_days_again(s3, plain, lifecycle_day_seconds):
+    days = max(3, int(6 / lifecycle_day_seconds) + 1)
+    follow(s3, plain, rule(Expiration={"Days": days}))
+    put(s3, plain, "k", b"old")
+    time.sleep(days * lifecycle_day_seconds / 2)
+    put(s3, plain, "k", b"new")
+    time.sleep(days * lifecycle_day_seconds * 0.6)
+    assert s3.get_object(Bucket=plain, Key="k")["Body"].read() == b"new"
+    eventually(lambda: current_keys(s3, plain) == [], days, lifecycle_day_seconds)
+
+
+def test_filters_decide_what_goes(s3, plain, lifecycle_day_seconds):
+    follow(
+        s3, plain,
+        rule("tag", Filter={"Tag": TAG}, **GONE_AT_ONCE),
+        rule("large", Filter={"ObjectSizeGreaterThan": 10}, **GONE_AT_ONCE),
+        rule(
+            "both",
+            Filter={"And": {"Prefix": "p/", "ObjectSizeGreaterThan": 1, "ObjectSizeLessThan": 3}},
+            **GONE_AT_ONCE,
+        ),
+    )
+    put(s3, plain, "tag", Tagging="kind=log&other=1")
+    put(s3, plain, "large", b"x" * 11)
+    put(s3, plain, "p/two", b"xx")
+    stays = ["other", "p/one", "p/three", "ten", "wrong-tag"]
+    put(s3, plain, "ten", b"x" * 10)
+    put(s3, plain, "wrong-tag", Tagging="kind=other")
+    put(s3, plain, "p/one", b"x")
+    put(s3, plain, "p/three", b"xxx")
+    put(s3, plain, "other", b"xx")
+    eventually(lambda: current_keys(s3, plain) == stays, 1, lifecycle_day_seconds)
+
+
+def test_a_date_that_has_passed_ends_objects_at_once(s3, plain, lifecycle_day_seconds):
+    put(s3, plain, "before")
+    past = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    follow(s3, plain, rule(Expiration={"Date": past}))
+    eventually(lambda: current_keys(s3, plain) == [], 0, lifecycle_day_seconds)
+    put(s3, plain, "after")
+    eventually(lambda: current_keys(s3, plain) == [], 0, lifecycle_day_seconds)
+
+
+def test_rules_taken_away_are_no_longer_followed(s3, plain, lifecycle_day_seconds):
+    follow(s3, plain, rule(Expiration={"Days": 1}))
+    put(s3, plain, "goes")
+    eventually(lambda: current_keys(s3, plain) == [], 1, lifecycle_day_seconds)
+    s3.delete_bucket_lifecycle(Bucket=plain)
+    put(s3, plain, "stays")
+    time.sleep(4 * lifecycle_day_seconds)
+    assert current_keys(s3, plain) == ["stays"]
+
+
+def test_a_current_version_goes_behind_a_marker(s3, versioned, lifecycle_day_seconds):
+    # A rule of days would remove the marker too, once it is alone.
+    follow(s3, versioned, rule(Expiration={"Days": 1}))
+    older, version = put(s3, versioned, "k", b"1"), put(s3, versioned, "k", b"2")
+    eventually(lambda: current_keys(s3, versioned) == [], 1, lifecycle_day_seconds)
+    marker, *versions = kinds(s3, versioned, "k")
+    assert marker[1] is True and marker[0] != "null"
+    assert versions == [(version, False), (older, False)]
+    with refused("NoSuchKey", status=404) as caught:
+        s3.get_object(Bucket=versioned, Key="k")
+    headers = caught.value.response["ResponseMetadata"]["HTTPHeaders"]
+    assert headers["x-amz-version-id"] == marker[0]
+    assert s3.get_object(Bucket=versioned, Key="k", VersionId=version)["Body"].read() == b"2"
+    time.sleep(3 * lifecycle_day_seconds)
+    assert kinds(s3, versioned, "k") == [marker, *versions], "no marker upon a marker"
+
+
+def test_while_suspended_version_null_goes_for_a_marker_null(s3, versioned, lifecycle_day_seconds):
+    version = put(s3, versioned, "k", b"kept")
+    s3.put_bucket_versioning(Bucket=versioned, VersioningConfiguration={"Status": "Suspended"})
+    put(s3, versioned, "k", b"lost")
+    follow(s3, versioned, rule(Expiration={"Days": 1}))
+    eventually(lambda: current_keys(s3, versioned) == [], 1, lifecycle_day_seconds)
+    assert kinds(s3, versioned, "k") == [("null", True), (version, False)]
+
+
+def test_noncurrent_versions_go(s3, versioned, lifecycle_day_seconds):
+    put(s3, versioned, "k", b"1")
+    put(s3, versioned, "k", b"2")
+    current = put(s3, versioned, "k", b"3")
+    put(s3, versioned, "hidden")
+    s3.delete_object(Bucket=versioned, Key="hidden")
+    put(s3, versioned, "other", b"1")
+    alone = put(s3, versioned, "alone")
+    follow(s3, versioned, rule(NoncurrentVersionExpiration={"NoncurrentDays": 1}))
+
+    def done():
+        return kinds(s3, versioned, "k") == [(current, False)] and (
+            [marker for _, marker in kinds(s3, versioned, "hidden")] == [True]
+        )
+
+    eventually(done, 1, lifecycle_day_seconds)
+    assert kinds(s3, versioned, "alone") == [(alone, False)]
+    assert current_keys(s3, versioned) == ["alone", "k", "other"]
+    assert s3.get_object(Bucket=versioned, Key="k")["Body"].read() == b"3"
+
+
+def test_some_noncurrent_versions_are_retained(s3, versioned, lifecycle_day_seconds):
+    made = [put(s3, versioned, "k", str(number).encode()) for number in range(6)]
+    few = [put(s3, versioned, "few", str(number).encode()) for number in range(3)]
+    action = {"NoncurrentDays": 1, "NewerNoncurrentVersions": 2}
+    follow(s3, versioned, rule(NoncurrentVersionExpiration=action))
+    left = [(version, False) for version in (made[5], made[4], made[3])]
+    eventually(lambda: kinds(s3, versioned, "k") == left, 1, lifecycle_day_seconds)
+    time.sleep(3 * lifecycle_day_seconds)
+    assert kinds(s3, versioned, "k") == left
+    assert kinds(s3, versioned, "few") == [(version, False) for version in few[::-1]]
+
+
+def test_locked_versions_do_not_go(s3, lifecycle_day_seconds):
+    bucket = fresh_bucket_name("lock")
+    s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    locked = put(s3, bucket, "k", ObjectLockLegalHoldStatus="ON")
+    put(s3, bucket, "k")
+    current = put(s3, bucket, "k")
+    follow(s3, bucket, rule(NoncurrentVersionExpiration={"NoncurrentDays": 1}))
+    left = [(current, False), (locked, False)]
+    eventually(lambda: kinds(s3, bucket, "k") == left, 1, lifecycle_day_seconds)
+    time.sleep(3 * lifecycle_day_seconds)
+    assert kinds(s3, bucket, "k") == left
+    lifted = {"Status": "OFF"}
+    s3.put_object_legal_hold(Bucket=bucket, Key="k", VersionId=locked, LegalHold=lifted)
+    eventually(lambda: kinds(s3, bucket, "k") == left[:1], 1, lifecycle_day_seconds)
+    s3.delete_object(Bucket=bucket, Key="k", VersionId=current)
+    s3.delete_bucket(Bucket=bucket)
+
+
+def leave_a_marker(s3, bucket, key):
+    """Makes a key of which only a marker is left."""
+    gone = put(s3, bucket, key)
+    s3.delete_object(Bucket=bucket, Key=key)
+    s3.delete_object(Bucket=bucket, Key=key, VersionId=gone)
+
+
+def test_markers_that_hide_nothing_go(s3, versioned, lifecycle_day_seconds):
+    leave_a_marker(s3, versioned, "alone")
+    put(s3, versioned, "hidden")
+    s3.delete_object(Bucket=versioned, Key="hidden")
+    before = kinds(s3, versioned, "hidden")
+    follow(s3, versioned, rule(Expiration={"ExpiredObjectDeleteMarker": True}))
+    eventually(lambda: kinds(s3, versioned, "alone") == [], 0, lifecycle_day_seconds)
+    time.sleep(2 * lifecycle_day_seconds)
+    assert kinds(s3, versioned, "hidden") == before
+
+
+def test_a_rule_that_says_no_to_markers_leaves_them(s3, versioned, lifecycle_day_seconds):
+    leave_a_marker(s3, versioned, "alone")
+    before = kinds(s3, versioned, "alone")
+    assert [marker for _, marker in before] == [True]
+    follow(s3, versioned, rule(Expiration={"ExpiredObjectDeleteMarker": False}))
+    time.sleep(4 * lifecycle_day_seconds)
+    assert kinds(s3, versioned, "alone") == before
+
+
+def test_all_of_a_key_goes_in_the_end(s3, versioned, lifecycle_day_seconds):
+    follow(
+        s3, versioned,
+        rule(Expiration={"Days": 1}, NoncurrentVersionExpiration={"NoncurrentDays": 1}),
+    )
+    put(s3, versioned, "k", b"1")
+    put(s3, versioned, "k", b"2")
+    # First a marker hides the object, then its versions go, and then the marker.
+    eventually(lambda: entries(s3, versioned) == [], 3, lifecycle_day_seconds)
+
+
+@NO_UPLOADS
+def test_uploads_that_are_not_completed_are_aborted(s3, plain, lifecycle_day_seconds):
+    action = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}
+    goes = s3.create_multipart_upload(Bucket=plain, Key="a/goes")
+    which = {"Bucket": plain, "Key": "a/goes", "UploadId": goes["UploadId"]}
+    etag = s3.upload_part(**which, PartNumber=1, Body=b"x")["ETag"]
+    s3.create_multipart_upload(Bucket=plain, Key="b/stays")
+    put(s3, plain, "a/object")
+    follow(s3, plain, below("a/", **action))
+
+    def uploads():
+        found = s3.list_multipart_uploads(Bucket=plain).get("Uploads", [])
+        return [each["Key"] for each in found]
+
+    eventually(lambda: uploads() == ["b/stays"], 1, lifecycle_day_seconds)
+    with refused("NoSuchUpload", status=404):
+        s3.list_parts(**which)
+    with refused("NoSuchUpload", status=404):
+        parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+        s3.complete_multipart_upload(**which, MultipartUpload=parts)
+    assert current_keys(s3, plain) == ["a/object"]

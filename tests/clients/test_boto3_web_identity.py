@@ -1,0 +1,437 @@
+"""boto3: credentials for whom an OpenID issuer vouches for.
+
+The issuer is a real one, in this process, and the gateway one of our own, because which issuers it
+knows is a matter of its settings. Metadata stores do not differ in this, so it is tried on one.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+import urllib.request
+
+import boto3
+import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from issuer import AUDIENCE, Authority, Issuer, Key
+from server import Command, fresh_bucket_name, refused
+
+pytestmark = pytest.mark.ashlar("which issuers a server knows is a matter of its own settings")
+
+STARTS_SECONDS = 60
+
+# How often a gateway asks an issuer at most, and a second besides.
+ASKED_AGAIN_SECONDS = 11
+
+ROLE = "arn:aws:iam::000000000001:role/staff"
+READERS = "arn:aws:iam::000000000001:role/readers"
+ACME = "arn:aws:iam::000000000001:role/acme"
+
+
+class Gateway:
+    """A gateway over SQLite and a folder, with an operator of its own."""
+
+    def __init__(self, program, folder, issuer, of_staff=""):
+        self.program, self.folder = program, folder
+        self.endpoint = f"http://127.0.0.1:{free_port()}"
+        self.operator = ("operator", secrets.token_hex(16))
+        role = f'issuer = "{issuer.url}"\naudience = ["{AUDIENCE}"]\n'
+        self.config = folder / "ashlar.toml"
+        self.config.write_text(
+            f'[[openid]]\nrole = "staff"\n{role}claims = ["email", "groups"]\n{of_staff}\n'
+            f'[[openid]]\nrole = "readers"\n{role}policies = ["readonly"]\n'
+            f'[[openid]]\nrole = "acme"\n{role}policies = ["readonly"]\n'
+            'require = { repository_owner = ["acme", "acme-labs"] }\n'
+        )
+        self.log = folder / "log"
+        self.process = None
+
+    def start(self):
+        environment = {name: value for name, value in os.environ.items() if "ASHLAR" not in name}
+        environment |= {"ASHLAR_ROOT_USER": self.operator[0]}
+        environment |= {"ASHLAR_ROOT_PASSWORD": self.operator[1]}
+        words = ["serve", "--config", self.config, "--data-dir", self.folder / "data"]
+        words += ["--listen", self.endpoint.removeprefix("http://"), "--admin-listen", "off"]
+        words += ["--log", "debug"]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, *map(str, words)], env=environment, stdout=log, stderr=log
+            )
+        end = time.monotonic() + STARTS_SECONDS
+        while not self.answers():
+            assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()
+            time.sleep(0.05)
+
+    def answers(self):
+        try:
+            with urllib.request.urlopen(f"{self.endpoint}/minio/health/live", timeout=5):
+                return True
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(60) == 0, self.log.read_text()
+
+    def operate(self, *words):
+        settings = ["--data-dir", str(self.folder / "data")]
+        return Command(self.program, settings).run(*words)
+
+    def client(self, service, keys=None, token=None):
+        key, secret = keys or self.operator
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
+            aws_session_token=token,
+        )
+
+    def assume(self, token, role=ROLE, **more):
+        """As a program does that has a token and nothing else. It tries once: what STS says is what
+        the test is about."""
+        config = Config(signature_version=UNSIGNED, retries={"max_attempts": 0})
+        settings = {"endpoint_url": self.endpoint, "region_name": "us-east-1", "config": config}
+        asked = {"RoleArn": role, "RoleSessionName": "nightly", "WebIdentityToken": token, **more}
+        return boto3.client("sts", **settings).assume_role_with_web_identity(**asked)
+
+    def session(self, answer, service="s3"):
+        given = answer["Credentials"]
+        keys = (given["AccessKeyId"], given["SecretAccessKey"])
+        return self.client(service, keys, given["SessionToken"])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def issuer():
+    issuer = Issuer()
+    yield issuer
+    issuer.stop()
+
+
+@pytest.fixture(scope="module")
+def gateway(server, tmp_path_factory, issuer):
+    if not server.program:
+        pytest.skip("set ASHLAR_TEST_PROGRAM to start a gateway with an issuer")
+    if server.ca or not (server.meta or "sqlite:").startswith("sqlite:"):
+        pytest.skip("neither metadata stores nor listeners differ in this: tried over http and SQLite")
+    gateway = Gateway(server.program, tmp_path_factory.mktemp("web-identity"), issuer)
+    gateway.start()
+    yield gateway
+    gateway.stop()
+    log = gateway.log.read_text()
+    assert "eyJ" not in log and "anna" not in log, "no tokens and no people in the log"
+
+
+@pytest.fixture(scope="module")
+def operator(gateway):
+    return gateway.client("s3")
+
+
+@pytest.fixture
+def bucket(operator):
+    name = fresh_bucket_name()
+    operator.create_bucket(Bucket=name)
+    return name
+
+
+def rejected(gateway, code, token, status=400, message=None, **more):
+    with refused(code, status=status) as caught:
+        gateway.assume(token, **more)
+    error = caught.value.response["Error"]
+    assert error["Type"] == "Sender"
+    assert not message or message in error["Message"], error
+    assert token.split(".")[1] not in json.dumps(error)
+
+
+def test_a_token_is_exchanged_for_credentials(gateway, issuer, bucket):
+    given = gateway.assume(issuer.token(), DurationSeconds=900)
+    assert given["SubjectFromWebIdentityToken"] == "anna-7"
+    assert given["Audience"] == AUDIENCE and given["Provider"] == issuer.url
+    arn = "arn:aws:sts::000000000001:assumed-role/staff/nightly"
+    assert given["AssumedRoleUser"] == {"Arn": arn, "AssumedRoleId": "staff:nightly"}
+    left = given["Credentials"]["Expiration"].timestamp() - time.time()
+    assert 890 < left <= 901
+    s3 = gateway.session(given)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"from anna")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from anna"
+    caller = gateway.session(given, "sts").get_caller_identity()
+    assert (caller["Arn"], caller["UserId"]) == (arn, "staff:nightly")
+    assert caller["Account"] == "000000000001"
+    with refused("AccessDenied", status=403):
+        gateway.session(given, "sts").assume_role(RoleArn=ROLE, RoleSessionName="again")
+
+
+def test_the_sdk_finds_its_way_with_a_file_and_a_role(gateway, issuer, bucket, tmp_path, monkeypatch):
+    """As in a pod of Kubernetes: nothing but variables, and the SDK's own provider."""
+    (tmp_path / "token").write_text(issuer.token())
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    s3 = boto3.Session().client("s3")
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
+
+
+def test_parameters_may_stand_in_the_query_and_the_role_may_be_left_out(gateway, issuer):
+    """As MinIO's clients send them."""
+    words = f"Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken={issuer.token()}"
+    request = urllib.request.Request(f"{gateway.endpoint}/?{words}", method="POST", data=b"")
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        text = answer.read().decode()
+    assert "<AssumeRoleWithWebIdentityResult>" in text and "<SessionToken>" in text
+    assert "assumed-role/staff/session" in text, "the first role of the issuer"
+
+
+def test_a_session_policy_limits_it(gateway, issuer, bucket):
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    limit = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    s3 = gateway.session(gateway.assume(issuer.token(), Policy=limit))
+    with refused("AccessDenied", status=403):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"")
+    rejected(gateway, "MalformedPolicyDocument", issuer.token(), Policy="no json")
+    rejected(gateway, "PackedPolicyTooLarge", issuer.token(), Policy="x" * 7000)
+    arns = [{"arn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}]
+    rejected(gateway, "ValidationError", issuer.token(), PolicyArns=arns)
+
+
+def test_a_role_may_have_policies_of_its_own(gateway, issuer, bucket, operator):
+    operator.put_object(Bucket=bucket, Key="k", Body=b"x")
+    s3 = gateway.session(gateway.assume(issuer.token(policy="readwrite"), role=READERS))
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+    with refused("AccessDenied", status=403):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"the claim does not count")
+
+
+def test_a_role_may_require_what_a_token_says(gateway, issuer, bucket, operator):
+    """As with GitHub, where anybody gets a token for any audience."""
+    operator.put_object(Bucket=bucket, Key="k", Body=b"x")
+    for owner in ["acme", "acme-labs", ["other", "acme"]]:
+        given = gateway.assume(issuer.token(repository_owner=owner), role=ACME)
+        assert gateway.session(given).get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+    refusal = "Not authorized to perform sts:AssumeRoleWithWebIdentity"
+    for owner in [None, "", "acm", "Acme", "acme,acme-labs", [], ["other"], {"acme": "acme"}]:
+        token = issuer.token(repository_owner=owner)
+        rejected(gateway, "AccessDenied", token, status=403, message=refusal, role=ACME)
+
+
+def test_a_policy_by_a_claim_needs_the_claim(gateway, issuer, bucket, tmp_path):
+    name = f"policy-{secrets.token_hex(4)}"
+    allow = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    deny = {**allow, "Effect": "Deny", "Condition": {"StringEquals": {"jwt:groups": "interns"}}}
+    (tmp_path / "policy").write_text(json.dumps({"Statement": [allow, deny]}))
+    gateway.operate("policy", "add", name, str(tmp_path / "policy"))
+    given = eventually(lambda: gateway.assume(issuer.token(policy=name)))
+    gateway.session(given).list_objects_v2(Bucket=bucket)
+    intern = gateway.session(gateway.assume(issuer.token(policy=name, groups=["a", "interns"])))
+    with refused("AccessDenied", status=403):
+        intern.list_objects_v2(Bucket=bucket)
+    deny["Condition"] = {"StringEquals": {"jwt:team": "interns"}}
+    (tmp_path / "policy").write_text(json.dumps({"Statement": [allow, deny]}))
+    gateway.operate("policy", "add", name, str(tmp_path / "policy"))
+    eventually_denied(lambda: gateway.session(given).list_objects_v2(Bucket=bucket))
+    rejected(gateway, "AccessDenied", issuer.token(policy=name), status=403)
+
+
+def test_a_bucket_policy_may_name_the_role_and_the_session(gateway, issuer, bucket, operator):
+    operator.put_object(Bucket=bucket, Key="k", Body=b"x")
+    given = gateway.assume(issuer.token(policy="writeonly"))
+    s3 = gateway.session(given)
+    with refused("AccessDenied", status=403):
+        s3.get_object(Bucket=bucket, Key="k")
+    for who in [ROLE, given["AssumedRoleUser"]["Arn"]]:
+        statement = {"Effect": "Allow", "Principal": {"AWS": who}, "Action": "s3:GetObject"}
+        statement |= {"Resource": f"arn:aws:s3:::{bucket}/*"}
+        condition = {"aws:userid": "staff:nightly", "jwt:sub": "anna-7", "aws:PrincipalArn": ROLE}
+        statement |= {"Condition": {"StringEquals": {**condition, "jwt:email": "anna@example.com"}}}
+        text = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        operator.put_bucket_policy(Bucket=bucket, Policy=text)
+        assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+        bert = gateway.session(gateway.assume(issuer.token(policy="writeonly", sub="bert")))
+        with refused("AccessDenied", status=403):
+            bert.get_object(Bucket=bucket, Key="k")
+        unverified = gateway.assume(issuer.token(policy="writeonly", email_verified=False))
+        with refused("AccessDenied", status=403):
+            gateway.session(unverified).get_object(Bucket=bucket, Key="k")
+        operator.delete_bucket_policy(Bucket=bucket)
+
+
+def test_what_a_token_says_must_be_right(gateway, issuer):
+    now = int(time.time())
+    for changes, code, message in [
+        ({"aud": "somebody-else"}, "InvalidIdentityToken", "Incorrect token audience"),
+        ({"iss": "https://idp.example.com"}, "InvalidIdentityToken", "No OpenIDConnect provider"),
+        ({"exp": now - 300}, "ExpiredTokenException", "Token expired: current date/time"),
+        ({"nbf": now + 300}, "InvalidIdentityToken", "not valid yet"),
+        ({"iat": now + 300}, "InvalidIdentityToken", "not valid yet"),
+        ({"sub": None}, "InvalidIdentityToken", "sub"),
+        ({"exp": None}, "InvalidIdentityToken", "exp"),
+    ]:
+        rejected(gateway, code, issuer.token(**changes), message=message)
+    rejected(gateway, "IDPRejectedClaim", issuer.token(policy={"a": 1}), status=403)
+    rejected(gateway, "IDPRejectedClaim", issuer.token(policy=["p"] * 33), status=403)
+    for policy in [None, "", [], "no-such-policy", "readwrite,no-such-policy"]:
+        rejected(gateway, "AccessDenied", issuer.token(policy=policy), status=403)
+    other = "arn:aws:iam::000000000001:role/another"
+    rejected(gateway, "AccessDenied", issuer.token(), status=403, role=other)
+    gateway.assume(issuer.token())
+
+
+def test_a_forged_token_is_refused(gateway, issuer):
+    stranger = Key("first")
+    rejected(gateway, "InvalidIdentityToken", issuer.token(stranger), message="signature")
+    rejected(gateway, "InvalidIdentityToken", issuer.token(algorithm="none"))
+    rejected(gateway, "InvalidIdentityToken", issuer.token(algorithm="HS256"))
+    good = issuer.token().split(".")
+    richer = issuer.token(stranger, sub="root").split(".")
+    rejected(gateway, "InvalidIdentityToken", ".".join([good[0], richer[1], good[2]]))
+    rejected(gateway, "InvalidIdentityToken", "this-is.no-token.at-all")
+    rejected(gateway, "ValidationError", "long.token." + "c" * 20_000)
+    rejected(gateway, "MaxMessageLengthExceeded", "longer.token." + "c" * 70_000)
+    gateway.assume(issuer.token())
+
+
+def test_a_session_is_no_longer_than_its_token(gateway, issuer, bucket):
+    soon = int(time.time()) + 120
+    given = gateway.assume(issuer.token(exp=soon), DurationSeconds=43_200)
+    # A minute is for clocks that differ.
+    assert given["Credentials"]["Expiration"].timestamp() == soon + 60
+    rejected(gateway, "ValidationError", issuer.token(), DurationSeconds=43_201)
+    # A token that is over by all but the leeway gives what is left of it.
+    given = gateway.assume(issuer.token(exp=int(time.time()) - 57))
+    s3 = gateway.session(given)
+    s3.list_objects_v2(Bucket=bucket)
+    time.sleep(4)
+    with refused("ExpiredToken", status=400):
+        s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_policy_that_is_taken_away_takes_effect_at_once(gateway, issuer, bucket, tmp_path):
+    name = f"policy-{secrets.token_hex(4)}"
+    statement = {"Effect": "Allow", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}*"}
+    (tmp_path / "policy").write_text(json.dumps({"Statement": [statement]}))
+    gateway.operate("policy", "add", name, str(tmp_path / "policy"))
+    token = issuer.token(policy=name)
+    given = eventually(lambda: gateway.assume(token))
+    s3 = gateway.session(given)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"")
+    statement["Action"] = "s3:GetObject"
+    (tmp_path / "policy").write_text(json.dumps({"Statement": [statement]}))
+    gateway.operate("policy", "add", name, str(tmp_path / "policy"))
+    eventually_denied(lambda: s3.put_object(Bucket=bucket, Key="k", Body=b""))
+    s3.get_object(Bucket=bucket, Key="k")
+    gateway.operate("policy", "remove", name)
+    eventually_denied(lambda: s3.get_object(Bucket=bucket, Key="k"))
+    rejected(gateway, "AccessDenied", token, status=403)
+
+
+def eventually(call, seconds=10):
+    """What a call returns once the gateway has heard of a change."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except ClientError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+def eventually_denied(call):
+    def denied():
+        try:
+            call()
+        except ClientError as error:
+            assert error.response["Error"]["Code"] == "AccessDenied", error
+            return True
+        return False
+
+    end = time.monotonic() + 10
+    while not denied():
+        assert time.monotonic() < end, "it may still do it"
+        time.sleep(0.05)
+
+
+def test_keys_come_and_go(gateway, issuer):
+    gateway.assume(issuer.token())
+    first, second = issuer.keys[0], Key("second")
+    time.sleep(ASKED_AGAIN_SECONDS)
+    asked = len(issuer.asked)
+    for made_up in range(10):
+        token = issuer.token(first, key_id=f"no-{made_up}")
+        rejected(gateway, "InvalidIdentityToken", token, message="verification key")
+    assert len(issuer.asked) == asked + 2, "strangers make it ask once, for two documents"
+    issuer.keys = [second]
+    rejected(gateway, "InvalidIdentityToken", issuer.token(second))
+    assert len(issuer.asked) == asked + 2, "not again so soon"
+    time.sleep(ASKED_AGAIN_SECONDS)
+    gateway.assume(issuer.token(second))
+    assert len(issuer.asked) == asked + 4
+    rejected(gateway, "InvalidIdentityToken", issuer.token(first))
+
+
+def test_an_issuer_that_is_down_or_talks_too_much(gateway, issuer, tmp_path):
+    """A gateway that has just started knows no keys."""
+    fresh = Gateway(gateway.program, tmp_path, issuer)
+    issuer.stop()
+    fresh.start()
+    try:
+        rejected(fresh, "IDPCommunicationError", issuer.token())
+        assert "cannot read the keys of an OpenID issuer" in fresh.log.read_text()
+        assert "Connection refused" in fresh.log.read_text()
+        gateway.assume(issuer.token())
+        issuer.padding, asked = 300_000, len(issuer.asked)
+        issuer.start(issuer.port)
+        time.sleep(ASKED_AGAIN_SECONDS)
+        rejected(fresh, "IDPCommunicationError", issuer.token())
+        assert issuer.asked[asked:][-1] == "/realm/keys", "the document was asked for"
+        assert "length limit exceeded" in fresh.log.read_text()
+        issuer.padding = 0
+        time.sleep(ASKED_AGAIN_SECONDS)
+        fresh.assume(issuer.token())
+    finally:
+        issuer.padding = 0
+        fresh.stop()
+
+
+def test_an_issuer_over_tls_is_known_by_its_certificates(gateway, tmp_path):
+    authority = Authority(tmp_path)
+    issuer = Issuer(authority)
+    fresh = Gateway(gateway.program, tmp_path, issuer, f'ca_file = "{authority.file}"')
+    fresh.start()
+    try:
+        fresh.assume(issuer.token())
+        # The role of readers goes by the certificates of the machine.
+        rejected(fresh, "IDPCommunicationError", issuer.token(), role=READERS)
+        assert "invalid peer certificate" in fresh.log.read_text()
+    finally:
+        fresh.stop()
+        issuer.stop()
+
+
+def test_a_role_that_is_taken_away_takes_its_sessions_along(gateway, issuer, bucket):
+    given = gateway.assume(issuer.token(), role=READERS)
+    kept = gateway.assume(issuer.token())
+    gateway.session(given).list_objects_v2(Bucket=bucket)
+    gateway.stop()
+    text = gateway.config.read_text()
+    first = text.split("[[openid]]")[1]
+    gateway.config.write_text(f"[[openid]]{first}")
+    gateway.start()
+    gateway.session(kept).list_objects_v2(Bucket=bucket)
+    with refused("InvalidToken", status=400):
+        gateway.session(given).list_objects_v2(Bucket=bucket)

@@ -1,0 +1,67 @@
+"""The server under test, for suites that others wrote."""
+
+import os
+import sys
+from pathlib import Path
+
+import botocore.config
+import botocore.session
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "clients"))
+
+from server import Server, fresh_bucket_name  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def server():
+    """The server under test."""
+    return Server()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment():
+    """No settings of the machine's user reach a suite."""
+    saved = dict(os.environ)
+    for name in list(os.environ):
+        if name.startswith("AWS_") or name.upper().endswith("_PROXY"):
+            del os.environ[name]
+    yield
+    os.environ.clear()
+    os.environ.update(saved)
+
+
+@pytest.fixture(scope="session")
+def control(server):
+    """A plain client, for what a test arranges or checks beside the client that it is about."""
+    config = botocore.config.Config(s3={"addressing_style": "path"})
+    session = botocore.session.get_session()
+    return session.create_client("s3", config=config, **server.aws_settings())
+
+
+@pytest.fixture(scope="session")
+def sweep(control):
+    """Removes all buckets, whatever is in them: what a failed case has left is no other's."""
+
+    def run():
+        for bucket in control.list_buckets()["Buckets"]:
+            name = bucket["Name"]
+            # A policy that a case left may keep its own owner out.
+            control.delete_bucket_policy(Bucket=name)
+            for upload in control.list_multipart_uploads(Bucket=name).get("Uploads", []):
+                control.abort_multipart_upload(
+                    Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"]
+                )
+            while listed := control.list_objects_v2(Bucket=name).get("Contents"):
+                for entry in listed:
+                    control.delete_object(Bucket=name, Key=entry["Key"])
+            control.delete_bucket(Bucket=name)
+
+    return run
+
+@pytest.fixture
+def bucket(control):
+    """A bucket of a test's own; the server goes away with what is left in it."""
+    name = fresh_bucket_name()
+    control.create_bucket(Bucket=name)
+    return name
