@@ -2,7 +2,6 @@
 
 import botocore.session
 import pytest
-from botocore.exceptions import ClientError
 
 from server import Server, fresh_bucket_name
 
@@ -67,22 +66,3 @@ def bucket(control):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name)
     return name
-
-
-@pytest.fixture(scope="session")
-def lifecycle(server, clean_environment):
-    """Leaves tests of lifecycle rules out where the server says that it has none."""
-    s3 = botocore.session.get_session().create_client("s3", **server.aws_settings())
-    rule = {"ID": "r", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 1}}
-    name = fresh_bucket_name("rules")
-    s3.create_bucket(Bucket=name)
-    try:
-        s3.put_bucket_lifecycle_configuration(
-            Bucket=name, LifecycleConfiguration={"Rules": [rule]}
-        )
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "NotImplemented":
-            raise
-        pytest.skip("the server takes no lifecycle configurations yet")
-    finally:
-        s3.delete_bucket(Bucket=name)

@@ -299,7 +299,6 @@ def rules(mc, bucket):
     return told(mc, "ilm", "rule", "ls", f"s/{bucket}")["config"]["Rules"]
 
 
-@pytest.mark.usefixtures("lifecycle")
 def test_rules_are_added_listed_changed_and_removed(mc, control, bucket):
     made = ["ilm", "rule", "add", "--prefix", "logs/", "--expire-days", "30", f"s/{bucket}"]
     added = told(mc, *made)
@@ -322,7 +321,6 @@ def test_rules_are_added_listed_changed_and_removed(mc, control, bucket):
     assert mc.attempt("ilm", "rule", "ls", f"s/{bucket}").returncode != 0
 
 
-@pytest.mark.usefixtures("lifecycle")
 def test_rules_for_versions(mc, control, versioned):
     mc.run("ilm", "rule", "add", "--expire-delete-marker", f"s/{versioned}")
     mc.run(
@@ -339,7 +337,6 @@ def test_rules_for_versions(mc, control, versioned):
     assert older["Filter"] == {"ObjectSizeGreaterThan": 1024}
 
 
-@pytest.mark.usefixtures("lifecycle")
 def test_rules_go_out_and_come_in(mc, control, bucket):
     mc.run("ilm", "rule", "add", "--prefix", "logs/", "--expire-days", "30", f"s/{bucket}")
     before = control.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]

@@ -20,9 +20,10 @@ use crate::call::{Call, RequestHost};
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
+use crate::lifecycle::{LifecycleCounters, LifecycleMeters};
 use crate::operations;
 use crate::response::S3Response;
-use crate::rules::RulesCache;
+use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::{DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings};
@@ -35,6 +36,7 @@ pub struct Gateway {
     access: Arc<Access>,
     settings: Settings,
     rules: RulesCache,
+    lifecycles: LifecycleMeters,
     sending: Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
     documents: ByteBudget,
@@ -61,8 +63,39 @@ impl Gateway {
         let sending = OutgoingBodies::over(&volume);
         let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
         let strangers = ByteBudget::new(STRANGERS_BYTES_MAX);
-        let rules = RulesCache::new();
-        Arc::new(Gateway { volume, access, settings, rules, sending, documents, strangers })
+        let (rules, lifecycles) = (RulesCache::new(), LifecycleMeters::default());
+        Arc::new(Gateway {
+            volume,
+            access,
+            settings,
+            rules,
+            lifecycles,
+            sending,
+            documents,
+            strangers,
+        })
+    }
+
+    /// What it has done by lifecycle rules.
+    pub fn lifecycle_counters(&self) -> LifecycleCounters {
+        self.lifecycles.read()
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn lifecycles(&self) -> &LifecycleMeters {
+        &self.lifecycles
+    }
+
+    /// What a bucket says. Fault: `NoSuchBucket`.
+    pub(crate) async fn bucket_rules(&self, name: &BucketName) -> Result<Arc<BucketRules>, Fault> {
+        self.rules.of(&self.volume, name).await
     }
 
     /// Responds to a request. A failure is a response too, with an error code and a document.

@@ -7,6 +7,7 @@ mod bucket_access;
 mod complete;
 mod copy;
 mod delete;
+pub(crate) mod lifecycle;
 mod list;
 mod locks;
 mod multipart;
@@ -79,6 +80,9 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::DeleteBucketCors => bucket_access::delete_cors(call).await,
         Operation::GetBucketVersioning => versioning::get(call).await,
         Operation::PutBucketVersioning => versioning::put(call, body).await,
+        Operation::GetBucketLifecycleConfiguration => lifecycle::get(call).await,
+        Operation::PutBucketLifecycleConfiguration => lifecycle::put(call, body).await,
+        Operation::DeleteBucketLifecycle => lifecycle::delete(call).await,
         Operation::GetObjectLockConfiguration => object_lock::get_bucket(call).await,
         Operation::PutObjectLockConfiguration => object_lock::put_bucket(call, body).await,
         Operation::GetObjectRetention => object_lock::get_retention(call).await,

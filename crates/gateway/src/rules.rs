@@ -14,6 +14,7 @@ use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, PublicAccessBlock, S3Acl,
 };
 use s3::cors::CorsConfiguration;
+use s3::lifecycle::LifecycleConfiguration;
 use s3::object_lock::ObjectLockConfiguration;
 use s3::{BucketName, Code, Fault};
 use tracing::error;
@@ -46,6 +47,8 @@ pub(crate) struct BucketRules {
     pub(crate) policy: Option<Policy>,
     /// That its objects may be locked, and how new ones are.
     pub(crate) object_lock: Option<ObjectLockConfiguration>,
+    /// What becomes of its objects in time.
+    pub(crate) lifecycle: Option<LifecycleConfiguration>,
     /// Which pages of other origins may read it in browsers.
     pub(crate) cors: Option<CorsConfiguration>,
     /// Bytes of its configurations.
@@ -63,6 +66,7 @@ impl BucketRules {
             account,
             policy: None,
             object_lock: None,
+            lifecycle: None,
             cors: None,
             config_bytes: 0,
             acl: None,
@@ -149,7 +153,11 @@ impl BucketRules {
         };
         self.config_bytes += config.bytes.len() as u64;
         match kind {
-            BucketConfigKind::Tags | BucketConfigKind::Lifecycle => {}
+            BucketConfigKind::Tags | BucketConfigKind::LifecyclePass => {}
+            BucketConfigKind::Lifecycle => {
+                let lifecycle = LifecycleConfiguration::parse(&config.bytes);
+                self.lifecycle = Some(lifecycle.map_err(|fault| unreadable(&fault))?);
+            }
             BucketConfigKind::ObjectLock => {
                 let lock = ObjectLockConfiguration::parse(&config.bytes);
                 self.object_lock = Some(lock.map_err(|fault| unreadable(&fault))?);

@@ -15,6 +15,8 @@ pub struct Settings {
     pub object_ownership: ObjectOwnership,
     /// Whether SigV2 presigned URLs of objects are accepted.
     pub sigv2_presign: bool,
+    /// How long the days of lifecycle rules are taken to be: 24 hours, but for tests.
+    pub lifecycle_day: Duration,
     /// How long a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
     /// fails.
     pub body_patience: Duration,
@@ -37,6 +39,7 @@ impl Default for Settings {
             domains: Vec::new(),
             object_ownership: ObjectOwnership::BucketOwnerEnforced,
             sigv2_presign: true,
+            lifecycle_day: Duration::from_hours(24),
             body_patience: Duration::from_secs(30),
         }
     }

@@ -7,7 +7,7 @@ use record::{
 };
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::path;
+use crate::path::{self, NamedBucket};
 use crate::run::{Env, Planner, Step};
 use crate::stage::{account_is_there, guard_absent};
 use crate::view::{View, decode};
@@ -349,6 +349,38 @@ impl Planner for FindBucketConfigs<'_> {
             configs.push((kind, decode(&entry.key, &entry.value, BucketConfig::decode)?));
         }
         Ok(Step::Done(BucketConfigs { ino, settings, versioning, configs }))
+    }
+}
+
+/// Notes how far the pass over a bucket's lifecycle has come, if nobody else has noted anything since.
+/// Answers whether it did.
+#[derive(Clone, Debug)]
+pub struct NotePass<'a> {
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
+    /// What was noted before.
+    pub was: Option<&'a BucketConfig>,
+    /// What is from now on.
+    pub now: &'a BucketConfig,
+}
+
+impl Planner for NotePass<'_> {
+    type Output = bool;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
+        let bucket = path::bucket(view, self.bucket)?;
+        let key = key::bucket_config(bucket.dentry.ino, BucketConfigKind::LifecyclePass);
+        let noted = view.record(&key)?;
+        let was = noted.as_ref().map(|value| decode(&key, value, BucketConfig::decode));
+        if was.transpose()?.as_ref() != self.was {
+            return Ok(Step::Done(false));
+        }
+        let noted = match noted {
+            Some(value) => Guard::Equals(key.clone(), value),
+            None => Guard::Absent(key.clone()),
+        };
+        let writes = vec![Write::Put(key.clone(), self.now.encode(&key))];
+        Ok(Step::Commit(Plan { guards: vec![bucket.guard(), noted], writes }, true))
     }
 }
 

@@ -35,7 +35,7 @@ pub use access::{
 pub use account::{AddAccount, ListAccounts, RemoveAccount};
 pub use bucket::{
     BUCKETS_MAX, BucketChange, BucketConfigs, DeleteBucket, FindBucket, FindBucketConfig,
-    FindBucketConfigs, FoundBucket, MakeBucket, ReadBuckets, SetBucket, SetBucketConfig,
+    FindBucketConfigs, FoundBucket, MakeBucket, NotePass, ReadBuckets, SetBucket, SetBucketConfig,
 };
 pub use content_map::{concatenate, cut, lay_out, pages_of, part_runs};
 pub use error::{FsError, Halt};
@@ -63,7 +63,7 @@ pub use object::{
 pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, NamedBucket, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed, RemovedKey};
-pub use remove_version::{RemoveVersion, RemovedVersion};
+pub use remove_version::{RemoveVersion, RemovedVersion, Spared};
 pub use rename::{Expected, RenameKey, RenamedKey};
 pub use run::{Env, Next, Planner, Run, Step, recall};
 pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};

@@ -28,6 +28,19 @@ pub struct RemoveVersion<'a> {
     pub fresh: &'a [Ino],
     /// Whether retention in governance mode does not hold the version.
     pub bypasses_governance: bool,
+    /// What stays, if the version is that by now.
+    pub spares: Spared,
+}
+
+/// What a [`RemoveVersion`] leaves alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// Nothing.
+    Nothing,
+    /// The current version.
+    Current,
+    /// Whatever is not a delete marker.
+    Objects,
 }
 
 /// What a [`RemoveVersion`] did.
@@ -66,12 +79,18 @@ impl Planner for RemoveVersion<'_> {
             version.map_or(VersionRef::Null, VersionRef::Id) == self.version
         };
         if let Some(current) = current.as_ref().filter(|current| is_current(current)) {
+            if self.spares != Spared::Nothing {
+                return Ok(Step::Done(RemovedVersion::default()));
+            }
             let plan = self.remove_current(view, env, &bucket, &versions, &mut tree, current)?;
             return Ok(Step::Commit(plan, RemovedVersion { existed: true, was_marker: false }));
         }
         let Some(found) = other? else { return Ok(Step::Done(RemovedVersion::default())) };
         let mut plan = Plan { guards: vec![bucket.guard()], writes: Vec::new() };
         let was_marker = found.version.is_marker();
+        if self.spares == Spared::Objects && !was_marker {
+            return Ok(Step::Done(RemovedVersion::default()));
+        }
         match &current {
             // What is there says that the marker is not the newest.
             Some(current) if was_marker => plan.guards.push(current.bound.guard()),

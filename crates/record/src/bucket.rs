@@ -140,17 +140,20 @@ pub enum BucketConfigKind {
     ObjectLock = 5,
     /// What becomes of its objects in time: a document in XML.
     Lifecycle = 6,
+    /// How far its gateways have come in following that: see [`LifecyclePass`].
+    LifecyclePass = 7,
 }
 
 impl BucketConfigKind {
     /// Every kind.
-    pub const ALL: [BucketConfigKind; 6] = [
+    pub const ALL: [BucketConfigKind; 7] = [
         BucketConfigKind::Tags,
         BucketConfigKind::Policy,
         BucketConfigKind::Cors,
         BucketConfigKind::Acl,
         BucketConfigKind::ObjectLock,
         BucketConfigKind::Lifecycle,
+        BucketConfigKind::LifecyclePass,
     ];
 
     /// The kind that a record is of, by its key.

@@ -12,6 +12,7 @@ mod headers;
 mod id;
 mod inode;
 pub mod key;
+mod lifecycle_pass;
 mod lock;
 mod name;
 mod object_lock;
@@ -39,6 +40,7 @@ pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
 };
+pub use lifecycle_pass::{LifecyclePass, PassLeft};
 pub use lock::{
     FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,
     Written,

@@ -78,6 +78,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
+    observe::register_lifecycles(&metrics, &gateway);
+    tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
     let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
     let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
     let edge = Arc::new(edge);
@@ -126,7 +128,16 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
             OwnershipClass::ObjectWriter => ObjectOwnership::ObjectWriter,
         },
         sigv2_presign: serve.sigv2_presign,
+        lifecycle_day: Duration::from_secs(serve.lifecycle_day),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
+    }
+}
+
+/// Follows lifecycle rules until the gateway stops. What is being committed then is committed.
+async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
+    tokio::select! {
+        () = gateway.follow_lifecycles() => {}
+        () = stop.cancelled() => {}
     }
 }
 

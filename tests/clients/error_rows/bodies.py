@@ -22,6 +22,7 @@ DOCUMENTS = (
     "PutObjectTagging",
     "PutBucketVersioning",
     "PutObjectLockConfiguration",
+    "PutBucketLifecycleConfiguration",
 )
 # Those of which S3 does not say that there is none, but that it is malformed.
 LOCKS = ("PutObjectLegalHold", "PutObjectRetention")

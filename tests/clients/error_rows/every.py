@@ -26,6 +26,10 @@ POLICY = (
     b'"Action":"s3:DeleteBucket","Resource":"arn:aws:s3:::$bucket"}]}'
 )
 VERSIONING = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+LIFECYCLE = (
+    b"<LifecycleConfiguration><Rule><Status>Enabled</Status><Filter/>"
+    b"<Expiration><Days>1000</Days></Expiration></Rule></LifecycleConfiguration>"
+)
 LOCKING = (
     b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>"
     b"<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule>"
@@ -65,6 +69,9 @@ GOOD = {
     "GetBucketCors": Ask("GET /$bucket?cors"),
     "PutBucketCors": Ask("PUT /$bucket?cors", body=CORS),
     "DeleteBucketCors": Ask("DELETE /$bucket?cors"),
+    "GetBucketLifecycleConfiguration": Ask("GET /$bucket?lifecycle"),
+    "PutBucketLifecycleConfiguration": Ask("PUT /$bucket?lifecycle", body=LIFECYCLE),
+    "DeleteBucketLifecycle": Ask("DELETE /$bucket?lifecycle"),
     "GetBucketVersioning": Ask("GET /$bucket?versioning"),
     "PutBucketVersioning": Ask("PUT /$bucket?versioning", body=VERSIONING),
     "GetObjectLockConfiguration": Ask("GET /$locks?object-lock"),
@@ -113,7 +120,6 @@ ABSENT = {
     "GetPublicAccessBlock": ("publicAccessBlock", "NoSuchPublicAccessBlockConfiguration"),
 }
 EMPTY = {
-    "DeleteBucketLifecycle": Ask("DELETE /$bucket?lifecycle"),
     "DeleteBucketEncryption": Ask("DELETE /$bucket?encryption"),
     "DeleteBucketReplication": Ask("DELETE /$bucket?replication"),
     "DeleteBucketWebsite": Ask("DELETE /$bucket?website"),
@@ -137,7 +143,6 @@ STUBS = {
 
 # What S3 does and Ashlar does not.
 REFUSED = {
-    "PutBucketLifecycleConfiguration": "PUT /$bucket?lifecycle",
     "PutBucketEncryption": "PUT /$bucket?encryption",
     "PutBucketReplication": "PUT /$bucket?replication",
     "PutBucketWebsite": "PUT /$bucket?website",

@@ -44,6 +44,7 @@ def sender_first():
         "DeleteObjects",
         "PutBucketPolicy",
         "PutBucketCors",
+        "PutBucketLifecycleConfiguration",
         "PutBucketVersioning",
         "PutObjectRetention",
     ):
@@ -83,6 +84,7 @@ def bucket_before_key():
         "PutBucketTagging",
         "PutBucketPolicy",
         "PutBucketCors",
+        "PutBucketLifecycleConfiguration",
         "PutBucketAcl",
         "PutBucketOwnershipControls",
         "PutPublicAccessBlock",
@@ -136,6 +138,7 @@ def bucket_before_key():
         "PutBucketTagging",
         "PutBucketPolicy",
         "PutBucketCors",
+        "PutBucketLifecycleConfiguration",
         "PutObjectAcl",
         "PutBucketVersioning",
         "PutObjectLockConfiguration",

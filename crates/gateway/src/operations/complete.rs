@@ -17,6 +17,7 @@ use volume::{
     CompletePart, CompleteUpload, Finished, FoundPart, FsError, PART_BYTES_MIN, VolumeError,
 };
 
+use super::lifecycle;
 use super::multipart::upload_id;
 use super::publish::{refusal, refuse_early};
 use crate::call::Call;
@@ -81,6 +82,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::made(completed.version));
+    lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }
 

@@ -12,7 +12,7 @@ use s3::{Code, CopySource, Fault, VersionId};
 use volume::{CopyChanges, FsError, NamedBucket, Object, VolumeError};
 
 use super::multipart::upload_id;
-use super::{acl, locks};
+use super::{acl, lifecycle, locks};
 use crate::call::Call;
 use crate::response::S3Response;
 use crate::summing::{sum_of, sums_of_copy};
@@ -120,6 +120,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::made(published.version));
     describe_source(&mut response, &object);
+    lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }
 

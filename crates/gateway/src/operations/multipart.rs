@@ -13,7 +13,7 @@ use s3::{Code, Fault};
 use volume::{NewUpload, UploadId, UploadsEntry, UploadsQuery, opaque_tag};
 
 use super::publish::etag_kind;
-use super::{acl, locks};
+use super::{acl, lifecycle, locks};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::{self, Placement};
@@ -56,6 +56,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
         response.set_named("x-amz-checksum-algorithm", algorithm.as_str());
         response.set_named("x-amz-checksum-type", kind.as_str());
     }
+    lifecycle::describe_upload(call, &mut response, time(call.volume.now()))?;
     Ok(response)
 }
 
@@ -136,7 +137,9 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
         checksum: promised_checksum(&page.upload),
         url_encoded: request.url_encoded,
     };
-    Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
+    let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    lifecycle::describe_upload(call, &mut response, time(page.upload.begun))?;
+    Ok(response)
 }
 
 fn promised_checksum(

@@ -15,7 +15,7 @@ use s3::response::{GetObjectAttributesOutput, ObjectParts, PartEntry};
 use s3::{Code, Fault, VersionId};
 use volume::{FsError, Object, VolumeError};
 
-use super::locks;
+use super::{lifecycle, locks};
 use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
@@ -66,6 +66,9 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     describe(&mut response, &object);
     describe_tags(call, &mut response, &object, request.version.is_some()).await?;
     locks::describe(call, &mut response, &object).await?;
+    if request.version.is_none() {
+        lifecycle::describe_object(call, &mut response, &object)?;
+    }
     if request.checksum {
         wanted.describe_checksum(call, &mut response, &object).await?;
     }

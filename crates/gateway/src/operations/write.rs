@@ -8,7 +8,7 @@ use s3::response::PostObjectOutput;
 use s3::{Code, Fault};
 use volume::PublishedObject;
 
-use super::{append, publish};
+use super::{append, lifecycle, publish};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::response::S3Response;
@@ -16,10 +16,21 @@ use crate::translate::{etag, made, shown_sum};
 
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let request = PutObject::parse(&call.arguments())?;
+    let appends = request.append_at.is_some();
+    // They are needed twice only where rules go by them.
+    let tags = call.rules()?.lifecycle.is_some().then(|| request.tags.as_slice().to_vec());
     let (published, size) = receive(call, request, body).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.set_named("x-amz-object-size", &size.to_string());
     describe(&mut response, &published);
+    match tags {
+        Some(tags) if !appends => {
+            let changed = published.object_changed;
+            lifecycle::describe(call, &mut response, size, &tags, changed)?;
+        }
+        Some(_) => lifecycle::describe_current(call, &mut response).await?,
+        None => {}
+    }
     Ok(response)
 }
 
@@ -42,6 +53,7 @@ pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Res
         other => S3Response::empty(other.status()),
     };
     describe(&mut response, &published);
+    lifecycle::describe_current(call, &mut response).await?;
     match post.success.redirect(bucket, key, &tag) {
         Some(page) => response.headers.insert(LOCATION, page),
         None => HeaderValue::from_str(&location)

@@ -70,6 +70,20 @@ impl LifecycleConfiguration {
     }
 }
 
+impl LifecycleConfiguration {
+    /// When an upload is aborted that was begun then, and by which rule; likewise.
+    pub fn abort_of(
+        &self,
+        key: &str,
+        begun: OffsetDateTime,
+        day: Duration,
+    ) -> Option<(&Rule, OffsetDateTime)> {
+        let rules = self.rules.iter().filter(|rule| rule.enabled && rule.is_about(key));
+        let due = rules.filter_map(|rule| Some((rule, rule.aborts_upload_at(begun, day)?)));
+        due.min_by_key(|(_, time)| *time)
+    }
+}
+
 /// What stands encoded in the header, besides what is not ASCII: whatever would end the quotes, or
 /// could not stand in a header, or would be decoded to something else. S3's reference calls ids
 /// URL-encoded, yet S3 was only ever seen to send spaces as they are, and programs compare ids

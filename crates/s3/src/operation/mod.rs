@@ -140,10 +140,10 @@ operations! {
     DeleteBucketPolicy = DELETE Bucket "policy" Served "s3:DeleteBucketPolicy";
     GetBucketPolicyStatus = GET Bucket "policyStatus" Served "s3:GetBucketPolicyStatus";
     GetBucketLifecycleConfiguration =
-        GET Bucket "lifecycle" Stubbed "s3:GetLifecycleConfiguration";
+        GET Bucket "lifecycle" Served "s3:GetLifecycleConfiguration";
     PutBucketLifecycleConfiguration =
-        PUT Bucket "lifecycle" Refused "s3:PutLifecycleConfiguration";
-    DeleteBucketLifecycle = DELETE Bucket "lifecycle" Stubbed "s3:PutLifecycleConfiguration";
+        PUT Bucket "lifecycle" Served "s3:PutLifecycleConfiguration";
+    DeleteBucketLifecycle = DELETE Bucket "lifecycle" Served "s3:PutLifecycleConfiguration";
     GetBucketCors = GET Bucket "cors" Served "s3:GetBucketCORS";
     PutBucketCors = PUT Bucket "cors" Served "s3:PutBucketCORS";
     DeleteBucketCors = DELETE Bucket "cors" Served "s3:PutBucketCORS";

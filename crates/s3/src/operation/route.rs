@@ -241,6 +241,8 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
         | Operation::PutObjectRetention
         | Operation::GetObjectLegalHold
         | Operation::PutObjectLegalHold => &["versionId"],
+        // MinIO's clients ask every server so.
+        Operation::GetBucketLifecycleConfiguration => &["withUpdatedAt"],
         Operation::UploadPart | Operation::UploadPartCopy => &["partNumber"],
         Operation::ListParts => &["max-parts", "part-number-marker", "encoding-type"],
         Operation::ListBucketInventoryConfigurations

@@ -30,9 +30,6 @@ impl Operation {
     /// `None` for operations that are served or refused.
     pub const fn stub(self) -> Option<Stub> {
         match self {
-            Operation::GetBucketLifecycleConfiguration => {
-                Some(Stub::Absent(Code::NoSuchLifecycleConfiguration))
-            }
             Operation::GetBucketEncryption => {
                 Some(Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError))
             }
@@ -69,8 +66,7 @@ impl Operation {
             Operation::ListBucketIntelligentTieringConfigurations => {
                 Stub::Document("ListBucketIntelligentTieringConfigurationsOutput", NOT_TRUNCATED)
             }
-            Operation::DeleteBucketLifecycle
-            | Operation::DeleteBucketEncryption
+            Operation::DeleteBucketEncryption
             | Operation::DeleteBucketReplication
             | Operation::DeleteBucketWebsite => Stub::NoContent,
             _ => return None,

@@ -171,6 +171,8 @@ pub(crate) struct ServeSettings {
     pub(crate) domains: Vec<String>,
     pub(crate) sigv2_presign: bool,
     pub(crate) default_object_ownership: OwnershipClass,
+    /// Seconds that a day of lifecycle rules takes.
+    pub(crate) lifecycle_day: u64,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) host_connections_max: u32,
@@ -352,6 +354,7 @@ impl Serving {
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             default_object_ownership: serving.default_object_ownership.unwrap_or_default(),
+            lifecycle_day: serving.lifecycle_day.unwrap_or(86_400),
             connections_max,
             requests_max,
             host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
@@ -374,6 +377,7 @@ impl ServeSettings {
             ("host_connections_max", u64::from(self.host_connections_max), 1),
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
+            ("lifecycle_day", self.lifecycle_day, 1),
         ];
         at_least(&least)?;
         openid::check(&self.openid)
@@ -420,6 +424,7 @@ pub(crate) fn in_force(
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
         default_object_ownership: Some(serve.default_object_ownership),
+        lifecycle_day: Some(serve.lifecycle_day),
         block_bytes: Some(open.block_bytes),
         memory_budget: Some(open.memory_budget),
         staged_inline_bytes: Some(open.staged_inline_bytes),

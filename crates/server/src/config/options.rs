@@ -205,6 +205,10 @@ options! {
         /// unless a bucket is made with another setting [default: BucketOwnerEnforced]
         #[arg(value_name = "CLASS")]
         default_object_ownership: OwnershipClass = "ASHLAR_DEFAULT_OBJECT_OWNERSHIP",
+        /// How many seconds a day of lifecycle rules takes; anything else than 86400 is for tests of
+        /// rules [default: 86400]
+        #[arg(value_name = "SECONDS")]
+        lifecycle_day: u64 = "ASHLAR_LIFECYCLE_DAY",
         /// Connections served at a time [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",

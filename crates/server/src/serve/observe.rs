@@ -8,6 +8,7 @@ use admin::{Admin, OpenSession};
 use block::{BlockCounters, BlockStore};
 use cache::{Cache, CacheCounters};
 use futures::FutureExt;
+use gateway::Gateway;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -31,6 +32,32 @@ pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
     metrics.collect_from(DurabilityCollector(Arc::clone(&backend.meta)));
     if let Some(cache) = &backend.cache {
         metrics.collect_from(CacheCollector(Arc::clone(cache)));
+    }
+}
+
+/// Registers what a gateway does by lifecycle rules.
+pub(crate) fn register_lifecycles(metrics: &Metrics, gateway: &Arc<Gateway>) {
+    metrics.collect_from(LifecycleCollector(Arc::clone(gateway)));
+}
+
+/// Metrics of lifecycle rules.
+#[derive(Debug)]
+struct LifecycleCollector(Arc<Gateway>);
+
+impl Collector for LifecycleCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let seen = self.0.lifecycle_counters();
+        let ended = [
+            ("object", seen.expired),
+            ("noncurrent", seen.noncurrent),
+            ("marker", seen.markers),
+            ("upload", seen.uploads),
+        ];
+        let what = "Objects, versions, delete markers and uploads that lifecycle rules ended";
+        family(&mut encoder, "ashlar_lifecycle_ended", what, "what", &ended)?;
+        let passes = [("done", seen.passes), ("failure", seen.failures)];
+        let what = "Passes over buckets by their lifecycle rules, and what failed in them";
+        family(&mut encoder, "ashlar_lifecycle_passes", what, "what", &passes)
     }
 }
 

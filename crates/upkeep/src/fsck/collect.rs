@@ -8,10 +8,10 @@ use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
-    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
-    MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence,
-    SessionRecord, Slice, SlotRecord, SweptRecord, Upload, UploadState, User, Version,
-    VolumeRecord, XattrPlace, XattrValue,
+    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
+    LifecyclePass, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
+    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord, Upload, UploadState,
+    User, Version, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -301,6 +301,9 @@ impl Inventory {
                     | BucketConfigKind::Cors
                     | BucketConfigKind::ObjectLock
                     | BucketConfigKind::Lifecycle => {}
+                    BucketConfigKind::LifecyclePass => {
+                        LifecyclePass::of_config(&config).map(drop).map_err(failed)?;
+                    }
                 }
                 self.bucket_configs.push(key.clone());
             }

@@ -3,8 +3,8 @@
 use ledger::Note;
 use namespace::{
     BucketChange, BucketConfigs, CountHoldings, DIRECTORY_MODE, DeleteBucket, FindBucket,
-    FindBucketConfig, FindBucketConfigs, FoundBucket, Holdings, MakeBucket, ReadBuckets, SetBucket,
-    SetBucketConfig,
+    FindBucketConfig, FindBucketConfigs, FoundBucket, Holdings, MakeBucket, NamedBucket, NotePass,
+    ReadBuckets, SetBucket, SetBucketConfig,
 };
 use record::{
     AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Timestamp, Versioning,
@@ -211,6 +211,17 @@ impl Volume {
         value: Option<&BucketConfig>,
     ) -> Result<(), VolumeError> {
         self.session.run(&SetBucketConfig { name: name.as_bytes(), kind, value }).await
+    }
+
+    /// Notes how far the pass over a bucket's lifecycle has come, unless somebody has noted anything
+    /// else than `was`. Answers whether it did.
+    pub async fn note_pass(
+        &self,
+        bucket: NamedBucket<'_>,
+        was: Option<&BucketConfig>,
+        now: &BucketConfig,
+    ) -> Result<bool, VolumeError> {
+        self.session.run(&NotePass { bucket, was, now }).await
     }
 
     /// Changes a bucket's settings.

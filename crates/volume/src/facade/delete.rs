@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt};
 use namespace::{
     Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, NamedBucket, Path, REMOVAL_ITEMS, Removal, Remove,
-    RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion,
+    RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion, Spared,
 };
 use record::VersionRef;
 use store::Limits;
@@ -98,9 +98,31 @@ impl Volume {
         bypasses_governance: bool,
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
+        self.remove_version(&path, version, (bypasses_governance, Spared::Nothing)).await
+    }
+
+    /// As [`Volume::delete_version`], of what no retention is bypassed for, unless the version is by
+    /// then what is spared.
+    pub async fn delete_version_sparing(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: VersionRef,
+        spares: Spared,
+    ) -> Result<RemovedVersion, VolumeError> {
+        self.remove_version(&Path::new(bucket, key), version, (false, spares)).await
+    }
+
+    async fn remove_version(
+        &self,
+        path: &Path,
+        version: VersionRef,
+        (bypasses_governance, spares): (bool, Spared),
+    ) -> Result<RemovedVersion, VolumeError> {
         // It may bring an object back whose directories have gone with it.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
-        let operation = RemoveVersion { path: &path, version, fresh: &fresh, bypasses_governance };
+        let fresh = &fresh;
+        let operation = RemoveVersion { path, version, fresh, bypasses_governance, spares };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         Ok(removed)

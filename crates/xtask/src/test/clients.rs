@@ -25,7 +25,7 @@ use crate::tools::Tools;
 const SUITE_LIMIT: Duration = Duration::from_mins(8);
 
 /// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
-const SUITES: [(&str, Python); 11] = [
+const SUITES: [(&str, Python); 12] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -37,6 +37,7 @@ const SUITES: [(&str, Python); 11] = [
     (COLUMNAR, Python::Frames),
     (BROWSER, Python::Aws),
     (ERRORS, Python::Aws),
+    (LIFECYCLE, Python::Aws),
 ];
 
 /// The suite that looks at what the gateway asks its backend for. It moves much, and learns the
@@ -50,19 +51,25 @@ const BROWSER: &str = "browser";
 /// The suite of all that is refused, in S3's words. MinIO has its own.
 const ERRORS: &str = "errors";
 
+/// The suite of lifecycle rules. It waits for days to pass.
+const LIFECYCLE: &str = "lifecycle";
+
 /// The suite that a plain run takes over https to what has been met over http: the listener does not
 /// know what is behind it, and most suites have met it before a folder.
 const SUITE_OVER_HTTPS_AGAIN: &str = "mc";
 
 /// Suites that a plain run leaves out where another engine is met: they take longest for what they ask
 /// of an engine, which the others have asked.
-const SUITES_OF_ONE_ENGINE: [&str; 5] = ["awscli", "pyarrow", "restic", "s3cmd", ERRORS];
+const SUITES_OF_ONE_ENGINE: [&str; 6] = ["awscli", LIFECYCLE, "pyarrow", "restic", "s3cmd", ERRORS];
 
 /// Suites that a plain run leaves out over https: what they do there others do as well.
-const SUITES_OVER_HTTP: [&str; 4] = ["pyarrow", "rclone", "restic", "s3cmd"];
+const SUITES_OVER_HTTP: [&str; 5] = [LIFECYCLE, "pyarrow", "rclone", "restic", "s3cmd"];
 
 /// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
+
+/// Seconds that a day of lifecycle rules takes, for gateways and suites alike.
+const LIFECYCLE_DAY: &str = "2";
 
 #[derive(Clone, Copy, Debug)]
 enum Python {
@@ -240,7 +247,8 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &[CACHE], run.stop)
+    let environment = [CACHE, ("ASHLAR_LIFECYCLE_DAY", LIFECYCLE_DAY)];
+    Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
 /// A server must end in good order when asked to.
@@ -290,6 +298,7 @@ fn one_suite(
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
         command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
         command.env("ASHLAR_TEST_DATA_DIR", folder.join("data"));
+        command.env("ASHLAR_TEST_LIFECYCLE_DAY", LIFECYCLE_DAY);
     }
     if subject == Subject::Reference {
         command.env("ASHLAR_TEST_SUBJECT", "reference");

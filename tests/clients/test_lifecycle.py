@@ -1,8 +1,7 @@
 """boto3, low level: rules by which objects, versions, markers and uploads go by themselves.
 
-Rules are read back on any server that takes them. That they work is seen only where days are
-short: the last tests are run if ASHLAR_TEST_LIFECYCLE_DAY says how many seconds the server takes
-for a day. They cannot be proved against the reference, and are written by AWS's documentation.
+Rules are read back on any server. That they work is seen only where days are short: the last
+tests are run if ASHLAR_TEST_LIFECYCLE_DAY says how many seconds the server takes for a day. They cannot be proved against the reference, and are written by AWS's documentation.
 """
 
 import os
@@ -16,8 +15,6 @@ import pytest
 
 from conftest import watch_retries
 from server import fresh_bucket_name, refused
-
-pytestmark = pytest.mark.usefixtures("lifecycle")
 
 DAY_SECONDS = 86_400
 # How long a rule may take to be followed, beyond the days that it says.

@@ -1,0 +1,320 @@
+//! What rules say of the keys, versions and uploads of a bucket, and doing it.
+
+use std::sync::atomic::AtomicU64;
+
+use futures::StreamExt as _;
+use record::{InodeHead, Timestamp, VersionRef};
+use s3::BucketName;
+use s3::lifecycle::{Rule, RuleExpiration};
+use time::{Duration, OffsetDateTime};
+use tracing::warn;
+use volume::{
+    FsError, ListedAs, NamedBucket, RemoveCondition, Spared, UploadsEntry, UploadsQuery,
+    VersionsEntry, VersionsQuery, Volume, VolumeError,
+};
+
+use super::{LifecycleMeters, count};
+use crate::translate;
+
+/// Versions of a page, and uploads.
+const PAGE_ENTRIES: usize = 1_000;
+
+/// Versions that are removed at a time.
+const VERSIONS_AT_ONCE: usize = 16;
+
+/// Where a pass stands among the versions of a bucket.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    /// The last key of which all versions are behind.
+    pub(super) whole: Option<Vec<u8>>,
+    /// What is behind.
+    after: Option<(Vec<u8>, Option<VersionRef>)>,
+    /// The key that it has come to.
+    key: Vec<u8>,
+    /// How many versions of it that are no longer current are behind.
+    noncurrent: u32,
+    /// When the version was made that is newer than the next one.
+    newer: Option<Timestamp>,
+}
+
+impl Walk {
+    /// Behind all versions of a key, or at the beginning.
+    pub(super) fn behind(whole: Option<Vec<u8>>) -> Walk {
+        Walk { after: whole.clone().map(|key| (key, None)), whole, ..Walk::default() }
+    }
+
+    /// Comes to a version, and answers what is known of those that are newer.
+    fn come_to(&mut self, key: &[u8], is_latest: bool, made: Timestamp) -> Newer {
+        if self.key != key {
+            let last = std::mem::replace(&mut self.key, key.to_vec());
+            if self.newer.take().is_some() {
+                self.whole = Some(last);
+            }
+            self.noncurrent = 0;
+        }
+        let newer = Newer { noncurrent: self.noncurrent, made: self.newer.replace(made) };
+        self.noncurrent += u32::from(!is_latest);
+        newer
+    }
+}
+
+/// What is known of the versions of a key that are newer than one of them.
+struct Newer {
+    /// How many of them are no longer current.
+    noncurrent: u32,
+    /// When the next newer one was made; nothing if there is none.
+    made: Option<Timestamp>,
+}
+
+/// What is to be removed.
+#[derive(Debug, Default)]
+struct Expired {
+    /// Current objects, which must be what they were when they were looked at.
+    current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
+    /// Versions that are no longer current.
+    noncurrent: Vec<(Vec<u8>, VersionRef)>,
+    /// Delete markers that hide nothing.
+    markers: Vec<(Vec<u8>, VersionRef)>,
+}
+
+/// What a page of a pass goes by.
+pub(super) struct Page<'a> {
+    pub(super) volume: &'a Volume,
+    pub(super) bucket: NamedBucket<'a>,
+    pub(super) rules: &'a [Rule],
+    /// How long a day is.
+    pub(super) day: Duration,
+    pub(super) meters: &'a LifecycleMeters,
+}
+
+impl Page<'_> {
+    /// Aborts the uploads that are due.
+    pub(super) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
+        let now = translate::time(self.volume.now());
+        let mut after = None;
+        if !self.enabled().any(|rule| rule.abort_uploads_after_days.is_some()) {
+            return Ok(());
+        }
+        loop {
+            let (key_after, id_after) = after.take().unzip();
+            let (prefix, limit) = (self.prefix(), PAGE_ENTRIES);
+            let query = UploadsQuery { prefix, delimiter: None, key_after, id_after, limit };
+            let page = self.volume.uploads(name.as_str(), query).await?;
+            for entry in page.entries {
+                let UploadsEntry::Upload { key, id, upload } = entry else { continue };
+                let text = String::from_utf8_lossy(&key);
+                let begun = translate::time(upload.begun);
+                let is_due = self.enabled().filter(|rule| rule.is_about(&text)).any(|rule| {
+                    rule.aborts_upload_at(begun, self.day).is_some_and(|due| due <= now)
+                });
+                if is_due {
+                    match self.volume.abort(name.as_str(), &key, id).await {
+                        Ok(()) => count(&self.meters.uploads, 1),
+                        Err(error) => self.failed(&key, &error),
+                    }
+                }
+                after = Some((key, id));
+            }
+            if !page.truncated {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends what is due of the next versions. Answers whether there are more.
+    pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
+        let (prefix, limit) = (self.prefix(), PAGE_ENTRIES);
+        let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
+        let listing = self.volume.list_versions(self.bucket, &query).await?;
+        let entries = &listing.entries;
+        // Of the last one it is not known yet whether it is the last one of its key.
+        let known = entries.len().saturating_sub(usize::from(listing.truncated));
+        let mut expired = Expired::default();
+        for (place, entry) in entries[..known].iter().enumerate() {
+            let VersionsEntry::Version { key, version, is_latest, what } = entry else { continue };
+            let next = entries.get(place + 1);
+            let is_last =
+                !matches!(next, Some(VersionsEntry::Version { key: other, .. }) if other == key);
+            let made = match what {
+                ListedAs::Marker(made) => *made,
+                ListedAs::Object(inode) => inode.attributes.changed,
+            };
+            let newer = walk.come_to(key, *is_latest, made);
+            match what {
+                _ if !is_latest => {
+                    if self.noncurrent_is_due(key, *version, what, &newer).await? {
+                        expired.noncurrent.push((key.clone(), *version));
+                    }
+                }
+                ListedAs::Marker(made) => {
+                    if is_last && self.marker_is_due(key, *made) {
+                        expired.markers.push((key.clone(), *version));
+                    }
+                }
+                ListedAs::Object(inode) => {
+                    if self.current_is_due(key, inode).await? {
+                        expired.current.push((key.clone(), condition(inode)));
+                    }
+                }
+            }
+            walk.after = Some((key.clone(), Some(*version)));
+        }
+        self.remove(expired).await?;
+        Ok(listing.truncated)
+    }
+
+    fn enabled(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.enabled)
+    }
+
+    /// What all keys begin with that a rule may be about.
+    fn prefix(&self) -> Vec<u8> {
+        let mut prefixes = self.enabled().map(|rule| rule.prefix().as_bytes());
+        let mut common = prefixes.next().unwrap_or_default();
+        for prefix in prefixes {
+            let shared = common.iter().zip(prefix).take_while(|(a, b)| a == b).count();
+            common = &common[..shared];
+        }
+        common.to_vec()
+    }
+
+    async fn current_is_due(&self, key: &[u8], inode: &InodeHead) -> Result<bool, VolumeError> {
+        let now = translate::time(self.volume.now());
+        let changed = translate::time(inode.attributes.changed);
+        let is_due = |rule: &Rule| rule.expires_at(changed, self.day).is_some_and(|due| due <= now);
+        self.any(key, None, Some(inode), is_due).await
+    }
+
+    async fn noncurrent_is_due(
+        &self,
+        key: &[u8],
+        version: VersionRef,
+        what: &ListedAs,
+        newer: &Newer,
+    ) -> Result<bool, VolumeError> {
+        let Some(replaced) = newer.made.map(translate::time) else { return Ok(false) };
+        let now = translate::time(self.volume.now());
+        let inode = match what {
+            ListedAs::Object(inode) => Some(&**inode),
+            ListedAs::Marker(_) => None,
+        };
+        let is_due = |rule: &Rule| {
+            let spared = rule.noncurrent_expiration.and_then(|action| action.newer_versions);
+            let due = rule.noncurrent_expires_at(replaced, self.day);
+            newer.noncurrent >= spared.unwrap_or_default() && due.is_some_and(|due| due <= now)
+        };
+        self.any(key, Some(version), inode, is_due).await
+    }
+
+    /// Whether a delete marker that hides nothing goes: if a rule says so of all of them, or, "when
+    /// the delete markers are old enough", by the days or the date of a rule (user guide, "Removing
+    /// expired object delete markers").
+    fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
+        let now = translate::time(self.volume.now());
+        let key = String::from_utf8_lossy(key);
+        let rules = self.enabled().filter(|rule| rule.is_about(&key) && rule.asks_for_keys_alone());
+        let is_due = |rule: &Rule| match rule.expiration {
+            Some(RuleExpiration::ExpiredObjectDeleteMarker(goes)) => goes,
+            _ => is_past(rule.expires_at(translate::time(made), self.day), now),
+        };
+        rules.into_iter().any(is_due)
+    }
+
+    /// Whether one of the rules is about an object, or a marker, and due. Tags are looked up only if
+    /// that depends on them.
+    async fn any(
+        &self,
+        key: &[u8],
+        version: Option<VersionRef>,
+        inode: Option<&InodeHead>,
+        is_due: impl Fn(&Rule) -> bool,
+    ) -> Result<bool, VolumeError> {
+        let text = String::from_utf8_lossy(key);
+        let size = inode.map(|inode| volume::size_and_tag(inode).0);
+        let due: Vec<&Rule> =
+            self.enabled().filter(|rule| rule.is_about(&text) && is_due(rule)).collect();
+        let plain = |rule: &&&Rule| !rule.asks_for_tags();
+        let holds = |rule: &Rule, tags: &[(String, String)]| match size {
+            Some(size) => rule.matches(&text, size, tags),
+            None => rule.asks_for_keys_alone(),
+        };
+        if due.iter().filter(plain).any(|rule| holds(rule, &[])) {
+            return Ok(true);
+        }
+        if size.is_none() || due.iter().all(|rule| !rule.asks_for_tags()) {
+            return Ok(false);
+        }
+        match self.volume.stat_version(self.bucket, key, version).await {
+            Ok(object) => Ok(due.iter().any(|rule| holds(rule, &object.file().object.tags))),
+            // It has gone by itself, or is a directory, which has no tags.
+            Err(VolumeError::Fs(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
+        let Expired { current, noncurrent, markers } = expired;
+        if !current.is_empty() {
+            let keys: Vec<Vec<u8>> = current.iter().map(|(key, _)| key.clone()).collect();
+            let removed = self.volume.delete(self.bucket, current).await?;
+            for (key, removed) in keys.iter().zip(removed) {
+                match removed {
+                    Ok(removed) => count(&self.meters.expired, u64::from(removed.existed)),
+                    Err(error) => self.failed(key, &error),
+                }
+            }
+        }
+        self.remove_versions(noncurrent, Spared::Current, &self.meters.noncurrent).await;
+        self.remove_versions(markers, Spared::Objects, &self.meters.markers).await;
+        Ok(())
+    }
+
+    async fn remove_versions(
+        &self,
+        versions: Vec<(Vec<u8>, VersionRef)>,
+        spares: Spared,
+        meter: &AtomicU64,
+    ) {
+        let remove = async |(key, version): (Vec<u8>, VersionRef)| {
+            let removed = self.volume.delete_version_sparing(self.bucket, &key, version, spares);
+            (removed.await, key)
+        };
+        let mut removals =
+            futures::stream::iter(versions).map(remove).buffer_unordered(VERSIONS_AT_ONCE);
+        while let Some((removed, key)) = removals.next().await {
+            match removed {
+                Ok(removed) => count(meter, u64::from(removed.existed)),
+                Err(error) => self.failed(&key, &error),
+            }
+        }
+    }
+
+    /// Notes what could not be ended. What is locked, and what has changed since it was looked at, is
+    /// not meant to be.
+    fn failed(&self, key: &[u8], error: &VolumeError) {
+        use FsError::{
+            Deleted, Locked, NoSuchKey, NoSuchUpload, NoSuchVersion, PreconditionFailed,
+        };
+        if let VolumeError::Fs(
+            Locked | PreconditionFailed | NoSuchKey | NoSuchVersion | NoSuchUpload | Deleted(_),
+        ) = error
+        {
+            return;
+        }
+        count(&self.meters.failures, 1);
+        let (bucket, key) = (self.bucket.name.escape_ascii(), key.escape_ascii());
+        warn!(%bucket, %key, %error, "a lifecycle rule could not be followed");
+    }
+}
+
+fn is_past(due: Option<OffsetDateTime>, now: OffsetDateTime) -> bool {
+    due.is_some_and(|due| due <= now)
+}
+
+/// That an object is what it was when it was looked at. An empty directory has no content that might
+/// be another one.
+fn condition(inode: &InodeHead) -> Option<RemoveCondition> {
+    let file = inode.file()?;
+    let changed = inode.attributes.changed.0.div_euclid(1_000_000_000);
+    Some(RemoveCondition { tags: None, size: Some(file.size), changed_seconds: Some(changed) })
+}

@@ -1,0 +1,184 @@
+//! Passes over a volume in memory: pages, several gateways at once, and one that stops.
+
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use record::{AccountId, ObjectHeaders, Tag, Versioning};
+use store::MemoryStore;
+use volume::{
+    BucketChange, FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition,
+};
+
+use super::*;
+use crate::Settings;
+use crate::access::{Access, Identity, MasterKey, Secret};
+
+fn owner() -> FileOwner {
+    let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);
+    FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 }
+}
+
+/// A volume with a bucket `bkt` and rules for it.
+struct World {
+    volume: Arc<Volume>,
+}
+
+impl World {
+    async fn new(versioning: Versioning, rules: &str) -> World {
+        let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
+        let owner = owner();
+        let new = NewBucket { versioning, ..NewBucket::of(&owner) };
+        volume.create_bucket("bkt", &new).await.unwrap();
+        let world = World { volume };
+        world.set(rules).await;
+        world
+    }
+
+    async fn set(&self, rules: &str) {
+        let text = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>");
+        let config = BucketConfig { bytes: text.into_bytes().into() };
+        let kind = BucketConfigKind::Lifecycle;
+        self.volume.set_bucket_config("bkt", kind, Some(&config)).await.unwrap();
+    }
+
+    async fn put(&self, key: &str) {
+        let body = self.volume.writer(Some(0)).finish().await.unwrap();
+        let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([0; 16]));
+        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+        let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None);
+        put.await.unwrap();
+    }
+
+    fn gateway(&self, lifecycle_day: Duration) -> Arc<Gateway> {
+        let root = Identity::root("root", Secret::new("a secret"));
+        let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
+        let settings = Settings { lifecycle_day, ..Settings::default() };
+        Gateway::new(Arc::clone(&self.volume), Arc::new(access), settings)
+    }
+
+    /// All versions: their keys, and whether each is the newest of its key.
+    async fn left(&self) -> Vec<(String, bool)> {
+        let (mut left, mut after) = (Vec::new(), None);
+        loop {
+            let query = volume::VersionsQuery {
+                prefix: Vec::new(),
+                delimiter: None,
+                after: after.take(),
+                limit: 1_000,
+            };
+            let page = self.volume.list_versions("bkt".into(), &query).await.unwrap();
+            for entry in page.entries {
+                let volume::VersionsEntry::Version { key, version, is_latest, .. } = entry else {
+                    panic!("nothing is rolled up")
+                };
+                left.push((String::from_utf8(key.clone()).unwrap(), is_latest));
+                after = Some((key, Some(version)));
+            }
+            if !page.truncated {
+                return left;
+            }
+        }
+    }
+}
+
+fn rule(prefix: &str, actions: &str) -> String {
+    format!(
+        "<Rule><ID>{prefix}</ID><Status>Enabled</Status><Filter><Prefix>{prefix}</Prefix></Filter>\
+         {actions}</Rule>"
+    )
+}
+
+/// Whatever there is, is due.
+const GOES: &str = "<Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>";
+
+const DAY: Duration = Duration::from_hours(24);
+
+#[tokio::test]
+async fn versions_are_spared_by_their_number_over_many_pages() {
+    const SPARED: usize = 3;
+    let spares = "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>\
+                  <NewerNoncurrentVersions>3</NewerNoncurrentVersions>\
+                  </NoncurrentVersionExpiration>";
+    let world = World::new(Versioning::Enabled, &rule("k", spares)).await;
+    for _ in 0..2_300 {
+        world.put("k/many").await;
+    }
+    for _ in 0..3 {
+        world.put("k/few").await;
+        world.put("other").await;
+    }
+    // Some days pass.
+    let day = Duration::from_millis(1);
+    tokio::time::sleep(10 * day).await;
+    let gateway = world.gateway(day);
+    gateway.follow_all().await.unwrap();
+    let left = world.left().await;
+    let count = |key: &str| left.iter().filter(|(other, _)| other == key).count();
+    assert_eq!((count("k/many"), count("k/few"), count("other")), (1 + SPARED, 3, 3));
+    let counters = gateway.lifecycle_counters();
+    assert_eq!((counters.noncurrent, counters.expired, counters.failures), (2_299 - 3, 0, 0));
+}
+
+#[tokio::test]
+async fn a_pass_is_done_once_however_many_gateways_follow() {
+    let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
+    for number in 0..2_500 {
+        world.put(&format!("goes/{number}")).await;
+        if number % 10 == 0 {
+            world.put(&format!("stays/{number}")).await;
+        }
+    }
+    let gateways = [world.gateway(DAY), world.gateway(DAY), world.gateway(DAY)];
+    let followed =
+        futures::future::join_all(gateways.iter().map(|gateway| gateway.follow_all())).await;
+    followed.into_iter().for_each(|followed| followed.unwrap());
+    let left = world.left().await;
+    assert_eq!(left.len(), 250);
+    assert!(left.iter().all(|(key, is_latest)| key.starts_with("stays/") && *is_latest));
+    let sum = |of: fn(LifecycleCounters) -> u64| -> u64 {
+        gateways.iter().map(|gateway| of(gateway.lifecycle_counters())).sum()
+    };
+    assert_eq!((sum(|seen| seen.expired), sum(|seen| seen.failures)), (2_500, 0));
+    assert_eq!(sum(|seen| seen.passes), 1);
+    // Nothing more is done on that day until the rules change.
+    world.put("goes/late").await;
+    gateways[1].follow_all().await.unwrap();
+    assert_eq!(world.left().await.len(), 251);
+    world.set(&rule("goes/", GOES)).await;
+    gateways[1].follow_all().await.unwrap();
+    assert_eq!(world.left().await.len(), 250);
+}
+
+#[tokio::test]
+async fn another_gateway_goes_on_where_one_stopped() {
+    let world = World::new(Versioning::Enabled, &rule("goes/", GOES)).await;
+    for number in 0..2_500 {
+        world.put(&format!("goes/{number:04}")).await;
+    }
+    // A pass whose gateway stopped behind the first half.
+    let noted = LifecyclePass {
+        configs_version: world.volume.bucket("bkt").await.unwrap().bucket.configs_version,
+        day: day_of(world.volume.now(), DAY),
+        left: PassLeft::Keys(Some(b"goes/1249".to_vec())),
+    };
+    let config = noted.to_config();
+    assert!(world.volume.note_pass("bkt".into(), None, &config).await.unwrap());
+    assert!(!world.volume.note_pass("bkt".into(), None, &config).await.unwrap(), "one was noted");
+    let gateway = world.gateway(DAY);
+    gateway.follow_all().await.unwrap();
+    let counters = gateway.lifecycle_counters();
+    assert_eq!((counters.expired, counters.passes), (1_250, 1));
+    // Each is hidden behind a delete marker.
+    let left = world.left().await;
+    assert_eq!(left.len(), 2_500 + 1_250);
+    assert!(left.iter().all(|(key, is_latest)| *is_latest || &key[..] > "goes/1249"));
+}
+
+#[test]
+fn days_are_counted_from_1970() {
+    assert_eq!(day_of(Timestamp(0), DAY), 0);
+    assert_eq!(day_of(Timestamp(-1), DAY), -1);
+    assert_eq!(day_of(Timestamp(86_400_000_000_000), DAY), 1);
+    assert_eq!(day_of(Timestamp(5), Duration::ZERO), 5);
+}

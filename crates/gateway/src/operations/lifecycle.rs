@@ -1,0 +1,139 @@
+//! Lifecycle configurations, and what responses tell of when objects and uploads go by them.
+
+use bytes::Bytes;
+use http::StatusCode;
+use record::{BucketConfig, BucketConfigKind, Timestamp};
+use s3::conditions::format_http_date;
+use s3::lifecycle::{LifecycleConfiguration, expiration_header};
+use s3::xml::XmlLimits;
+use s3::{Code, Fault};
+use time::{Duration, OffsetDateTime};
+use volume::Object;
+
+use super::bucket;
+use crate::call::Call;
+use crate::http::HttpBody;
+use crate::receive::required_document;
+use crate::response::S3Response;
+use crate::translate::{self, time};
+
+/// The header by which S3 says which objects are too small for a cheaper class of storage. There is
+/// one class here, so it is shown as S3 has it unless somebody asks for something else.
+const TRANSITION_SIZE: (&str, &str) =
+    ("x-amz-transition-default-minimum-object-size", "all_storage_classes_128K");
+
+/// Bytes of an id that a rule without one is given.
+const ID_BYTES: usize = 18;
+
+pub(super) async fn get(call: &Call<'_>) -> Result<S3Response, Fault> {
+    bucket::found(call).await?;
+    let (name, kind) = (call.bucket()?, BucketConfigKind::Lifecycle);
+    let config = call.volume.bucket_config(name.as_str(), kind).await;
+    let config = config.map_err(|error| translate::on(name, error))?.ok_or_else(|| {
+        Fault::new(Code::NoSuchLifecycleConfiguration).with("BucketName", name.as_str())
+    })?;
+    let config = LifecycleConfiguration::parse(&config.bytes)?;
+    let mut response = S3Response::xml(StatusCode::OK, config.to_xml());
+    response.set_named(TRANSITION_SIZE.0, TRANSITION_SIZE.1);
+    Ok(response)
+}
+
+pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
+    let mut config = LifecycleConfiguration::parse(&document)?;
+    for rule in &mut config.rules {
+        if rule.id.is_none() {
+            rule.id = Some(fresh_id()?);
+        }
+    }
+    set(call, Some(config.to_xml().into())).await?;
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.set_named(TRANSITION_SIZE.0, TRANSITION_SIZE.1);
+    Ok(response)
+}
+
+pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
+    set(call, None).await?;
+    Ok(S3Response::empty(StatusCode::NO_CONTENT))
+}
+
+async fn set(call: &Call<'_>, document: Option<Bytes>) -> Result<(), Fault> {
+    let (name, kind) = (call.bucket()?, BucketConfigKind::Lifecycle);
+    let config = document.map(|bytes| BucketConfig { bytes });
+    call.check_bound_now().await?;
+    let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
+    set.await.map_err(|error| translate::on(name, error))
+}
+
+fn fresh_id() -> Result<String, Fault> {
+    let mut bytes = [0; ID_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(%error, "no random bytes");
+        Fault::new(Code::InternalError)
+    })?;
+    Ok(hex::encode(bytes))
+}
+
+/// The configured length of a day.
+pub(crate) fn day(call: &Call<'_>) -> Duration {
+    call.settings.lifecycle_day.try_into().unwrap_or(Duration::DAY)
+}
+
+/// Tells when an object goes, if a rule says so.
+pub(super) fn describe(
+    call: &Call<'_>,
+    response: &mut S3Response,
+    size: u64,
+    tags: &[(String, String)],
+    changed: Timestamp,
+) -> Result<(), Fault> {
+    let Some(config) = &call.rules()?.lifecycle else { return Ok(()) };
+    let (_, key) = call.object()?;
+    let due = config.expiration_of(key.as_str(), size, tags, time(changed), day(call));
+    if let Some((rule, date)) = due {
+        let id = rule.id.as_deref().unwrap_or_default();
+        response.set_named("x-amz-expiration", &expiration_header(id, date));
+    }
+    Ok(())
+}
+
+/// As [`describe`], of an object that was found.
+pub(super) fn describe_object(
+    call: &Call<'_>,
+    response: &mut S3Response,
+    object: &Object,
+) -> Result<(), Fault> {
+    let tags = &object.file().object.tags;
+    describe(call, response, object.size(), tags, object.changed())
+}
+
+/// As [`describe`], of the object that the key has now. It is looked at only if there are rules.
+pub(super) async fn describe_current(
+    call: &Call<'_>,
+    response: &mut S3Response,
+) -> Result<(), Fault> {
+    if call.rules()?.lifecycle.is_none() {
+        return Ok(());
+    }
+    let (_, key) = call.object()?;
+    // Another one, or none, may have the key by now. What was done is done, and told.
+    match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
+        Ok(object) => describe_object(call, response, &object),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Tells when an upload is aborted, if a rule says so.
+pub(super) fn describe_upload(
+    call: &Call<'_>,
+    response: &mut S3Response,
+    begun: OffsetDateTime,
+) -> Result<(), Fault> {
+    let Some(config) = &call.rules()?.lifecycle else { return Ok(()) };
+    let (_, key) = call.object()?;
+    if let Some((rule, date)) = config.abort_of(key.as_str(), begun, day(call)) {
+        response.set_named("x-amz-abort-date", &format_http_date(date));
+        response.set_named("x-amz-abort-rule-id", rule.id.as_deref().unwrap_or_default());
+    }
+    Ok(())
+}
