@@ -6,7 +6,7 @@ use block::MemoryBlocks;
 use record::{AccountId, ObjectHeaders, Tag, Versioning};
 use store::MemoryStore;
 use volume::{
-    BucketChange, FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition,
+    FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition,
 };
 
 use super::*;

@@ -89,8 +89,8 @@ fn a_plain_run_leaves_out_what_it_would_hardly_learn_from() {
         let name = cell.name();
         let expected = match &*name {
             "minio-https" | "postgres-https" | "mysql-https" | "redis-https" => 1,
-            "postgres-http" | "mysql-http" | "redis-http" => suites_of(&name) - 5,
-            "folder-https" => suites_of(&name) - 4,
+            "postgres-http" | "mysql-http" | "redis-http" => suites_of(&name) - 6,
+            "folder-https" => suites_of(&name) - 5,
             _ => suites_of(&name),
         };
         assert_eq!(cell.suites.len(), expected, "{name}");
