@@ -79,7 +79,9 @@ impl Admin {
 
     /// No operation of this crate stores the name of a session.
     fn env(&self) -> Env {
-        Env { now: self.surroundings.clock.now(), session: Nonce([0; Nonce::BYTES]), random: 0 }
+        let clock = &self.surroundings.clock;
+        let (now, passed) = (clock.now(), clock.passed());
+        Env { now, passed, session: Nonce([0; Nonce::BYTES]), random: 0 }
     }
 
     /// Reads in one round trip.

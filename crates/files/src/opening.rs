@@ -42,7 +42,7 @@ impl Files {
         let found = self.found_to_open(ino).await?;
         let lock = found.node.inode.file().map(|file| file.object.lock);
         let is_changed = mode.writes || mode.truncates;
-        if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.now(), false)) {
+        if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;

@@ -175,7 +175,7 @@ impl Gateway {
         let was = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
         // What cannot be read is written anew.
         let noted = was.as_ref().and_then(|was| LifecyclePass::of_config(was).ok());
-        let day = day_of(volume.now(), self.settings().lifecycle_day);
+        let day = day_of(volume.passed(), self.settings().lifecycle_day);
         let configs_version = rules.settings.configs_version;
         let next = match noted {
             Some(noted) if noted.configs_version == configs_version && noted.day == day => noted,

@@ -449,7 +449,7 @@ impl Planner for SetObject<'_> {
                     if !may_retain(
                         file.object.lock.retention,
                         retention,
-                        env.now,
+                        env.passed,
                         bypasses_governance,
                     ) {
                         return Err(FsError::Locked.into());

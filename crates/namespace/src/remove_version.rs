@@ -137,7 +137,7 @@ impl RemoveVersion<'_> {
     fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
         let inode = decode(at, record, Inode::decode)?;
         let file = inode.file();
-        if file.is_some_and(|file| file.object.lock.holds(env.now, self.bypasses_governance)) {
+        if file.is_some_and(|file| file.object.lock.holds(env.passed, self.bypasses_governance)) {
             return Err(FsError::Locked.into());
         }
         plan.guards.push(Guard::Equals(at.clone(), record.clone()));

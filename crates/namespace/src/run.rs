@@ -17,6 +17,8 @@ use crate::{FsError, Halt};
 pub struct Env {
     /// The operation's time.
     pub now: Timestamp,
+    /// A time that has surely come, however the clock has been set meanwhile: locks end by it.
+    pub passed: Timestamp,
     /// The session that runs it.
     pub session: Nonce,
     /// Bits that nobody guesses, for ids.

@@ -1,10 +1,11 @@
 //! The time of day, as an argument.
 //!
-//! Records carry timestamps by this clock, for people and for S3's Last-Modified. Nothing is
-//! decided by comparing two of them. Waiting and deadlines go by the runtime's own time, which
+//! Records carry timestamps by this clock, for people and for S3's Last-Modified. Between
+//! processes nothing is decided by comparing two of them, but for when locks of objects end. Waiting and deadlines go by the runtime's own time, which
 //! only runs forward and which tests may pause.
 
 use std::fmt::Debug;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,6 +17,13 @@ use tokio::time::Instant;
 pub trait Clock: Debug + Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// A time that has surely come, for what must not end early: not later than [`Clock::now`], and
+    /// not later than what the process was told at its start with what has passed since. Whoever sets
+    /// the machine's clock forward changes nothing of it until the process is started anew.
+    fn passed(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 /// The machine's clock.
@@ -29,6 +37,14 @@ impl Clock for SystemClock {
         // A machine that believes itself before 1970 is wrong by more than this.
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    fn passed(&self) -> Timestamp {
+        static STARTED: LazyLock<(Timestamp, Moment)> =
+            LazyLock::new(|| (SystemClock.now(), Moment::now()));
+        let (told, started) = *STARTED;
+        let passed = i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.now().min(Timestamp(told.0.saturating_add(passed)))
     }
 }
 
@@ -64,6 +80,11 @@ impl Moment {
         run.min(self.awake.saturating_sub(now.awake))
     }
 
+    /// How long it is past, by the clock that nobody sets.
+    pub fn elapsed(self) -> Duration {
+        Moment::now().awake.saturating_sub(self.awake)
+    }
+
     /// Whether it has come, by either clock.
     pub fn has_come(self) -> bool {
         let now = Moment::now();
@@ -73,22 +94,35 @@ impl Moment {
 
 /// A clock that stands until it is set.
 #[derive(Debug, Default)]
-pub struct SetClock(AtomicI64);
+pub struct SetClock {
+    now: AtomicI64,
+    passed: AtomicI64,
+}
 
 impl SetClock {
     /// Stands at `now`.
     pub fn new(now: Timestamp) -> SetClock {
-        SetClock(AtomicI64::new(now.0))
+        SetClock { now: AtomicI64::new(now.0), passed: AtomicI64::new(now.0) }
     }
 
-    /// Sets the time, forward or back.
+    /// Sets the time, forward or back, and lets as much pass.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.0, Ordering::Relaxed);
+        self.jump(now);
+        self.passed.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Sets the time as somebody sets a machine's clock, while no time passes.
+    pub fn jump(&self, now: Timestamp) {
+        self.now.store(now.0, Ordering::Relaxed);
     }
 }
 
 impl Clock for SetClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::Relaxed))
+        Timestamp(self.now.load(Ordering::Relaxed))
+    }
+
+    fn passed(&self) -> Timestamp {
+        self.now().min(Timestamp(self.passed.load(Ordering::Relaxed)))
     }
 }

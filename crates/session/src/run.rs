@@ -20,7 +20,12 @@ const ABORTS_MAX: u32 = 2;
 impl Session {
     /// What an operation that begins now may know of the world.
     pub fn env(&self) -> Env {
-        Env { now: self.clock.now(), session: self.nonce(), random: self.drawn.next() }
+        Env {
+            now: self.clock.now(),
+            passed: self.clock.passed(),
+            session: self.nonce(),
+            random: self.drawn.next(),
+        }
     }
 
     /// Runs an operation to its answer. Once its plan is in the queue, dropping the future stops

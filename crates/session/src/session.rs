@@ -134,6 +134,11 @@ impl Session {
         self.clock.now()
     }
 
+    /// A time that has surely come: see [`runtime::Clock::passed`].
+    pub fn passed(&self) -> Timestamp {
+        self.clock.passed()
+    }
+
     /// The volume's own record.
     pub fn volume(&self) -> &VolumeRecord {
         &self.record

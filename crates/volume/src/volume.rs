@@ -128,6 +128,11 @@ impl Volume {
         self.session.now()
     }
 
+    /// A time that has surely come, for what must not end early, such as locks.
+    pub fn passed(&self) -> Timestamp {
+        self.session.passed()
+    }
+
     /// The volume's own record.
     pub fn record(&self) -> &VolumeRecord {
         self.session.volume()

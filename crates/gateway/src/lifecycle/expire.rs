@@ -90,7 +90,7 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     /// Aborts the uploads that are due.
     pub(super) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
-        let now = translate::time(self.volume.now());
+        let now = translate::time(self.volume.passed());
         let mut after = None;
         if !self.enabled().any(|rule| rule.abort_uploads_after_days.is_some()) {
             return Ok(());
@@ -179,7 +179,7 @@ impl Page<'_> {
     }
 
     async fn current_is_due(&self, key: &[u8], inode: &InodeHead) -> Result<bool, VolumeError> {
-        let now = translate::time(self.volume.now());
+        let now = translate::time(self.volume.passed());
         let changed = translate::time(inode.attributes.changed);
         let is_due = |rule: &Rule| rule.expires_at(changed, self.day).is_some_and(|due| due <= now);
         self.any(key, None, Some(inode), is_due).await
@@ -193,7 +193,7 @@ impl Page<'_> {
         newer: &Newer,
     ) -> Result<bool, VolumeError> {
         let Some(replaced) = newer.made.map(translate::time) else { return Ok(false) };
-        let now = translate::time(self.volume.now());
+        let now = translate::time(self.volume.passed());
         let inode = match what {
             ListedAs::Object(inode) => Some(&**inode),
             ListedAs::Marker(_) => None,
@@ -210,7 +210,7 @@ impl Page<'_> {
     /// the delete markers are old enough", by the days or the date of a rule (user guide, "Removing
     /// expired object delete markers").
     fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
-        let now = translate::time(self.volume.now());
+        let now = translate::time(self.volume.passed());
         let key = String::from_utf8_lossy(key);
         let rules = self.enabled().filter(|rule| rule.is_about(&key) && rule.asks_for_keys_alone());
         let is_due = |rule: &Rule| match rule.expiration {

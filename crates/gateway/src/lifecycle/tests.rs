@@ -5,9 +5,7 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use record::{AccountId, ObjectHeaders, Tag, Versioning};
 use store::MemoryStore;
-use volume::{
-    FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition,
-};
+use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
 
 use super::*;
 use crate::Settings;

@@ -306,7 +306,7 @@ fn refuse_locked(
             return Err(FsError::OtherBucket.into());
         }
         let file = end.known.inode.file();
-        if file.is_some_and(|file| file.object.lock.holds(env.now, false)) {
+        if file.is_some_and(|file| file.object.lock.holds(env.passed, false)) {
             return Err(FsError::Locked.into());
         }
     }

@@ -138,7 +138,7 @@ impl Planner for WriteContent<'_> {
         untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
-        if old.object.lock.holds(env.now, false) {
+        if old.object.lock.holds(env.passed, false) {
             return Err(FsError::Locked.into());
         }
         if self.over.is_some_and(|over| over != old.data_version) {

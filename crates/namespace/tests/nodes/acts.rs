@@ -132,7 +132,7 @@ impl Prepared {
             act: act.clone(),
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
-            env: Env { now: time, session: NONCE, random: 7 },
+            env: Env { now: time, passed: time, session: NONCE, random: 7 },
             path,
             node,
             inode: object_of(inline(size)),

@@ -26,7 +26,7 @@ fn session(number: u8) -> Nonce {
 }
 
 fn env(session: Nonce) -> Env {
-    Env { now: Timestamp(1), session, random: 7 }
+    Env { now: Timestamp(1), passed: Timestamp(1), session, random: 7 }
 }
 
 fn commit(store: &MemoryStore, guards: Vec<Guard>, writes: Vec<Write>) -> bool {

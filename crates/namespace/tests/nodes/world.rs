@@ -145,7 +145,12 @@ impl World {
     /// The time, one millisecond later each time.
     pub(crate) fn env(&self) -> Env {
         self.now.set(self.now.get() + 1_000_000);
-        Env { now: Timestamp(self.now.get()), session: NONCE, random: 7 }
+        Env {
+            now: Timestamp(self.now.get()),
+            passed: Timestamp(self.now.get()),
+            session: NONCE,
+            random: 7,
+        }
     }
 
     /// Everything in the store.
@@ -385,7 +390,7 @@ pub(crate) fn branches(objects: &[&[u8]]) -> Vec<Branch> {
 pub(crate) fn objects(store: &MemoryStore, bucket: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
     let start = ListStart { bucket: bucket.into(), query: &query };
-    let env = Env { now: Timestamp(0), session: NONCE, random: 7 };
+    let env = Env { now: Timestamp(0), passed: Timestamp(0), session: NONCE, random: 7 };
     let mut walk = drive(store, &start, env, &NoHints, None).0.unwrap();
     let page = loop {
         match walk.advance().unwrap() {

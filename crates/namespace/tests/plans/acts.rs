@@ -156,7 +156,7 @@ impl Prepared {
         let from = if let Act::Rename { from, .. } = act { *from } else { &[] };
         let mut prepared = Prepared {
             act: act.clone(),
-            env: Env { now: time, session: NONCE, random: 7 },
+            env: Env { now: time, passed: time, session: NONCE, random: 7 },
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
             path,

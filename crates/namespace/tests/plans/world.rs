@@ -127,7 +127,12 @@ impl World {
     /// The time, one millisecond later each time.
     pub(crate) fn env(&self) -> Env {
         self.now.set(self.now.get() + 1_000);
-        Env { now: Timestamp(self.now.get()), session: NONCE, random: 7 }
+        Env {
+            now: Timestamp(self.now.get()),
+            passed: Timestamp(self.now.get()),
+            session: NONCE,
+            random: 7,
+        }
     }
 
     /// Everything in the store.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
-use record::Versioning;
+use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, Versioning};
 use store::MemoryStore;
 
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{
-    BucketChange, ListedAs, Unwatched, VersionRef, VersionsEntry, VersionsQuery, Volume, fsck,
+    BucketChange, FsError, ListedAs, ObjectChange, SetClock, Unwatched, VersionRef, VersionsEntry,
+    VersionsQuery, Volume, VolumeError, VolumeOptions, fsck,
 };
 
 const KEYS: [&str; 5] = ["a", "a/b", "a/c/d", "a0", "k"];
@@ -144,4 +145,56 @@ async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+}
+
+/// A volume by such a clock, with a version that is retained until then.
+async fn retained(clock: &Arc<SetClock>, mode: RetentionMode) -> (Arc<Volume>, VersionRef) {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let clock = Arc::clone(clock) as Arc<dyn crate::Clock>;
+    let options = VolumeOptions { collect: false, clock, ..Default::default() };
+    let volume = Volume::open(options, store, blocks).await.unwrap();
+    make_bucket(&volume).await;
+    set(&volume, Versioning::Enabled).await;
+    let version = publish(&volume, b"k", 7).await.unwrap().version.unwrap();
+    let retention = Some(RetainUntil { mode, until: UNTIL });
+    let change = ObjectChange::Retention { retention, bypasses_governance: false };
+    volume.change_object("b", b"k", Some(version), None, change).await.unwrap();
+    (volume, version)
+}
+
+const UNTIL: Timestamp = Timestamp(2_000_000);
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_ends_no_retention() {
+    for mode in [RetentionMode::Governance, RetentionMode::Compliance] {
+        let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
+        let (volume, version) = retained(&clock, mode).await;
+        let is_locked = async || {
+            let removed = volume.delete_version("b", b"k", version, false).await;
+            let weaker = ObjectChange::Retention { retention: None, bypasses_governance: false };
+            let weakened = volume.change_object("b", b"k", Some(version), None, weaker).await;
+            let locked = |error: Option<VolumeError>| {
+                matches!(error, Some(VolumeError::Fs(FsError::Locked)))
+            };
+            (locked(removed.err()), locked(weakened.err()))
+        };
+        assert_eq!(is_locked().await, (true, true));
+        clock.jump(Timestamp(i64::MAX / 2));
+        assert_eq!(volume.now(), Timestamp(i64::MAX / 2), "the clock was not set");
+        assert_eq!(is_locked().await, (true, true), "{mode:?}");
+        // A clock that is set back holds it for longer.
+        clock.set(UNTIL);
+        clock.jump(Timestamp(UNTIL.0 - 1));
+        assert_eq!(is_locked().await, (true, true));
+        clock.set(UNTIL);
+        assert!(volume.delete_version("b", b"k", version, false).await.unwrap().existed);
+        volume.close().await;
+    }
+}
+
+#[test]
+fn a_lock_says_until_when_it_holds() {
+    let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until: UNTIL });
+    let lock = ObjectLock { retention, legal_hold: None };
+    assert!(lock.holds(Timestamp(UNTIL.0 - 1), true) && !lock.holds(UNTIL, false));
 }
