@@ -49,12 +49,14 @@ pub use lock::{
 };
 pub use lookup::{FoundObject, Lookup};
 pub use node::{
-    Acl, AclKind, AttributeChange, CONTENT_HEADERS_BYTES_MAX, ContentChange, DirectoryCounts,
-    FindName, FindNode, FindXattr, FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode,
-    NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem, ReadNames, RelocateContent,
-    Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
-    SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
-    WriteContent, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
+    DirectoryCounts, DirectoryPage, FindName, FindNode, FindXattr, ForkBucket, ForkDirectory,
+    ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames,
+    MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem,
+    ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory, RemoveName,
+    RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetTime,
+    SetXattr, SharedRange, USER_METADATA_BYTES_MAX, WriteContent, XattrChange, forked,
+    without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish, Published,

@@ -14,7 +14,9 @@
 mod acl;
 mod attributes;
 mod counts;
+mod directory_page;
 mod find;
+mod fork;
 mod keeping;
 mod link;
 mod make;
@@ -28,7 +30,9 @@ mod xattr;
 
 pub use acl::{Acl, AclKind, NotAnAcl};
 pub use attributes::{AttributeChange, NoteRead, SetAttributes, SetTime, without_rights};
+pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
 pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
+pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};
 pub use link::LinkNode;
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};

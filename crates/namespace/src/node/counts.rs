@@ -24,6 +24,15 @@ impl Counts {
     /// A name of this kind has come to a directory of a bucket, or has gone from it.
     pub(super) fn name(&mut self, directory: Ino, bucket: Ino, kind: Kind, by: i64) {
         self.changed.insert(directory);
+        self.count(directory, bucket, kind, by);
+    }
+
+    /// As [`Counts::name`] of one that comes, where the directory's times stay as they are.
+    pub(super) fn arrives(&mut self, directory: Ino, bucket: Ino, kind: Kind) {
+        self.count(directory, bucket, kind, 1);
+    }
+
+    fn count(&mut self, directory: Ino, bucket: Ino, kind: Kind, by: i64) {
         self.add(directory, CounterKind::Entries, by);
         match kind {
             Kind::Directory => self.add(directory, CounterKind::Directories, by),

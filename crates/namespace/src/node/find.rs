@@ -46,7 +46,7 @@ impl FoundNode {
     }
 
     /// What is known of an inode, with what counters say of it if it is a directory.
-    fn of(view: &mut View<'_>, ino: Ino, known: Known) -> Result<FoundNode, Halt> {
+    pub(super) fn of(view: &mut View<'_>, ino: Ino, known: Known) -> Result<FoundNode, Halt> {
         let Known { record, mut inode, .. } = known;
         if inode.kind() != Kind::Directory {
             return Ok(FoundNode { ino, inode, record, counts: None });
