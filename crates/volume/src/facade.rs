@@ -8,6 +8,7 @@ mod append;
 mod bucket;
 mod copy;
 mod delete;
+mod fork;
 mod listing;
 mod locks;
 mod map_pages;
@@ -24,6 +25,7 @@ use record::AccountId;
 
 pub use bucket::{BucketStat, NewBucket};
 pub use copy::CopyChanges;
+pub use fork::{ForkWatch, Forked, LEFT_OUT_TOLD_MAX};
 pub use multipart::{
     CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError,

@@ -7,6 +7,7 @@ mod contention;
 mod destaging;
 mod ending;
 mod feeding;
+mod forking;
 mod gathering;
 mod hiding;
 mod holds;

@@ -1,0 +1,382 @@
+//! Forks of buckets: a new bucket that holds what another one holds, and shares its blocks.
+//!
+//! The tree of the other bucket is walked page by page, and each name is made by a plan of its own,
+//! several at a time. Nothing is read of blocks and no block is written. Each file is copied as of one
+//! instant, which is its own: what is moved to where the walk has been already is missed.
+//!
+//! What is there at any time is in order. A fork that ends early has made less, nothing half.
+
+mod naming;
+mod target;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures::StreamExt;
+use futures::future::{BoxFuture, Either, FutureExt, select};
+use futures::stream::FuturesUnordered;
+use namespace::{
+    BoundName, CountHoldings, DirectoryPage, FindBucket, ForkBucket, ForkedDirectory, FsError,
+    ReadDirectoryPage,
+};
+use record::{Bucket, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
+use store::Write;
+
+use self::naming::{Fork, Named};
+use self::target::Target;
+use crate::{Volume, VolumeError};
+
+/// Names of a directory that are read in one round trip, with the inodes that they bind.
+const NAMES_AT_ONCE: u32 = 128;
+
+/// Names that are under way at a time. One whose content map lies in pages counts once more for each.
+const UNDER_WAY_MAX: usize = 64;
+
+/// Directories below each other that wait to be made before it is waited for them.
+const DIRECTORIES_AHEAD_MAX: usize = 16;
+
+/// How often a directory is looked at again because it changed while it was read.
+const LOOKS_MAX: u32 = 8;
+
+/// Paths of what was not copied that are told; of more it is told how many there are.
+pub const LEFT_OUT_TOLD_MAX: usize = 10;
+
+/// What a fork has made so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forked {
+    /// Directories, the bucket's own apart.
+    pub directories: u64,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Symbolic links and special files.
+    pub others: u64,
+    /// Further names of something that has several.
+    pub links: u64,
+    /// What could not be copied: it changed each time that it was tried, or has more extended
+    /// attributes than can be copied at once.
+    pub left_out: u64,
+    /// The first paths of those, [`LEFT_OUT_TOLD_MAX`] at most.
+    pub left_out_paths: Vec<String>,
+}
+
+/// Is told how far a fork has come.
+pub trait ForkWatch: Send + Sync {
+    /// The bucket is there. The other one has about so many names of files.
+    fn begins(&self, names: u64);
+
+    /// So much is made by now.
+    fn comes_along(&self, so_far: &Forked);
+}
+
+/// Nobody watches.
+impl ForkWatch for () {
+    fn begins(&self, _: u64) {}
+
+    fn comes_along(&self, _: &Forked) {}
+}
+
+/// A directory of the other bucket that is to be looked into.
+#[derive(Debug)]
+struct Below {
+    name: Vec<u8>,
+    ino: Ino,
+    origin: Origin,
+}
+
+/// A directory of the other bucket that is being looked into.
+#[derive(Debug)]
+struct Level {
+    source: Ino,
+    target: Arc<Target>,
+    /// Where the next page of its names begins, if there is one.
+    next: Option<Vec<u8>>,
+    /// Directories in the page that was read last.
+    below: VecDeque<Below>,
+}
+
+/// A directory of the other bucket as it was found.
+#[derive(Debug)]
+struct OpenedDirectory {
+    /// The directory, and its first names.
+    page: DirectoryPage,
+    /// The records of its long attributes, as those of the new directory.
+    writes: Vec<Write>,
+    /// Whether these are all of them.
+    is_whole: bool,
+}
+
+/// How much of what may be under way a name takes, and what became of it.
+type Done = (usize, Result<Named, VolumeError>);
+
+/// A fork under way.
+struct Walk<'a> {
+    volume: &'a Volume,
+    fork: Arc<Fork>,
+    watch: &'a dyn ForkWatch,
+    under_way: FuturesUnordered<BoxFuture<'a, Done>>,
+    /// How much of [`UNDER_WAY_MAX`] is taken.
+    taken: usize,
+    made: Forked,
+}
+
+impl Volume {
+    /// Makes a bucket that holds what another one holds now, of its account and with its ownership
+    /// controls and public access block. It shares the blocks of the other one, and keeps no
+    /// versions. Neither locks nor access control lists of objects come along.
+    ///
+    /// What others make in the new bucket meanwhile stays as they made it.
+    ///
+    /// # Errors
+    /// [`FsError::NoSuchBucket`]; [`FsError::BucketExists`] if there is one of the new name;
+    /// [`FsError::KeepsVersions`] if somebody lets the new one keep versions before the end, or removes
+    /// it. What was made until an error stays.
+    pub async fn fork_bucket(
+        &self,
+        source: &str,
+        target: &str,
+        watch: &dyn ForkWatch,
+    ) -> Result<Forked, VolumeError> {
+        let found = self.session.run(&FindBucket { name: source.as_bytes() }).await?;
+        let [ino] = self.fresh().await?;
+        let opened = self.open_directory(found.ino, ino).await?.ok_or(FsError::NoSuchBucket)?;
+        let settings = Bucket {
+            owner: found.settings.owner,
+            refuse_overlap: found.settings.refuse_overlap,
+            opaque_tags: found.settings.opaque_tags,
+            ownership: found.settings.ownership,
+            public_access: found.settings.public_access,
+            configs_version: 0,
+        };
+        let operation = ForkBucket {
+            name: target.as_bytes(),
+            ino,
+            settings: &settings,
+            like: &opened.page.directory.inode,
+            writes: &opened.writes,
+        };
+        let bucket = self.session.run(&operation).await?;
+        // The bucket's own name is counted, too.
+        let names = self.session.run(&CountHoldings { of: found.ino }).await?.names;
+        watch.begins(names.saturating_sub(1));
+        let mut walk = Walk {
+            volume: self,
+            fork: Arc::new(Fork::new(bucket)),
+            watch,
+            under_way: FuturesUnordered::new(),
+            taken: 0,
+            made: Forked::default(),
+        };
+        let target = Target::bucket(ino);
+        if !opened.is_whole {
+            walk.leave_out(target.path_of(b""));
+        }
+        let walked = walk.run(found.ino, target, opened.page).await;
+        // What was begun is published or taken back.
+        while let Some(done) = walk.under_way.next().await {
+            let _known_already = walk.note(done);
+        }
+        walked.map(|()| walk.made)
+    }
+
+    /// Reads a directory, its first names, and its long attributes as those of another one; nothing if
+    /// it has gone.
+    async fn open_directory(
+        &self,
+        source: Ino,
+        ino: Ino,
+    ) -> Result<Option<OpenedDirectory>, VolumeError> {
+        let read = ReadDirectoryPage { directory: source, from: None, limit: NAMES_AT_ONCE };
+        for _ in 0..LOOKS_MAX {
+            let Some(mut page) = there(self.session.run(&read).await)? else { return Ok(None) };
+            match self.long_xattrs(source, &page.directory.inode, ino).await {
+                Ok(None) => {}
+                Ok(Some(writes)) => {
+                    return Ok(Some(OpenedDirectory { page, writes, is_whole: true }));
+                }
+                Err(VolumeError::Refused(_)) => {
+                    let is_here = |xattr: &Xattr| matches!(xattr.value, XattrPlace::Inline(_));
+                    page.directory.inode.xattrs.retain(is_here);
+                    let writes = Vec::new();
+                    return Ok(Some(OpenedDirectory { page, writes, is_whole: false }));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FsError::Contended.into())
+    }
+}
+
+impl Walk<'_> {
+    /// Walks all of it, and begins to make what is found.
+    async fn run(
+        &mut self,
+        source: Ino,
+        target: Arc<Target>,
+        page: DirectoryPage,
+    ) -> Result<(), VolumeError> {
+        let mut levels = vec![self.look_into(source, target, page).await?];
+        while let Some(level) = levels.last_mut() {
+            if let Some(below) = level.below.pop_front() {
+                let (source, above) = (level.source, Arc::clone(&level.target));
+                levels.extend(self.enter(source, &above, below).await?);
+            } else if let Some(from) = level.next.take() {
+                let from = Some(from.as_slice());
+                let read =
+                    ReadDirectoryPage { directory: level.source, from, limit: NAMES_AT_ONCE };
+                let page = self.beside(self.volume.session.run(&read)).await?;
+                if let Some(page) = there(page)? {
+                    let target = Arc::clone(&level.target);
+                    *level = self.look_into(level.source, target, page).await?;
+                }
+            } else {
+                levels.pop();
+            }
+        }
+        while let Some(done) = self.under_way.next().await {
+            self.note(done)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to look into a directory that was found in another one, if it still is there.
+    async fn enter(
+        &mut self,
+        source: Ino,
+        above: &Arc<Target>,
+        below: Below,
+    ) -> Result<Option<Level>, VolumeError> {
+        let volume = self.volume;
+        let [ino] = volume.fresh().await?;
+        let opened = self.beside(volume.open_directory(below.ino, ino)).await??;
+        let Some(OpenedDirectory { page, writes, is_whole }) = opened else { return Ok(None) };
+        let inode = page.directory.inode.clone();
+        let is_here = matches!(&inode.body, InodeBody::Directory(directory)
+            if directory.parent == source && directory.name == below.name);
+        if !is_here {
+            return Ok(None);
+        }
+        let Below { name, origin, ino: source } = below;
+        let is_heavy = !writes.is_empty();
+        let target = Target::below(above, ForkedDirectory { name, ino, origin, inode, writes });
+        if !is_whole {
+            self.leave_out(target.path_of(b""));
+        }
+        // One that a key implied comes with what is in it.
+        if origin == Origin::Made {
+            let (fork, made) = (Arc::clone(&self.fork), Arc::clone(&target));
+            let making = async move { volume.fork_directory(&fork, &made).await };
+            if is_heavy || target.way().1.len() >= DIRECTORIES_AHEAD_MAX {
+                let made = self.beside(making).await?;
+                self.tell(made?);
+            } else {
+                self.start(1, making.boxed()).await?;
+            }
+        }
+        self.look_into(source, target, page).await.map(Some)
+    }
+
+    /// Begins to make what names bind, and takes note of directories.
+    async fn look_into(
+        &mut self,
+        source: Ino,
+        target: Arc<Target>,
+        page: DirectoryPage,
+    ) -> Result<Level, VolumeError> {
+        let mut below = VecDeque::new();
+        for found in page.names {
+            let BoundName { dentry, .. } = &found;
+            if dentry.kind == Kind::Directory {
+                let name = found.sort_key();
+                let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
+                below.push_back(Below { name, ino: dentry.ino, origin: dentry.origin });
+                continue;
+            }
+            let Some(inode) = naming::decode(&found)? else {
+                self.leave_out(target.path_of(found.sort_key()));
+                continue;
+            };
+            let pages = match inode.file().map(|file| &file.content) {
+                Some(Content::Pages(pages)) => pages.len(),
+                _ => 0,
+            };
+            let (volume, links) = (self.volume, inode.links());
+            let (fork, target) = (Arc::clone(&self.fork), Arc::clone(&target));
+            let naming = async move { volume.fork_name(&fork, &target, found, links).await };
+            self.start(pages.saturating_add(1).min(UNDER_WAY_MAX), naming.boxed()).await?;
+        }
+        Ok(Level { source, target, next: page.next, below })
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Begins something as soon as there is room for it.
+    async fn start(
+        &mut self,
+        takes: usize,
+        begun: BoxFuture<'a, Result<Named, VolumeError>>,
+    ) -> Result<(), VolumeError> {
+        while self.taken + takes > UNDER_WAY_MAX {
+            let Some(done) = self.under_way.next().await else { break };
+            self.note(done)?;
+        }
+        self.taken += takes;
+        self.under_way.push(begun.map(move |named| (takes, named)).boxed());
+        Ok(())
+    }
+
+    /// Waits for something while what is under way goes on.
+    async fn beside<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, VolumeError> {
+        let mut awaited = pin!(awaited);
+        while !self.under_way.is_empty() {
+            match select(&mut awaited, self.under_way.next()).await {
+                Either::Left((outcome, _)) => return Ok(outcome),
+                Either::Right((Some(done), _)) => self.note(done)?,
+                Either::Right((None, _)) => {}
+            }
+        }
+        Ok(awaited.await)
+    }
+
+    /// Counts what has come to its end.
+    fn note(&mut self, (takes, named): Done) -> Result<(), VolumeError> {
+        self.taken -= takes;
+        self.tell(named?);
+        Ok(())
+    }
+
+    fn tell(&mut self, named: Named) {
+        match named {
+            Named::Directory | Named::Passed => {}
+            Named::File(bytes) => {
+                self.made.files += 1;
+                self.made.bytes += bytes;
+            }
+            Named::Other => self.made.others += 1,
+            Named::Link => self.made.links += 1,
+            Named::LeftOut(path) => self.leave_out(path),
+        }
+        self.made.directories = self.fork.directories.load(Ordering::Relaxed);
+        self.watch.comes_along(&self.made);
+    }
+
+    fn leave_out(&mut self, path: String) {
+        self.made.left_out += 1;
+        if self.made.left_out_paths.len() < LEFT_OUT_TOLD_MAX {
+            self.made.left_out_paths.push(path);
+        }
+    }
+}
+
+/// What was read of a directory, if it is there.
+fn there<T>(read: Result<T, VolumeError>) -> Result<Option<T>, VolumeError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(VolumeError::Fs(FsError::Stale | FsError::NotADirectory)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
