@@ -57,7 +57,7 @@ impl Admin {
     }
 }
 
-fn parse(name: &str) -> Result<BucketName, AdminError> {
+pub(crate) fn parse(name: &str) -> Result<BucketName, AdminError> {
     let parsed = BucketName::parse(name);
     parsed.map_err(|fault| AdminError::BucketName(fault.message.into_owned()))
 }

@@ -55,6 +55,15 @@ pub enum AdminError {
     /// No bucket of this name.
     #[error("there is none of this name")]
     NoSuchBucket,
+    /// A bucket of this name exists.
+    #[error("there is a bucket of this name")]
+    BucketExists,
+    /// The new bucket was removed, or set to keep versions, before all was in it.
+    #[error("somebody removed the new bucket, or set it to keep versions, before the end")]
+    ForkTaken,
+    /// It was told to stop. What was done until then stays.
+    #[error("it was interrupted")]
+    Interrupted,
     /// Nothing of this name or number.
     #[error("there is none of this name")]
     NoSuchNode,

@@ -13,6 +13,7 @@ mod account;
 mod bucket;
 mod drive;
 mod error;
+mod fork;
 mod names;
 mod node;
 mod order;
@@ -28,6 +29,7 @@ use store::MetaStore;
 
 pub use access::{AccessKey, IssuedKey, NewUser};
 pub use error::AdminError;
+pub use fork::BucketFork;
 pub use names::{NameError, check_access_key, check_account_name, check_policy_name, check_secret};
 pub use namespace::{BucketChange, FoundBucket};
 pub use node::{BLOCKS_TOLD_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
@@ -36,6 +38,7 @@ pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use upkeep::{Collected, Finding, Looking, Progress, Report, SweepOptions, Unwatched};
+pub use volume::{ForkWatch, Forked};
 
 /// What the calling process provides.
 #[derive(Clone, Debug)]

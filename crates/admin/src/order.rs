@@ -68,7 +68,7 @@ impl Admin {
 
     /// Refuses a store without a volume. Opening it would make a volume, and a check would find it
     /// in perfect order.
-    async fn check_volume(&self) -> Result<(), AdminError> {
+    pub(crate) async fn check_volume(&self) -> Result<(), AdminError> {
         if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
     }
 }

@@ -1,9 +1,12 @@
 //! Buckets, and the volume as a whole.
 
 use record::AccountId;
+use std::future::{pending, ready};
 use std::sync::Arc;
 
-use admin::{AdminError, BucketChange, Collection, Finding, OpenSession, SweepOptions, Unwatched};
+use admin::{
+    AdminError, BucketChange, BucketFork, Collection, Finding, OpenSession, SweepOptions, Unwatched,
+};
 use block::{BlockStore, MemoryBlocks, Sealer};
 use faulty::Faulty;
 use record::key;
@@ -45,6 +48,26 @@ async fn a_change_of_a_bucket_waits_for_gateways_that_are_there() {
     admin.set_bucket("box", BucketChange::OpaqueTags(true)).await.unwrap();
     assert!(began.elapsed() >= session::JOIN_PATIENCE, "one of them may answer from its mirror");
     gateway.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_is_forked_in_a_session_that_ends() {
+    let store = memory();
+    let blocks = make_volume(&store).await;
+    let admin = over(store);
+    let fork = |source, target| BucketFork { source, target, sole: false };
+    let forked = admin.fork_bucket(blocks.clone(), fork("box", "copy"), &(), pending()).await;
+    assert_eq!(forked.unwrap(), admin::Forked::default());
+    assert_eq!(admin.bucket("copy").await.unwrap().settings.owner, AccountId::MAIN);
+    let refused = admin.fork_bucket(blocks.clone(), fork("box", "copy"), &(), pending()).await;
+    assert!(matches!(refused, Err(AdminError::BucketExists)), "{refused:?}");
+    let refused = admin.fork_bucket(blocks.clone(), fork("none", "new"), &(), pending()).await;
+    assert!(matches!(refused, Err(AdminError::NoSuchBucket)), "{refused:?}");
+    let refused = admin.fork_bucket(blocks.clone(), fork("box", "NO"), &(), pending()).await;
+    assert!(matches!(refused, Err(AdminError::BucketName(_))), "{refused:?}");
+    let stopped = admin.fork_bucket(blocks, fork("box", "new"), &(), ready(())).await;
+    assert!(matches!(stopped, Err(AdminError::Interrupted)), "{stopped:?}");
+    assert_eq!(admin.status().await.unwrap().sessions, []);
 }
 
 /// Nothing of a visit commits once somebody has ended it.

@@ -1,4 +1,7 @@
-//! `ashlar bucket`: shows and changes the settings of buckets, while a gateway may be running.
+//! `ashlar bucket`: shows and changes the settings of buckets, and forks them, while a gateway may be
+//! running.
+
+mod fork;
 
 use admin::{Admin, AdminError, BucketChange};
 use clap::{ArgAction, Subcommand};
@@ -34,6 +37,9 @@ pub(crate) enum BucketCommand {
         #[arg(value_enum)]
         what: Clearable,
     },
+    /// Make a bucket that holds what another one holds now; their blocks are shared, and either can be
+    /// changed without the other
+    Fork(fork::Fork),
 }
 
 /// What keeps people out or lets them in.
@@ -51,6 +57,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         BucketCommand::Set { name, .. } | BucketCommand::Clear { name, .. } => {
             format!("change the bucket {name:?}")
         }
+        BucketCommand::Fork(fork) => return fork.run(&settings).await,
     };
     let administration = Administration::open(&settings, &doing).await?;
     let done = match &command {
@@ -66,6 +73,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
             };
             administration.admin.clear_bucket(name, kind).await
         }
+        BucketCommand::Fork(_) => unreachable!("it opens the volume itself"),
     };
     administration.close().await;
     done.map_err(|error| refusal::problem(doing, error))

@@ -222,7 +222,7 @@ fn is_standard(file: &Path) -> bool {
 }
 
 /// Returns when a signal asks the command to end, so that it can clean up.
-async fn interrupted() {
+pub(super) async fn interrupted() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
             tokio::select! {

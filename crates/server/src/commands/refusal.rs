@@ -29,6 +29,9 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
         AdminError::PolicyInUse(_) => {
             Problem::new(doing, error).remedy("give them others with `ashlar user policy` first")
         }
+        AdminError::BucketExists => {
+            Problem::new(doing, error).remedy("name another one, or delete that one first")
+        }
         AdminError::NoSuchNode => Problem::new(doing, error)
             .remedy("name a file or directory on a mount, or BUCKET/KEY of the volume"),
         AdminError::Contended | AdminError::Late => Problem::new(doing, error).remedy("try again"),

@@ -114,7 +114,7 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
 /// Opens the metadata store of a volume that exists, and tells whether nobody else uses it. A
 /// database that does not exist is an error: otherwise it would be made, and be found in perfect
 /// order.
-async fn existing(
+pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
@@ -137,7 +137,7 @@ async fn existing(
     }
 }
 
-fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem {
+pub(super) fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem {
     match error {
         AdminError::NoVolume => {
             Problem::new(doing, format!("there is no volume in {}", settings.meta))
@@ -147,7 +147,7 @@ fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem
     }
 }
 
-fn seed() -> Result<u64, Problem> {
+pub(super) fn seed() -> Result<u64, Problem> {
     let mut bytes = [0; 8];
     credentials::random(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))

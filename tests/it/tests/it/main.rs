@@ -23,6 +23,7 @@ mod durability;
 mod exhaust;
 mod fleet;
 mod forgetful;
+mod forking;
 mod full;
 mod history;
 mod killed;

@@ -1,0 +1,76 @@
+//! Forks of buckets beside running gateways: what clients find in one, and that nothing of it is left
+//! or missing when either bucket has gone.
+
+use crate::client::Client;
+use crate::content::bytes;
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+
+on_each_engine!(a_bucket_is_forked_beside_gateways);
+
+/// Keys, and how many bytes each has: in a record, or in so many blocks that they are put at once.
+const OBJECTS: [(&str, usize); 4] =
+    [("small", 100), ("d/e/blocks", 290_000), ("d/blocks", 300_000), ("d/", 0)];
+
+/// Keys that fill several pages of names.
+const MANY: usize = 300;
+
+fn content(key: &str, length: usize) -> Vec<u8> {
+    bytes(u64::try_from(key.len()).expect("a short key"), length)
+}
+
+/// What clients are told of an object.
+fn told(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
+    let answer = client.get(&format!("/{bucket}/{key}")).expect(200);
+    let header = |name: &str| answer.header(name).to_owned();
+    (header("etag"), header("last-modified"), answer.body.clone())
+}
+
+fn a_bucket_is_forked_beside_gateways(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let [one, other] = clients(&gateways);
+    for (key, length) in OBJECTS {
+        one.put(&format!("/box/{key}"), &content(key, length)).expect(200);
+    }
+    for number in 0..MANY {
+        one.put(&format!("/box/many/{number}"), b"x").expect(200);
+    }
+    let before = fleet.block_names();
+    let (status, said) = fleet.first.run("bucket", &["fork", "box", "copy"]);
+    assert!(status.success(), "{said}");
+    let files = OBJECTS.len() + MANY;
+    let sum = OBJECTS.iter().map(|(_, length)| length).sum::<usize>() + MANY;
+    // And nothing else, as this is no terminal.
+    assert_eq!(
+        said,
+        format!("forked box as copy: {files} files of {sum} bytes in 3 directories\n")
+    );
+    assert_eq!(fleet.block_names(), before, "no block was written");
+    fleet.is_tidy();
+    for client in [&one, &other] {
+        for (key, _) in OBJECTS {
+            assert_eq!(told(client, "copy", key), told(client, "box", key), "{key}");
+        }
+        assert_eq!(client.keys("copy", "", 1000), client.keys("box", "", 1000));
+    }
+
+    for (arguments, why) in [
+        (["fork", "box", "copy"], "there is a bucket of this name"),
+        (["fork", "none", "more"], "there is none of this name"),
+        (["fork", "box", "No"], "cannot"),
+    ] {
+        let (status, said) = fleet.first.run("bucket", &arguments);
+        assert!(!status.success() && said.contains(why), "{said}");
+    }
+
+    // Each is changed without the other one.
+    one.put("/copy/d/blocks", b"another").expect(200);
+    other.delete("/box/d/e/blocks").expect(204);
+    assert_eq!(told(&other, "box", "d/blocks").2, content("d/blocks", 300_000));
+    assert_eq!(told(&one, "copy", "d/e/blocks").2, content("d/e/blocks", 290_000));
+    for key in one.keys("copy", "", 1000) {
+        one.delete(&format!("/copy/{key}")).expect(204);
+    }
+    one.delete("/copy").expect(204);
+    fleet.ends_tidy(gateways);
+}
