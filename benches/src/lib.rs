@@ -99,7 +99,8 @@ fn plan_publish() -> Case {
         parent = Ino(ino);
     }
     let (path, inode) = (Path::new(b"bucket", b"a/b/file"), inode());
-    let env = Env { now: Timestamp(1_790_000_000_000_000_000), session: Nonce([7; 10]), random: 7 };
+    let now = Timestamp(1_790_000_000_000_000_000);
+    let env = Env { now, passed: now, session: Nonce([7; 10]), random: 7 };
     let work = move || {
         let operation = Publish {
             path: &path,
