@@ -55,9 +55,9 @@ impl Planner for ForkBucket<'_> {
         let Step::Commit(mut plan, ()) = make.plan(view, env)? else {
             unreachable!("who makes a bucket commits it")
         };
-        let made = Attributes::new(mode, uid, gid, env.now);
+        let attributes = Attributes::new(mode, uid, gid, env.now);
         let inode = Inode {
-            attributes: Attributes { modified, accessed, ..made },
+            attributes: Attributes { modified, accessed, ..attributes },
             bucket: self.ino,
             xattrs: self.like.xattrs.clone(),
             body: InodeBody::Directory(Directory { parent: Ino::ROOT, name: self.name.to_vec() }),

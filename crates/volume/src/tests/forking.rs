@@ -64,15 +64,15 @@ impl World {
     }
 
     async fn node(&self, directory: Ino, name: &[u8], node: NewNode) -> Ino {
-        let none = ledger::Note::none();
-        let act = self.volume.on_behalf(&none);
+        let unnoted = ledger::Note::none();
+        let act = self.volume.on_behalf(&unnoted);
         act.make_node(directory, Some(name), &node, MAKER).await.unwrap().ino
     }
 
     async fn set_xattr(&self, ino: Ino, known_as: Option<&NodeName>, name: &[u8], value: &[u8]) {
-        let none = ledger::Note::none();
+        let unnoted = ledger::Note::none();
         let set = XattrChange::Set(Bytes::copy_from_slice(value));
-        self.volume.on_behalf(&none).set_xattr(ino, known_as, name, &set).await.unwrap();
+        self.volume.on_behalf(&unnoted).set_xattr(ino, known_as, name, &set).await.unwrap();
     }
 
     async fn ino(&self, bucket: &str, key: &[u8]) -> Ino {
@@ -96,8 +96,8 @@ impl World {
     }
 
     async fn empty(&self, bucket: &str, directory: Ino, path: Vec<u8>) {
-        let none = ledger::Note::none();
-        let act = self.volume.on_behalf(&none);
+        let unnoted = ledger::Note::none();
+        let act = self.volume.on_behalf(&unnoted);
         for (sort_key, kind, ino) in names_in(&self.volume, directory).await {
             let at = [&path[..], &sort_key].concat();
             let name = NodeName {
@@ -276,8 +276,8 @@ async fn furnish(world: &World) {
     );
     let block = world.ino("b", key).await;
     let acl = Acl::parse(acl).unwrap();
-    let none = ledger::Note::none();
-    let act = volume.on_behalf(&none);
+    let unnoted = ledger::Note::none();
+    let act = volume.on_behalf(&unnoted);
     act.set_acl(block, AclKind::Access, acl.as_ref(), false).await.unwrap();
     world.set_xattr(block, None, b"user.short", b"s").await;
 
