@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::MemoryBlocks;
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, Versioning};
+use session::SessionOptions;
 use store::MemoryStore;
 
 use super::{count_blocks, make_bucket, open, publish};
@@ -150,8 +151,8 @@ async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
 /// A volume by such a clock, with a version that is retained until then.
 async fn retained(clock: &Arc<SetClock>, mode: RetentionMode) -> (Arc<Volume>, VersionRef) {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-    let clock = Arc::clone(clock) as Arc<dyn crate::Clock>;
-    let options = VolumeOptions { collect: false, clock, ..Default::default() };
+    let session = SessionOptions { clock: Arc::<SetClock>::clone(clock), ..Default::default() };
+    let options = VolumeOptions { collect: false, session, ..Default::default() };
     let volume = Volume::open(options, store, blocks).await.unwrap();
     make_bucket(&volume).await;
     set(&volume, Versioning::Enabled).await;

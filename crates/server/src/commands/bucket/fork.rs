@@ -25,8 +25,8 @@ pub(crate) struct Fork {
 
 impl Fork {
     /// Makes the bucket, while others may be using the volume.
-    pub(super) async fn run(self, settings: &VolumeSettings) -> Result<(), Problem> {
-        let Fork { source, target } = &self;
+    pub(super) async fn run(&self, settings: &VolumeSettings) -> Result<(), Problem> {
+        let Fork { source, target } = self;
         let doing = format!("fork the bucket {source:?} as {target:?}");
         let (meta, sole) = upkeep::existing(settings, &doing).await?;
         let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
