@@ -47,6 +47,7 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::NoSuchAttribute => Errno::NODATA,
         FsError::TooManyAttributes | FsError::TooManyTags => Errno::NOSPC,
         FsError::MetadataTooLarge => Errno::TOOBIG,
+        FsError::QuotaExceeded => Errno::DQUOT,
         FsError::WrongSize => Errno::FBIG,
         FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
         FsError::NoDefaultAcl => Errno::ACCESS,

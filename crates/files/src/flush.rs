@@ -130,7 +130,7 @@ impl Files {
                 Ok(())
             }
             Err(error) => {
-                if error == Errno::NOSPC {
+                if matches!(error, Errno::NOSPC | Errno::DQUOT) {
                     self.found_full.fetch_add(1, Ordering::Relaxed);
                 }
                 state.take_back(&becoming);

@@ -2,8 +2,8 @@
 
 use record::{
     Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
-    ObjectOwnership, Origin, Orphan, PublicAccessBlock, SortKey, Timestamp, Versioning, Xattr,
-    XattrPlace, key,
+    ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, SortKey, Timestamp, Versioning,
+    Xattr, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
@@ -26,6 +26,8 @@ pub struct FoundBucket {
     pub settings: Bucket,
     /// Whether it keeps versions.
     pub versioning: Versioning,
+    /// How much it may hold.
+    pub quota: Quota,
 }
 
 /// Makes a bucket.
@@ -184,8 +186,8 @@ impl Planner for FindBucket<'_> {
         let inode = decode(&inode_key, &inode, Inode::decode)?;
         let settings = decode(&bucket_key, &settings, Bucket::decode)?;
         let (name, made) = (self.name.to_vec(), inode.attributes.created);
-        let versioning = bound.dentry.versioning;
-        Ok(Step::Done(FoundBucket { name, ino, made, settings, versioning }))
+        let Dentry { versioning, quota, .. } = bound.dentry;
+        Ok(Step::Done(FoundBucket { name, ino, made, settings, versioning, quota }))
     }
 }
 
@@ -230,8 +232,8 @@ impl Planner for ReadBuckets<'_> {
             let [Some(inode), Some(settings)] = pair else { continue };
             let made = decode(&keys[0], inode, Inode::decode)?.attributes.created;
             let settings = decode(&keys[1], settings, Bucket::decode)?;
-            let Dentry { ino, versioning, .. } = dentry;
-            found.push(FoundBucket { name, ino, made, settings, versioning });
+            let Dentry { ino, versioning, quota, .. } = dentry;
+            found.push(FoundBucket { name, ino, made, settings, versioning, quota });
         }
         Ok(Step::Done(found))
     }
@@ -260,6 +262,11 @@ pub enum BucketChange {
     PublicAccess(Option<PublicAccessBlock>),
     /// Whether it keeps versions.
     Versioning(Versioning),
+    /// How much it may hold: bounds that are named here are set, and others stay. What it holds
+    /// already stays, however much that is.
+    Quota(Quota),
+    /// That it may hold any amount.
+    NoQuota,
 }
 
 impl Planner for SetBucket<'_> {
@@ -278,6 +285,18 @@ impl Planner for SetBucket<'_> {
                 }
                 // Whoever changes a key guards this record.
                 let dentry = Dentry { versioning, ..bucket.dentry };
+                plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+            }
+            BucketChange::Quota(_) | BucketChange::NoQuota => {
+                let was = bucket.dentry.quota;
+                let quota = match self.change {
+                    BucketChange::Quota(Quota { bytes, objects }) => {
+                        Quota { bytes: bytes.or(was.bytes), objects: objects.or(was.objects) }
+                    }
+                    _ => Quota::NONE,
+                };
+                // Whoever grows a bucket guards this record.
+                let dentry = Dentry { quota, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
             }
             BucketChange::OpaqueTags(opaque) => settings.opaque_tags = opaque,
@@ -328,6 +347,8 @@ pub struct BucketConfigs {
     pub settings: Bucket,
     /// Whether it keeps versions.
     pub versioning: Versioning,
+    /// How much it may hold.
+    pub quota: Quota,
     /// What it is set to do, each kind at most once.
     pub configs: Vec<(BucketConfigKind, BucketConfig)>,
 }
@@ -336,7 +357,7 @@ impl Planner for FindBucketConfigs<'_> {
     type Output = BucketConfigs;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<BucketConfigs>, Halt> {
-        let Dentry { ino, versioning, .. } = path::bucket(view, self.name)?.dentry;
+        let Dentry { ino, versioning, quota, .. } = path::bucket(view, self.name)?.dentry;
         let bucket_key = key::bucket(ino);
         let settings = view.record(&bucket_key);
         let (start, end) = key::bucket_configs(ino);
@@ -348,7 +369,7 @@ impl Planner for FindBucketConfigs<'_> {
             let kind = decode(&entry.key, &entry.value, |key, _| BucketConfigKind::of(key))?;
             configs.push((kind, decode(&entry.key, &entry.value, BucketConfig::decode)?));
         }
-        Ok(Step::Done(BucketConfigs { ino, settings, versioning, configs }))
+        Ok(Step::Done(BucketConfigs { ino, settings, versioning, quota, configs }))
     }
 }
 

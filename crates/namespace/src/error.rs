@@ -40,6 +40,9 @@ pub enum FsError {
     /// Objects are locked only where versions are kept.
     #[error("the bucket keeps no versions")]
     KeepsNoVersions,
+    /// The bucket may not hold as much as it would then.
+    #[error("the bucket's quota is exceeded")]
+    QuotaExceeded,
     /// A retention or a legal hold keeps the object as it is.
     #[error("the object is locked")]
     Locked,

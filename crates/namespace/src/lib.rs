@@ -16,6 +16,7 @@ mod node;
 mod object;
 mod packs;
 mod path;
+mod quota;
 mod remove;
 mod remove_version;
 mod rename;

@@ -8,6 +8,7 @@ use store::{Guard, Key, Plan, Write};
 
 use crate::lookup::{File, FoundObject, Lookup, find};
 use crate::path::{self, Bound, Chain, Path, Unknown};
+use crate::quota;
 use crate::run::{Env, Planner, Step};
 use crate::stage::{guard_absent, guard_unused};
 use crate::unbind::Unbinding;
@@ -236,6 +237,7 @@ impl Planner for Publish<'_> {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
+        quota::guard(view, &chain.bucket.dentry, &mut plan)?;
         let replaced = replaced.map(|old| old.dentry.ino);
         Ok(Step::Commit(plan, Published { replaced, inode, version }))
     }

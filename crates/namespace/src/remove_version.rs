@@ -7,6 +7,7 @@ use store::{Guard, Key, Plan, Value, Write};
 
 use crate::object::make_directories;
 use crate::path::{self, Bound, Path, Unknown};
+use crate::quota;
 use crate::remove::{Branch, Tree};
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
@@ -218,7 +219,7 @@ impl RemoveVersion<'_> {
         plan.writes.push(Write::Max(modified, env.now.micros()));
         let objects = key::counter(chain.bucket.dentry.ino, key::CounterKind::Objects);
         plan.writes.push(Write::Add(objects, 1));
-        Ok(())
+        quota::guard(view, &chain.bucket.dentry, plan)
     }
 }
 

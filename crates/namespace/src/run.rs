@@ -141,6 +141,7 @@ impl<'a, O: Planner> Run<'a, O> {
             }
             Guard::Present(key) => self.known.contradict(key.clone(), Some(None)),
             Guard::Empty(start, _) => self.known.contradict(start.clone(), None),
+            Guard::AtMost(counter, _) => self.known.filled(counter.clone()),
         }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Known {
     met: HashSet<Key>,
     /// Whether a guard of this operation was refused.
     refused: bool,
+    /// Counters that had no room for what this operation would have added.
+    full: HashSet<CounterKey>,
     /// Everything this pass asked for, in order, each once.
     asked: Vec<Read>,
     /// The same, to tell what was asked for already.
@@ -206,6 +208,20 @@ impl<'p> View<'p> {
         self.known.counters.get(key).copied().ok_or(Halt::Need)
     }
 
+    /// Whether a counter has room for what a plan adds to it, as far as that must be known: a plan that
+    /// was never refused for want of room leaves it to its guard.
+    pub(crate) fn has_room(
+        &mut self,
+        key: &CounterKey,
+        added: i64,
+        most: i64,
+    ) -> Result<bool, Halt> {
+        if !self.known.full.contains(key) {
+            return Ok(true);
+        }
+        Ok(self.counter(key)?.saturating_add(added) <= most)
+    }
+
     /// Asks for a record that may be wanted next, if there is a read anyway. Nothing depends on it.
     pub(crate) fn suggest(&mut self, key: Key) {
         self.ask(Read::Record { key, follow: None });
@@ -338,6 +354,16 @@ impl Known {
         if let Some(found) = found {
             self.stale.insert(key, found);
         }
+    }
+
+    /// Takes note that a counter had no room. What it is now is to be read.
+    pub(crate) fn filled(&mut self, counter: CounterKey) {
+        self.stale.extend(self.records.drain());
+        self.ranges.clear();
+        self.counters.clear();
+        self.met.insert(counter.0.clone());
+        self.refused = true;
+        self.full.insert(counter);
     }
 
     /// Forgets everything but what a hint-free read would tell.

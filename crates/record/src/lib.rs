@@ -45,7 +45,7 @@ pub use lock::{
     FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,
     Written,
 };
-pub use name::{Dentry, Kind, Origin, SortKey};
+pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionMode};
 pub use small::{
     Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,

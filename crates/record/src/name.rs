@@ -25,6 +25,20 @@ pub enum Origin {
     Made = 1,
 }
 
+/// How much a bucket may hold, as its counters count it; nothing that is `None` is bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of its files.
+    pub bytes: Option<u64>,
+    /// Names of files in it.
+    pub objects: Option<u64>,
+}
+
+impl Quota {
+    /// No bounds.
+    pub const NONE: Quota = Quota { bytes: None, objects: None };
+}
+
 /// A binding of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dentry {
@@ -47,6 +61,8 @@ pub struct Dentry {
     pub versioning: Versioning,
     /// Of a bucket: whether its objects may be locked. Then it keeps versions for good.
     pub locks: bool,
+    /// Of a bucket: how much it may hold. Whoever binds a key guards this record.
+    pub quota: Quota,
 }
 
 /// The bit beside the origin that says how many bytes a self-contained file has.
@@ -58,7 +74,11 @@ const LINKED: u8 = 4;
 /// The bit beside a bucket's versioning that says that its objects may be locked.
 const LOCKS: u8 = 4;
 
-/// The bit beside it that says that a file has a version id, or a bucket keeps versions.
+/// The bit beside it that says that it has a quota.
+const QUOTA: u8 = 8;
+
+/// The bit beside it that says that a file has a version id, or a bucket keeps versions or
+/// has a quota.
 const VERSIONED: u8 = 8;
 
 impl Dentry {
@@ -91,6 +111,7 @@ impl Dentry {
             version: None,
             versioning: Versioning::Off,
             locks: false,
+            quota: Quota::NONE,
         }
     }
 
@@ -106,8 +127,8 @@ record!(
     |this, to| {
         let told = this.self_contained.map_or(0, |_| SELF_CONTAINED);
         let linked = if this.linked { LINKED } else { 0 };
-        let keeps = this.version.is_some() || this.versioning != Versioning::Off;
-        let versioned = if keeps { VERSIONED } else { 0 };
+        let (keeps, bounded) = (this.versioning != Versioning::Off, this.quota != Quota::NONE);
+        let versioned = if this.version.is_some() || keeps || bounded { VERSIONED } else { 0 };
         to.u8(this.kind as u8 | (this.origin as u8 | told | linked | versioned) << 4)
             .fixed(&this.ino.0.to_be_bytes());
         if let Some(bytes) = this.self_contained {
@@ -116,8 +137,14 @@ record!(
         if let Some(version) = this.version {
             to.fixed(&version.0);
         }
-        if this.versioning != Versioning::Off {
-            to.u8(this.versioning as u8 | if this.locks { LOCKS } else { 0 });
+        if keeps || bounded {
+            let locks = if this.locks { LOCKS } else { 0 };
+            to.u8(this.versioning as u8 | locks | if bounded { QUOTA } else { 0 });
+        }
+        if bounded {
+            for most in [this.quota.bytes, this.quota.objects] {
+                to.u8(most.is_some().into()).varint(most.unwrap_or(0));
+            }
         }
     },
     |from| {
@@ -143,20 +170,35 @@ record!(
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
         let (mut version, mut versioning, mut locks) = (None, Versioning::Off, false);
+        let mut quota = Quota::NONE;
         match kind {
             Kind::File if versioned => version = Some(VersionStamp(from.fixed("version")?)),
             Kind::Directory if versioned => {
                 let bits = from.u8("versioning")?;
-                versioning = Versioning::of(bits & !LOCKS)?;
+                versioning = Versioning::of(bits & !(LOCKS | QUOTA))?;
                 locks = bits & LOCKS != 0;
-                if versioning == Versioning::Off || (locks && versioning != Versioning::Enabled) {
+                let bounded = bits & QUOTA != 0;
+                let says_nothing = versioning == Versioning::Off && !bounded;
+                if says_nothing || (locks && versioning != Versioning::Enabled) {
                     return Err(DecodeError::Field("versioning"));
+                }
+                if bounded {
+                    for most in [&mut quota.bytes, &mut quota.objects] {
+                        *most = match (from.u8("quota")?, from.varint("quota")?) {
+                            (0, 0) => None,
+                            (1, number) => Some(number),
+                            _ => return Err(DecodeError::Field("quota")),
+                        };
+                    }
+                    if quota == Quota::NONE {
+                        return Err(DecodeError::Field("quota"));
+                    }
                 }
             }
             _ if versioned => return Err(DecodeError::Field("kind")),
             _ => {}
         }
-        Dentry { ino, kind, origin, self_contained, linked, version, versioning, locks }
+        Dentry { ino, kind, origin, self_contained, linked, version, versioning, locks, quota }
     }
 );
 

@@ -25,15 +25,17 @@
 //! - an empty range is empty: whoever writes into it locks its owner record first, and this
 //!   transaction has locked that exclusively before it looked, so they have ended or not begun.
 //! - what is put unseen, under keys that nobody guards, is inserted or updated by one statement.
-//! - counters are changed by arithmetic, and nobody guards them.
+//! - counters are changed by arithmetic. Those of a batch in which a guard bounds one are locked and
+//!   read at the end of trip 1, all of them, in the order in which trip 2 changes them. One that is
+//!   not there is made, as 0, and deleted by trip 2 if it is not changed.
 //!
 //! A batch that turns out to write nothing has no need to lock absent keys until it commits: its
 //! second trip looks at them once more, in one statement, while the found rows are still locked. If
 //! they are still absent, that is the instant; if not, the batch begins again.
 //!
 //! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, counters,
-//! the shard of the feed). Still, the shared keys of one batch and the exclusive ones of another may
-//! cross. The server detects the deadlock and rolls one of them back; that one begins again.
+//! the shard of the feed; counters before inserts only where one is bounded). Still, the shared keys of one batch and the exclusive ones of another may
+//! cross, and so may a bounded counter and a new record that two batches make. The server detects the deadlock and rolls one of them back; that one begins again.
 //!
 //! **What is known after an error.** Nothing is committed before COMMIT is carried out, and the
 //! server stops at the first statement that fails. So an error that the server reports of an
@@ -41,10 +43,12 @@
 //! of a batch that writes nothing. After any other the outcome is unknown, and the connection is
 //! thrown away.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use store::{Batch, Guard, Key, Plan, StoreError, StoreErrorKind, Value, Verdict, Write};
+use store::{
+    Batch, CounterKey, Guard, Key, Plan, StoreError, StoreErrorKind, Value, Verdict, Write,
+};
 use tokio::time::Instant;
 
 use crate::error::{is_contention, is_unknown, kind};
@@ -52,7 +56,7 @@ use crate::feed;
 use crate::pool::{ConnectionPool, PooledConnection};
 use crate::row;
 use crate::script::{Failure, LIST_ROWS_MAX, Script, StatementResult, push, push_bytes};
-use crate::writes::{RowState, Writes};
+use crate::writes::{RowState, Writes, delete, rank};
 
 /// How often a batch is tried because of contention.
 const TRIES: u32 = 16;
@@ -148,12 +152,17 @@ async fn attempt(
     plans: &[Plan],
 ) -> Result<(Vec<Verdict>, Option<u64>), Trouble> {
     let locks = Locks::of(plans);
+    let locked = locked_counters(plans);
     let mut batch = Batch::of(plans.iter());
     // This is sent even if there is nothing to ask. It detects an idle connection that has ended
     // before anything is committed on it.
-    let answers = connection.run(locks.script(&batch)).await;
+    let mut script = locks.script(&batch);
+    let unbounded = script.len();
+    lock_counters(&mut script, &locked);
+    let answers = connection.run(script).await;
     let answers = answers.map_err(|failure| definite(connection, failure))?;
-    let found = take(&mut batch, &answers);
+    let (answers, numbers) = answers.split_at(unbounded.min(answers.len()));
+    let found = take(&mut batch, answers, numbers);
     let found = found.map_err(|error| Trouble::Failed(kind(&error), error))?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
     let absent: Vec<&Key> = batch.records().filter(|key| locks.lacks(&found, key)).collect();
@@ -162,11 +171,14 @@ async fn attempt(
     let counters = store::counter_changes(committed.map(|(plan, _)| plan));
     let writes = Writes::new(&batch, &counters, &absent, |key| locks.state(&found, key));
     if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
-        end(connection, &absent).await?;
+        end(connection, &absent, locked.is_empty()).await?;
         return Ok((verdicts, None));
     }
     let mut script = Script::default();
     writes.add_to(&mut script);
+    // What was made to be locked, and is not changed.
+    let made = locked.into_iter().filter(|key| !counters.contains_key(key) && batch.is_zero(key));
+    delete(&mut script, "ashlar_counter", made.map(|CounterKey(key)| key));
     let entry = feed::entry(plans, &verdicts);
     let numbered = (!entry.is_empty()).then_some(script.len());
     if !entry.is_empty() {
@@ -196,11 +208,16 @@ fn definite(connection: &PooledConnection<'_>, failure: Failure) -> Trouble {
 }
 
 /// Ends a transaction that writes nothing, if what was absent still is.
-async fn end(connection: &mut PooledConnection<'_>, absent: &[&Key]) -> Result<(), Trouble> {
+async fn end(
+    connection: &mut PooledConnection<'_>,
+    absent: &[&Key],
+    nothing_made: bool,
+) -> Result<(), Trouble> {
     let mut script = Script::default();
     let look = ("SELECT k FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (", ") LIMIT 1");
     script.list(look, absent, |text, key| push_bytes(text, key.as_bytes()));
-    script.statement("COMMIT");
+    // Counters that were made to be locked go with the transaction.
+    script.statement(if nothing_made { "COMMIT" } else { "ROLLBACK" });
     let answers = connection.run(script).await.map_err(|failure| definite(connection, failure))?;
     if answers.iter().any(|answer| !answer.rows.is_empty()) {
         let came = "a record came to be while its absence was relied on";
@@ -282,10 +299,40 @@ impl<'a> Locks<'a> {
     }
 }
 
+/// The counters to lock, in the order in which they are written; none if none is bounded.
+fn locked_counters(plans: &[Plan]) -> Vec<&CounterKey> {
+    let bounded: BTreeSet<&CounterKey> = plans.iter().flat_map(Plan::bounded).collect();
+    if bounded.is_empty() {
+        return Vec::new();
+    }
+    let changes = store::counter_changes(plans);
+    let all: BTreeSet<&CounterKey> = changes.keys().copied().chain(bounded).collect();
+    let mut all: Vec<&CounterKey> = all.into_iter().collect();
+    all.sort_by_key(|key| changes.get(key).map_or(0, |change| rank(*change)));
+    all
+}
+
+/// Locks and reads counters. What is not there cannot be locked, so it is made first.
+fn lock_counters(script: &mut Script, counters: &[&CounterKey]) {
+    const MAKE: (&str, &str) =
+        ("INSERT INTO ashlar_counter VALUES ", " ON DUPLICATE KEY UPDATE n = n");
+    const LOOK: (&str, &str) = (
+        "SELECT k, CAST(n AS CHAR) FROM ashlar_counter FORCE INDEX (PRIMARY) WHERE k IN (",
+        ") FOR UPDATE",
+    );
+    script.list(MAKE, counters, |text, CounterKey(key)| {
+        text.push('(');
+        push_bytes(text, key.as_bytes());
+        text.push_str(",0)");
+    });
+    script.list(LOOK, counters, |text, CounterKey(key)| push_bytes(text, key.as_bytes()));
+}
+
 /// Gives the batch what trip 1 found. Returns the records that were found by key.
 fn take(
     batch: &mut Batch,
     answers: &[StatementResult],
+    numbers: &[StatementResult],
 ) -> Result<HashMap<Key, Value>, sqlx::Error> {
     let lists = answers.len().saturating_sub(batch.ranges().count());
     let mut found = HashMap::new();
@@ -295,6 +342,11 @@ fn take(
     let in_ranges = answers.iter().skip(lists).flat_map(|answer| &answer.rows);
     let in_ranges: Result<Vec<Key>, _> = in_ranges.map(|row| row::key(row, 0)).collect();
     let records = batch.records().map(|key| found.get(key).cloned()).collect();
-    batch.found(records, Vec::new(), in_ranges?);
+    let mut counters: HashMap<CounterKey, i64> = HashMap::new();
+    for row in numbers.iter().flat_map(|answer| &answer.rows) {
+        counters.insert(CounterKey(row::key(row, 0)?), row::integer(row, 1)?);
+    }
+    let counters = batch.counters().map(|key| counters.get(key).copied()).collect();
+    batch.found(records, counters, in_ranges?);
     Ok(found)
 }

@@ -26,6 +26,17 @@ pub(crate) enum RowState {
     Unseen,
 }
 
+/// The order in which counters of different changes are written, and thus locked. Those of one
+/// rank are in the order of their keys.
+pub(crate) fn rank(change: CounterChange) -> u8 {
+    match change {
+        CounterChange::By { floor: None, .. } => 0,
+        CounterChange::By { add: 0, floor: Some(0..) } => 1,
+        CounterChange::By { .. } => 2,
+        CounterChange::To(_) => 3,
+    }
+}
+
 /// The net effect of a batch.
 #[derive(Debug)]
 pub(crate) struct Writes<'a> {
@@ -94,7 +105,7 @@ impl<'a> Writes<'a> {
         self.add_counters_to(script);
     }
 
-    /// One statement for each way of changing a counter, and one by itself for each that is both
+    /// One statement for each way of changing a counter, in the order of [`rank`], and one by itself for each that is both
     /// added to and raised.
     fn add_counters_to(&self, script: &mut Script) {
         const INSERT: &str = "INSERT INTO ashlar_counter VALUES ";
@@ -143,7 +154,7 @@ impl<'a> Writes<'a> {
 
 /// Deletes rows by key. A list of keys would be looked up by scanning the table while that is
 /// small, and a scan waits for every lock on its way; joined from outside, each key is one look.
-fn delete<'k>(script: &mut Script, table: &str, keys: impl Iterator<Item = &'k Key>) {
+pub(crate) fn delete<'k>(script: &mut Script, table: &str, keys: impl Iterator<Item = &'k Key>) {
     let keys: Vec<&Key> = keys.collect();
     if let [key] = keys[..] {
         let mut text = format!("DELETE FROM {table} WHERE k = ");

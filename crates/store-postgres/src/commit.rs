@@ -1,7 +1,9 @@
 //! Commits: one statement, and what is done if it fails.
 //!
 //! The statement assumes that all guards hold. If they do not, it changes nothing, and a second
-//! statement decides plan by plan. So a refusal costs a second trip.
+//! statement decides plan by plan. So a refusal costs a second trip. If some guard of the batch bounds
+//! a counter, plans are decided here instead, as for roles without functions: two trips more, with
+//! the counters locked meanwhile.
 //!
 //! Each statement is a transaction by itself, so none is ever open between two trips. An answer counts
 //! only when the server is ready for the next statement, which is after the commit. A commit that the
@@ -19,7 +21,7 @@ use store::{Plan, StoreError, StoreErrorKind, Verdict, Write};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connections::Connections;
-use crate::error::{Failure, is_definite, unreadable};
+use crate::error::{Failure, is_definite, is_over_bound, unreadable};
 use crate::rounds::Rounds;
 use crate::script;
 use crate::whole::Whole;
@@ -36,10 +38,10 @@ const TRYING: Duration = Duration::from_secs(5);
 /// The longest pause before the second try; it doubles from try to try.
 const PAUSE: Duration = Duration::from_millis(10);
 
-const COMMIT_WHOLE: &str = "select ashlar_commit_whole_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-     $10, $11, $12, $13, $14, $15)";
+const COMMIT_WHOLE: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+     $10, $11, $12, $13, $14, $15, $16, $17)";
 
-const COMMIT: &str = "select failed, met from ashlar_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
 /// How batches are committed.
@@ -56,13 +58,16 @@ struct Batch<'a> {
     plans: &'a [Plan],
     way: Way,
     whole: Option<Whole<'a>>,
+    /// Some guard bounds a counter.
+    bounded: bool,
     rounds: OnceLock<Rounds>,
 }
 
 impl<'a> Batch<'a> {
     fn of(plans: &'a [Plan], way: Way) -> Batch<'a> {
         let whole = if way == Way::Functions { Whole::of(plans) } else { None };
-        Batch { plans, way, whole, rounds: OnceLock::new() }
+        let bounded = plans.iter().any(|plan| plan.bounded().next().is_some());
+        Batch { plans, way, whole, bounded, rounds: OnceLock::new() }
     }
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Verdict>, Failure> {
@@ -75,6 +80,9 @@ impl<'a> Batch<'a> {
             return Ok(vec![Verdict::Committed; self.plans.len()]);
         }
         // Nothing has happened: some guard did not hold, or a record that seemed new was not.
+        if self.bounded {
+            return script::commit(connection, self.plans).await;
+        }
         let rounds = self.rounds.get_or_init(|| Rounds::of(self.plans));
         call(connection, rounds).await.map_err(Failure::after)
     }
@@ -154,10 +162,15 @@ async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<
         .bind(whole.counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
         .bind(whole.counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
         .bind(whole.counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
+        .bind(whole.bounds.keys().copied().collect::<Vec<_>>())
+        .bind(whole.bounds.values().copied().collect::<Vec<_>>())
         .bind(&whole.entry[..])
         .fetch_one(connection)
-        .await?;
-    row.try_get(0)
+        .await;
+    match row {
+        Err(error) if is_over_bound(&error) => Ok(false),
+        row => row?.try_get(0),
+    }
 }
 
 /// Calls the function for all other cases.

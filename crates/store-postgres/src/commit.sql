@@ -10,10 +10,10 @@
 -- says that a plan depends on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present, 3 empty.
 -- Plans and conditions are numbered from 0.
 --
--- No guard names a counter, so counters come last, in the order of their keys, each row once. Kinds: 0
+-- No guard of such a batch names a counter, so counters come last, in the order of their keys, each row once. Kinds: 0
 -- add and 1 raise, if these are the only changes of the key in this batch; 2 set and 3 clear likewise; 10
 -- to 13 the same for all other keys, one after the other.
-create function ashlar_commit_1(
+create function ashlar_commit_2(
     lock_hash int[], lock_exclusive boolean[], ends int[],
     c_kind int[], c_key bytea[], c_arg bytea[],
     m_plan int[], m_condition int[],

@@ -36,6 +36,8 @@ impl Failure {
 /// `SQLSTATE`s that are told apart.
 mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    /// What `whole.sql` raises.
+    pub(super) const OVER_BOUND: &str = "ASH01";
     pub(super) const COMPLETION_UNKNOWN: &str = "40003";
     /// Aborts after which the same commit may well succeed.
     pub(super) const WORTH_ANOTHER_TRY: [&str; 5] = [
@@ -79,6 +81,11 @@ pub(crate) fn is_worth_another_try(error: &sqlx::Error) -> bool {
 /// Whether the role may not do what was asked.
 pub(crate) fn is_forbidden(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| error.code() == code::INSUFFICIENT_PRIVILEGE)
+}
+
+/// Whether a commit was aborted by itself, because a counter would have exceeded its bound.
+pub(crate) fn is_over_bound(error: &sqlx::Error) -> bool {
+    is_definite(error) && of_server(error).is_some_and(|error| error.code() == code::OVER_BOUND)
 }
 
 /// What an error means if nothing can have been committed.

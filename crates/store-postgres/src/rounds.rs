@@ -54,6 +54,7 @@ impl Condition {
             Guard::Absent(key) => (condition::ABSENT, key, None),
             Guard::Present(key) => (condition::PRESENT, key, None),
             Guard::Empty(start, end) => (condition::EMPTY, start, Some(end.to_bytes())),
+            Guard::AtMost(..) => unreachable!("a bounded counter is never decided on in rounds"),
         };
         Condition { kind, key: key.to_bytes(), arg }
     }
@@ -257,6 +258,7 @@ pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
                 Guard::Empty(start, end) => {
                     written.range::<&Key, _>(start..end).map(|(_, after)| *after).max().unwrap_or(0)
                 }
+                Guard::AtMost(..) => 0,
             });
         }
         for write in &plan.writes {
@@ -275,6 +277,7 @@ pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
                     guarded.entry(key).or_default()
                 }
                 Guard::Empty(start, end) => empty.entry((start, end)).or_default(),
+                Guard::AtMost(..) => continue,
             };
             *after = (*after).max(next);
         }

@@ -35,8 +35,8 @@ struct There {
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_1') is not null \
-     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_1') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_2') is not null \
+     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_2') is not null, \
      current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {

@@ -9,16 +9,18 @@
 //! cannot happen here: PostgreSQL stops at the first statement of a text that fails, so COMMIT runs only
 //! if all before it succeeded. Besides, the answers are counted.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use futures::StreamExt as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Either, Row};
 use store::feed::compact;
-use store::{Batch, CounterChange, Key, Plan, Verdict, counter_changes};
+use store::{Batch, CounterChange, CounterKey, Key, Plan, Verdict, counter_changes};
 
 use crate::error::{Failure, unreadable};
 use crate::rounds::{SUM_MAX, locks};
+use crate::whole::{changes as changes_of, rank};
 
 /// Several statements without parameters.
 #[derive(Debug, Default)]
@@ -91,14 +93,16 @@ pub(crate) async fn commit(
 ) -> Result<Vec<Verdict>, Failure> {
     let mut batch = Batch::of(plans.iter());
     let answers = questions(plans, &batch).run(connection).await.map_err(Failure::before)?;
-    fill(&mut batch, answers).map_err(Failure::before)?;
+    let bounded = plans.iter().any(|plan| plan.bounded().next().is_some());
+    fill(&mut batch, answers, bounded).map_err(Failure::before)?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
     let script = changes(plans, &verdicts, &batch);
     script.run(connection).await.map_err(Failure::after)?;
     Ok(verdicts)
 }
 
-/// Begins, locks, and asks for records and ranges. Counters are changed without being read.
+/// Begins, locks, and asks for records and ranges. Counters are changed without being read, unless one
+/// of them is bounded.
 fn questions(plans: &[Plan], batch: &Batch) -> Script {
     let mut script = Script::default();
     script.add("begin isolation level read committed read write");
@@ -115,6 +119,9 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
          else pg_advisory_xact_lock_shared('ashlar_record'::regclass::oid::int, l.hash)::text end \
          from unnest('{{{hashes}}}'::int[], '{{{exclusive}}}'::boolean[]) as l(hash, exclusive)"
     ));
+    if let Some(statement) = lock_counters(plans) {
+        script.add(&statement);
+    }
     script.add(&format!(
         "select q.at, r.value from unnest({}) with ordinality as q(key, at) \
          cross join lateral (select value from ashlar_record where key = q.key limit 1) r",
@@ -130,10 +137,30 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
     script
 }
 
+/// The statement that locks and reads all counters of a batch in the order in which they are changed
+/// everywhere, if one is bounded. What is not there cannot be locked, so it is made first.
+fn lock_counters(plans: &[Plan]) -> Option<String> {
+    plans.iter().find_map(|plan| plan.bounded().next())?;
+    let mut all: Vec<(&CounterKey, CounterChange)> = changes_of(plans).into_iter().collect();
+    all.sort_by_key(|(_, change)| rank(*change));
+    Some(format!(
+        "insert into ashlar_counter as t (key, value) select q.key, 0 \
+         from unnest({}) with ordinality as q(key, at) order by q.at \
+         on conflict (key) do update set value = t.value returning t.key, t.value",
+        list(all.iter().map(|(key, _)| key.0.as_bytes()))
+    ))
+}
+
 /// Gives the batch what was found.
-fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>) -> Result<(), sqlx::Error> {
+fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<(), sqlx::Error> {
     // The answers of BEGIN, SET and the locks do not matter.
     let mut answers = answers.into_iter().skip(3);
+    let mut numbers: HashMap<Vec<u8>, i64> = HashMap::new();
+    if bounded {
+        for row in answers.next().into_iter().flatten() {
+            numbers.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+    }
     let mut records = vec![None; batch.records().len()];
     for row in answers.next().into_iter().flatten() {
         let at: i64 = row.try_get(0)?;
@@ -149,7 +176,7 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>) -> Result<(), sqlx::Error> 
         }
         keys.push(Key::from_bytes(key));
     }
-    let counters = vec![None; batch.counters().len()];
+    let counters = batch.counters().map(|key| numbers.get(key.0.as_bytes()).copied()).collect();
     batch.found(records, counters, keys);
     Ok(())
 }
@@ -187,8 +214,17 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
         let both = plans.iter().zip(verdicts);
         both.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
     };
-    for (key, change) in counter_changes(committed()) {
-        script.add(&counter(key.0.as_bytes(), change));
+    let changed = counter_changes(committed());
+    for (key, change) in &changed {
+        script.add(&counter(key.0.as_bytes(), *change));
+    }
+    if lock_counters(plans).is_some() {
+        // What was made to be locked, and is not changed.
+        let made = changes_of(plans).into_keys().filter(|key| !changed.contains_key(key));
+        script.add(&format!(
+            "delete from ashlar_counter where value = 0 and key = any ({})",
+            list(made.map(|key| key.0.as_bytes()))
+        ));
     }
     let entry = compact::entry(committed());
     if !entry.is_empty() {

@@ -7,11 +7,11 @@
 //!
 //! This module knows neither SQL nor connections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use store::feed::compact;
-use store::{CounterChange, Guard, Plan, Write, counter_changes};
+use store::{CounterChange, CounterKey, Guard, Plan, Write, counter_changes};
 
 use crate::rounds::{self, SUM_MAX};
 
@@ -34,6 +34,8 @@ pub(crate) struct Whole<'a> {
     /// What changes counters, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
     /// added to, those that are only raised, all others.
     pub(crate) counters: Vec<Counter<'a>>,
+    /// What counters may be at most when all have changed. They are among `counters`.
+    pub(crate) bounds: BTreeMap<&'a [u8], i64>,
     /// What it adds to the change feed.
     pub(crate) entry: Bytes,
 }
@@ -69,6 +71,7 @@ impl<'a> Whole<'a> {
                     whole.absent.insert(key.as_bytes());
                 }
                 Guard::Empty(..) => return None,
+                Guard::AtMost(..) => {}
             }
         }
         for write in plans.iter().flat_map(|plan| &plan.writes) {
@@ -80,7 +83,9 @@ impl<'a> Whole<'a> {
                 _ => {}
             }
         }
-        whole.counters = counters(plans)?;
+        let changes = changes(plans);
+        whole.bounds = bounds(plans, &changes)?;
+        whole.counters = counters(&changes, &whole.bounds)?;
         if whole.contradicts() || whole.updates.len().max(whole.counters.len()) > CHANGES_MAX {
             return None;
         }
@@ -109,23 +114,73 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What plans make of counters; `None` if one is set regardless of its value.
-fn counters(plans: &[Plan]) -> Option<Vec<Counter<'_>>> {
-    let within = |number: i64| number.clamp(-SUM_MAX, SUM_MAX);
-    let mut counters = Vec::new();
-    for (key, change) in counter_changes(plans) {
-        let CounterChange::By { add, floor } = change else { return None };
-        if add != 0 || floor.is_some() {
-            let (add, floor) = (within(add), floor.map(within));
-            counters.push(Counter { key: key.0.as_bytes(), add, floor });
+/// What plans make of counters that they change or bound.
+pub(crate) fn changes(plans: &[Plan]) -> BTreeMap<&CounterKey, CounterChange> {
+    let mut changes = counter_changes(plans);
+    for counter in plans.iter().flat_map(Plan::bounded) {
+        changes.entry(counter).or_insert(CounterChange::By { add: 0, floor: None });
+    }
+    changes
+}
+
+/// The order in which counters of different changes are written, and thus locked. Those of one rank
+/// are in the order of their keys.
+pub(crate) fn rank(change: CounterChange) -> u8 {
+    match change {
+        CounterChange::By { floor: None, .. } => 0,
+        CounterChange::By { add: 0, floor: Some(0..) } => 1,
+        CounterChange::By { .. } | CounterChange::To(_) => 2,
+    }
+}
+
+/// What bounded counters may be at most when all plans have added to them; `None` if one is changed
+/// in another way.
+fn bounds<'a>(
+    plans: &'a [Plan],
+    changes: &BTreeMap<&'a CounterKey, CounterChange>,
+) -> Option<BTreeMap<&'a [u8], i64>> {
+    let mut bounds = BTreeMap::new();
+    if plans.iter().all(|plan| plan.bounded().next().is_none()) {
+        return Some(bounds);
+    }
+    // What has been added by the plans so far.
+    let mut sums: HashMap<&CounterKey, i64> = HashMap::new();
+    for plan in plans {
+        for write in &plan.writes {
+            if let Write::Add(key, by) = write {
+                let sum = sums.entry(key).or_default();
+                *sum = sum.saturating_add(*by);
+            }
+        }
+        for guard in &plan.guards {
+            let Guard::AtMost(key, most) = guard else { continue };
+            let CounterChange::By { add, floor: None } = *changes.get(key)? else { return None };
+            let still_added = add.saturating_sub(sums.get(key).copied().unwrap_or(0));
+            let most = most.saturating_add(still_added);
+            let bound = bounds.entry(key.0.as_bytes()).or_insert(most);
+            *bound = most.min(*bound);
         }
     }
-    counters.sort_by_key(|counter| match counter {
-        Counter { floor: None, .. } => 0,
-        Counter { add: 0, floor: Some(0..), .. } => 1,
-        Counter { .. } => 2,
-    });
-    Some(counters)
+    Some(bounds)
+}
+
+/// What becomes of counters; `None` if one is set regardless of its value.
+fn counters<'a>(
+    changes: &BTreeMap<&'a CounterKey, CounterChange>,
+    bounds: &BTreeMap<&'a [u8], i64>,
+) -> Option<Vec<Counter<'a>>> {
+    let within = |number: i64| number.clamp(-SUM_MAX, SUM_MAX);
+    let mut counters = Vec::new();
+    for (key, change) in changes {
+        let CounterChange::By { add, floor } = *change else { return None };
+        let key = key.0.as_bytes();
+        if add != 0 || floor.is_some() || bounds.contains_key(key) {
+            let (add, floor) = (within(add), floor.map(within));
+            counters.push((rank(*change), Counter { key, add, floor }));
+        }
+    }
+    counters.sort_by_key(|(rank, _)| *rank);
+    Some(counters.into_iter().map(|(_, counter)| counter).collect())
 }
 
 #[cfg(test)]

@@ -9,15 +9,18 @@
 -- value, those of `h` must exist, and those of `a` must not. All unguarded puts are assumed to be new and
 -- are in `a`, too. `u` are updated, `n` are inserted, `d` are deleted. A counter becomes the sum of its
 -- value and `add`, but at least `floor`; counters are in the order in which `commit.sql` changes them.
+-- Those of `bound` may not exceed a number then. They are among the counters and so are locked where
+-- all are; if one exceeds it, the error undoes the whole.
 --
 -- Tables are searched by index, and values are found by the positions of their keys. So each statement
 -- has only one plan, whatever the planner believes of the tables. Where lists are turned into rows,
 -- `unnest` is in the select list: in `from` it would copy each value into a row first.
-create function ashlar_commit_whole_1(
+create function ashlar_commit_whole_2(
     lock_hash int[], lock_exclusive boolean[],
     e_key bytea[], e_value bytea[], h_key bytea[], a_key bytea[],
     u_key bytea[], u_value bytea[], n_key bytea[], n_value bytea[], d_key bytea[],
     counter_key bytea[], counter_add bigint[], counter_floor bigint[],
+    bound_key bytea[], bound_most bigint[],
     entry bytea)
 returns boolean
 language plpgsql volatile as $$
@@ -61,6 +64,12 @@ begin
             on conflict (key) do update set value = greatest(
                 least(t.value + counter_add[array_position(counter_key, t.key)], 1::bigint << 61),
                 -(1::bigint << 61), counter_floor[array_position(counter_key, t.key)]);
+    end if;
+
+    if cardinality(bound_key) > 0 and exists (
+            select from ashlar_counter t where t.key = any (bound_key)
+                and t.value > bound_most[array_position(bound_key, t.key)]) then
+        raise exception 'a counter would exceed its bound' using errcode = 'ASH01';
     end if;
 
     if octet_length(entry) > 0 then

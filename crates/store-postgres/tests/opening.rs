@@ -169,9 +169,9 @@ fn the_functions_refuse_other_isolation() {
         open(&place.url(), true).await.close().await;
         let mut connection = place.connect().await;
         let calls = [
-            "ashlar_commit_whole_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
-             '{}', '{}', '{}', '{}', '')",
-            "ashlar_commit_1('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+            "ashlar_commit_whole_2('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
+             '{}', '{}', '{}', '{}', '{}', '{}', '')",
+            "ashlar_commit_2('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', \
              '{}', '{}', '{}', '{}', '{}', '{}', 0, '{}')",
         ];
         let levels = ["repeatable read", "serializable"];

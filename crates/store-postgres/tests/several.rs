@@ -38,6 +38,14 @@ async fn here(store: &PostgresStore) -> Position {
 }
 
 #[test]
+fn racers_on_two_stores_win_what_a_bound_leaves() {
+    run(async {
+        let Some((one, other, _place)) = two().await else { return };
+        store::conformance::check_racers_at_a_bound(&one, &other).await;
+    });
+}
+
+#[test]
 fn creators_on_two_stores_have_one_winner() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };

@@ -33,6 +33,8 @@ pub(crate) struct MergedBatch<'a> {
     pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
     pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
     pub(crate) counters: BTreeMap<&'a Key, Change>,
+    /// What counters may be at most, before the first plan.
+    pub(crate) bounds: BTreeMap<&'a Key, i64>,
 }
 
 impl<'a> MergedBatch<'a> {
@@ -47,6 +49,9 @@ impl<'a> MergedBatch<'a> {
                     Guard::Absent(key) => batch.expect(key, Expected::Absent)?,
                     Guard::Present(key) => batch.expect(key, Expected::Present)?,
                     Guard::Empty(..) => return None,
+                    Guard::AtMost(counter, most) => {
+                        batch.bound(&counter.0, plan.most_before(counter, *most))?;
+                    }
                 }
             }
             for write in &plan.writes {
@@ -89,6 +94,18 @@ impl<'a> MergedBatch<'a> {
             (Expected::Equal(_), Expected::Present) => Some(()),
             _ => None,
         }
+    }
+
+    /// Takes in what a counter may be at most before a plan. Earlier plans have added to it.
+    fn bound(&mut self, counter: &'a Key, most: i64) -> Option<()> {
+        let most = match self.counters.get(counter) {
+            None => most,
+            Some(Change::Add(sum)) => most.checked_sub(*sum)?,
+            Some(Change::Max(_) | Change::Set(_)) => return None,
+        };
+        let bound = self.bounds.entry(counter).or_insert(most);
+        *bound = most.min(*bound);
+        Some(())
     }
 
     fn change(&mut self, counter: &'a Key, change: Change) -> Option<()> {

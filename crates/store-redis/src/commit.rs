@@ -132,6 +132,10 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
                     let range = program.range(start, end);
                     program.instruction(opcode::EMPTY, range, 0);
                 }
+                Guard::AtMost(counter, most) => {
+                    let most = program.number(plan.most_before(counter, *most));
+                    program.instruction(opcode::AT_MOST, program.counter(&counter.0), most);
+                }
             }
         }
         for write in &plan.writes {
@@ -169,6 +173,7 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
                 Guard::Equals(key, _) | Guard::Absent(key) => keys.record(key, Fetch::Record),
                 Guard::Present(key) => keys.record(key, Fetch::Presence),
                 Guard::Empty(..) => {}
+                Guard::AtMost(counter, _) => keys.counter(&counter.0),
             }
         }
         for write in &plan.writes {

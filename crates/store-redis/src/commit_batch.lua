@@ -18,6 +18,7 @@
 --   RANGES_FILLED    a sorted set and pairs of bounds: between each pair something must stand
 --   STRINGS_EQUAL    strings; behind the arguments stand the values that they must have
 --   NO_SNAPSHOT      the key of the open snapshots: there may be none
+--   COUNTERS_AT_MOST a hash and fields; behind the arguments stand the numbers that they may not exceed
 -- Counters:
 --   COMPUTE_COUNTERS  a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX or
 --                    SET. It reads and computes, and writes nothing.
@@ -38,7 +39,7 @@ local byte, sub, unpack = string.byte, string.sub, unpack
 local FIELDS_EQUAL, FIELDS_ABSENT, FIELDS_PRESENT, MEMBERS_PRESENT = 1, 2, 3, 4
 local RANGES_EMPTY, RANGES_FILLED, STRINGS_EQUAL, NO_SNAPSHOT = 5, 6, 7, 8
 local COMPUTE_COUNTERS, WRITE_COUNTERS, INDEX, RUN = 9, 10, 11, 12
-local REPLACE_MEMBER, PUT_FIELDS, REMOVE = 13, 14, 15
+local REPLACE_MEMBER, PUT_FIELDS, REMOVE, COUNTERS_AT_MOST = 13, 14, 15, 16
 local ADD, MAX = 24, 25
 local HEAD = 252
 -- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
@@ -143,6 +144,11 @@ for at = 1, #operations, 5 do
     end
   elseif opcode == NO_SNAPSHOT then
     if call('EXISTS', A[from]) == 1 then return false end
+  elseif opcode == COUNTERS_AT_MOST then
+    local values = call('HMGET', unpack(A, from, to))
+    for n = 1, to - from do
+      if tonumber(values[n] or 0) > tonumber(A[to + n]) then return false end
+    end
   elseif opcode == COMPUTE_COUNTERS then compute_counters(from, to)
   elseif opcode == WRITE_COUNTERS then
     for n = 1, counter_writes and #counter_writes or 0 do call(unpack(counter_writes[n])) end

@@ -10,6 +10,7 @@
 -- volume come after that, and none of them can fail: a script that fails is not undone.
 local EQUALS, ABSENT, PRESENT = 17, 18, 19
 local PUT, DELETE, FEED, ADD, MAX = 21, 22, 23, 24, 25
+local AT_MOST = 27
 local program = A[1]
 -- By the index of a key: its record as the plans have left it (nil if that was not fetched, true if
 -- only its presence was), its container, and, in an ordered space, the member that stands there.
@@ -184,9 +185,13 @@ end
 -- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
 local FAR = 2 ^ 60
 
+-- A counter as the plans have left it.
+local function counter_now(index)
+  return counters[index] or tonumber(now[index] or 0)
+end
+
 local function change_counter(opcode, index, by)
-  local was = counters[index]
-  if not was then was = tonumber(now[index] or 0) end
+  local was = counter_now(index)
   if counter_before[index] == nil then
     counter_before[index] = was
     counter_list[#counter_list + 1] = index
@@ -225,6 +230,8 @@ while at <= length do
       end
     elseif opcode == ABSENT then refused = met ~= false
     elseif opcode == PRESENT then refused, met = not met, false
+    elseif opcode == AT_MOST then
+      refused, met = counter_now(index) > tonumber(A[b1 * 256 + b2]), false
     else refused, met = not is_empty(index), false
     end
     if refused then

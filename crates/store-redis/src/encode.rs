@@ -47,6 +47,7 @@ mod opcode {
     pub(super) const REPLACE_MEMBER: u8 = 13;
     pub(super) const PUT_FIELDS: u8 = 14;
     pub(super) const REMOVE: u8 = 15;
+    pub(super) const COUNTERS_AT_MOST: u8 = 16;
 }
 
 /// What the guards say about the record that a write replaces or deletes.
@@ -97,6 +98,7 @@ impl<'a> EncodedBatch<'a> {
             out_of_band: Vec::new(),
         };
         encoded.guards(batch);
+        encoded.bounds(batch);
         // This may fail the script, if a counter is damaged and no number. So it comes first.
         encoded.counters(batch);
         // Nothing so far changes the volume, and nothing from here on can fail.
@@ -250,6 +252,19 @@ impl<'a> EncodedBatch<'a> {
         {
             let bounds: Vec<[Vec<u8>; 2]> = suffixes.iter().map(|suffix| bounds(suffix)).collect();
             self.operation_on(opcode, &key, bounds.iter().flatten().map(|bound| &bound[..]));
+        }
+    }
+
+    /// Checks that counters are no more than guards allow.
+    fn bounds(&mut self, batch: &MergedBatch<'a>) {
+        let all: Vec<(&Key, i64)> = batch.bounds.iter().map(|(key, most)| (*key, *most)).collect();
+        let groups = all.chunk_by(|one, other| one.0.space() == other.0.space());
+        for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
+            let Some((key, _)) = group.first() else { continue };
+            let fields = group.iter().map(|(key, _)| key.as_bytes().get(1..).unwrap_or_default());
+            let counters: [&[u8]; 3] = [self.prefix, b"n", &[key.space().0]];
+            self.operation_on(opcode::COUNTERS_AT_MOST, &counters, fields);
+            group.iter().for_each(|(_, most)| self.argument(&[most.to_string().as_bytes()]));
         }
     }
 

@@ -11,3 +11,4 @@ pub(crate) const FEED: u8 = 23;
 pub(crate) const ADD: u8 = 24;
 pub(crate) const MAX: u8 = 25;
 pub(crate) const SET: u8 = 26;
+pub(crate) const AT_MOST: u8 = 27;

@@ -23,7 +23,7 @@ pub(crate) fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
             Guard::Present(key) => {
                 known.entry(key).or_default();
             }
-            Guard::Absent(_) | Guard::Empty(..) => {}
+            Guard::Absent(_) | Guard::Empty(..) | Guard::AtMost(..) => {}
         }
     }
     let bytes = |key: &Key, value: usize| RECORD_BYTES + key.as_bytes().len() + value;

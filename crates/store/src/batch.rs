@@ -1,8 +1,8 @@
 //! Deciding plans in an engine's memory, over what its database held when it was locked.
 //!
 //! This is for engines whose database cannot decide a batch by itself. They fetch what a [`Batch`] asks
-//! for in one trip, under locks: each guarded record, each counter that is added to, and enough of
-//! each range that must be empty. Plans are decided on that, in order, and change it in memory. What
+//! for in one trip, under locks: each guarded record, each counter that is bounded or added to, and
+//! enough of each range that must be empty. Plans are decided on that, in order, and change it in memory. What
 //! they have changed is then written in another trip.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,9 @@ impl Batch {
                     }
                     Guard::Empty(start, end) => {
                         batch.ranges.insert((start.clone(), end.clone()));
+                    }
+                    Guard::AtMost(counter, _) => {
+                        batch.counters.entry(counter.clone()).or_insert_with(Slot::absent);
                     }
                 }
             }
@@ -110,7 +113,7 @@ impl Batch {
     /// Decides one plan, and carries it out in memory if its guards hold.
     pub fn decide(&mut self, plan: &Plan) -> Verdict {
         for (index, guard) in plan.guards.iter().enumerate() {
-            if let Err(found) = self.holds(guard) {
+            if let Err(found) = self.holds(plan, guard) {
                 return Verdict::Refused { guard: index, found };
             }
         }
@@ -120,7 +123,7 @@ impl Batch {
         Verdict::Committed
     }
 
-    fn holds(&self, guard: &Guard) -> Result<(), Option<Value>> {
+    fn holds(&self, plan: &Plan, guard: &Guard) -> Result<(), Option<Value>> {
         let now = |key| self.records.get(key).and_then(|slot: &Slot<Value>| slot.now.as_ref());
         let (holds, found) = match guard {
             Guard::Equals(key, value) => (now(key) == Some(value), now(key)),
@@ -129,12 +132,18 @@ impl Batch {
             Guard::Empty(start, end) => {
                 (self.records.range(start..end).all(|(_, slot)| slot.now.is_none()), None)
             }
+            Guard::AtMost(counter, most) => {
+                (self.counter(counter) <= plan.most_before(counter, *most), None)
+            }
         };
         if holds { Ok(()) } else { Err(found.cloned()) }
     }
 
+    fn counter(&self, key: &CounterKey) -> i64 {
+        self.counters.get(key).and_then(|slot| slot.now).unwrap_or(0)
+    }
+
     fn apply(&mut self, write: &Write) {
-        let counter = |key| self.counters.get(key).and_then(|slot| slot.now).unwrap_or(0);
         let (key, now) = match write {
             Write::Put(key, value) => {
                 self.records.insert(key.clone(), Slot::written(Some(value.clone())));
@@ -144,12 +153,17 @@ impl Batch {
                 self.records.insert(key.clone(), Slot::written(None));
                 return;
             }
-            Write::Add(key, by) => (key, Some(counter(key).saturating_add(*by))),
-            Write::Max(key, least) => (key, Some(counter(key).max(*least))),
+            Write::Add(key, by) => (key, Some(self.counter(key).saturating_add(*by))),
+            Write::Max(key, least) => (key, Some(self.counter(key).max(*least))),
             Write::Set(key, value) => (key, Some(*value)),
             Write::Clear(key) => (key, None),
         };
         self.counters.insert(key.clone(), Slot::written(now));
+    }
+
+    /// Whether a counter that the batch asked for is 0 by now.
+    pub fn is_zero(&self, counter: &CounterKey) -> bool {
+        self.counters.get(counter).is_some_and(|slot| slot.now.unwrap_or(0) == 0)
     }
 
     /// What plans made of records: bytes, or nothing.

@@ -14,6 +14,9 @@ pub enum Malformed {
     /// Two writes name one key.
     #[error("two writes name {0:?}")]
     WrittenTwice(Key),
+    /// A counter that a guard bounds is changed in another way than by adding to it.
+    #[error("the bounded counter {0:?} is not added to")]
+    BoundedAndSet(Key),
     /// A range that leaves its partition, runs backwards, or scans a point space.
     #[error("no range from {0:?} to {1:?}")]
     BadRange(Key, Key),
@@ -52,16 +55,25 @@ impl Plan {
                     check_record(end, None, limits)?;
                     check_range(start, end)?;
                 }
+                Guard::AtMost(counter, most) => {
+                    check_record(&counter.0, None, limits)?;
+                    check_number(*most)?;
+                }
             }
         }
+        let bounded: HashSet<&CounterKey> = self.bounded().collect();
         let mut seen = HashSet::with_capacity(self.writes.len());
         for write in &self.writes {
             let (counter, key) = write.key();
             let value = if let Write::Put(_, value) = write { Some(value) } else { None };
             check_record(key, value, limits)?;
             if let Write::Add(_, number) | Write::Max(_, number) | Write::Set(_, number) = write {
-                let size = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
-                within("a counter", size, usize::try_from(COUNTER_MAX).unwrap_or(usize::MAX))?;
+                check_number(*number)?;
+            }
+            if let Write::Max(counter, _) | Write::Set(counter, _) | Write::Clear(counter) = write
+                && bounded.contains(counter)
+            {
+                return Err(Malformed::BoundedAndSet(key.clone()));
             }
             if !seen.insert((counter, key)) {
                 return Err(Malformed::WrittenTwice(key.clone()));
@@ -146,6 +158,11 @@ fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
     } else {
         Err(Malformed::BadRange(start.clone(), end.clone()))
     }
+}
+
+fn check_number(number: i64) -> Result<(), Malformed> {
+    let size = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    within("a counter", size, usize::try_from(COUNTER_MAX).unwrap_or(usize::MAX))
 }
 
 fn check_record(key: &Key, value: Option<&Value>, limits: &Limits) -> Result<(), Malformed> {

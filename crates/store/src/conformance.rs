@@ -5,6 +5,7 @@
 //! each. The functions know no runtime: they wait for futures and start no tasks, so that
 //! concurrency in here is several calls under way at once, on one task.
 
+mod bounds;
 mod commits;
 mod counters;
 mod feed;
@@ -22,6 +23,7 @@ use crate::{
     StoreErrorKind, Target, Value, Verdict, Write,
 };
 
+pub use bounds::*;
 pub use commits::*;
 pub use counters::*;
 pub use feed::*;
@@ -80,6 +82,12 @@ macro_rules! conformance {
             counters_hold_large_and_negative_numbers
             counters_stand_apart_from_records
             refused_plans_change_no_counter
+            a_bound_counts_what_the_plan_adds
+            a_bound_counts_what_the_plan_takes_away
+            a_bound_on_a_counter_that_is_not_there
+            a_bound_sees_earlier_plans
+            racers_at_a_bound_win_what_is_left
+            a_bounded_counter_that_is_set_is_malformed
             limits_are_large_enough
             values_may_be_empty_or_as_long_as_allowed
             keys_may_be_as_long_as_allowed

@@ -238,7 +238,7 @@ impl Maps {
 
     fn decide(&mut self, plan: &Plan) -> Verdict {
         for (index, guard) in plan.guards.iter().enumerate() {
-            if let Err(found) = self.holds(guard) {
+            if let Err(found) = self.holds(plan, guard) {
                 return Verdict::Refused { guard: index, found };
             }
         }
@@ -249,7 +249,7 @@ impl Maps {
     }
 
     /// Whether a guard holds, or what it met instead.
-    fn holds(&self, guard: &Guard) -> Result<(), Option<Value>> {
+    fn holds(&self, plan: &Plan, guard: &Guard) -> Result<(), Option<Value>> {
         let (holds, found) = match guard {
             Guard::Equals(key, value) => {
                 let found = self.records.get(key);
@@ -261,6 +261,10 @@ impl Maps {
             }
             Guard::Present(key) => (self.records.contains_key(key), None),
             Guard::Empty(start, end) => (self.records.range(start..end).next().is_none(), None),
+            Guard::AtMost(counter, most) => {
+                let now = self.counters.get(counter).copied().unwrap_or(0);
+                (now <= plan.most_before(counter, *most), None)
+            }
         };
         if holds { Ok(()) } else { Err(found.cloned()) }
     }

@@ -18,6 +18,12 @@ pub enum Guard {
     /// an owner record that every plan writing into it guards, and that a plan relying on this
     /// guard deletes or rewrites: engines do not protect the range itself.
     Empty(Key, Key),
+    /// The counter, with what this plan adds to it, is at most this number. Plans of one batch are
+    /// decided in their order, so each counts what those before it have done to the counter. A plan
+    /// with this guard adds to the counter or leaves it alone; it does not set, raise or clear it.
+    /// A refusal says that there was no room and brings nothing else: what the counter was by then
+    /// is for a read to find out.
+    AtMost(CounterKey, i64),
 }
 
 /// The largest number, positive or negative, that a write may set a counter to or add to it. Callers
@@ -84,6 +90,24 @@ pub enum Verdict {
 }
 
 impl Plan {
+    /// What a counter may be at most before this plan, if it is to be at most `most` with what the
+    /// plan adds to it: what [`Guard::AtMost`] means.
+    pub fn most_before(&self, counter: &CounterKey, most: i64) -> i64 {
+        let added = self.writes.iter().find_map(|write| match write {
+            Write::Add(key, by) if key == counter => Some(*by),
+            _ => None,
+        });
+        most.saturating_sub(added.unwrap_or(0))
+    }
+
+    /// The counters that guards bound.
+    pub fn bounded(&self) -> impl Iterator<Item = &CounterKey> {
+        self.guards.iter().filter_map(|guard| match guard {
+            Guard::AtMost(counter, _) => Some(counter),
+            _ => None,
+        })
+    }
+
     /// Guards and writes, together.
     pub fn items(&self) -> usize {
         self.guards.len() + self.writes.len()
@@ -95,6 +119,7 @@ impl Plan {
             Guard::Equals(key, value) => key.as_bytes().len() + value.len(),
             Guard::Absent(key) | Guard::Present(key) => key.as_bytes().len(),
             Guard::Empty(start, end) => start.as_bytes().len() + end.as_bytes().len(),
+            Guard::AtMost(counter, _) => counter.0.as_bytes().len() + size_of::<i64>(),
         });
         let writes = self.writes.iter().map(|write| match write {
             Write::Put(key, value) => key.as_bytes().len() + value.len(),

@@ -14,6 +14,7 @@ store::conformance!(futures::executor::block_on, fresh);
 #[test]
 fn every_case_is_listed() {
     let sources = [
+        include_str!("../src/conformance/bounds.rs"),
         include_str!("../src/conformance/commits.rs"),
         include_str!("../src/conformance/feed.rs"),
         include_str!("../src/conformance/guards.rs"),

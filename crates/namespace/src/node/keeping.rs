@@ -3,12 +3,14 @@
 //! A key is a path. So a plan that keeps a version guards where each directory above the name is, as a
 //! plan that moves a directory does.
 
-use record::{Ino, Inode, SortKey, VersionStamp, Versioning, key};
-use store::{Guard, Plan};
+use record::key::CounterKind;
+use record::{Ino, Inode, Quota, SortKey, VersionStamp, Versioning, key};
+use store::{Guard, Plan, Write};
 
 use super::{ANCESTORS_MAX, Known, NodeName};
 use crate::list::is_object_key;
 use crate::path::{self, Bound, object_key};
+use crate::quota;
 use crate::run::Env;
 use crate::unbind::Unbinding;
 use crate::version::KeyVersions;
@@ -99,6 +101,25 @@ pub(super) fn guard_current(
     }
     add(plan, bound.guard());
     Ok(())
+}
+
+/// Guards that a plan which is otherwise complete leaves a bucket within its quota.
+pub(super) fn guard_quota(view: &mut View<'_>, bucket: Ino, plan: &mut Plan) -> Result<(), Halt> {
+    if !grows(bucket, plan) {
+        return Ok(());
+    }
+    let bucket = bucket_of(view, bucket)?;
+    if bucket.dentry.quota != Quota::NONE {
+        add(plan, bucket.guard());
+    }
+    quota::guard(view, &bucket.dentry, plan)
+}
+
+/// Whether a plan adds to what a bucket holds.
+fn grows(bucket: Ino, plan: &Plan) -> bool {
+    let kinds = [CounterKind::Bytes, CounterKind::Objects];
+    let counters = kinds.map(|kind| key::counter(bucket, kind));
+    plan.writes.iter().any(|write| matches!(write, Write::Add(key, 1..) if counters.contains(key)))
 }
 
 fn add(plan: &mut Plan, guard: Guard) {

@@ -71,6 +71,7 @@ impl Planner for LinkNode<'_> {
         counts.name(self.to.directory, inode.bucket, inode.kind(), 1);
         counts.finish(env, &mut plan);
         let slot = self.to.file_slot();
+        keeping::guard_quota(view, inode.bucket, &mut plan)?;
         let mut dentry = Dentry { linked: links > 0, ..Dentry::of(self.ino, inode.kind()) };
         if inode.kind() == Kind::File {
             dentry.version = keeping::comes(view, env, &parent, &self.to.name, &mut plan)?;

@@ -137,6 +137,10 @@ impl Planner for MakeNode<'_> {
             plan.writes.extend(staged_inline_mark(&file.content, self.ino));
         }
         counts.finish(env, &mut plan);
+        // What is made without a name is made empty, and bounded when it is written to and named.
+        if self.name.is_some() {
+            keeping::guard_quota(view, inode.bucket, &mut plan)?;
+        }
         debug_assert!(plan.guards.contains(&Guard::Absent(inode_key)));
         Ok(Step::Commit(plan, inode))
     }

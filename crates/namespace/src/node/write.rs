@@ -168,6 +168,7 @@ impl Planner for WriteContent<'_> {
         change.file.tag = tag;
         change.file.data_version = change.file.data_version.saturating_add(1);
         let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;
+        keeping::guard_quota(view, inode.bucket, &mut plan)?;
         inode.body = InodeBody::File(Box::new(file));
         let at = &mut inode.attributes;
         (at.changed, at.modified) = (env.now, env.now);

@@ -27,7 +27,7 @@ pub(crate) fn contract(plan: &Plan) {
             Guard::Absent(at) => {
                 absent.insert(at);
             }
-            Guard::Present(_) | Guard::Empty(..) => {}
+            Guard::Present(_) | Guard::Empty(..) | Guard::AtMost(..) => {}
         }
         if let Guard::Equals(at, _) | Guard::Present(at) = guard
             && at.space() == space::INODE

@@ -18,6 +18,7 @@ mod making;
 mod memory;
 mod model;
 mod relocating;
+mod quotas;
 mod removing;
 mod renaming;
 mod world;

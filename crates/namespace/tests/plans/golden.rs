@@ -51,6 +51,7 @@ fn guard(guard: &Guard) -> String {
         Guard::Equals(key, _) => format!("equals   {}", words(key)),
         Guard::Absent(key) => format!("absent   {}", words(key)),
         Guard::Present(key) => format!("present  {}", words(key)),
+        Guard::AtMost(counter, most) => format!("at most  {} {most}", words(&counter.0)),
         Guard::Empty(start, end) => format!("empty    {} .. {}", words(start), words(end)),
     }
 }

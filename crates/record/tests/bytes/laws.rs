@@ -8,7 +8,7 @@ use record::{
     CanonicalId, Content, DecodeError, Dentry, Directory, File, FileLocks, Grant, Grantee, Header,
     HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode, InodeBody, Kind, LockKeeping, LockPlace,
     MapPage, Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan,
-    PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, RangeLock,
+    PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock,
     RangeLockKind, RetainUntil, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord,
     Special, SpecialKind, Sum, SumAlgorithm, SumKind, Symlink, Tag, Timestamp, Upload, UploadState,
     User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
@@ -314,6 +314,9 @@ fn dentry() -> impl Strategy<Value = Dentry> {
             };
             {
                 let locks = versioning == Versioning::Enabled && ino % 2 == 0;
+                let bounds = kind == Kind::Directory && ino % 5 == 0;
+                let bound = |least: bool| (bounds && least).then_some(ino >> 11);
+                let quota = Quota { bytes: bound(ino % 7 > 1), objects: bound(ino % 7 < 5) };
                 Dentry {
                     ino: Ino(ino),
                     kind,
@@ -323,6 +326,7 @@ fn dentry() -> impl Strategy<Value = Dentry> {
                     version,
                     versioning,
                     locks,
+                    quota,
                 }
             }
         },

@@ -7,7 +7,7 @@ use record::{
     HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
     LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership,
     Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock,
-    RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionMode, S3Acl, Sequence,
+    Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionMode, S3Acl, Sequence,
     SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
     SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, Version, VersionBody,
     VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
@@ -257,6 +257,8 @@ fn names() -> Vec<Sample> {
     let version = Dentry { version: Some(VERSION), ..inline };
     let suspended = Dentry { versioning: Versioning::Suspended, ..made };
     let locks = Dentry { versioning: Versioning::Enabled, locks: true, ..made };
+    let quota = Quota { bytes: Some(1 << 40), objects: None };
+    let quota = Dentry { quota, ..locks };
     let at = || key::version(BUCKET, b"a/b", VERSION);
     let body = VersionBody::Object { ino: INO, self_contained: None, linked: true };
     let object = Version { body, is_null: false, since: NOW };
@@ -273,6 +275,7 @@ fn names() -> Vec<Sample> {
         sample("dentry-version", key::dentry(BUCKET, b"version"), &version),
         sample("dentry-suspended", key::dentry(Ino::ROOT, b"bucket/"), &suspended),
         sample("dentry-locks", key::dentry(Ino::ROOT, b"bucket/"), &locks),
+        sample("dentry-quota", key::dentry(Ino::ROOT, b"bucket/"), &quota),
         sample("version-object", at(), &object),
         sample("version-inline", at(), &small),
         sample("version-marker", at(), &marker),

@@ -18,6 +18,15 @@ fn found(bytes: &[u8]) -> Verdict {
     Verdict::Refused { guard: 0, found: Some(Value::copy_from_slice(bytes)) }
 }
 
+/// Whoever adds to a bounded counter, through either store.
+#[test]
+fn racers_at_two_stores_win_what_a_bound_leaves() {
+    run(async {
+        let (one, other, _database) = two().await;
+        store::conformance::check_racers_at_a_bound(&one, &other).await;
+    });
+}
+
 /// Of two who create a record, one does, and the other learns who it was.
 #[test]
 fn creators_at_two_stores_have_one_winner() {

@@ -93,6 +93,7 @@ fn conflict(a: &Plan, b: &Plan) -> bool {
         plan.guards.iter().any(|guard| match guard {
             Guard::Equals(at, _) | Guard::Absent(at) | Guard::Present(at) => at == key,
             Guard::Empty(start, end) => start <= key && key < end,
+            Guard::AtMost(..) => false,
         })
     };
     let one_way = |a: &Plan, b: &Plan| {

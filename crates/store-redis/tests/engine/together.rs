@@ -17,6 +17,12 @@ async fn two() -> Option<(Arc<dyn MetaStore>, Arc<dyn MetaStore>, Volume)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_racers_in_two_stores_as_many_win_as_a_bound_has_room_for() {
+    let Some((one, other, _volume)) = two().await else { return };
+    store::conformance::check_racers_at_a_bound(&*one, &*other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_racing_creators_in_two_stores_one_wins() {
     let Some((one, other, _volume)) = two().await else { return };
     for round in 0..100 {

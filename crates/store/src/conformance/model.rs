@@ -137,7 +137,7 @@ fn random_batch(dice: &mut Dice) -> Vec<Plan> {
 }
 
 fn random_plan(dice: &mut Dice) -> Plan {
-    let guards: Vec<Guard> = (0..dice.below(4))
+    let mut guards: Vec<Guard> = (0..dice.below(4))
         .map(|_| match dice.below(5) {
             0 | 1 => Guard::Absent(random_key(dice)),
             2 => Guard::Present(random_key(dice)),
@@ -164,7 +164,18 @@ fn random_plan(dice: &mut Dice) -> Plan {
         let record = matches!(write, Write::Put(..) | Write::Delete(_));
         writes.insert((record, at), write);
     }
-    plan(guards, writes.into_values().collect::<Vec<_>>())
+    let mut writes: Vec<Write> = writes.into_values().collect();
+    if dice.below(4) == 0 {
+        let bounded = CounterKey(random_key(dice));
+        writes.retain(|write| match write {
+            Write::Max(key, _) | Write::Set(key, _) | Write::Clear(key) => *key != bounded,
+            _ => true,
+        });
+        let most = i64::try_from(dice.below(30)).expect("small") - 5;
+        let place = usize::try_from(dice.below(guards.len() as u64 + 1)).expect("small");
+        guards.insert(place, Guard::AtMost(bounded, most));
+    }
+    plan(guards, writes)
 }
 
 fn random_reads(dice: &mut Dice) -> Vec<Read> {

@@ -7,7 +7,8 @@ use namespace::{
     ReadBuckets, SetBucket, SetBucketConfig,
 };
 use record::{
-    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Timestamp, Versioning,
+    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Quota, Timestamp,
+    Versioning,
 };
 
 use super::FileOwner;
@@ -29,6 +30,8 @@ pub struct BucketStat {
     pub bucket: Bucket,
     /// Whether it keeps versions.
     pub versioning: Versioning,
+    /// How much it may hold.
+    pub quota: Quota,
 }
 
 /// A bucket to be made.
@@ -68,8 +71,8 @@ impl NewBucket<'_> {
 impl From<FoundBucket> for BucketStat {
     fn from(found: FoundBucket) -> BucketStat {
         let name = String::from_utf8_lossy(&found.name).into_owned();
-        let FoundBucket { ino, made, settings: bucket, versioning, .. } = found;
-        BucketStat { name, ino, made, bucket, versioning }
+        let FoundBucket { ino, made, settings: bucket, versioning, quota, .. } = found;
+        BucketStat { name, ino, made, bucket, versioning, quota }
     }
 }
 
