@@ -1,12 +1,77 @@
 //! The settings of buckets.
 
-use namespace::{BucketChange, FindBucket, FoundBucket, Planner, SetBucket, SetBucketConfig};
+use namespace::{
+    BucketChange, FindBucket, FoundBucket, Planner, ReadBuckets, SetBucket, SetBucketConfig,
+};
 use record::BucketConfigKind;
+use record::key::{self, CounterKind};
 use s3::BucketName;
+use store::{Read, ReadResult};
 
 use crate::{Admin, AdminError};
 
+/// Buckets that are read at a time, and two counters of each.
+const BUCKETS_AT_ONCE: u32 = 500;
+
+/// A bucket, and what it holds by its counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketUsage {
+    /// The bucket and its settings, the quota among them.
+    pub bucket: FoundBucket,
+    /// Names of files in it.
+    pub objects: u64,
+    /// Bytes of its files, those awaiting the reaper included.
+    pub bytes: u64,
+}
+
 impl Admin {
+    /// All buckets in the order of their names, and what each holds. A bucket is seen as it is when
+    /// its page is read.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn buckets(&self) -> Result<Vec<BucketUsage>, AdminError> {
+        let mut all: Vec<BucketUsage> = Vec::new();
+        loop {
+            let after = all.last().map(|last| last.bucket.name.clone());
+            let page = ReadBuckets { prefix: b"", after: after.as_deref(), limit: BUCKETS_AT_ONCE };
+            let page = self.run(&page, None).await?;
+            let last = page.len() < BUCKETS_AT_ONCE as usize;
+            all.extend(self.used(page).await?);
+            if last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// A bucket, and what it holds.
+    ///
+    /// # Errors
+    /// Those of [`Admin::bucket`].
+    pub async fn bucket_usage(&self, name: &str) -> Result<BucketUsage, AdminError> {
+        let found = self.bucket(name).await?;
+        let missing = || AdminError::Corrupt("the store left questions unanswered".to_owned());
+        self.used(vec![found]).await?.pop().ok_or_else(missing)
+    }
+
+    /// What buckets hold.
+    async fn used(&self, buckets: Vec<FoundBucket>) -> Result<Vec<BucketUsage>, AdminError> {
+        let counters = |bucket: &FoundBucket| {
+            let kinds = [CounterKind::Objects, CounterKind::Bytes];
+            kinds.map(|kind| Read::Counter(key::counter(bucket.ino, kind)))
+        };
+        let reads: Vec<Read> = buckets.iter().flat_map(counters).collect();
+        let mut found = self.read(&reads).await?.into_iter().map(|found| match found {
+            ReadResult::Counter(number) => u64::try_from(number).unwrap_or(0),
+            _ => 0,
+        });
+        let mut next = || found.next().unwrap_or(0);
+        Ok(buckets
+            .into_iter()
+            .map(|bucket| BucketUsage { bucket, objects: next(), bytes: next() })
+            .collect())
+    }
+
     /// A bucket and its settings.
     ///
     /// # Errors

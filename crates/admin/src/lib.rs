@@ -28,6 +28,7 @@ use runtime::Clock;
 use store::MetaStore;
 
 pub use access::{AccessKey, IssuedKey, NewUser};
+pub use bucket::BucketUsage;
 pub use error::AdminError;
 pub use fork::BucketFork;
 pub use names::{NameError, check_access_key, check_account_name, check_policy_name, check_secret};

@@ -17,6 +17,7 @@ mod lifecycle;
 mod operations;
 mod receive;
 mod response;
+mod room;
 mod rules;
 mod sender;
 mod sending;

@@ -20,6 +20,7 @@ use volume::{Object, Permit, StagedContent};
 
 use crate::call::Call;
 use crate::http::HttpBody;
+use crate::room::{self, Coming};
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
 use crate::translate::{self, checksum_algorithm, checksum_type, sum_algorithm};
 
@@ -68,6 +69,8 @@ pub(crate) async fn content(
     head.require_length()?;
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let mut decoder = BodyDecoder::new(call.sender.verified, &head, UPLOAD_BYTES_MAX)?;
+    let coming = if matches!(placement, Placement::Any) { Coming::Object } else { Coming::Bytes };
+    room::refuse_early(call, coming, decoder.expected()).await?;
     let (mut writer, also) = match placement {
         Placement::Any => (call.volume.writer(decoder.expected()), None),
         Placement::Blocks(None) => (call.volume.block_writer(decoder.expected()), None),

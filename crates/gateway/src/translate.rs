@@ -444,6 +444,7 @@ fn fs_fault(error: FsError) -> Fault {
             Code::AccessDenied,
             "Access Denied because object protected by object lock.",
         ),
+        FsError::QuotaExceeded => Code::QuotaExceeded.into(),
         FsError::PreconditionFailed => failed("If-Match"),
         FsError::OverlapsFile => Code::ObjectParentIsFile.into(),
         FsError::OverlapsDirectory => Code::ExistingObjectIsDirectory.into(),

@@ -105,6 +105,7 @@ codes! {
     ObjectParentIsFile = CONFLICT, "Object parent already exists as a file.";
     OwnershipControlsNotFoundError = NOT_FOUND, "The bucket ownership controls were not found.";
     PreconditionFailed = PRECONDITION_FAILED, "At least one of the pre-conditions you specified did not hold.";
+    QuotaExceeded = FORBIDDEN, "The quota of the bucket is exceeded.";
     ReplicationConfigurationNotFoundError = NOT_FOUND, "The replication configuration was not found";
     RequestHeaderSectionTooLarge = BAD_REQUEST, "Your request header section exceeds the maximum allowed size.";
     RequestTimeTooSkewed = FORBIDDEN, "The difference between the request time and the current time is too large.";

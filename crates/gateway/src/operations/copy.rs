@@ -15,6 +15,7 @@ use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
 use crate::call::Call;
 use crate::response::S3Response;
+use crate::room::{self, Coming};
 use crate::summing::{sum_of, sums_of_copy};
 use crate::translate::{
     self, checksum, checksum_algorithm, etag, part_count, shown_sum, time, write_condition,
@@ -97,6 +98,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             }
             Directive::Replace(tags) => Some(tags.as_slice().to_vec()),
         };
+        room::refuse_early(call, Coming::Object, Some(object.size())).await?;
         let sums = match request.checksum {
             None => None,
             Some(wanted) => Some(sums_of_copy(call, &object, wanted).await?),
@@ -157,6 +159,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         if range.end - range.start > COPY_BYTES_MAX {
             return Err(Code::EntityTooLarge.into());
         }
+        room::refuse_early(call, Coming::Bytes, Some(range.end - range.start)).await?;
         let sum = match wanted {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),

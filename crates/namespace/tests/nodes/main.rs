@@ -17,8 +17,8 @@ mod making;
 #[path = "../plans/memory.rs"]
 mod memory;
 mod model;
-mod relocating;
 mod quotas;
+mod relocating;
 mod removing;
 mod renaming;
 mod world;

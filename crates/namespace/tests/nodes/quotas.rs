@@ -64,7 +64,10 @@ fn what_files_of_programs_grow_counts() {
     let world = World::new();
     bound(&world, Some(10), Some(2));
     let ino = world.file(B, "f", 4);
-    assert_eq!(write(&world, ino, &ContentChange::Truncate(11)).err(), Some(FsError::QuotaExceeded));
+    assert_eq!(
+        write(&world, ino, &ContentChange::Truncate(11)).err(),
+        Some(FsError::QuotaExceeded)
+    );
     write(&world, ino, &ContentChange::Truncate(10)).unwrap();
     assert!(!is_put(&world, "a", 1));
     write(&world, ino, &ContentChange::Truncate(2)).unwrap();
@@ -99,20 +102,18 @@ fn a_refusal_that_is_over_by_the_time_it_is_looked_into_is_none() {
     let mut refused = 0;
     loop {
         match run.advance(&world.memory) {
-            namespace::Next::Commit(plan, _) => {
-                match crate::world::decision(&world.store, &plan) {
-                    store::Verdict::Refused { guard, found } => {
-                        assert!(matches!(plan.guards[guard], Guard::AtMost(..)));
-                        run.refused(&plan.guards[guard], found);
-                        refused += 1;
-                        assert_eq!(world.delete(&[b"a"]), [Ok(true)]);
-                    }
-                    verdict => {
-                        assert_eq!(verdict, store::Verdict::Committed);
-                        break;
-                    }
+            namespace::Next::Commit(plan, _) => match crate::world::decision(&world.store, &plan) {
+                store::Verdict::Refused { guard, found } => {
+                    assert!(matches!(plan.guards[guard], Guard::AtMost(..)));
+                    run.refused(&plan.guards[guard], found);
+                    refused += 1;
+                    assert_eq!(world.delete(&[b"a"]), [Ok(true)]);
                 }
-            }
+                verdict => {
+                    assert_eq!(verdict, store::Verdict::Committed);
+                    break;
+                }
+            },
             namespace::Next::Read(reads) => {
                 let found = crate::world::answers(&world.store, &reads);
                 run.learn(reads, found);

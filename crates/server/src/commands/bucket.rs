@@ -3,13 +3,13 @@
 
 mod fork;
 
-use admin::{Admin, AdminError, BucketChange};
+use admin::{Admin, AdminError, BucketChange, BucketUsage};
 use clap::{ArgAction, Subcommand};
-use record::BucketConfigKind;
+use record::{BucketConfigKind, Quota};
 
 use super::administration::Administration;
 use super::refusal;
-use crate::config::VolumeSettings;
+use crate::config::{Size, VolumeSettings};
 use crate::output::say;
 use crate::problem::Problem;
 
@@ -28,6 +28,22 @@ pub(crate) enum BucketCommand {
         /// that no MD5 is computed for it
         #[arg(long, value_name = "true|false", action = ArgAction::Set)]
         opaque_etags: bool,
+    },
+    /// List buckets, what they hold and what they may hold
+    List,
+    /// Print or change how much a bucket may hold; what it holds already stays
+    Quota {
+        /// Its name
+        name: String,
+        /// Bytes of its objects, such as 500GiB
+        #[arg(long, value_name = "SIZE", conflicts_with = "none")]
+        bytes: Option<Size>,
+        /// Objects
+        #[arg(long, value_name = "NUMBER", conflicts_with = "none")]
+        objects: Option<u64>,
+        /// Let it hold any amount
+        #[arg(long)]
+        none: bool,
     },
     /// Remove a bucket's policy, CORS configuration or access control list
     Clear {
@@ -53,8 +69,14 @@ pub(crate) enum Clearable {
 /// Runs a command.
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
     let doing = match &command {
-        BucketCommand::Show { name } => format!("show the bucket {name:?}"),
-        BucketCommand::Set { name, .. } | BucketCommand::Clear { name, .. } => {
+        BucketCommand::Show { name }
+        | BucketCommand::Quota { name, bytes: None, objects: None, none: false } => {
+            format!("show the bucket {name:?}")
+        }
+        BucketCommand::List => "list the buckets".to_owned(),
+        BucketCommand::Set { name, .. }
+        | BucketCommand::Quota { name, .. }
+        | BucketCommand::Clear { name, .. } => {
             format!("change the bucket {name:?}")
         }
         BucketCommand::Fork(fork) => return fork.run(&settings).await,
@@ -64,6 +86,11 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         BucketCommand::Show { name } => show(&administration.admin, name).await,
         BucketCommand::Set { name, opaque_etags } => {
             administration.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
+        }
+        BucketCommand::List => list(&administration.admin).await,
+        BucketCommand::Quota { name, bytes, objects, none } => {
+            let quota = Quota { bytes: bytes.map(|size| size.0), objects: *objects };
+            set_quota(&administration.admin, name, quota, *none).await
         }
         BucketCommand::Clear { name, what } => {
             let kind = match what {
@@ -80,9 +107,47 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
 }
 
 async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
-    let found = admin.bucket(name).await?;
+    let used = admin.bucket_usage(name).await?;
+    let found = &used.bucket;
     say(format_args!("bucket        {}", String::from_utf8_lossy(&found.name)));
     say(format_args!("owner         {}", found.settings.owner));
     say(format_args!("opaque ETags  {}", found.settings.opaque_tags));
+    say_usage(&used);
+    Ok(())
+}
+
+async fn set_quota(admin: &Admin, name: &str, quota: Quota, none: bool) -> Result<(), AdminError> {
+    if none {
+        admin.set_bucket(name, BucketChange::NoQuota).await?;
+    } else if quota != Quota::NONE {
+        admin.set_bucket(name, BucketChange::Quota(quota)).await?;
+    }
+    say_usage(&admin.bucket_usage(name).await?);
+    Ok(())
+}
+
+fn say_usage(used: &BucketUsage) {
+    let Quota { bytes, objects } = used.bucket.quota;
+    say(format_args!("objects       {}{}", used.objects, of(objects)));
+    say(format_args!("bytes         {}{}", used.bytes, of(bytes)));
+}
+
+/// How a bound stands behind what there is.
+fn of(most: Option<u64>) -> String {
+    most.map_or_else(String::new, |most| format!(" of {most}"))
+}
+
+async fn list(admin: &Admin) -> Result<(), AdminError> {
+    for used in admin.buckets().await? {
+        let Quota { bytes, objects } = used.bucket.quota;
+        say(format_args!(
+            "{}\t{}{} objects\t{}{} bytes",
+            String::from_utf8_lossy(&used.bucket.name),
+            used.objects,
+            of(objects),
+            used.bytes,
+            of(bytes)
+        ));
+    }
     Ok(())
 }

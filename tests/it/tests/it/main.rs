@@ -37,6 +37,7 @@ mod mounted;
 mod mounts;
 mod opaque;
 mod outage;
+mod quotas;
 mod races;
 mod reading;
 mod restarts;

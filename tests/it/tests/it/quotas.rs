@@ -1,0 +1,66 @@
+//! Quotas of buckets, set beside running gateways and met by clients that race.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use crate::client::{Line, Request};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::servers::{Gateway, wait_for};
+
+on_each_engine!(of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for);
+
+/// Clients that put at the same moment.
+const RACERS: usize = 16;
+
+/// Objects that there is room for.
+const ROOM: usize = 5;
+
+/// How soon gateways must have heard of a change, on a busy machine.
+const HEARD: Duration = Duration::from_secs(5);
+
+fn of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let mut gateways = vec![fleet.first.clone().start()];
+    if engine != Engine::Sqlite {
+        gateways.push(fleet.second().start());
+    }
+    let clients = &clients(&gateways);
+    clients[0].put("/box", b"").expect(200);
+    clients[0].put("/box/first", b"first").expect(200);
+    let most = (1 + ROOM).to_string();
+    let (status, said) = fleet.first.run("bucket", &["quota", "box", "--objects", &most]);
+    assert!(status.success() && said.contains(&format!("1 of {most}")), "{said}");
+
+    // What is set is guarded by every plan, heard of or not: nobody has to wait.
+    let start = &Barrier::new(RACERS);
+    let told: Vec<u16> = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..RACERS)
+            .map(|racer| {
+                scope.spawn(move || {
+                    let mut line = Line::new(&clients[racer % 2]);
+                    let body = format!("racer {racer}");
+                    let request = Request::new("PUT", &format!("/box/{racer}")).body(body);
+                    start.wait();
+                    line.send(&request).map_or(0, |answer| answer.status)
+                })
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().expect("no racer panics")).collect()
+    });
+    let of = |status: u16| told.iter().filter(|told| **told == status).count();
+    assert_eq!((of(200), of(403)), (ROOM, RACERS - ROOM), "{told:?}");
+
+    let refused = clients[1].put("/box/more", b"more").expect(403);
+    let text = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(text.contains("<Code>QuotaExceeded</Code>"), "{text}");
+    clients[1].put("/box/first", b"again").expect(200);
+    let (_, said) = fleet.first.run("bucket", &["list"]);
+    assert!(said.contains(&format!("box\t{most} of {most} objects")), "{said}");
+
+    let (status, said) = fleet.first.run("bucket", &["quota", "box", "--none"]);
+    assert!(status.success(), "{said}");
+    for client in clients {
+        let taken = || client.put("/box/more", b"more").status == 200;
+        assert!(wait_for(HEARD, taken), "a gateway does not hear of the change");
+    }
+}
