@@ -2,8 +2,8 @@
 //!
 //! The statement assumes that all guards hold. If they do not, it changes nothing, and a second
 //! statement decides plan by plan. So a refusal costs a second trip. If some guard of the batch bounds
-//! a counter, plans are decided here instead, as for roles without functions: two trips more, with
-//! the counters locked meanwhile.
+//! a counter, plans are decided here instead, as for roles without functions: in two trips, with the
+//! counters locked meanwhile.
 //!
 //! Each statement is a transaction by itself, so none is ever open between two trips. An answer counts
 //! only when the server is ready for the next statement, which is after the commit. A commit that the
