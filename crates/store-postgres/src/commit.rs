@@ -5,10 +5,10 @@
 //! a counter, plans are decided here instead, as for roles without functions: in two trips, with the
 //! counters locked meanwhile.
 //!
-//! Each statement is a transaction by itself, so none is ever open between two trips. An answer counts
-//! only when the server is ready for the next statement, which is after the commit. A commit that the
-//! server says it has aborted is tried again a few times, if that may help. If the outcome cannot be
-//! known, it is `Unknown` and never tried again here.
+//! But for those, each statement is a transaction by itself, so none is open between two trips. An
+//! answer counts only when the server is ready for the next statement, which is after the commit. A
+//! commit that the server says it has aborted is tried again a few times, if that may help. If the
+//! outcome cannot be known, it is `Unknown` and never tried again here.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
