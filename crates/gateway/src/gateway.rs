@@ -20,7 +20,7 @@ use crate::call::{Call, RequestHost};
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
-use crate::lifecycle::{LifecycleCounters, LifecycleMeters};
+use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 use crate::operations;
 use crate::response::S3Response;
 use crate::rules::{BucketRules, RulesCache};

@@ -81,7 +81,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetBucketVersioning => versioning::get(call).await,
         Operation::PutBucketVersioning => versioning::put(call, body).await,
         Operation::GetBucketLifecycleConfiguration => lifecycle::get(call).await,
-        Operation::PutBucketLifecycleConfiguration => lifecycle::put(call, body).await,
+        Operation::PutBucketLifecycleConfiguration => Box::pin(lifecycle::put(call, body)).await,
         Operation::DeleteBucketLifecycle => lifecycle::delete(call).await,
         Operation::GetObjectLockConfiguration => object_lock::get_bucket(call).await,
         Operation::PutObjectLockConfiguration => object_lock::put_bucket(call, body).await,

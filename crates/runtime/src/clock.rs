@@ -5,7 +5,6 @@
 //! only runs forward and which tests may pause.
 
 use std::fmt::Debug;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,32 +18,47 @@ pub trait Clock: Debug + Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 
     /// A time that has surely come, for what must not end early: not later than [`Clock::now`], and
-    /// not later than what the process was told at its start with what has passed since. Whoever sets
+    /// not later than what the process was told at its start, with what has passed since. Whoever sets
     /// the machine's clock forward changes nothing of it until the process is started anew.
     fn passed(&self) -> Timestamp {
         self.now()
     }
 }
 
-/// The machine's clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
+/// The machine's clock, as it was found when this was made.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    /// What it told then.
+    told: Timestamp,
+    /// When that was.
+    made: Moment,
+}
+
+impl SystemClock {
+    /// The clock, trusted to be right at this moment.
+    #[expect(clippy::new_without_default, reason = "it matters when it is made")]
+    pub fn new() -> SystemClock {
+        SystemClock { told: told(), made: Moment::now() }
+    }
+}
+
+/// What the machine's clock tells.
+fn told() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+    let now = SystemTime::now();
+    // A machine that believes itself before 1970 is wrong by more than this.
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
-        let now = SystemTime::now();
-        // A machine that believes itself before 1970 is wrong by more than this.
-        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+        told()
     }
 
     fn passed(&self) -> Timestamp {
-        static STARTED: LazyLock<(Timestamp, Moment)> =
-            LazyLock::new(|| (SystemClock.now(), Moment::now()));
-        let (told, started) = *STARTED;
-        let passed = i64::try_from(started.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        self.now().min(Timestamp(told.0.saturating_add(passed)))
+        let passed = i64::try_from(self.made.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.now().min(Timestamp(self.told.0.saturating_add(passed)))
     }
 }
 

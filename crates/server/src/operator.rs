@@ -11,7 +11,7 @@ use crate::instance;
 
 /// The administration of the volume in a metadata store.
 pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
-    let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     Admin::over(store, Surroundings { place: instance::place(), clock, random })
 }
 

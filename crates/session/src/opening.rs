@@ -44,8 +44,6 @@ impl Session {
         blocks: &dyn BlockStore,
     ) -> Result<Arc<Session>, VolumeError> {
         let now = options.clock.now();
-        // From here on it counts what passes.
-        let _ = options.clock.passed();
         let volume = state::find_volume(&*store, blocks, block_bytes, now).await?;
         let resumed = match &options.ledger {
             Some(ledger) => state::resume(&*store, ledger, &volume).await?,

@@ -59,7 +59,7 @@ impl Default for SessionOptions {
             reads_in_flight: 1,
             heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::new()),
             ledger: None,
         }
     }

@@ -97,7 +97,7 @@ async fn what_refuses_a_new_access_key_is_told_beforehand_and_again() {
 async fn without_random_bytes_no_access_key_is_made() {
     let surroundings = Surroundings {
         place: String::new(),
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(SystemClock::new()),
         random: Arc::new(Drained),
     };
     let admin = Admin::over(Arc::new(MemoryStore::new()), surroundings);

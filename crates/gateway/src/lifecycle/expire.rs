@@ -13,7 +13,7 @@ use volume::{
     VersionsEntry, VersionsQuery, Volume, VolumeError,
 };
 
-use super::{LifecycleMeters, count};
+use crate::lifecycle_meters::{LifecycleMeters, count};
 use crate::translate;
 
 /// Versions of a page, and uploads.

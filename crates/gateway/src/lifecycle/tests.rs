@@ -8,8 +8,8 @@ use store::MemoryStore;
 use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
 
 use super::*;
-use crate::Settings;
 use crate::access::{Access, Identity, MasterKey, Secret};
+use crate::{LifecycleCounters, Settings};
 
 fn owner() -> FileOwner {
     let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::{Line, Request};
 use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
-use crate::servers::{Gateway, wait_for};
+use crate::servers::wait_for;
 
 on_each_engine!(of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for);
 
