@@ -36,7 +36,8 @@ pub(crate) async fn refuse_early(
     if seen.quota == Quota::NONE {
         return Ok(());
     }
-    let held = call.volume.holdings(seen.ino).await.map_err(translate::fault)?;
+    // Boxed, so that requests to other buckets hold no memory for it.
+    let held = Box::pin(call.volume.holdings(seen.ino)).await.map_err(translate::fault)?;
     let grown = bytes.unwrap_or(0).saturating_sub(REPLACED_BYTES_MAX);
     let exceeds = |most: u64| grown > 0 && held.bytes.saturating_add(grown) > most;
     if seen.quota.bytes.is_some_and(exceeds) {
@@ -45,7 +46,7 @@ pub(crate) async fn refuse_early(
     let full = seen.quota.objects.is_some_and(|most| held.names.saturating_sub(1) >= most);
     if coming == Coming::Object && full {
         // What takes the place of another object is not one more.
-        match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
+        match Box::pin(call.volume.stat(call.named_bucket()?, key.as_str().as_bytes())).await {
             Err(VolumeError::Fs(FsError::NoSuchKey | FsError::Deleted(_))) => {
                 return Err(Code::QuotaExceeded.into());
             }
