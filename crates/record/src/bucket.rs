@@ -140,7 +140,7 @@ pub enum BucketConfigKind {
     ObjectLock = 5,
     /// What becomes of its objects in time: a document in XML.
     Lifecycle = 6,
-    /// How far its gateways have come in following that: see [`LifecyclePass`].
+    /// How far its gateways have come in following that: see [`crate::LifecyclePass`].
     LifecyclePass = 7,
 }
 
