@@ -173,14 +173,17 @@ pub(super) fn preflight(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 /// What the bucket is set to do, of one kind, as it stands now.
-async fn config(call: &Call<'_>, kind: BucketConfigKind) -> Result<Option<BucketConfig>, Fault> {
+pub(super) async fn config(
+    call: &Call<'_>,
+    kind: BucketConfigKind,
+) -> Result<Option<BucketConfig>, Fault> {
     let name = call.bucket()?;
     let found = call.volume.bucket_config(name.as_str(), kind).await;
     found.map_err(|error| translate::on(name, error))
 }
 
 /// Sets what the bucket is to do, of one kind.
-async fn set(
+pub(super) async fn set(
     call: &Call<'_>,
     kind: BucketConfigKind,
     document: Option<Bytes>,
@@ -204,7 +207,7 @@ async fn settle(
     Ok(S3Response::empty(status))
 }
 
-fn absent(call: &Call<'_>, code: Code) -> Fault {
+pub(super) fn absent(call: &Call<'_>, code: Code) -> Fault {
     let name = call.resource.bucket().map(ToString::to_string).unwrap_or_default();
     Fault::new(code).with("BucketName", name)
 }

@@ -1,8 +1,7 @@
 //! Lifecycle configurations, and what responses tell of when objects and uploads go by them.
 
-use bytes::Bytes;
 use http::StatusCode;
-use record::{BucketConfig, BucketConfigKind, Timestamp};
+use record::{BucketConfigKind, Timestamp};
 use s3::conditions::format_http_date;
 use s3::lifecycle::{LifecycleConfiguration, expiration_header};
 use s3::xml::XmlLimits;
@@ -10,12 +9,12 @@ use s3::{Code, Fault};
 use time::{Duration, OffsetDateTime};
 use volume::Object;
 
-use super::bucket;
+use super::bucket_access::{absent, config, set};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::required_document;
 use crate::response::S3Response;
-use crate::translate::{self, time};
+use crate::translate::time;
 
 /// The header by which S3 says which objects are too small for a cheaper class of storage. There is
 /// one class here, so it is shown as S3 has it unless somebody asks for something else.
@@ -26,12 +25,8 @@ const TRANSITION_SIZE: (&str, &str) =
 const ID_BYTES: usize = 18;
 
 pub(super) async fn get(call: &Call<'_>) -> Result<S3Response, Fault> {
-    bucket::found(call).await?;
-    let (name, kind) = (call.bucket()?, BucketConfigKind::Lifecycle);
-    let config = call.volume.bucket_config(name.as_str(), kind).await;
-    let config = config.map_err(|error| translate::on(name, error))?.ok_or_else(|| {
-        Fault::new(Code::NoSuchLifecycleConfiguration).with("BucketName", name.as_str())
-    })?;
+    let config = config(call, BucketConfigKind::Lifecycle).await?;
+    let config = config.ok_or_else(|| absent(call, Code::NoSuchLifecycleConfiguration))?;
     let config = LifecycleConfiguration::parse(&config.bytes)?;
     let mut response = S3Response::xml(StatusCode::OK, config.to_xml());
     response.set_named(TRANSITION_SIZE.0, TRANSITION_SIZE.1);
@@ -46,23 +41,14 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
             rule.id = Some(fresh_id()?);
         }
     }
-    set(call, Some(config.to_xml().into())).await?;
+    set(call, BucketConfigKind::Lifecycle, Some(config.to_xml().into())).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.set_named(TRANSITION_SIZE.0, TRANSITION_SIZE.1);
     Ok(response)
 }
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
-    set(call, None).await?;
-    Ok(S3Response::empty(StatusCode::NO_CONTENT))
-}
-
-async fn set(call: &Call<'_>, document: Option<Bytes>) -> Result<(), Fault> {
-    let (name, kind) = (call.bucket()?, BucketConfigKind::Lifecycle);
-    let config = document.map(|bytes| BucketConfig { bytes });
-    call.check_bound_now().await?;
-    let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
-    set.await.map_err(|error| translate::on(name, error))
+    set(call, BucketConfigKind::Lifecycle, None).await
 }
 
 fn fresh_id() -> Result<String, Fault> {
