@@ -73,8 +73,8 @@ COMMON = {"Code", "Message", "Resource", "RequestId", "HostId", "Detail"}
 
 # The buckets of a scene: with objects, never configured, with lists that count and may not be
 # public, with a public list and a page that is let in, with a policy for everybody, with versions,
-# and with locks.
-KINDS = ("bucket", "plain", "lists", "shared", "open", "versions", "locks")
+# with locks, and without room for more.
+KINDS = ("bucket", "plain", "lists", "shared", "open", "versions", "locks", "full")
 # The keys in the bucket with locks: not locked, kept by a retention, and on hold.
 LOCKS = {
     "small": {},
@@ -135,6 +135,9 @@ class Scene:
             names[f"part{number}"] = s3.upload_part(Bucket=bucket, Key="up", **part)["ETag"]
         held = s3.create_multipart_upload(Bucket=bucket, Key="held", ChecksumAlgorithm="CRC32")
         names["held"] = held["UploadId"]
+        s3.put_object(Bucket=names["full"], Key="small", Body=b"0123456789")
+        quota = ("--bytes", "1000", "--objects", "1")
+        self.server.operate("bucket", "quota", names["full"], *quota)
         names["owner"] = s3.get_bucket_acl(Bucket=bucket)["Owner"]["ID"]
 
     def make_lists(self):

@@ -121,6 +121,7 @@ MESSAGES = {
     "bucket.",
     "OwnershipControlsNotFoundError": "The bucket ownership controls were not found.",
     "PreconditionFailed": "At least one of the pre-conditions you specified did not hold.",
+    "QuotaExceeded": "The quota of the bucket is exceeded.",
     "ReplicationConfigurationNotFoundError": "The replication configuration was not found",
     "RequestHeaderSectionTooLarge": "Your request header section exceeds the maximum allowed size.",
     "RequestTimeTooSkewed": "The difference between the request time and the current time is too "

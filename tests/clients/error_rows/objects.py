@@ -3,7 +3,7 @@
 from raw import Ask, crc32, md5
 
 from . import SOME, Row, argument
-from .every import ATTRIBUTES, GOOD, TAGGING
+from .every import ATTRIBUTES, GOOD, TAGGING, elsewhere
 
 LONG = "k" * 1025
 PUT, COPY, READ = GOOD["PutObject"], GOOD["CopyObject"], GOOD["GetObject"]
@@ -39,6 +39,7 @@ def rows():
     yield from renames()
     yield from appends()
     yield from tags()
+    yield from quotas()
 
 
 def keys():
@@ -313,3 +314,14 @@ def tags():
         }[most]
         many = tagged(*((f"k{at}", "v") for at in range(most + 1)))
         yield Row(name, "too many tags", ask.but(body=many), 400, "BadRequest", message)
+
+
+def quotas():
+    there = "$full"
+    refusals = [
+        ("PutObject", "one object too many", elsewhere(another(PUT), there)),
+        ("PutObject", "too many bytes", elsewhere(PUT.but(body=b"x" * 65536), there)),
+        ("CopyObject", "one object too many", elsewhere(another(COPY), there)),
+    ]
+    for name, wrong, ask in refusals:
+        yield Row(name, wrong, ask, 403, "QuotaExceeded")
