@@ -41,12 +41,29 @@ class Server:
     meta: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_META"))
     data: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_DATA_DIR"))
 
+    blocks: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_BLOCKS"))
+
     def operate(self, *arguments):
         """Runs a command of the gateway's program on the volume that it serves."""
+        return self.operator().run(*arguments)
+
+    def operate_refused(self, *arguments):
+        """Runs such a command, which must fail, and returns what it says of that."""
+        done = self.operator().attempt(*arguments)
+        assert done.returncode, f"{arguments} did not fail: {done.stdout}"
+        return done.stderr
+
+    def operator(self):
+        """The gateway's program with the settings of the volume that it serves."""
         if not (self.program and self.meta):
             pytest.skip("set ASHLAR_TEST_PROGRAM and ASHLAR_TEST_META to change settings")
         settings = ["--meta", self.meta, *(["--data-dir", self.data] if self.data else [])]
-        return Command(self.program, settings).run(*arguments)
+        blocks = {
+            "ASHLAR_BLOCKS": self.blocks,
+            "ASHLAR_BLOCKS_ACCESS_KEY": self.access_key,
+            "ASHLAR_BLOCKS_SECRET_KEY": self.secret_key,
+        }
+        return Command(self.program, settings, blocks if self.blocks else {})
 
     def is_ashlar(self):
         """False for the reference server, against which the suites prove themselves."""

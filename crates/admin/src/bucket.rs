@@ -108,7 +108,7 @@ impl Admin {
     }
 
     /// Makes a change of what gateways remember.
-    async fn in_session(
+    pub(crate) async fn in_session(
         &self,
         change: &(impl Planner<Output = ()> + Sync),
     ) -> Result<(), AdminError> {

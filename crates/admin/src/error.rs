@@ -61,6 +61,18 @@ pub enum AdminError {
     /// The new bucket was removed, or set to keep versions, before all was in it.
     #[error("somebody removed the new bucket, or set it to keep versions, before the end")]
     ForkTaken,
+    /// The bucket keeps versions, or did.
+    #[error("it keeps versions, or did")]
+    KeepsVersions,
+    /// The bucket has no trash.
+    #[error("it has no trash")]
+    HasNoTrash,
+    /// Something is left in the bucket's trash.
+    #[error("something is in its trash")]
+    TrashLeft,
+    /// The key has lost nothing, or nothing of this name.
+    #[error("there is no such thing in the trash")]
+    NotInTrash,
     /// It was told to stop. What was done until then stays.
     #[error("it was interrupted")]
     Interrupted,
@@ -103,6 +115,9 @@ impl From<FsError> for AdminError {
     fn from(error: FsError) -> AdminError {
         match error {
             FsError::NoSuchBucket => AdminError::NoSuchBucket,
+            FsError::KeepsVersions => AdminError::KeepsVersions,
+            FsError::HasNoTrash => AdminError::HasNoTrash,
+            FsError::TrashLeft => AdminError::TrashLeft,
             FsError::Contended => AdminError::Contended,
             error => AdminError::Fs(error),
         }

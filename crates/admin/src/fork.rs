@@ -42,14 +42,7 @@ impl Admin {
     ) -> Result<Forked, AdminError> {
         let (source, target) = (parse(fork.source)?, parse(fork.target)?);
         self.check_volume().await?;
-        let session = SessionOptions {
-            sole: fork.sole,
-            place: self.surroundings.place.clone(),
-            clock: Arc::clone(&self.surroundings.clock),
-            ..SessionOptions::default()
-        };
-        let options = VolumeOptions { session, collect: false, ..VolumeOptions::default() };
-        let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
+        let volume = self.volume(blocks, fork.sole).await?;
         let forking = volume.fork_bucket(source.as_str(), target.as_str(), watch);
         let forked = unless(forking, stop).await;
         volume.close().await;
@@ -61,6 +54,22 @@ impl Admin {
             Some(Err(VolumeError::Fs(error))) => Err(error.into()),
             Some(Err(error)) => Err(error.into()),
         }
+    }
+
+    /// Opens the volume in a session of its own. `sole` says that nobody else uses the metadata store.
+    pub(crate) async fn volume(
+        &self,
+        blocks: Arc<dyn BlockStore>,
+        sole: bool,
+    ) -> Result<Arc<Volume>, AdminError> {
+        let session = SessionOptions {
+            sole,
+            place: self.surroundings.place.clone(),
+            clock: Arc::clone(&self.surroundings.clock),
+            ..SessionOptions::default()
+        };
+        let options = VolumeOptions { session, collect: false, ..VolumeOptions::default() };
+        Ok(Volume::open(options, Arc::clone(&self.store), blocks).await?)
     }
 }
 

@@ -20,6 +20,7 @@ mod order;
 mod policy;
 mod secret;
 mod status;
+mod trash;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use order::Collection;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
+pub use trash::{BucketTrash, Restored};
 pub use upkeep::{Collected, Finding, Looking, Progress, Report, SweepOptions, Unwatched};
 pub use volume::{ForkWatch, Forked};
 

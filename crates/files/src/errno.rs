@@ -35,9 +35,10 @@ fn of_namespace(error: FsError) -> Errno {
         | FsError::AttributeExists => Errno::EXIST,
         FsError::NotADirectory => Errno::NOTDIR,
         FsError::IsADirectory => Errno::ISDIR,
-        FsError::DirectoryNotEmpty | FsError::BucketNotEmpty | FsError::VersionsLeft => {
-            Errno::NOTEMPTY
-        }
+        FsError::DirectoryNotEmpty
+        | FsError::BucketNotEmpty
+        | FsError::VersionsLeft
+        | FsError::TrashLeft => Errno::NOTEMPTY,
         FsError::BelowItself => Errno::INVAL,
         FsError::OtherBucket => Errno::XDEV,
         FsError::OnlyBuckets | FsError::LinkedDirectory | FsError::Locked => Errno::PERM,

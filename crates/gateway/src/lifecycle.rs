@@ -1,4 +1,4 @@
-//! Following the lifecycle rules of buckets.
+//! Following the lifecycle rules of buckets, and ending what has been in their trash for its days.
 //!
 //! All actions of rules are due at midnight, so once a day, and whenever its rules have changed, there
 //! is a *pass* over the keys of each bucket that has some: a listing of what they may be about, page by
@@ -80,7 +80,7 @@ impl Gateway {
     async fn follow(&self, bucket: &BucketStat) -> Result<(), Fault> {
         let Ok(name) = BucketName::parse(&bucket.name) else { return Ok(()) };
         let rules = self.bucket_rules(&name).await?;
-        if rules.lifecycle.is_none() {
+        if rules.lifecycle.is_none() && rules.trash_days.is_none() {
             return Ok(());
         }
         let named = NamedBucket { name: name.as_str().as_bytes(), ino: Some(rules.ino) };
@@ -88,10 +88,14 @@ impl Gateway {
         if pass.next.left == PassLeft::Keys(None) {
             let page = self.page(named, &rules);
             page.abort_uploads(&name).await.map_err(translate::fault)?;
+            self.empty_trash(named, &rules).await.map_err(translate::fault)?;
         }
         loop {
             let begun = Instant::now();
-            let more = self.page(named, &rules).expire(&mut pass.walk).await;
+            let more = match rules.lifecycle {
+                Some(_) => self.page(named, &rules).expire(&mut pass.walk).await,
+                None => Ok(false),
+            };
             let more = more.map_err(translate::fault)?;
             // Whoever goes on from the record begins with the first version of a key.
             let whole = || PassLeft::Keys(pass.walk.whole.clone());
@@ -114,6 +118,21 @@ impl Gateway {
                 return Ok(());
             }
         }
+    }
+
+    /// Ends what has been in the trash of a bucket for its days.
+    async fn empty_trash(
+        &self,
+        bucket: NamedBucket<'_>,
+        rules: &BucketRules,
+    ) -> Result<(), VolumeError> {
+        let Some(days) = rules.trash_days else { return Ok(()) };
+        let stays = self.settings().lifecycle_day.saturating_mul(days);
+        let stays = i64::try_from(stays.as_nanos()).unwrap_or(i64::MAX);
+        let until = Timestamp(self.volume().passed().0.saturating_sub(stays));
+        let removed = self.volume().empty_trash(bucket, b"", until).await?;
+        count(&self.lifecycles().trash, removed);
+        Ok(())
     }
 
     fn page<'a>(&'a self, bucket: NamedBucket<'a>, rules: &'a BucketRules) -> Page<'a> {

@@ -9,6 +9,7 @@ pub(crate) struct LifecycleMeters {
     pub(crate) noncurrent: AtomicU64,
     pub(crate) markers: AtomicU64,
     pub(crate) uploads: AtomicU64,
+    pub(crate) trash: AtomicU64,
     pub(crate) passes: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
@@ -24,6 +25,8 @@ pub struct LifecycleCounters {
     pub markers: u64,
     /// Uploads that were aborted.
     pub uploads: u64,
+    /// What had been in the trash of its bucket for its days, and was removed.
+    pub trash: u64,
     /// Passes over buckets that came to their ends.
     pub passes: u64,
     /// Keys, uploads and buckets at which something failed. The next pass meets them again.
@@ -32,13 +35,15 @@ pub struct LifecycleCounters {
 
 impl LifecycleMeters {
     pub(crate) fn read(&self) -> LifecycleCounters {
-        let LifecycleMeters { expired, noncurrent, markers, uploads, passes, failures } = self;
+        let LifecycleMeters { expired, noncurrent, markers, uploads, trash, passes, failures } =
+            self;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LifecycleCounters {
             expired: read(expired),
             noncurrent: read(noncurrent),
             markers: read(markers),
             uploads: read(uploads),
+            trash: read(trash),
             passes: read(passes),
             failures: read(failures),
         }

@@ -49,6 +49,8 @@ pub(crate) struct BucketRules {
     pub(crate) object_lock: Option<ObjectLockConfiguration>,
     /// What becomes of its objects in time.
     pub(crate) lifecycle: Option<LifecycleConfiguration>,
+    /// Days that what its keys lose stays in its trash, if it has one.
+    pub(crate) trash_days: Option<u32>,
     /// Which pages of other origins may read it in browsers.
     pub(crate) cors: Option<CorsConfiguration>,
     /// Bytes of its configurations.
@@ -67,6 +69,7 @@ impl BucketRules {
             policy: None,
             object_lock: None,
             lifecycle: None,
+            trash_days: None,
             cors: None,
             config_bytes: 0,
             acl: None,
@@ -154,6 +157,10 @@ impl BucketRules {
         self.config_bytes += config.bytes.len() as u64;
         match kind {
             BucketConfigKind::Tags | BucketConfigKind::LifecyclePass => {}
+            BucketConfigKind::Trash => {
+                let days = config.trash_days().map_err(|error| unreadable(&error))?;
+                self.trash_days = Some(days);
+            }
             BucketConfigKind::Lifecycle => {
                 let lifecycle = LifecycleConfiguration::parse(&config.bytes);
                 self.lifecycle = Some(lifecycle.map_err(|fault| unreadable(&fault))?);

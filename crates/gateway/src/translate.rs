@@ -368,6 +368,9 @@ pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
                        the bucket.";
             Fault::because(Code::BucketNotEmpty, why).with("BucketName", bucket.as_str())
         }
+        VolumeError::Fs(FsError::TrashLeft) => Fault::new(Code::BucketNotEmpty)
+            .with("BucketName", bucket.as_str())
+            .detail("Its trash holds what was deleted: `ashlar trash empty` ends that."),
         other => fault(other),
     }
 }

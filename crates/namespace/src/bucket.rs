@@ -7,7 +7,7 @@ use record::{
 };
 use store::{Guard, Key, Plan, Read, Write};
 
-use crate::path::{self, NamedBucket};
+use crate::path::{self, Bound, NamedBucket};
 use crate::run::{Env, Planner, Step};
 use crate::stage::{account_is_there, guard_absent};
 use crate::view::{View, decode};
@@ -116,11 +116,12 @@ impl Planner for DeleteBucket<'_> {
             range(configs.clone(), CONFIGS_MAX),
         ])?;
         let [found, olds, set] = &found[..] else { return Err(Halt::Need) };
-        if !olds.is_empty() || (!found.is_empty() && bucket.dentry.versioning != Versioning::Off) {
-            return Err(FsError::VersionsLeft.into());
-        }
-        if !found.is_empty() {
-            return Err(FsError::BucketNotEmpty.into());
+        let is_shown = bucket.dentry.versioning.is_shown();
+        match (found.is_empty(), olds.is_empty()) {
+            (true, true) => {}
+            _ if is_shown => return Err(FsError::VersionsLeft.into()),
+            (false, _) => return Err(FsError::BucketNotEmpty.into()),
+            (true, false) => return Err(FsError::TrashLeft.into()),
         }
         let inode = inode?.ok_or(FsError::NoSuchBucket)?;
         let xattrs = decode(&inode_key, &inode, Inode::decode)?.xattrs;
@@ -283,6 +284,9 @@ impl Planner for SetBucket<'_> {
                 if versioning != Versioning::Enabled && bucket.dentry.locks {
                     return Err(FsError::Locked.into());
                 }
+                if bucket.dentry.versioning == Versioning::Trash {
+                    return Err(FsError::HasTrash.into());
+                }
                 // Whoever changes a key guards this record.
                 let dentry = Dentry { versioning, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
@@ -405,7 +409,8 @@ impl Planner for NotePass<'_> {
     }
 }
 
-/// Sets what a bucket is to do, of one kind, or removes it.
+/// Sets what a bucket is to do, of one kind, or removes it. A trash is only for a bucket that never
+/// kept versions, and goes when it is empty.
 #[derive(Clone, Debug)]
 pub struct SetBucketConfig<'a> {
     /// The bucket's name.
@@ -440,11 +445,46 @@ impl Planner for SetBucketConfig<'_> {
         };
         let count = Write::Put(bucket_key.clone(), settings.encode(&bucket_key));
         let mut writes = vec![write, count];
+        let mut guards = guards;
+        if self.kind == BucketConfigKind::Trash {
+            self.set_trash(view, &bucket, &mut guards, &mut writes)?;
+        }
         if self.kind == BucketConfigKind::ObjectLock && !bucket.dentry.locks {
             // Whoever changes a key guards this record.
             let dentry = Dentry { locks: true, ..bucket.dentry };
             writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
         }
         Ok(Step::Commit(Plan { guards, writes }, ()))
+    }
+}
+
+impl SetBucketConfig<'_> {
+    /// Adds to a plan that the bucket has a trash from now on, or none any more.
+    fn set_trash(
+        &self,
+        view: &mut View<'_>,
+        bucket: &Bound,
+        guards: &mut Vec<Guard>,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), Halt> {
+        let dentry = &bucket.dentry;
+        if dentry.versioning.is_shown() {
+            return Err(FsError::KeepsVersions.into());
+        }
+        let versioning = if self.value.is_some() { Versioning::Trash } else { Versioning::Off };
+        if versioning == dentry.versioning {
+            return Ok(());
+        }
+        if versioning == Versioning::Off {
+            let (start, end) = key::versions(dentry.ino);
+            if !view.range(start.clone(), end.clone(), 1)?.is_empty() {
+                return Err(FsError::TrashLeft.into());
+            }
+            guards.push(Guard::Empty(start, end));
+        }
+        // Whoever changes a key guards this record.
+        let dentry = Dentry { versioning, ..*dentry };
+        writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+        Ok(())
     }
 }

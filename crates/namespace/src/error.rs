@@ -19,6 +19,15 @@ pub enum FsError {
     /// Versions, or markers, are left in the bucket.
     #[error("the bucket has versions of objects")]
     VersionsLeft,
+    /// Something is left in the bucket's trash.
+    #[error("the bucket's trash is not empty")]
+    TrashLeft,
+    /// The bucket has a trash, and so no versions.
+    #[error("the bucket has a trash")]
+    HasTrash,
+    /// The bucket has no trash.
+    #[error("the bucket has no trash")]
+    HasNoTrash,
     /// Nothing is bound to the name.
     #[error("no such file or object")]
     NoSuchKey,

@@ -23,6 +23,7 @@ mod rename;
 mod run;
 mod space;
 mod stage;
+mod trash;
 mod unbind;
 mod upload;
 mod version;
@@ -71,9 +72,10 @@ pub use rename::{Expected, RenameKey, RenamedKey};
 pub use run::{Env, Next, Planner, Run, Step, recall};
 pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
 pub use stage::{Assumption, Stage, Unstage};
+pub use trash::Restore;
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,
     PartsFound, PutPart, ReadParts, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
 };
-pub use version_list::{ListedVersion, ReadVersions, VersionsFrom, VersionsPage};
+pub use version_list::{Kept, ListedVersion, ReadVersions, VersionsFrom, VersionsPage};
 pub use view::{Followed, Hints, NoHints, View};

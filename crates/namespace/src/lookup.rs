@@ -1,6 +1,6 @@
 //! Looking objects up: the current one of a key, or a version.
 
-use record::{Dentry, Ino, Inode, Kind, VersionRef, Versioning, key};
+use record::{Dentry, Ino, Inode, Kind, VersionRef, key};
 use store::{Key, Value};
 
 use crate::path::{self, Chain, Path, Unknown};
@@ -72,7 +72,7 @@ impl Lookup<'_> {
             }
             None if self.path.name.is_empty() => {
                 let (ino, inode, record) = empty_directory(view, &chain)?;
-                let version = (versioning != Versioning::Off).then_some(VersionRef::Null);
+                let version = versioning.is_shown().then_some(VersionRef::Null);
                 (ino, inode, record, version)
             }
             None => return Err(FsError::NoSuchKey.into()),
@@ -83,7 +83,7 @@ impl Lookup<'_> {
     /// Why there is no current version.
     fn why_missing(&self, view: &mut View<'_>) -> Result<FsError, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
-        if bucket.dentry.versioning == Versioning::Off {
+        if !bucket.dentry.versioning.is_shown() {
             return Ok(FsError::NoSuchKey);
         }
         let newest = KeyVersions::new(&bucket.dentry, || self.path.object()).newest(view, 1)?;
@@ -95,7 +95,7 @@ impl Lookup<'_> {
     fn version(&self, view: &mut View<'_>, version: VersionRef) -> Result<FoundObject, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
         let versions = KeyVersions::new(&bucket.dentry, || self.path.object());
-        let keeps = bucket.dentry.versioning != Versioning::Off;
+        let keeps = bucket.dentry.versioning.is_shown();
         // Both places are asked for at once.
         let other = if keeps { versions.find(view, version) } else { Ok(None) };
         match self.current(view) {

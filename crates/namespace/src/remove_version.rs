@@ -29,7 +29,8 @@ pub struct RemoveVersion<'a> {
     pub fresh: &'a [Ino],
     /// Whether retention in governance mode does not hold the version.
     pub bypasses_governance: bool,
-    /// What stays, if the version is that by now.
+    /// What stays, if the version is that by now. Who removes what a trash holds says that current
+    /// versions stay: to all others it is not there.
     pub spares: Spared,
 }
 
@@ -68,10 +69,10 @@ impl Planner for RemoveVersion<'_> {
         let bucket = path::bucket(view, self.path.bucket())?;
         let versions = KeyVersions::new(&bucket.dentry, || self.path.object());
         // Wherever it may be is asked for at once.
-        let other = match bucket.dentry.versioning {
-            Versioning::Off => Ok(None),
-            _ => versions.find(view, self.version),
-        };
+        let versioning = bucket.dentry.versioning;
+        let is_known = versioning.is_shown()
+            || (versioning == Versioning::Trash && self.spares != Spared::Nothing);
+        let other = if is_known { versions.find(view, self.version) } else { Ok(None) };
         let branch = Branch { directories: self.path.directories.clone(), removals: Vec::new() };
         let mut tree = Tree::find(view, self.path.bucket(), slice::from_ref(&branch))?;
         let (slot, current) = self.current(view, &tree)?;
@@ -158,10 +159,9 @@ impl RemoveVersion<'_> {
         let mut plan = Plan { guards: tree.guards(), writes: Vec::new() };
         plan.guards.push(bound.guard());
         self.check(env, &key::inode(bound.dentry.ino), record, &mut plan)?;
-        let next = match bucket.dentry.versioning {
-            Versioning::Off => None,
-            _ => versions.bring_back(view, None, &mut plan)?,
-        };
+        let versioning = bucket.dentry.versioning;
+        let shown = versioning.is_shown();
+        let next = if shown { versions.bring_back(view, None, &mut plan)? } else { None };
         let bucket = bucket.dentry.ino;
         match next {
             Some(next) => {
@@ -175,7 +175,12 @@ impl RemoveVersion<'_> {
             }
         }
         let mut unbinding = Unbinding::new(bucket);
-        unbinding.take(&bound.dentry);
+        match versioning {
+            Versioning::Trash => {
+                versions.delete(view, env, Some(&bound.dentry), &mut plan, &mut unbinding)?;
+            }
+            _ => unbinding.take(&bound.dentry),
+        }
         count_bytes(view, env, bucket, unbinding, &mut plan)?;
         Ok(plan)
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use record::key::{self, CounterKind};
-use record::{Dentry, Ino, Inode, InodeBody, RenameToken, Versioning};
+use record::{Dentry, Ino, Inode, InodeBody, RenameToken};
 use store::{CounterKey, Guard, Key, Plan, Write};
 
 use crate::lookup::{File, find};
@@ -16,6 +16,7 @@ use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::remove::{Branch, Tree};
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
+use crate::version::{self, KeyVersions};
 use crate::view::View;
 use crate::{FsError, Halt};
 
@@ -72,7 +73,7 @@ impl Planner for RenameKey<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RenamedKey>, Halt> {
         let chain =
             path::chain(view, self.to.bucket(), &self.to.directories, Unknown::GuessAbsent)?;
-        if chain.bucket.dentry.versioning != Versioning::Off {
+        if chain.bucket.dentry.versioning.is_shown() {
             return Err(FsError::KeepsVersions.into());
         }
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
@@ -202,7 +203,13 @@ impl RenameKey<'_> {
         let dentry = path::bound(&source.slot, source.name.clone())?.dentry;
         match &replaced {
             Some(_) if is_link => unbinding.take(&dentry),
-            Some(old) => unbinding.take(&old.dentry),
+            Some(old) => match version::file_of(old) {
+                Some(file) => {
+                    let versions = KeyVersions::new(&chain.bucket.dentry, || self.to.object());
+                    versions.supersede(view, env, Some(file), plan, &mut unbinding)?;
+                }
+                None => unbinding.take(&old.dentry),
+            },
             None if chain.missing.is_none() => {
                 plan.writes.push(Write::Add(key::counter(parent, CounterKind::Entries), 1));
             }

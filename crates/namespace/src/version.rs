@@ -150,6 +150,9 @@ impl KeyVersions {
         let null_at = self.null_at();
         let (id, is_null) = match current.version {
             Some(id) => (id, false),
+            None if self.versioning == Versioning::Trash => {
+                (VersionStamp::new(before, env.random), false)
+            }
             None if view.guess(&null_at, None).is_none() => (VersionStamp::new(before, 0), true),
             // A program has made the file while versioning was being enabled. There can be only one
             // null version, so this one gets an id after all.
@@ -206,6 +209,13 @@ impl KeyVersions {
                 current.into_iter().for_each(|dentry| unbinding.take(dentry));
                 Ok(None)
             }
+            (Versioning::Trash, current) => {
+                if let Some(current) = current {
+                    let next = self.fresh(view, env, Some(current))?;
+                    self.put_aside(view, env, current, next, plan);
+                }
+                Ok(None)
+            }
             (Versioning::Suspended, Some(Dentry { version: None, .. })) => {
                 current.into_iter().for_each(|dentry| unbinding.take(dentry));
                 Ok(None)
@@ -239,13 +249,12 @@ impl KeyVersions {
         plan: &mut Plan,
         unbinding: &mut Unbinding,
     ) -> Result<Option<VersionRef>, Halt> {
-        if self.versioning == Versioning::Off {
-            current.into_iter().for_each(|dentry| unbinding.take(dentry));
-            return Ok(None);
+        if !self.versioning.is_shown() {
+            return self.supersede(view, env, current, plan, unbinding).map(|_| None);
         }
         let id = self.fresh(view, env, current)?;
         let (is_null, named) = match self.versioning {
-            Versioning::Off => return Ok(None),
+            Versioning::Off | Versioning::Trash => return Ok(None),
             Versioning::Enabled => (false, VersionRef::Id(id)),
             Versioning::Suspended => (true, VersionRef::Null),
         };
@@ -280,7 +289,7 @@ impl KeyVersions {
         unbinding: &mut Unbinding,
     ) -> Result<Option<VersionStamp>, Halt> {
         match self.versioning {
-            Versioning::Off => Ok(None),
+            Versioning::Off | Versioning::Trash => Ok(None),
             Versioning::Enabled => {
                 let id = self.fresh(view, env, leaving)?;
                 self.guard_newest(id, plan);
@@ -305,7 +314,7 @@ impl KeyVersions {
         plan: &mut Plan,
         unbinding: &mut Unbinding,
     ) -> Result<(), Halt> {
-        if self.versioning == Versioning::Off {
+        if !self.versioning.is_shown() {
             return Ok(());
         }
         let id = self.fresh(view, env, Some(leaving))?;

@@ -57,6 +57,17 @@ pub struct ReadVersions<'a> {
     pub from: &'a VersionsFrom,
     /// The most to answer.
     pub limit: u32,
+    /// Which.
+    pub of: Kept,
+}
+
+/// What a bucket keeps that its keys were bound to. No bucket keeps both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Versions, as S3 shows them.
+    Versions,
+    /// What is in its trash.
+    Trash,
 }
 
 impl Planner for ReadVersions<'_> {
@@ -65,7 +76,11 @@ impl Planner for ReadVersions<'_> {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<VersionsPage>, Halt> {
         let bucket = path::bucket(view, self.bucket)?.dentry;
         let mut page = VersionsPage { versioning: bucket.versioning, versions: Vec::new() };
-        if bucket.versioning == Versioning::Off || self.limit == 0 {
+        let is_asked_for = match self.of {
+            Kept::Versions => bucket.versioning.is_shown(),
+            Kept::Trash => bucket.versioning == Versioning::Trash,
+        };
+        if !is_asked_for || self.limit == 0 {
             return Ok(Step::Done(page));
         }
         let of = |suffix: &[u8]| Key::new(key::space::VERSION, bucket.ino.0, suffix);

@@ -142,11 +142,13 @@ pub enum BucketConfigKind {
     Lifecycle = 6,
     /// How far its gateways have come in following that: see [`crate::LifecyclePass`].
     LifecyclePass = 7,
+    /// How long what its keys lose stays in its trash: see [`BucketConfig::of_trash_days`].
+    Trash = 8,
 }
 
 impl BucketConfigKind {
     /// Every kind.
-    pub const ALL: [BucketConfigKind; 7] = [
+    pub const ALL: [BucketConfigKind; 8] = [
         BucketConfigKind::Tags,
         BucketConfigKind::Policy,
         BucketConfigKind::Cors,
@@ -154,6 +156,7 @@ impl BucketConfigKind {
         BucketConfigKind::ObjectLock,
         BucketConfigKind::Lifecycle,
         BucketConfigKind::LifecyclePass,
+        BucketConfigKind::Trash,
     ];
 
     /// The kind that a record is of, by its key.
@@ -185,6 +188,20 @@ record!(
 );
 
 impl BucketConfig {
+    /// Days that something stays in the trash.
+    pub fn of_trash_days(days: u32) -> BucketConfig {
+        BucketConfig { bytes: Writer::loose(|to| _ = to.varint(days.into())).into() }
+    }
+
+    /// The days that these are.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub fn trash_days(&self) -> Result<u32, DecodeError> {
+        let days = Reader::loose(&self.bytes).varint("days")?;
+        u32::try_from(days).map_err(|_| DecodeError::Field("days"))
+    }
+
     /// Tags: names and values.
     pub fn of_tags(tags: &[(String, String)]) -> BucketConfig {
         BucketConfig { bytes: Writer::loose(|to| write_pairs(to, tags)).into() }

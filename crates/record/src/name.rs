@@ -94,7 +94,7 @@ impl Dentry {
     /// versions.
     pub fn version_in(&self, bucket: Versioning) -> Option<VersionRef> {
         match (bucket, self.version) {
-            (Versioning::Off, _) => None,
+            (Versioning::Off | Versioning::Trash, _) => None,
             (_, None) => Some(VersionRef::Null),
             (_, Some(id)) => Some(VersionRef::Id(id)),
         }
@@ -127,7 +127,7 @@ record!(
     |this, to| {
         let told = this.self_contained.map_or(0, |_| SELF_CONTAINED);
         let linked = if this.linked { LINKED } else { 0 };
-        let (keeps, bounded) = (this.versioning != Versioning::Off, this.quota != Quota::NONE);
+        let (keeps, bounded) = (this.versioning.keeps(), this.quota != Quota::NONE);
         let versioned = if this.version.is_some() || keeps || bounded { VERSIONED } else { 0 };
         to.u8(this.kind as u8 | (this.origin as u8 | told | linked | versioned) << 4)
             .fixed(&this.ino.0.to_be_bytes());

@@ -21,15 +21,29 @@ pub enum Versioning {
     Enabled = 1,
     /// It did, and keeps what it has: what is written now replaces the null version alone.
     Suspended = 2,
+    /// S3 is told that it never did. What a key loses goes to the bucket's trash: it is kept as a
+    /// version with an id, though no key's current version has one, and there are no markers.
+    Trash = 3,
 }
 
 impl Versioning {
+    /// Whether what keys were bound to is kept.
+    pub fn keeps(self) -> bool {
+        self != Versioning::Off
+    }
+
+    /// Whether S3 shows versions, and takes their ids.
+    pub fn is_shown(self) -> bool {
+        matches!(self, Versioning::Enabled | Versioning::Suspended)
+    }
+
     /// The one of this number.
     pub(crate) fn of(number: u8) -> Result<Versioning, DecodeError> {
         match number {
             0 => Ok(Versioning::Off),
             1 => Ok(Versioning::Enabled),
             2 => Ok(Versioning::Suspended),
+            3 => Ok(Versioning::Trash),
             _ => Err(DecodeError::Field("versioning")),
         }
     }
@@ -81,7 +95,7 @@ pub struct Version {
     /// Whether it is the null version of its key: one that was written, or a marker that was left,
     /// while versioning was not enabled.
     pub is_null: bool,
-    /// When another one took its place, or the marker was made.
+    /// When another one took its place or it was deleted, or the marker was made.
     pub since: Timestamp,
 }
 

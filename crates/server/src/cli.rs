@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, bench, bucket, check, dump, fstab, mount, node, policy, upkeep, user, warmup,
+    account, bench, bucket, check, dump, fstab, mount, node, policy, trash, upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
@@ -55,6 +55,9 @@ enum Command {
     /// Show and change the settings of buckets
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),
+    /// Look into the trash of a bucket, restore from it, and empty it
+    #[command(subcommand)]
+    Trash(trash::TrashCommand),
     /// Compare records with blocks, both ways; exits 3 if anything is wrong
     Fsck(upkeep::Fsck),
     /// Find blocks that no record names, and delete them if told to
@@ -137,6 +140,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
         Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,
+        Command::Trash(command) => administer(&volume, |volume| trash::run(volume, command))?,
         Command::Fsck(command) => {
             logging::start(&volume)?;
             return runtime()?.block_on(upkeep::fsck(volume, command));

@@ -95,7 +95,7 @@ fn kind(body: &InodeBody) -> &'static str {
     }
 }
 
-fn time(at: Timestamp) -> String {
+pub(crate) fn time(at: Timestamp) -> String {
     let distance = Duration::from_nanos(at.0.unsigned_abs());
     let time =
         if at.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };

@@ -18,6 +18,7 @@ mod object;
 mod ranges;
 mod rename;
 mod staging;
+mod trash;
 mod uploads;
 mod versions;
 
@@ -34,6 +35,7 @@ pub use node::{BodyRun, FileWrite, Maker, OnBehalf, OpenNode, Reshape, empty_fil
 pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
 pub use ranges::Sought;
 pub use rename::RenameConditions;
+pub use trash::Trashed;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 

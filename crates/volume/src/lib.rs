@@ -22,9 +22,9 @@ pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, FileOwner,
     FileWrite, Finished, ForkWatch, Forked, LEFT_OUT_TOLD_MAX, ListedAs, Maker, NewBucket,
     NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode, PART_BYTES_MIN, PartStat,
-    PartsPage, PublishedObject, RenameConditions, Reshape, Sought, UploadId, UploadIdError,
-    UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry, VersionsListing, VersionsQuery,
-    empty_file, file_of, opaque_tag, size_and_tag,
+    PartsPage, PublishedObject, RenameConditions, Reshape, Sought, Trashed, UploadId,
+    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry, VersionsListing,
+    VersionsQuery, empty_file, file_of, opaque_tag, size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{

@@ -26,6 +26,7 @@ mod skipping;
 mod sole;
 mod sweeping;
 mod throttling;
+mod trash;
 mod versions;
 
 use std::sync::Arc;

@@ -35,6 +35,8 @@ pub(crate) struct Server {
     pub(crate) authority: Option<PathBuf>,
     /// The gateway's metadata store; nothing for MinIO.
     pub(crate) meta: String,
+    /// The gateway's blocks, as `--blocks` takes them; nothing for MinIO.
+    pub(crate) blocks: String,
 }
 
 /// Where the gateway keeps its blocks.
@@ -118,7 +120,7 @@ impl Server {
         }
         let child = Child::spawn(command, "ashlar", &folder.join("ashlar.log"))?;
         let ready = Self::ready(child, &address, certificate, "/-/ready", stop)?;
-        Ok(Self { meta: meta.to_owned(), ..ready })
+        Ok(Self { meta: meta.to_owned(), blocks: blocks.url(folder), ..ready })
     }
 
     fn ready(
@@ -152,6 +154,7 @@ impl Server {
             endpoint: format!("{scheme}://{address}"),
             authority: certificate.map(|made| made.authority.clone()),
             meta: String::new(),
+            blocks: String::new(),
         })
     }
 

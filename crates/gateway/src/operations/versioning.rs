@@ -16,7 +16,7 @@ use crate::translate;
 
 pub(super) async fn get(call: &Call<'_>) -> Result<S3Response, Fault> {
     let status = match bucket::found(call).await?.versioning {
-        Versioning::Off => None,
+        Versioning::Off | Versioning::Trash => None,
         Versioning::Enabled => Some(VersioningStatus::Enabled),
         Versioning::Suspended => Some(VersioningStatus::Suspended),
     };
@@ -40,6 +40,8 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
             "An Object Lock configuration is present on this bucket, so the versioning state cannot \
              be changed.",
         )),
+        Err(VolumeError::Fs(FsError::HasTrash)) => Err(Fault::new(Code::InvalidBucketState)
+            .detail("The bucket has a trash, and either that or versions. `ashlar bucket trash` ends it.")),
         Err(error) => Err(translate::on(name, error)),
     }
 }

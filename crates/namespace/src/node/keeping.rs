@@ -4,7 +4,7 @@
 //! plan that moves a directory does.
 
 use record::key::CounterKind;
-use record::{Ino, Inode, Quota, SortKey, VersionStamp, Versioning, key};
+use record::{Ino, Inode, Quota, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
 use super::{ANCESTORS_MAX, Known, NodeName};
@@ -37,7 +37,7 @@ pub(super) fn versions(
 ) -> Result<Option<KeyVersions>, Halt> {
     let bucket = bucket_of(view, directory.inode.bucket)?;
     add(plan, bucket.guard());
-    if bucket.dentry.versioning == Versioning::Off {
+    if !bucket.dentry.versioning.keeps() {
         return Ok(None);
     }
     let (mut at, mut names) = (directory.clone(), Vec::new());
@@ -66,7 +66,7 @@ pub(super) fn comes(
     name: &[u8],
     plan: &mut Plan,
 ) -> Result<Option<VersionStamp>, Halt> {
-    if bucket_of(view, directory.inode.bucket)?.dentry.versioning == Versioning::Off {
+    if !bucket_of(view, directory.inode.bucket)?.dentry.versioning.is_shown() {
         return Ok(None);
     }
     let Some(versions) = versions(view, directory, name, plan)? else { return Ok(None) };
@@ -88,7 +88,7 @@ pub(super) fn guard_current(
     name: Option<&NodeName>,
     plan: &mut Plan,
 ) -> Result<(), Halt> {
-    if bucket_of(view, inode.bucket)?.dentry.versioning == Versioning::Off {
+    if !bucket_of(view, inode.bucket)?.dentry.versioning.keeps() {
         return Ok(());
     }
     // Who has forgotten the name has the file open since it had one.

@@ -255,6 +255,7 @@ fn names() -> Vec<Sample> {
     let linked = Dentry { linked: true, ..Dentry::file(INO) };
     let made = Dentry::directory(INO, Origin::Made);
     let version = Dentry { version: Some(VERSION), ..inline };
+    let trash = Dentry { versioning: Versioning::Trash, ..made };
     let suspended = Dentry { versioning: Versioning::Suspended, ..made };
     let locks = Dentry { versioning: Versioning::Enabled, locks: true, ..made };
     let quota = Quota { bytes: Some(1 << 40), objects: None };
@@ -275,6 +276,7 @@ fn names() -> Vec<Sample> {
         sample("dentry-version", key::dentry(BUCKET, b"version"), &version),
         sample("dentry-suspended", key::dentry(Ino::ROOT, b"bucket/"), &suspended),
         sample("dentry-locks", key::dentry(Ino::ROOT, b"bucket/"), &locks),
+        sample("dentry-trash", key::dentry(Ino::ROOT, b"bucket/"), &trash),
         sample("dentry-quota", key::dentry(Ino::ROOT, b"bucket/"), &quota),
         sample("version-object", at(), &object),
         sample("version-inline", at(), &small),

@@ -45,6 +45,17 @@ pub(crate) enum BucketCommand {
         #[arg(long)]
         none: bool,
     },
+    /// Print or change how long what was deleted or replaced stays in a bucket's trash
+    Trash {
+        /// Its name
+        name: String,
+        /// Days that it stays, from now on and for what is in it
+        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        trash_days: Option<u32>,
+        /// Let what is deleted or replaced be gone at once; the trash has to be empty
+        #[arg(long, conflicts_with = "trash_days")]
+        none: bool,
+    },
     /// Remove a bucket's policy, CORS configuration or access control list
     Clear {
         /// Its name
@@ -70,12 +81,14 @@ pub(crate) enum Clearable {
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
     let doing = match &command {
         BucketCommand::Show { name }
-        | BucketCommand::Quota { name, bytes: None, objects: None, none: false } => {
+        | BucketCommand::Quota { name, bytes: None, objects: None, none: false }
+        | BucketCommand::Trash { name, trash_days: None, none: false } => {
             format!("show the bucket {name:?}")
         }
         BucketCommand::List => "list the buckets".to_owned(),
         BucketCommand::Set { name, .. }
         | BucketCommand::Quota { name, .. }
+        | BucketCommand::Trash { name, .. }
         | BucketCommand::Clear { name, .. } => {
             format!("change the bucket {name:?}")
         }
@@ -91,6 +104,9 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         BucketCommand::Quota { name, bytes, objects, none } => {
             let quota = Quota { bytes: bytes.map(|size| size.0), objects: *objects };
             set_quota(&administration.admin, name, quota, *none).await
+        }
+        BucketCommand::Trash { name, trash_days, none } => {
+            set_trash(&administration.admin, name, *trash_days, *none).await
         }
         BucketCommand::Clear { name, what } => {
             let kind = match what {
@@ -113,6 +129,22 @@ async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
     say(format_args!("owner         {}", found.settings.owner));
     say(format_args!("opaque ETags  {}", found.settings.opaque_tags));
     say_usage(&used);
+    Ok(())
+}
+
+async fn set_trash(
+    admin: &Admin,
+    name: &str,
+    days: Option<u32>,
+    none: bool,
+) -> Result<(), AdminError> {
+    if none || days.is_some() {
+        admin.set_trash(name, days).await?;
+    }
+    match admin.trash_days(name).await? {
+        Some(days) => say(format_args!("trash         {days} days")),
+        None => say(format_args!("trash         none")),
+    }
     Ok(())
 }
 

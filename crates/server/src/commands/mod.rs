@@ -11,6 +11,7 @@ pub(crate) mod mount;
 pub(crate) mod node;
 pub(crate) mod policy;
 mod refusal;
+pub(crate) mod trash;
 pub(crate) mod upkeep;
 pub(crate) mod user;
 pub(crate) mod warmup;

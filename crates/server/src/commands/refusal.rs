@@ -32,6 +32,16 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
         AdminError::BucketExists => {
             Problem::new(doing, error).remedy("name another one, or delete that one first")
         }
+        AdminError::HasNoTrash => Problem::new(doing, error)
+            .remedy("give it one with `ashlar bucket trash NAME --trash-days DAYS`"),
+        AdminError::KeepsVersions => Problem::new(doing, error)
+            .remedy("what is deleted stays there as versions; lifecycle rules end them"),
+        AdminError::TrashLeft => {
+            Problem::new(doing, error).remedy("empty it first with `ashlar trash empty`")
+        }
+        AdminError::NotInTrash => {
+            Problem::new(doing, error).remedy("`ashlar trash list` shows what is in it")
+        }
         AdminError::NoSuchNode => Problem::new(doing, error)
             .remedy("name a file or directory on a mount, or BUCKET/KEY of the volume"),
         AdminError::Contended | AdminError::Late => Problem::new(doing, error).remedy("try again"),

@@ -52,6 +52,7 @@ impl Collector for LifecycleCollector {
             ("noncurrent", seen.noncurrent),
             ("marker", seen.markers),
             ("upload", seen.uploads),
+            ("trash", seen.trash),
         ];
         let what = "Objects, versions, delete markers and uploads that lifecycle rules ended";
         family(&mut encoder, "ashlar_lifecycle_ended", what, "what", &ended)?;

@@ -304,6 +304,7 @@ impl Inventory {
                     BucketConfigKind::LifecyclePass => {
                         LifecyclePass::of_config(&config).map(drop).map_err(failed)?;
                     }
+                    BucketConfigKind::Trash => config.trash_days().map(drop).map_err(failed)?,
                 }
                 self.bucket_configs.push(key.clone());
             }

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 
 use namespace::{
-    ListEntry, ListQuery, ListedVersion, NamedBucket, ReadVersions, VersionsFrom, successor,
+    Kept, ListEntry, ListQuery, ListedVersion, NamedBucket, ReadVersions, VersionsFrom, successor,
 };
-use record::{InodeHead, Timestamp, VersionRef, Versioning};
+use record::{InodeHead, Timestamp, VersionRef};
 
 use crate::{Volume, VolumeError};
 
@@ -144,9 +144,15 @@ impl Volume {
         for _ in 0..READS_MAX {
             let wanted = query.limit + 1 - olds.found.len();
             let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
-            let operation = ReadVersions { bucket, prefix: &query.prefix, from: &from, limit };
+            let operation = ReadVersions {
+                bucket,
+                prefix: &query.prefix,
+                from: &from,
+                limit,
+                of: Kept::Versions,
+            };
             let page = self.session.run(&operation).await?;
-            if page.versioning == Versioning::Off {
+            if !page.versioning.is_shown() {
                 return Ok(None);
             }
             let is_last = page.versions.len() < wanted;

@@ -297,6 +297,7 @@ fn one_suite(
     if subject != Subject::Reference {
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
         command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
+        command.env("ASHLAR_TEST_BLOCKS", &server.blocks);
         command.env("ASHLAR_TEST_DATA_DIR", folder.join("data"));
         command.env("ASHLAR_TEST_LIFECYCLE_DAY", LIFECYCLE_DAY);
     }

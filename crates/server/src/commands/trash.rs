@@ -1,0 +1,132 @@
+//! `ashlar trash`: what was deleted or replaced in a bucket that has a trash.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use admin::{AdminError, BucketTrash};
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use record::VersionStamp;
+
+use super::{refusal, upkeep};
+use crate::config::VolumeSettings;
+use crate::node_report::time;
+use crate::output::say;
+use crate::problem::Problem;
+use crate::{engines, operator};
+
+/// How often the progress bar moves.
+const TICK: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrashCommand {
+    /// List what is in the trash of a bucket: key, when it lost it, bytes and id
+    List {
+        /// The bucket
+        bucket: String,
+        /// What the keys begin with
+        #[arg(default_value = "")]
+        prefix: String,
+    },
+    /// Give a key back what it has lost; what has the key by now goes to the trash
+    Restore {
+        /// The bucket
+        bucket: String,
+        /// The key; with --all, what the keys begin with
+        key: String,
+        /// What `list` says of it, if not the last that it lost
+        #[arg(long, conflicts_with = "all")]
+        id: Option<VersionStamp>,
+        /// Restore all keys that begin with KEY, unless they have something by now
+        #[arg(long)]
+        all: bool,
+    },
+    /// Remove for good what is in the trash of a bucket
+    Empty {
+        /// The bucket
+        bucket: String,
+        /// What the keys begin with
+        #[arg(default_value = "")]
+        prefix: String,
+    },
+}
+
+/// Runs a command, while gateways may be running.
+pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Result<(), Problem> {
+    let (bucket, doing) = match &command {
+        TrashCommand::List { bucket, .. } => (bucket, format!("list the trash of {bucket:?}")),
+        TrashCommand::Restore { bucket, key, .. } => {
+            (bucket, format!("restore {key:?} from the trash of {bucket:?}"))
+        }
+        TrashCommand::Empty { bucket, .. } => (bucket, format!("empty the trash of {bucket:?}")),
+    };
+    let (meta, sole) = upkeep::existing(&settings, &doing).await?;
+    let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
+    let admin = operator::over(Arc::clone(&meta));
+    let done = match admin.trash(blocks.store, bucket, sole).await {
+        Ok(trash) => {
+            let done = within(&trash, &command).await;
+            trash.close().await;
+            done
+        }
+        Err(error) => Err(error),
+    };
+    meta.close().await;
+    done.map_err(|error| refusal::problem(doing, error))
+}
+
+async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), AdminError> {
+    match command {
+        TrashCommand::List { prefix, .. } => list(trash, prefix.as_bytes()).await,
+        TrashCommand::Restore { key, id, all: false, .. } => {
+            trash.restore(key.as_bytes(), *id).await?;
+            say(format_args!("restored {key}"));
+            Ok(())
+        }
+        TrashCommand::Restore { key, .. } => {
+            let bar = bar();
+            let restored = trash.restore_all(key.as_bytes(), |so_far| {
+                bar.set_position(so_far.restored);
+            });
+            let restored = restored.await;
+            bar.finish_and_clear();
+            let restored = restored?;
+            say(format_args!("restored {} keys", restored.restored));
+            if restored.taken > 0 {
+                say(format_args!("left {} keys as they are, which have something", restored.taken));
+            }
+            Ok(())
+        }
+        TrashCommand::Empty { prefix, .. } => {
+            let removed = trash.empty(prefix.as_bytes()).await?;
+            say(format_args!("removed {removed} objects for good"));
+            Ok(())
+        }
+    }
+}
+
+async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
+    let mut after = None;
+    loop {
+        let page = trash.page(prefix, after).await?;
+        after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
+        if after.is_none() {
+            return Ok(());
+        }
+        for (key, trashed) in page {
+            let key = String::from_utf8_lossy(&key);
+            let since = time(trashed.since);
+            say(format_args!("{key}\t{since}\t{} bytes\t{}", trashed.bytes, trashed.id));
+        }
+    }
+}
+
+/// How far restoring has come, on a terminal; nothing elsewhere.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(TICK);
+    bar
+}

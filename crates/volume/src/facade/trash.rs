@@ -1,0 +1,101 @@
+//! The trash of a bucket: looking into it, giving back what is in it, and emptying it.
+
+use futures::StreamExt as _;
+use namespace::{
+    FsError, Kept, ListedVersion, NamedBucket, Path, ReadVersions, Restore, Spared, VersionsFrom,
+};
+use record::{Timestamp, VersionRef, VersionStamp};
+
+use crate::{Volume, VolumeError};
+
+/// What is looked at together.
+const PAGE_ENTRIES: u32 = 1_000;
+
+/// What is removed at a time.
+const REMOVED_AT_ONCE: usize = 16;
+
+/// Something that a key has lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trashed {
+    /// Its name among what the key has lost.
+    pub id: VersionStamp,
+    /// When the key lost it.
+    pub since: Timestamp,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+impl Volume {
+    /// A page of what the keys of a bucket have lost that begin with `prefix`: by key, the newest of
+    /// each first, what stands behind `after`. Empty if that was all, or there is no trash.
+    pub async fn trash(
+        &self,
+        bucket: NamedBucket<'_>,
+        prefix: &[u8],
+        after: Option<(Vec<u8>, VersionStamp)>,
+    ) -> Result<Vec<(Vec<u8>, Trashed)>, VolumeError> {
+        let from = match after {
+            Some((key, id)) => VersionsFrom::Version(key, VersionRef::Id(id)),
+            None => VersionsFrom::Key(prefix.to_vec()),
+        };
+        let (from, limit, of) = (&from, PAGE_ENTRIES, Kept::Trash);
+        let page = self.session.run(&ReadVersions { bucket, prefix, from, limit, of }).await?;
+        let trashed = |version: ListedVersion| {
+            let bytes = version.inode.as_ref().map_or(0, |inode| crate::size_and_tag(inode).0);
+            let ListedVersion { object, id, since, .. } = version;
+            (object, Trashed { id, since, bytes })
+        };
+        Ok(page.versions.into_iter().map(trashed).collect())
+    }
+
+    /// Gives a key back what it has lost. What has the key by now goes to the trash, if it
+    /// `replaces` that.
+    ///
+    /// # Errors
+    /// [`FsError::HasNoTrash`], [`FsError::NoSuchVersion`], [`FsError::NameExists`],
+    /// [`FsError::QuotaExceeded`].
+    pub async fn restore(
+        &self,
+        bucket: NamedBucket<'_>,
+        key: &[u8],
+        id: VersionStamp,
+        replaces: bool,
+    ) -> Result<(), VolumeError> {
+        let path = &Path::new(bucket, key);
+        let fresh = &self.session.allocate_inodes(path.directories.len()).await?;
+        self.session.run(&Restore { path, version: id, fresh, replaces }).await
+    }
+
+    /// Removes for good what keys have lost that begin with `prefix`, if they lost it before `until`.
+    /// Answers how many. What somebody restores meanwhile stays.
+    pub async fn empty_trash(
+        &self,
+        bucket: NamedBucket<'_>,
+        prefix: &[u8],
+        until: Timestamp,
+    ) -> Result<u64, VolumeError> {
+        let (mut after, mut removed) = (None, 0);
+        loop {
+            let page = self.trash(bucket, prefix, after).await?;
+            let is_last = page.len() < PAGE_ENTRIES as usize;
+            after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
+            let due = page.into_iter().filter(|(_, trashed)| trashed.since < until);
+            let remove = async |(key, trashed): (Vec<u8>, Trashed)| {
+                let id = VersionRef::Id(trashed.id);
+                match self.delete_version_sparing(bucket, &key, id, Spared::Current).await {
+                    Ok(done) => Ok(u64::from(done.existed)),
+                    Err(VolumeError::Fs(FsError::NoSuchVersion)) => Ok(0),
+                    Err(error) => Err(error),
+                }
+            };
+            let mut removals =
+                futures::stream::iter(due).map(remove).buffer_unordered(REMOVED_AT_ONCE);
+            while let Some(done) = removals.next().await {
+                removed += done?;
+            }
+            if is_last {
+                return Ok(removed);
+            }
+        }
+    }
+}
