@@ -284,11 +284,14 @@ fn health_and_status_ask_the_running_gateway_over_tls_too() {
     let gateway = Gateway::start(&folder, &[], &[]);
     let (listen, admin) = (gateway.address().to_string(), gateway.admin());
     assert_eq!(folder.run(&["health", "--listen", &listen], &[]).code, Some(0));
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
     let status = folder.run(&["status", "--admin-listen", &admin], &[]);
     let status: serde_json::Value = serde_json::from_str(&status.out).expect("JSON");
     assert_eq!(status["meta"]["state"], "ok");
     let sessions = status["sessions"].as_array().expect("sessions");
     assert!(sessions.len() == 1 && sessions[0]["began"].is_string(), "{sessions:?}");
+    let empty = serde_json::json!({ "bucket": { "objects": 0, "bytes": 0 } });
+    assert_eq!(status["buckets"], empty);
     gateway.stop();
     let gone = folder.run(&["health", "--listen", &listen], &[]);
     assert_eq!(gone.code, Some(1));

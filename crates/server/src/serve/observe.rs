@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use admin::{Admin, OpenSession};
+use admin::{Admin, BucketUsage, OpenSession};
 use block::{BlockCounters, BlockStore};
 use cache::{Cache, CacheCounters};
 use futures::FutureExt;
@@ -13,6 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use record::Quota;
 use serde_json::json;
 use store::{Durability, MetaStore};
 use tokio::time::Instant;
@@ -220,7 +221,8 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
         let (store, place, admin) = (Arc::clone(&store), Arc::clone(&place), admin.clone());
         let up = began.elapsed().as_secs();
         async move {
-            let (health, sessions) = futures::join!(volume.check(), sessions(&admin));
+            let (health, sessions, buckets) =
+                futures::join!(volume.check(), sessions(&admin), buckets(&admin));
             let Health { store: store_health, blocks: block_health, session } = health;
             let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
             let (record, counters) = (volume.record(), volume.counters());
@@ -237,6 +239,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                     "session": well(session),
                 },
                 "sessions": sessions,
+                "buckets": buckets,
                 "meta": { "place": meta, "state": well(store_health), "durability": durability },
                 "blocks": {
                     "place": blocks,
@@ -256,6 +259,22 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
         }
         .boxed()
     })
+}
+
+/// What each bucket holds, and may hold if it has a quota, by their names; `None` while the metadata
+/// store does not respond.
+async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
+    let buckets = tokio::time::timeout(CHECK_DEADLINE, admin.buckets()).await.ok()?.ok()?;
+    let shown = |used: BucketUsage| {
+        let name = String::from_utf8_lossy(&used.bucket.name).into_owned();
+        let Quota { bytes, objects } = used.bucket.quota;
+        let mut told = json!({ "objects": used.objects, "bytes": used.bytes });
+        if used.bucket.quota != Quota::NONE {
+            told["quota"] = json!({ "objects": objects, "bytes": bytes });
+        }
+        (name, told)
+    };
+    Some(buckets.into_iter().map(shown).collect())
 }
 
 /// The sessions that have the volume open; `None` while the metadata store does not respond.
