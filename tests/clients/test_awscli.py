@@ -2,12 +2,21 @@
 
 import json
 import sys
-import urllib.request
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from server import Command, random_file, read_tree, refused, sha256_of, write_tree
+import versions
+from server import (
+    Command,
+    fresh_bucket_name,
+    random_file,
+    read_tree,
+    refused,
+    sha256_of,
+    write_tree,
+)
 
 MIB = 1 << 20
 TREE = {
@@ -144,3 +153,107 @@ def test_s3api(aws, control, bucket, tmp_path):
     aws.run("s3api", "delete-object", "--bucket", bucket, "--key", "k")
     with refused("NoSuchKey"):
         control.get_object(Bucket=bucket, Key="k")
+
+
+@pytest.fixture
+def s3api(aws):
+    """Runs a command of s3api; its answer is a JSON document, or None where it says nothing."""
+
+    def run(command, **options):
+        words = ["s3api", command]
+        for name, value in options.items():
+            words.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                words.append(json.dumps(value) if isinstance(value, dict) else value)
+        said = aws.run(*words)
+        return json.loads(said) if said else None
+
+    return run
+
+
+def test_versions(aws, s3api, control, bucket, tmp_path):
+    enabled = {"Status": "Enabled"}
+    s3api("put-bucket-versioning", bucket=bucket, versioning_configuration=enabled)
+    assert s3api("get-bucket-versioning", bucket=bucket) == enabled
+    which = {"bucket": bucket, "key": "k"}
+    written = []
+    for content in [b"first", b"second"]:
+        (tmp_path / "body").write_bytes(content)
+        written.append(s3api("put-object", **which, body=tmp_path / "body")["VersionId"])
+    first, second = written
+    marker = s3api("delete-object", **which)
+    assert marker["DeleteMarker"]
+    listed = s3api("list-object-versions", bucket=bucket)
+    assert [(it["VersionId"], it["IsLatest"]) for it in listed["Versions"]] == [
+        (second, False),
+        (first, False),
+    ]
+    [hidden] = listed["DeleteMarkers"]
+    assert (hidden["VersionId"], hidden["IsLatest"]) == (marker["VersionId"], True)
+    with refused("404"):
+        control.head_object(Bucket=bucket, Key="k")
+    words = ["--bucket", bucket, "--key", "k", "--version-id", first]
+    answer = json.loads(aws.run("s3api", "get-object", *words, tmp_path / "old"))
+    assert (answer["VersionId"], (tmp_path / "old").read_bytes()) == (first, b"first")
+    removed = s3api("delete-object", **which, version_id=marker["VersionId"])
+    assert removed == marker
+    assert s3api("head-object", **which)["VersionId"] == second
+    versions.empty(control, bucket)
+
+
+def test_object_lock(aws, s3api, control):
+    name = fresh_bucket_name("cli-lock")
+    s3api("create-bucket", bucket=name, object_lock_enabled_for_bucket=True)
+    days = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
+    configuration = {"ObjectLockEnabled": "Enabled", "Rule": days}
+    s3api("put-object-lock-configuration", bucket=name, object_lock_configuration=configuration)
+    read = s3api("get-object-lock-configuration", bucket=name)
+    assert read == {"ObjectLockConfiguration": configuration}
+    version = control.put_object(Bucket=name, Key="k", Body=b"kept")["VersionId"]
+    which = {"bucket": name, "key": "k", "version_id": version}
+    words = ["s3api", "delete-object", "--bucket", name, "--key", "k", "--version-id", version]
+
+    until = (datetime.now(timezone.utc) + timedelta(days=2)).replace(microsecond=0)
+    retention = {"Mode": "GOVERNANCE", "RetainUntilDate": until.isoformat()}
+    s3api("put-object-retention", **which, retention=retention)
+    read = s3api("get-object-retention", **which)["Retention"]
+    assert read["Mode"] == "GOVERNANCE"
+    assert datetime.fromisoformat(read["RetainUntilDate"].replace("Z", "+00:00")) == until
+    assert "(AccessDenied)" in aws.attempt(*words).stderr
+
+    for status in ["ON", "OFF"]:
+        s3api("put-object-legal-hold", **which, legal_hold={"Status": status})
+        assert s3api("get-object-legal-hold", **which) == {"LegalHold": {"Status": status}}
+        bypassed = aws.attempt(*words, "--bypass-governance-retention")
+        assert (bypassed.returncode == 0) == (status == "OFF"), bypassed.stderr
+    control.delete_bucket(Bucket=name)
+
+
+def test_lifecycle(aws, s3api, bucket):
+    rules = [
+        {
+            "ID": "logs",
+            "Filter": {"And": {"Prefix": "logs/", "Tags": [{"Key": "kind", "Value": "ä b"}]}},
+            "Status": "Enabled",
+            "Expiration": {"Days": 30},
+        },
+        {
+            "ID": "versions",
+            "Filter": {"Prefix": ""},
+            "Status": "Disabled",
+            "Expiration": {"ExpiredObjectDeleteMarker": True},
+            "NoncurrentVersionExpiration": {"NoncurrentDays": 7, "NewerNoncurrentVersions": 2},
+            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 3},
+        },
+    ]
+    configuration = {"Rules": rules}
+    s3api(
+        "put-bucket-lifecycle-configuration",
+        bucket=bucket,
+        lifecycle_configuration=configuration,
+    )
+    read = s3api("get-bucket-lifecycle-configuration", bucket=bucket)
+    assert read["Rules"] == rules
+    s3api("delete-bucket-lifecycle", bucket=bucket)
+    words = ["s3api", "get-bucket-lifecycle-configuration", "--bucket", bucket]
+    assert "(NoSuchLifecycleConfiguration)" in aws.attempt(*words).stderr
