@@ -201,7 +201,7 @@ def test_versions(aws, s3api, control, bucket, tmp_path):
     versions.empty(control, bucket)
 
 
-def test_object_lock(aws, s3api, control):
+def test_object_lock(server, aws, s3api, control):
     name = fresh_bucket_name("cli-lock")
     s3api("create-bucket", bucket=name, object_lock_enabled_for_bucket=True)
     days = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
@@ -219,7 +219,8 @@ def test_object_lock(aws, s3api, control):
     read = s3api("get-object-retention", **which)["Retention"]
     assert read["Mode"] == "GOVERNANCE"
     assert datetime.fromisoformat(read["RetainUntilDate"].replace("Z", "+00:00")) == until
-    assert "(AccessDenied)" in aws.attempt(*words).stderr
+    said = aws.attempt(*words).stderr
+    assert any(f"({code})" in said for code in server.codes("AccessDenied", "InvalidRequest"))
 
     for status in ["ON", "OFF"]:
         s3api("put-object-legal-hold", **which, legal_hold={"Status": status})
@@ -229,6 +230,7 @@ def test_object_lock(aws, s3api, control):
     control.delete_bucket(Bucket=name)
 
 
+@pytest.mark.ashlar("MinIO forgets the rule for uploads")
 def test_lifecycle(aws, s3api, bucket):
     rules = [
         {
