@@ -227,3 +227,43 @@ def test_buckets_and_objects_as_resources(server, control, tmp_path):
     assert "Destroy complete! Resources: 11 destroyed." in said
     names = [it["Name"] for it in control.list_buckets()["Buckets"]]
     assert not [name for name in names if name.startswith(prefix)]
+
+
+@pytest.mark.skipif(not MIRROR, reason="the aws provider is not on this machine")
+def test_versions_locks_and_lifecycles_as_resources(server, control, tmp_path):
+    """What is written is read back equal, or the provider waits for it until it gives up."""
+    prefix = fresh_bucket_name("tf")
+    variables = [f"endpoint={server.endpoint}", f"prefix={prefix}"]
+    module = Terraform(tmp_path / "provider", "versions.tf", server, variables)
+    versions, locks = {"Bucket": f"{prefix}-versions"}, {"Bucket": f"{prefix}-locks"}
+    module.run("init", "-no-color", "-input=false")
+
+    said = module.run(*module.change("apply", "-auto-approve"))
+    assert "Apply complete! Resources: 9 added, 0 changed, 0 destroyed." in said
+    said = module.run(*module.change("plan", "-detailed-exitcode"))
+    assert "No changes." in said
+    kept = control.head_object(**locks, Key="kept")
+    assert (kept["ObjectLockMode"], kept["ObjectLockLegalHoldStatus"]) == ("GOVERNANCE", "ON")
+
+    module.variables += ["-var", "days=60", "-var", "status=Suspended"]
+    said = module.run(*module.change("apply", "-auto-approve"))
+    assert "Apply complete! Resources: 0 added, 4 changed, 0 destroyed." in said
+    said = module.run(*module.change("plan", "-detailed-exitcode"))
+    assert "No changes." in said
+    assert control.get_bucket_versioning(**versions)["Status"] == "Suspended"
+    rules = control.get_bucket_lifecycle_configuration(**versions)["Rules"]
+    assert [rule["ID"] for rule in rules] == ["logs", "versions", "dated"]
+    assert rules[0]["Expiration"] == {"Days": 60}
+    lock = control.get_object_lock_configuration(**locks)["ObjectLockConfiguration"]
+    assert lock["Rule"]["DefaultRetention"] == {"Mode": "GOVERNANCE", "Days": 60}
+    listed = control.list_object_versions(**locks)["Versions"]
+    assert [version["IsLatest"] for version in listed] == [True, False]
+
+    # Versions, markers and locked objects do not keep what is to be destroyed.
+    for _ in range(2):
+        control.put_object(**versions, Key="not/of/terraform", Body=b"x")
+        control.delete_object(**versions, Key="not/of/terraform")
+    said = module.run(*module.change("destroy", "-auto-approve"))
+    assert "Destroy complete! Resources: 9 destroyed." in said
+    names = [it["Name"] for it in control.list_buckets()["Buckets"]]
+    assert not [name for name in names if name.startswith(prefix)]
