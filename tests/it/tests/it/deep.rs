@@ -1,7 +1,7 @@
 //! Keys below very many directories, on each engine: all that S3 does with a key, by a gateway that
 //! remembers none of them.
 
-mod driver;
+pub(crate) mod driver;
 
 use crate::client::Request;
 use crate::costs::trips;

@@ -49,4 +49,5 @@ mod skew;
 mod sole;
 mod staged_inline;
 mod stopped;
+mod versions;
 mod views;

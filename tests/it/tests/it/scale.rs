@@ -9,6 +9,7 @@
 //! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | each time that stores stop under a mount |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
 //! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | metadata stores put back to an earlier moment, for each engine |
+//! | `ASHLAR_TEST_STEPS` | some hundreds, no servers | 100000 | acts on versions, for each engine |
 //! | `ASHLAR_TEST_SEED` | another one each time | | loads that say their seed |
 //! | `ASHLAR_TEST_ENGINES` | all installed | | `sqlite,postgres,mysql,redis` |
 //!
@@ -17,9 +18,13 @@
 use std::time::Duration;
 
 fn number(name: &str, default: u64) -> u64 {
-    let Some(text) = std::env::var_os(name) else { return default };
+    asked(name).unwrap_or(default)
+}
+
+fn asked(name: &str) -> Option<u64> {
+    let text = std::env::var_os(name)?;
     let number = text.to_str().and_then(|text| text.parse().ok());
-    number.unwrap_or_else(|| panic!("{name} is {}, which is no number", text.display()))
+    Some(number.unwrap_or_else(|| panic!("{name} is {}, which is no number", text.display())))
 }
 
 /// How long a load goes on of which a history is recorded.
@@ -42,6 +47,11 @@ pub(crate) fn seed() -> u64 {
 /// How many times the same key is raced for.
 pub(crate) fn rounds() -> u64 {
     number("ASHLAR_TEST_ROUNDS", 100)
+}
+
+/// How many acts on versions follow each other, if that is said.
+pub(crate) fn steps() -> Option<u64> {
+    asked("ASHLAR_TEST_STEPS")
 }
 
 /// How often a database server is killed.

@@ -29,7 +29,7 @@ const LEVELS: usize = 60;
 /// that of the bucket may be asked for together with the one before.
 const ONE_A_LEVEL: RangeInclusive<u64> = LEVELS as u64..=LEVELS as u64 + 2;
 
-async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> Arc<dyn MetaStore> {
+pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> Arc<dyn MetaStore> {
     let url = url.unwrap_or_default();
     match engine {
         Engine::Sqlite => {

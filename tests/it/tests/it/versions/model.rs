@@ -1,0 +1,286 @@
+//! Versions of a few keys as a list for each of them, the newest first: what operations answer then,
+//! and what there is to see.
+//!
+//! Written as slowly as it can be read, and without a look at how a volume does it. Knows nothing of
+//! volumes; ids are whatever they said.
+
+use std::collections::{BTreeMap, HashSet};
+
+use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, VersionRef, Versioning};
+use volume::{FsError, Spared};
+
+/// The bytes of an object: so many, which follow from a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) seed: u64,
+    pub(crate) length: usize,
+}
+
+/// What a version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A delete marker, made then.
+    Marker(Timestamp),
+    Object(Content, ObjectLock),
+}
+
+/// A version of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) id: VersionRef,
+    pub(crate) what: What,
+}
+
+/// A key of one of the buckets.
+pub(crate) type Name = (usize, &'static str);
+
+/// How a version is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Plain,
+    Bypass,
+    Sparing(Spared),
+}
+
+/// Something that is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Set(usize, Versioning),
+    Put { to: Name, content: Content, lock: ObjectLock, if_absent: bool },
+    Copy { from: Name, version: Option<VersionRef>, to: Name, lock: ObjectLock },
+    Delete(Name),
+    Remove(Name, VersionRef, How),
+    Hold(Name, Option<VersionRef>, bool),
+    Retain(Name, Option<VersionRef>, Option<RetainUntil>, bool),
+}
+
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Set,
+    Put(Option<VersionRef>),
+    Deleted { existed: bool, marker: Option<VersionRef> },
+    Removed { existed: bool, was_marker: bool },
+    Changed(Option<VersionRef>),
+}
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// What the clock tells.
+    pub(crate) told: Timestamp,
+    /// What has surely passed, whoever sets the clock.
+    pub(crate) passed: Timestamp,
+}
+
+/// A bucket.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub(crate) versioning: Versioning,
+    /// Whether its objects may be locked.
+    pub(crate) locks: bool,
+    pub(crate) keys: BTreeMap<&'static str, Vec<Version>>,
+}
+
+/// All there is.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) buckets: Vec<Bucket>,
+    /// Ids that were given: none comes twice.
+    ids: HashSet<VersionRef>,
+}
+
+/// Whether a lock keeps a version as it is.
+pub(crate) fn is_locked(lock: &ObjectLock, passed: Timestamp, bypass: bool) -> bool {
+    if lock.legal_hold == Some(true) {
+        return true;
+    }
+    match lock.retention {
+        None => false,
+        Some(RetainUntil { until, .. }) if until <= passed => false,
+        Some(RetainUntil { mode: RetentionMode::Compliance, .. }) => true,
+        Some(RetainUntil { mode: RetentionMode::Governance, .. }) => !bypass,
+    }
+}
+
+impl Model {
+    pub(crate) fn new(buckets: usize) -> Model {
+        let bucket = || Bucket { versioning: Versioning::Off, locks: false, keys: BTreeMap::new() };
+        Model { buckets: (0..buckets).map(|_| bucket()).collect(), ids: HashSet::new() }
+    }
+
+    pub(crate) fn versions(&self, (bucket, key): Name) -> &[Version] {
+        self.buckets[bucket].keys.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    fn versions_mut(&mut self, (bucket, key): Name) -> &mut Vec<Version> {
+        self.buckets[bucket].keys.entry(key).or_default()
+    }
+
+    /// What a look at a version finds, or at the current one.
+    pub(crate) fn find(
+        &self,
+        name: Name,
+        version: Option<VersionRef>,
+    ) -> Result<(VersionRef, Content, ObjectLock), FsError> {
+        let versions = self.versions(name);
+        let found = match version {
+            Some(id) => {
+                versions.iter().find(|other| other.id == id).ok_or(FsError::NoSuchVersion)?
+            }
+            None => versions.first().ok_or(FsError::NoSuchKey)?,
+        };
+        match (found.what, version) {
+            (What::Object(content, lock), _) => Ok((found.id, content, lock)),
+            (What::Marker(_), None) => Err(FsError::Deleted(found.id)),
+            (What::Marker(at), Some(_)) => Err(FsError::IsMarker(found.id, at)),
+        }
+    }
+
+    /// Does it, and says what is to be answered. `fresh` is the id that was answered, if any was: it
+    /// must be one that nobody had.
+    pub(crate) fn apply(
+        &mut self,
+        act: &Act,
+        fresh: Option<VersionRef>,
+        now: Now,
+    ) -> Result<Answer, FsError> {
+        match *act {
+            Act::Set(bucket, versioning) => {
+                let bucket = &mut self.buckets[bucket];
+                if bucket.locks && versioning != Versioning::Enabled {
+                    return Err(FsError::Locked);
+                }
+                bucket.versioning = versioning;
+                Ok(Answer::Set)
+            }
+            Act::Put { to, content, lock, if_absent } => {
+                if if_absent && self.find(to, None).is_ok() {
+                    return Err(FsError::PreconditionFailed);
+                }
+                Ok(Answer::Put(self.add(to, What::Object(content, lock), fresh)))
+            }
+            Act::Copy { from, version, to, lock } => {
+                let (_, content, _) = self.find(from, version)?;
+                Ok(Answer::Put(self.add(to, What::Object(content, lock), fresh)))
+            }
+            Act::Delete(name) => {
+                let existed = self.find(name, None).is_ok();
+                let marker = if self.buckets[name.0].versioning == Versioning::Off {
+                    self.versions_mut(name).clear();
+                    None
+                } else {
+                    self.add(name, What::Marker(now.told), fresh)
+                };
+                Ok(Answer::Deleted { existed, marker })
+            }
+            Act::Remove(name, version, how) => self.remove(name, version, how, now),
+            Act::Hold(name, version, hold) => self.change(name, version, |lock| {
+                lock.legal_hold = Some(hold);
+                Ok(())
+            }),
+            Act::Retain(name, version, new, bypass) => self.change(name, version, |lock| {
+                if !may_retain(lock.retention, new, now.passed, bypass) {
+                    return Err(FsError::Locked);
+                }
+                lock.retention = new;
+                Ok(())
+            }),
+        }
+    }
+
+    /// A new version, which is the current one from now on.
+    fn add(&mut self, name: Name, what: What, fresh: Option<VersionRef>) -> Option<VersionRef> {
+        let (id, answer) = match self.buckets[name.0].versioning {
+            Versioning::Off => (VersionRef::Null, None),
+            Versioning::Suspended => (VersionRef::Null, Some(VersionRef::Null)),
+            Versioning::Enabled => {
+                let id = fresh.filter(|id| *id != VersionRef::Null && self.ids.insert(*id));
+                let id = id.expect("a version that is kept has an id that nobody had");
+                (id, Some(id))
+            }
+        };
+        let versions = self.versions_mut(name);
+        versions.retain(|version| version.id != id);
+        versions.insert(0, Version { id, what });
+        answer
+    }
+
+    fn remove(
+        &mut self,
+        name: Name,
+        version: VersionRef,
+        how: How,
+        now: Now,
+    ) -> Result<Answer, FsError> {
+        let versions = self.versions_mut(name);
+        let nothing = Ok(Answer::Removed { existed: false, was_marker: false });
+        let Some(place) = versions.iter().position(|other| other.id == version) else {
+            return nothing;
+        };
+        let was_marker = matches!(versions[place].what, What::Marker(_));
+        let is_current = place == 0 && !was_marker;
+        match how {
+            How::Sparing(Spared::Current) if is_current => return nothing,
+            How::Sparing(Spared::Objects) if !was_marker => return nothing,
+            _ => {}
+        }
+        if let What::Object(_, lock) = versions[place].what
+            && is_locked(&lock, now.passed, how == How::Bypass)
+        {
+            return Err(FsError::Locked);
+        }
+        versions.remove(place);
+        Ok(Answer::Removed { existed: true, was_marker })
+    }
+
+    fn change(
+        &mut self,
+        name: Name,
+        version: Option<VersionRef>,
+        change: impl FnOnce(&mut ObjectLock) -> Result<(), FsError>,
+    ) -> Result<Answer, FsError> {
+        let (id, ..) = self.find(name, version)?;
+        let keeps = self.buckets[name.0].versioning != Versioning::Off;
+        for other in self.versions_mut(name) {
+            if let What::Object(_, lock) = &mut other.what
+                && other.id == id
+            {
+                change(lock)?;
+                break;
+            }
+        }
+        Ok(Answer::Changed(keeps.then_some(id)))
+    }
+
+    /// Every version in the order of a listing, each with its key and whether it is the latest.
+    pub(crate) fn all(&self, bucket: usize) -> Vec<(&'static str, bool, Version)> {
+        let mut all = Vec::new();
+        for (key, versions) in &self.buckets[bucket].keys {
+            for (place, version) in versions.iter().enumerate() {
+                all.push((*key, place == 0, *version));
+            }
+        }
+        all
+    }
+}
+
+fn may_retain(
+    old: Option<RetainUntil>,
+    new: Option<RetainUntil>,
+    passed: Timestamp,
+    bypass: bool,
+) -> bool {
+    let old = match old {
+        Some(old) if passed < old.until => old,
+        _ => return true,
+    };
+    if old.mode == RetentionMode::Governance && bypass {
+        return true;
+    }
+    match new {
+        None => false,
+        Some(new) if new.until < old.until => false,
+        Some(new) => new.mode == RetentionMode::Compliance || old.mode == RetentionMode::Governance,
+    }
+}
