@@ -2,15 +2,20 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import botocore.config
+import botocore.exceptions
 import botocore.session
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "clients"))
 
 from server import Server, fresh_bucket_name  # noqa: E402
+
+# How long at most a case retains what it wrote, in a mode that cannot be bypassed.
+RETENTION_SECONDS = 60
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +44,28 @@ def control(server):
     return session.create_client("s3", config=config, **server.aws_settings())
 
 
+def locks(control, bucket):
+    try:
+        control.get_object_lock_configuration(Bucket=bucket)
+    except botocore.exceptions.ClientError as error:
+        assert error.response["Error"]["Code"] == "ObjectLockConfigurationNotFoundError"
+        return False
+    return True
+
+
+def remove(control, **version):
+    """Removes a version, as soon as a retention that nobody can take back has ended."""
+    deadline = time.monotonic() + RETENTION_SECONDS
+    while True:
+        try:
+            return control.delete_object(**version)
+        except botocore.exceptions.ClientError as error:
+            locked = error.response["Error"]["Code"] == "AccessDenied"
+            if not locked or time.monotonic() > deadline:
+                raise
+            time.sleep(1)
+
+
 @pytest.fixture(scope="session")
 def sweep(control):
     """Removes all buckets, whatever is in them: what a failed case has left is no other's."""
@@ -52,12 +79,18 @@ def sweep(control):
                 control.abort_multipart_upload(
                     Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"]
                 )
-            while listed := control.list_objects_v2(Bucket=name).get("Contents"):
-                for entry in listed:
-                    control.delete_object(Bucket=name, Key=entry["Key"])
+            bypass = {"BypassGovernanceRetention": True} if locks(control, name) else {}
+            for page in control.get_paginator("list_object_versions").paginate(Bucket=name):
+                for entry in page.get("Versions", []) + page.get("DeleteMarkers", []):
+                    version = {"Key": entry["Key"], "VersionId": entry["VersionId"]}
+                    if bypass and "Size" in entry:
+                        off = {"Status": "OFF"}
+                        control.put_object_legal_hold(Bucket=name, **version, LegalHold=off)
+                    remove(control, Bucket=name, **version, **bypass)
             control.delete_bucket(Bucket=name)
 
     return run
+
 
 @pytest.fixture
 def bucket(control):
