@@ -1,5 +1,7 @@
 //! What clients of several gateways are told of a key is what one register would have told them.
 
+mod versions;
+
 use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 use crate::load::{Load, Planted};
 use crate::scale;

@@ -20,6 +20,7 @@ use std::hash::Hash;
 
 pub(crate) mod register;
 pub(crate) mod shelf;
+pub(crate) mod versions;
 
 /// What a write wrote. Each has one of its own, which is not [`UNSEEN`].
 pub(crate) type Value = u64;

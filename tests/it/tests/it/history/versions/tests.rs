@@ -1,0 +1,59 @@
+//! Histories of which it is known whether they are linearizable.
+
+use super::{Asked, Version, check, newest};
+use crate::history::Call;
+
+fn call(deed: Asked, began: u64, ended: u64) -> Call<Asked> {
+    Call { deed, began, ended }
+}
+
+fn list(values: &[u64]) -> Asked {
+    Asked::List(newest(values.iter().copied()))
+}
+
+#[test]
+fn a_version_that_is_removed_brings_back_the_one_before() {
+    let calls = [
+        call(Asked::Put(1), 0, 1),
+        call(Asked::Put(2), 2, 3),
+        call(Asked::Delete(3), 4, 5),
+        call(Asked::Get(Some(Version::Marker(3))), 6, 7),
+        call(list(&[3, 2, 1]), 6, 7),
+        call(Asked::Remove(3), 8, 9),
+        call(Asked::Get(Some(Version::Object(2))), 10, 11),
+        call(Asked::Remove(2), 12, 13),
+        call(Asked::GetVersion(2, false), 14, 15),
+        call(Asked::Get(Some(Version::Object(1))), 14, 15),
+        call(list(&[1]), 16, 17),
+    ];
+    check(&calls).expect("one after the other");
+}
+
+#[test]
+fn what_is_under_way_at_once_may_come_in_any_order_but_in_one() {
+    let puts = [call(Asked::Put(1), 0, 10), call(Asked::Put(2), 0, 10)];
+    for order in [[1, 2], [2, 1]] {
+        let calls = [&puts[..], &[call(list(&order), 11, 12)]].concat();
+        check(&calls).expect("either order");
+    }
+    let both = [call(list(&[1, 2]), 11, 12), call(list(&[2, 1]), 13, 14)];
+    check(&[&puts[..], &both].concat()).expect_err("two orders");
+}
+
+#[test]
+fn a_lost_version_and_one_that_comes_back_are_found() {
+    let lost = [call(Asked::Put(1), 0, 1), call(Asked::Put(2), 2, 3), call(list(&[2]), 4, 5)];
+    check(&lost).expect_err("the first version is lost");
+    let back = [
+        call(Asked::Put(1), 0, 1),
+        call(Asked::Remove(1), 2, 3),
+        call(Asked::GetVersion(1, true), 4, 5),
+    ];
+    check(&back).expect_err("it was removed");
+    let stale = [
+        call(Asked::Put(1), 0, 1),
+        call(Asked::Delete(2), 2, 3),
+        call(Asked::Get(Some(Version::Object(1))), 4, 5),
+    ];
+    check(&stale).expect_err("it was deleted");
+}

@@ -1,0 +1,277 @@
+//! The same of keys in a bucket that keeps versions: what is current, each version by its id, and pages
+//! of versions.
+//!
+//! Ids are the gateway's, values the test's. Which is which is known once every write was answered, so
+//! calls are noted with ids, and those are looked up at the end.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::client::{Answer, Client, Request};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::history::versions::{Asked, PAGE, Version, check, newest};
+use crate::history::{Call, Value};
+use crate::scale;
+use crate::servers::Gateway;
+
+on_each_engine!(histories_of_versions_are_linearizable, planted_faults_are_found);
+
+const KEYS: usize = 4;
+const WRITERS: usize = 8;
+
+/// Answers that say something, however long that takes.
+const ENOUGH: u64 = 600;
+
+/// What was told, by ids.
+#[derive(Clone, Debug)]
+enum Told {
+    Known(Asked),
+    /// Nothing is there, because of this marker.
+    Marked(String),
+    Listed(Vec<String>),
+}
+
+/// What each key was told.
+#[derive(Debug, Default)]
+struct Key {
+    calls: Vec<(Told, u64, u64)>,
+    /// Versions and markers that somebody was told of, the last ones last.
+    known: Vec<(String, Value)>,
+}
+
+#[derive(Debug)]
+struct Load {
+    keys: Vec<Mutex<Key>>,
+    next: AtomicU64,
+    ended: AtomicBool,
+    answers: AtomicU64,
+    began: Instant,
+    /// Whether what somebody reads is sometimes not what the gateway said.
+    planted: bool,
+}
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("31 bits") % limit
+    }
+}
+
+impl Load {
+    fn new(planted: bool) -> Load {
+        Load {
+            keys: (0..KEYS).map(|_| Mutex::default()).collect(),
+            next: AtomicU64::new(1),
+            ended: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
+            began: Instant::now(),
+            planted,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).expect("centuries")
+    }
+
+    fn work(&self, client: &Client, seed: u64) {
+        let mut numbers = Numbers(seed | 1);
+        while !self.ended.load(Ordering::Relaxed) {
+            let key = numbers.below(KEYS);
+            let (known, many) = {
+                let key = self.keys[key].lock().expect("no thread has failed");
+                // Of the last ones, so that most of them are there.
+                let last = key.known.len().min(8);
+                let known = (last > 0)
+                    .then(|| key.known[key.known.len() - 1 - numbers.below(last)].clone());
+                (known, key.known.len())
+            };
+            match (numbers.below(20), known) {
+                (0..4, _) => self.put(client, key),
+                (4..6, _) => self.delete(client, key),
+                (6..10, Some(known)) => self.remove(client, key, &known),
+                (10..13, Some(known)) => self.get_version(client, key, &known),
+                (13..17, _) if many > 0 => self.list(client, key),
+                _ => self.get(client, key, self.planted && numbers.below(6) == 0),
+            }
+        }
+    }
+
+    /// Sends a request, and notes what `read` makes of its answer.
+    fn send(
+        &self,
+        client: &Client,
+        key: usize,
+        request: &Request,
+        read: impl FnOnce(&Answer) -> (Told, Option<(String, Value)>),
+    ) {
+        let began = self.now();
+        let answer = client.send(request);
+        let ended = self.now();
+        let (told, known) = read(&answer);
+        let mut key = self.keys[key].lock().expect("no thread has failed");
+        key.calls.push((told, began, ended));
+        key.known.extend(known);
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn put(&self, client: &Client, key: usize) {
+        let value = self.next.fetch_add(1, Ordering::Relaxed);
+        let request = Request::new("PUT", &format!("/kept/key-{key}")).body(value.to_string());
+        self.send(client, key, &request, |answer| {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            (Told::Known(Asked::Put(value)), Some((id(answer), value)))
+        });
+    }
+
+    fn delete(&self, client: &Client, key: usize) {
+        let value = self.next.fetch_add(1, Ordering::Relaxed);
+        let request = Request::new("DELETE", &format!("/kept/key-{key}"));
+        self.send(client, key, &request, |answer| {
+            assert_eq!(answer.status, 204, "{}", answer.text());
+            assert_eq!(answer.header("x-amz-delete-marker"), "true");
+            (Told::Known(Asked::Delete(value)), Some((id(answer), value)))
+        });
+    }
+
+    fn remove(&self, client: &Client, key: usize, (known, value): &(String, Value)) {
+        let request = Request::new("DELETE", &format!("/kept/key-{key}?versionId={known}"));
+        self.send(client, key, &request, |answer| {
+            assert_eq!(answer.status, 204, "{}", answer.text());
+            (Told::Known(Asked::Remove(*value)), None)
+        });
+    }
+
+    /// What is current; if `stale`, as if a cache had answered that nobody told of changes.
+    fn get(&self, client: &Client, key: usize, stale: bool) {
+        let request = Request::new("GET", &format!("/kept/key-{key}"));
+        self.send(client, key, &request, |answer| match answer.status {
+            200 => {
+                let value = value(answer);
+                let found = if stale { value.saturating_sub(40).max(1) } else { value };
+                (Told::Known(Asked::Get(Some(Version::Object(found)))), Some((id(answer), value)))
+            }
+            404 if answer.header("x-amz-delete-marker") == "true" => {
+                (Told::Marked(id(answer)), None)
+            }
+            404 => (Told::Known(Asked::Get(None)), None),
+            status => panic!("{status}: {}", answer.text()),
+        });
+    }
+
+    fn get_version(&self, client: &Client, key: usize, (known, wanted): &(String, Value)) {
+        let request = Request::new("GET", &format!("/kept/key-{key}?versionId={known}"));
+        self.send(client, key, &request, |answer| {
+            let found = match answer.status {
+                200 => {
+                    assert_eq!((value(answer), id(answer)), (*wanted, known.clone()));
+                    true
+                }
+                // It went, or is a marker, whose bytes nobody can have.
+                404 | 405 => false,
+                status => panic!("{status}: {}", answer.text()),
+            };
+            (Told::Known(Asked::GetVersion(*wanted, found)), None)
+        });
+    }
+
+    fn list(&self, client: &Client, key: usize) {
+        let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
+        self.send(client, key, &Request::new("GET", &target), |answer| {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            (Told::Listed(answer.elements("VersionId")), None)
+        });
+    }
+
+    /// Whether the calls of every key are linearizable, and how many there were.
+    fn check(&self) -> Result<usize, String> {
+        let mut count = 0;
+        for key in &self.keys {
+            let key = key.lock().expect("no thread has failed");
+            let values: HashMap<&str, Value> =
+                key.known.iter().map(|(id, value)| (id.as_str(), *value)).collect();
+            let value = |id: &String| {
+                values.get(id.as_str()).copied().ok_or(format!("nobody was given version {id}"))
+            };
+            let mut calls = Vec::new();
+            for (told, began, ended) in &key.calls {
+                let deed = match told {
+                    Told::Known(deed) => *deed,
+                    Told::Marked(id) => Asked::Get(Some(Version::Marker(value(id)?))),
+                    Told::Listed(ids) => {
+                        let values: Result<Vec<Value>, String> = ids.iter().map(value).collect();
+                        Asked::List(newest(values?.into_iter()))
+                    }
+                };
+                calls.push(Call { deed, began: *began, ended: *ended });
+            }
+            count += calls.len();
+            check(&calls)?;
+        }
+        Ok(count)
+    }
+
+    fn run(&self, clients: &[Client; 2], enough: u64) {
+        clients[0].put("/kept", b"").expect(200);
+        let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+        clients[0].put("/kept?versioning", enabled.as_bytes()).expect(200);
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            for worker in 0..WRITERS {
+                let client = &clients[worker % 2];
+                let seed = (scale::seed() + worker as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                scope.spawn(move || self.work(client, seed));
+            }
+            while began.elapsed() < scale::load() || self.answers.load(Ordering::Relaxed) < enough {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            self.ended.store(true, Ordering::Relaxed);
+        });
+        for client in clients {
+            for key in 0..KEYS {
+                self.list(client, key);
+                self.get(client, key, false);
+            }
+        }
+    }
+}
+
+fn id(answer: &Answer) -> String {
+    answer.header("x-amz-version-id").to_owned()
+}
+
+fn value(answer: &Answer) -> Value {
+    answer.text().parse().expect("a body that was put")
+}
+
+fn histories_of_versions_are_linearizable(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let load = Load::new(false);
+    load.run(&clients(&gateways), ENOUGH);
+    let count = load.check().unwrap_or_else(|why| panic!("{}: {why}", engine.name()));
+    eprintln!("{}: {count} calls on versions are linearizable", engine.name());
+    for gateway in gateways {
+        gateway.check_log();
+        gateway.stop();
+    }
+    fleet.collect();
+    fleet.is_tidy();
+}
+
+/// The same load, with answers that a cache could give which nobody tells of changes.
+fn planted_faults_are_found(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let load = Load::new(true);
+    load.run(&clients(&gateways), ENOUGH);
+    let why = load.check().expect_err("stale answers are taken for linearizable");
+    assert!(why.contains("has no place"), "{why}");
+    gateways.into_iter().for_each(Gateway::stop);
+}
