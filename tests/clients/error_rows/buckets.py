@@ -3,7 +3,7 @@
 from raw import Ask
 
 from . import ILL_FORMED, SOME, Row, argument
-from .every import CORS, GOOD, OWNERSHIP, POLICY
+from .every import CORS, GOOD, OWNERSHIP, POLICY, elsewhere
 
 BAD_NAMES = ("Box", "ab", "a..b", "-ab", "ab-", "192.168.0.1", "under_score", "b" * 64, "xn--a")
 
@@ -15,6 +15,7 @@ def rows():
     yield from policies()
     yield from configurations()
     yield from preflights()
+    yield from policies_of_others()
 
 
 def creations():
@@ -305,3 +306,13 @@ def preflights():
     gone = get.but(line="OPTIONS /none-$bucket/k")
     also = {"BucketName": "none-$bucket"}
     yield Row(name, "no bucket", gone, 404, "NoSuchBucket", also=also)
+
+
+def policies_of_others():
+    """The policy of the bucket lets everybody do this, and S3 the owner's account alone."""
+    also = {"ResourceType": "BUCKETPOLICY"}
+    for name in ("GetBucketPolicy", "PutBucketPolicy", "DeleteBucketPolicy"):
+        for by in ("foreign", None):
+            wrong = f"{by or 'nobody'} is not of the owner's account"
+            ask = elsewhere(GOOD[name], "$open").but(by=by)
+            yield Row(name, wrong, ask, 405, "MethodNotAllowed", also=also)

@@ -20,7 +20,18 @@ use crate::receive::{document, required_document};
 use crate::response::S3Response;
 use crate::translate;
 
+/// Refuses whom the policy may allow all, and who is not of the owner's account: "if you have the correct
+/// permissions, but you're not using an identity that belongs to the bucket owner's account, Amazon S3
+/// returns a 405" (API reference, `GetBucketPolicy`, `PutBucketPolicy`, `DeleteBucketPolicy`).
+fn check_is_owners(call: &Call<'_>) -> Result<(), Fault> {
+    if call.sender.account() == call.rules()?.settings.owner {
+        return Ok(());
+    }
+    Err(Fault::new(Code::MethodNotAllowed).with("ResourceType", "BUCKETPOLICY"))
+}
+
 pub(super) async fn get_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
+    check_is_owners(call)?;
     let config = config(call, BucketConfigKind::Policy).await?;
     let config = config.ok_or_else(|| absent(call, Code::NoSuchBucketPolicy))?;
     let mut response = S3Response::bytes(StatusCode::OK, config.bytes);
@@ -29,6 +40,7 @@ pub(super) async fn get_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    check_is_owners(call)?;
     let document = document(call, body, POLICY_BYTES_MAX).await?;
     let Ok(text) = std::str::from_utf8(&document) else {
         return Err(Fault::new(Code::MalformedPolicy).detail("It is no UTF-8."));
@@ -44,6 +56,7 @@ pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 }
 
 pub(super) async fn delete_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
+    check_is_owners(call)?;
     set(call, BucketConfigKind::Policy, None).await
 }
 

@@ -2,7 +2,10 @@
 
 use http::StatusCode;
 use record::{InodeHead, SumAlgorithm, SumKind};
-use s3::request::{ContinuationToken, ListObjectVersions, ListObjects, ListObjectsV2};
+use s3::request::{
+    ChecksumAlgorithm, ChecksumType, ContinuationToken, ListObjectVersions, ListObjects,
+    ListObjectsV2,
+};
 use s3::response::{
     ListObjectVersionsOutput, ListObjectsOutput, ListObjectsV2Output, ObjectEntry, Owner,
     VersionEntry,
@@ -76,16 +79,21 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
 
 fn object_entry(key: String, inode: &InodeHead, owner: Option<Owner>) -> ObjectEntry {
     let (size, tag) = volume::size_and_tag(inode);
-    let sum = inode.file().and_then(|file| shown_kind(&file.sums));
     ObjectEntry {
         key,
         last_modified: time(inode.attributes.changed),
         etag: etag(&tag),
         size,
-        checksum: sum.map(|(algorithm, kind)| (checksum_algorithm(algorithm), checksum_type(kind))),
+        checksum: shown_checksum(inode),
         storage_class: inode.file().and_then(|file| file.class),
         owner,
     }
+}
+
+/// The algorithm and type of an object's checksum, as lists show them.
+fn shown_checksum(inode: &InodeHead) -> Option<(ChecksumAlgorithm, ChecksumType)> {
+    let (algorithm, kind) = inode.file().and_then(|file| shown_kind(&file.sums))?;
+    Some((checksum_algorithm(algorithm), checksum_type(kind)))
 }
 
 /// The kind of the checksum that responses show for an object.
@@ -244,6 +252,10 @@ fn version_entry(
             (time(inode.attributes.changed), Some((etag(&tag), size)), class, writer)
         }
     };
+    let checksum = match what {
+        ListedAs::Marker(_) => None,
+        ListedAs::Object(inode) => shown_checksum(inode),
+    };
     let acls_count = call.rules()?.acls_count();
     let owner = call.owner_of(writer.filter(|_| acls_count))?;
     Ok(VersionEntry {
@@ -252,6 +264,7 @@ fn version_entry(
         is_latest,
         last_modified,
         content,
+        checksum,
         storage_class: class,
         owner,
     })

@@ -37,16 +37,20 @@ impl ObjectEntry {
             keys.text(out, "Key", &self.key);
             out.time("LastModified", self.last_modified);
             super::etag(out, &self.etag);
-            if let Some((algorithm, kind)) = self.checksum {
-                out.text("ChecksumAlgorithm", algorithm.as_str());
-                out.text("ChecksumType", kind.as_str());
-            }
+            write_checksum(out, self.checksum);
             out.number("Size", self.size);
             if let Some(owner) = &self.owner {
                 owner.write(out, "Owner");
             }
             out.text("StorageClass", self.storage_class.unwrap_or(STANDARD));
         });
+    }
+}
+
+fn write_checksum(out: &mut Writer, checksum: Option<(ChecksumAlgorithm, ChecksumType)>) {
+    if let Some((algorithm, kind)) = checksum {
+        out.text("ChecksumAlgorithm", algorithm.as_str());
+        out.text("ChecksumType", kind.as_str());
     }
 }
 
@@ -186,6 +190,8 @@ pub struct VersionEntry {
     pub last_modified: OffsetDateTime,
     /// ETag without quotes, and size in bytes; `None` for a delete marker.
     pub content: Option<(String, u64)>,
+    /// Its checksum's algorithm and type, where known.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// Its storage class; nothing for the usual one.
     pub storage_class: Option<&'static str>,
     /// Its owner.
@@ -225,6 +231,7 @@ impl VersionEntry {
             out.time("LastModified", self.last_modified);
             if let Some((etag, size)) = &self.content {
                 super::etag(out, etag);
+                write_checksum(out, self.checksum);
                 out.number("Size", *size);
                 out.text("StorageClass", self.storage_class.unwrap_or(STANDARD));
             }

@@ -157,6 +157,7 @@ fn s3_l5_listings() {
         is_latest: true,
         last_modified: TIME,
         content,
+        checksum: None,
         storage_class: None,
         owner: owner(),
     };

@@ -192,7 +192,7 @@ impl Model {
     /// A new version, which is the current one from now on.
     fn add(&mut self, name: Name, what: What, fresh: Option<VersionRef>) -> Option<VersionRef> {
         let (id, answer) = match self.buckets[name.0].versioning {
-            Versioning::Off => (VersionRef::Null, None),
+            Versioning::Off | Versioning::Trash => (VersionRef::Null, None),
             Versioning::Suspended => (VersionRef::Null, Some(VersionRef::Null)),
             Versioning::Enabled => {
                 let id = fresh.filter(|id| *id != VersionRef::Null && self.ids.insert(*id));
@@ -280,7 +280,6 @@ fn may_retain(
     }
     match new {
         None => false,
-        Some(new) if new.until < old.until => false,
-        Some(new) => new.mode == RetentionMode::Compliance || old.mode == RetentionMode::Governance,
+        Some(new) => new.mode == old.mode && new.until >= old.until,
     }
 }
