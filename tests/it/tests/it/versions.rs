@@ -6,6 +6,7 @@
 
 mod dice;
 mod model;
+mod moved;
 mod views;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -122,30 +123,36 @@ struct World {
     counts: Counts,
 }
 
+/// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
+async fn open(
+    store: Arc<dyn MetaStore>,
+    blocks: Arc<MemoryBlocks>,
+    clock: &Arc<SetClock>,
+) -> Arc<Volume> {
+    let session = SessionOptions {
+        clock: Arc::<SetClock>::clone(clock),
+        // The reaper waits until each session has shown that it is past an epoch.
+        heartbeat_interval: Duration::from_millis(50),
+        ..Default::default()
+    };
+    let options = VolumeOptions {
+        collect: false,
+        inline_bytes_max: 16,
+        block_bytes: 65_536,
+        staged_inline_bytes_max: 1 << 20,
+        session,
+        ..Default::default()
+    };
+    Volume::open(options, store, blocks).await.expect("a volume")
+}
+
 const BEGINNING: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
 impl World {
     async fn new(store: Arc<dyn MetaStore>, seed: u64) -> World {
         let blocks = Arc::new(MemoryBlocks::new());
         let clock = Arc::new(SetClock::new(BEGINNING));
-        let open = async || {
-            let session = SessionOptions {
-                clock: Arc::<SetClock>::clone(&clock),
-                // The reaper waits until each session has shown that it is past an epoch.
-                heartbeat_interval: Duration::from_millis(50),
-                ..Default::default()
-            };
-            let options = VolumeOptions {
-                collect: false,
-                inline_bytes_max: 16,
-                block_bytes: 65_536,
-                staged_inline_bytes_max: 1 << 20,
-                session,
-                ..Default::default()
-            };
-            let blocks = Arc::<MemoryBlocks>::clone(&blocks);
-            Volume::open(options, Arc::clone(&store), blocks).await.expect("a volume")
-        };
+        let open = async || open(Arc::clone(&store), Arc::clone(&blocks), &clock).await;
         let volumes = [open().await, open().await];
         for bucket in BUCKETS {
             let made = volumes[0].create_bucket(bucket, &volume::NewBucket::of(&owner())).await;
@@ -286,6 +293,9 @@ impl World {
             views::objects(&volume, &self.model, bucket, &mut self.dice).await;
         }
         views::every_version(&volume, &self.model).await;
+        moved::set(&volume).await;
+        let mut dice = Dice::new(self.step);
+        moved::reads_as_before(&self, &mut dice).await;
         let passed = Timestamp(self.now.passed.0 + 1_000 * HOUR);
         self.clock.set(passed);
         self.now = Now { told: passed, passed };
