@@ -186,8 +186,8 @@ impl World {
 
     /// Time passes, or somebody sets the clock.
     fn tick(&mut self) {
-        let passes = i64::try_from(self.dice.below(2_000)).expect("few") * HOUR / 1_000;
-        let passed = Timestamp(self.now.passed.0 + passes);
+        let step = i64::try_from(self.dice.below(2_000)).expect("few") * HOUR / 1_000;
+        let passed = Timestamp(self.now.passed.0 + step);
         self.clock.set(passed);
         let told = match self.dice.below(40) {
             0 => Timestamp(passed.0 + 1_000 * HOUR),
@@ -299,14 +299,14 @@ impl World {
         let passed = Timestamp(self.now.passed.0 + 1_000 * HOUR);
         self.clock.set(passed);
         self.now = Now { told: passed, passed };
-        for bucket in 0..BUCKETS.len() {
+        for (bucket, name) in BUCKETS.iter().enumerate() {
             for (key, _, version) in self.model.all(bucket) {
                 if matches!(version.what, What::Object(_, lock) if lock.legal_hold == Some(true)) {
                     self.act(&Act::Hold((bucket, key), Some(version.id), false)).await;
                 }
                 self.act(&Act::Remove((bucket, key), version.id, How::Plain)).await;
             }
-            volume.delete_bucket(BUCKETS[bucket]).await.expect("nothing is left in it");
+            volume.delete_bucket(name).await.expect("nothing is left in it");
         }
         for volume in &self.volumes {
             volume.reap_now().await.expect("what is dead goes");

@@ -114,7 +114,7 @@ impl Writer {
             let may_be = [Some(known.current), known.attempted.take()];
             let is = |state: &Option<Written>| match *state {
                 None => found.status == 404,
-                Some((seed, size)) => found.status == 200 && found.body == bytes(seed, size),
+                Some(written) => found.status == 200 && found.body == body_of(written),
             };
             let state = may_be.into_iter().flatten().find(is);
             let length = found.body.len();
@@ -122,18 +122,17 @@ impl Writer {
                 panic!("{key}: {} with {length} bytes, but may be {may_be:?}", found.status)
             });
             known.current = state;
-            for Version { id, written: (seed, size) } in &known.locked {
+            for Version { id, written } in &known.locked {
                 let found = client.get(&format!("{key}?versionId={id}"));
-                let is_whole = found.status == 200 && found.body == bytes(*seed, *size);
+                let is_whole = found.status == 200 && found.body == body_of(*written);
                 assert!(is_whole, "{key}: locked version {id}: {}", found.status);
                 seen.locked += 1;
             }
             known.free.retain(|Version { id, written }| {
                 let found = client.get(&format!("{key}?versionId={id}"));
                 let is_current = known.current == Some(*written);
-                let (seed, size) = *written;
                 match found.status {
-                    200 => assert!(found.body == bytes(seed, size), "{key}: {id} is torn"),
+                    200 => assert!(found.body == body_of(*written), "{key}: {id} is torn"),
                     404 => assert!(!is_current, "{key}: the current version {id} has gone"),
                     status => panic!("{key}: {id}: {status}"),
                 }
@@ -151,7 +150,7 @@ impl Known {
             0 | 1 => {
                 self.attempted = Some(None);
                 let answer = client.try_send(&Request::new("DELETE", key))?;
-                self.end(answer.status, 204)
+                Ok(self.end(answer.status, 204))
             }
             // What is locked stays, whoever asks for its end.
             2 if !self.locked.is_empty() => {
@@ -177,18 +176,24 @@ impl Known {
                     let of = if is_locked { &mut self.locked } else { &mut self.free };
                     of.push(Version { id, written: (seed, size) });
                 }
-                self.end(answer.status, 200)
+                Ok(self.end(answer.status, 200))
             }
         }
     }
 
-    fn end(&mut self, status: u16, done: u16) -> io::Result<bool> {
+    /// Whether a change is done, by its status, which is `done` then.
+    fn end(&mut self, status: u16, done: u16) -> bool {
         assert!(status == done || status == 503, "{status}");
         if status == done {
             self.current = self.attempted.take().expect("it was begun");
         }
-        Ok(status == done)
+        status == done
     }
+}
+
+/// The body that was written so.
+fn body_of((seed, size): Written) -> Vec<u8> {
+    bytes(seed, size)
 }
 
 fn what_is_current_or_locked_outlives_kills(engine: Engine) {
