@@ -91,6 +91,7 @@ fn a_plain_run_leaves_out_what_it_would_hardly_learn_from() {
             "minio-https" | "postgres-https" | "mysql-https" | "redis-https" => 1,
             "postgres-http" | "mysql-http" | "redis-http" => suites_of(&name) - 6,
             "folder-https" => suites_of(&name) - 5,
+            "minio-http" => suites_of(&name) - 2,
             _ => suites_of(&name),
         };
         assert_eq!(cell.suites.len(), expected, "{name}");
