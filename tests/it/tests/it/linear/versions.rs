@@ -99,7 +99,7 @@ impl Load {
                 (4..6, _) => self.delete(client, key),
                 (6..10, Some(known)) => self.remove(client, key, &known),
                 (10..13, Some(known)) => self.get_version(client, key, &known),
-                (13..15, _) if many > 0 => self.look_at_list(client, key),
+                (13..15, _) if many > 0 => look_at_list(client, key),
                 _ => self.get(client, key, self.planted && numbers.below(6) == 0),
             }
         }
@@ -187,15 +187,6 @@ impl Load {
         });
     }
 
-    /// A list that is made while others write again and again shows each version at its own instant, so
-    /// it has no place among the calls. It asks of both gateways what they do not remember, and that the
-    /// versions of a key are listed at all.
-    fn look_at_list(&self, client: &Client, key: usize) {
-        let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
-        let answer = client.send(&Request::new("GET", &target));
-        assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
-    }
-
     fn list(&self, client: &Client, key: usize) {
         let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
         self.send(client, key, &Request::new("GET", &target), |answer| {
@@ -258,6 +249,15 @@ impl Load {
             }
         }
     }
+}
+
+/// A list that is made while others write again and again shows each version at its own instant, so
+/// it has no place among the calls. It asks of both gateways what they do not remember, and that the
+/// versions of a key are listed at all.
+fn look_at_list(client: &Client, key: usize) {
+    let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
+    let answer = client.send(&Request::new("GET", &target));
+    assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
 }
 
 fn id(answer: &Answer) -> String {
