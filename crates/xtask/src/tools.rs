@@ -24,15 +24,8 @@ const MC: GoTool = GoTool {
     version: "v0.0.0-20250313080218-cf909e1063a9",
 };
 
-/// Its own tests of S3 gateways: the program that runs them, and the sources that name them.
-const VERSITYGW: GoTool = GoTool {
-    program: "versitygw",
-    package: "github.com/versity/versitygw/cmd/versitygw",
-    version: "v1.8.0",
-};
-
-/// The module that [`VERSITYGW`] is a part of.
-const VERSITYGW_MODULE: &str = "github.com/versity/versitygw";
+/// The suite of versitygw, of which a test makes the program: module and version.
+const VERSITYGW: (&str, &str) = ("github.com/versity/versitygw", "v1.8.0");
 
 /// MinIO's client for Go, whose sources hold its tests, with its version.
 const MINIO_GO: (&str, &str) = ("github.com/minio/minio-go/v7", "v7.4.1");
@@ -110,7 +103,6 @@ pub(crate) struct ExternalSuites {
     pub(crate) python_minio: PathBuf,
     /// The interpreter with table formats and what reads them; empty where they are not wanted.
     pub(crate) python_tables: PathBuf,
-    pub(crate) versitygw: PathBuf,
     pub(crate) versitygw_source: PathBuf,
     pub(crate) minio_go_source: PathBuf,
     pub(crate) minio_py_source: PathBuf,
@@ -188,8 +180,7 @@ impl Tools {
         Ok(ExternalSuites {
             python_minio,
             python_tables,
-            versitygw: installer.go(&VERSITYGW)?,
-            versitygw_source: go_sources(VERSITYGW_MODULE, VERSITYGW.version)?,
+            versitygw_source: go_sources(VERSITYGW.0, VERSITYGW.1)?,
             minio_go_source: go_sources(MINIO_GO.0, MINIO_GO.1)?,
             minio_py_source,
             mc_source: go_sources(MC.package, MC.version)?,

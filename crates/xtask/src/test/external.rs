@@ -129,7 +129,6 @@ fn one_suite(
         .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
         .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
-        .env("ASHLAR_TEST_VERSITYGW", &external.versitygw)
         .env("ASHLAR_TEST_VERSITYGW_SOURCE", &external.versitygw_source)
         .env("ASHLAR_TEST_MINIO_GO_SOURCE", &external.minio_go_source)
         .env("ASHLAR_TEST_MINIO_PY_SOURCE", &external.minio_py_source)
