@@ -36,14 +36,21 @@ def clean_environment(tmp_path_factory):
     os.environ.update(saved)
 
 
+@pytest.fixture(scope="session")
+def botocore_session(clean_environment):
+    """What all plain clients are made from. A session reads the description of S3 once, which takes
+    longer than most tests."""
+    return botocore.session.get_session()
+
+
 @pytest.fixture
-def control(server):
+def control(server, botocore_session):
     """A plain botocore client, for what a test arranges or checks beside the client it is about.
 
     Default retries stay on, as users have them, but a test during which one was needed fails:
     a retry hides an answer that was wrong.
     """
-    client = botocore.session.get_session().create_client("s3", **server.aws_settings())
+    client = botocore_session.create_client("s3", **server.aws_settings())
     yield from watch_retries(client)
 
 

@@ -59,7 +59,13 @@ def server():
     return Server()
 
 
+@pytest.fixture(scope="session")
+def botocore_session():
+    """What all plain clients are made from. A session reads the description of S3 once."""
+    return botocore.session.get_session()
+
+
 @pytest.fixture
-def control(server):
+def control(server, botocore_session):
     """A plain client of S3 with default settings."""
-    return botocore.session.get_session().create_client("s3", **server.aws_settings())
+    return botocore_session.create_client("s3", **server.aws_settings())
