@@ -396,7 +396,8 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
     ] {
         check(&error, BlockErrorKind::Unavailable, "cannot be reached");
     }
-    assert!(begun.elapsed() < 6 * (within + Duration::from_millis(200)));
+    // Without the deadline each call would go on until the service is there.
+    assert!(begun.elapsed() < 6 * within + Duration::from_secs(10), "{:?}", begun.elapsed());
 
     let waiting = store.get(id, 0..9);
     let (_running, found) = tokio::join!(gate.open(), waiting);

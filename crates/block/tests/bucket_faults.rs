@@ -195,6 +195,9 @@ fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
 
 const HELLO: Range<u64> = 32..37;
 
+/// How much longer than its limits a call may take on a busy machine. One without limits never ends.
+const HANGS: Duration = Duration::from_secs(10);
+
 #[tokio::test]
 async fn one_connection_serves_one_request_after_another() {
     let service = Service::start(|_, _, head| match head.split(' ').next() {
@@ -386,7 +389,7 @@ async fn what_stops_arriving_is_lost_and_what_came_is_given() {
         let (found, ended) = arrive(&service.hasty(), HELLO).await;
         check(&ended.expect_err("bytes are missing"), Unavailable, "reading block");
         assert_eq!(found, b"hel");
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < HANGS, "{:?}", begun.elapsed());
     }
 }
 
@@ -514,7 +517,7 @@ async fn a_slow_answer_ends_at_its_deadline() {
         check(&error, Unavailable, "did not answer within");
         let taken = start.elapsed();
         assert!(taken > Duration::from_millis(290), "{taken:?}");
-        assert!(taken < Duration::from_millis(most + 1_000), "{taken:?}");
+        assert!(taken < Duration::from_millis(most) + HANGS, "{taken:?}");
         assert_eq!(service.wait_for_ends(1).await, [0], "the connection is not kept");
     }
 }

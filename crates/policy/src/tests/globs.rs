@@ -64,5 +64,6 @@ fn a_hostile_pattern_does_not_take_long() {
     for pattern in patterns {
         assert!(!Glob::new(&pattern).matches(&text), "{pattern}");
     }
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // A matcher that tries every way to match needs more than a lifetime.
+    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
 }
