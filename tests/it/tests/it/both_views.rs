@@ -9,13 +9,13 @@
 mod load;
 mod values;
 
-use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_the_drawn_server};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
 use load::{Load, Memory, Place as Folder};
 
 on_each_engine!(files_and_objects_are_one_register_each);
-on_each_server!(what_is_opened_is_so_though_kernels_remember_names);
+on_the_drawn_server!(what_is_opened_is_so_though_kernels_remember_names);
 
 /// How often clients and programs are told something at least, however long that takes.
 const ENOUGH: u64 = 800;

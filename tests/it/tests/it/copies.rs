@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, Line, Request};
 use crate::content::{bytes, etag};
 use crate::copying::{Copies, Planted};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::Gateway;
 
-on_each_engine!(
-    histories_of_copies_are_linearizable,
+on_each_engine!(histories_of_copies_are_linearizable);
+on_the_drawn_engine!(
     planted_faults_of_copies_are_found,
     no_put_is_lost_beside_copies,
     nothing_deleted_comes_back_beside_copies,

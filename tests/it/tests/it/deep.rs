@@ -5,10 +5,10 @@ pub(crate) mod driver;
 
 use crate::client::Request;
 use crate::costs::trips;
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
 use crate::servers::Gateway;
 
-on_each_engine!(a_deep_key_is_served_by_who_remembers_nothing);
+on_the_drawn_engine!(a_deep_key_is_served_by_who_remembers_nothing);
 
 /// Slashes of the deepest key that there is.
 const DEEPEST: usize = 512;

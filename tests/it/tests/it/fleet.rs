@@ -72,6 +72,35 @@ macro_rules! on_each_server {
     };
 }
 
+/// Makes one test, on the drawn engine, from a function that takes an engine. It is for tests whose
+/// result depends little on the engine, and for tests so long that each run has them on one engine.
+macro_rules! on_the_drawn_engine {
+    ($($test:ident),+ $(,)?) => {
+        $(
+            mod $test {
+                #[test]
+                fn drawn() {
+                    super::$test(crate::fleet::Engine::drawn());
+                }
+            }
+        )+
+    };
+}
+
+/// The same for tests of several gateways. If `SQLite` is drawn, they run on Redis.
+macro_rules! on_the_drawn_server {
+    ($($test:ident),+ $(,)?) => {
+        $(
+            mod $test {
+                #[test]
+                fn drawn() {
+                    super::$test(crate::fleet::Engine::drawn_server());
+                }
+            }
+        )+
+    };
+}
+
 /// One test of all of them at the same time, for what is mostly waiting.
 macro_rules! on_servers_together {
     ($($test:ident),+ $(,)?) => {
@@ -93,7 +122,9 @@ macro_rules! on_servers_together {
     };
 }
 
-pub(crate) use {on_each_engine, on_each_server, on_servers_together};
+pub(crate) use {
+    on_each_engine, on_each_server, on_servers_together, on_the_drawn_engine, on_the_drawn_server,
+};
 
 /// A metadata store that the gateway knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +137,23 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
+    const ALL: [Engine; 4] = [Engine::Sqlite, Engine::Postgres, Engine::Mysql, Engine::Redis];
+
+    /// The engine that this run has drawn.
+    pub(crate) fn drawn() -> Engine {
+        let name = scale::drawn();
+        let drawn = Engine::ALL.into_iter().find(|engine| engine.name() == name);
+        drawn.unwrap_or_else(|| panic!("ASHLAR_TEST_DRAWN is {name:?}, which is no engine"))
+    }
+
+    /// The drawn engine if it is a server, or else Redis.
+    pub(crate) fn drawn_server() -> Engine {
+        match Engine::drawn() {
+            Engine::Sqlite => Engine::Redis,
+            server @ (Engine::Postgres | Engine::Mysql | Engine::Redis) => server,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Engine::Sqlite => "sqlite",

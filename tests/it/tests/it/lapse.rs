@@ -13,12 +13,12 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Line, Request, read_answer};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_servers_together};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::{Gateway, wait_for};
 
-on_servers_together!(what_falls_silent_is_ended_and_cleared_up_after);
+on_the_drawn_server!(what_falls_silent_is_ended_and_cleared_up_after);
 
 /// Answers that say something about a key, however long that takes.
 const ENOUGH: u64 = 800;

@@ -2,12 +2,13 @@
 
 mod versions;
 
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine, on_the_drawn_engine};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::Gateway;
 
-on_each_engine!(histories_are_linearizable, planted_faults_are_found);
+on_each_engine!(histories_are_linearizable);
+on_the_drawn_engine!(planted_faults_are_found);
 
 /// Answers that say something about a key, however long that takes.
 const ENOUGH: u64 = 800;

@@ -4,11 +4,11 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::fleet::{Engine, Fleet, Place, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, on_each_server, on_the_drawn_server};
 use crate::mounted::{Mount, can_mount};
 
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
-on_each_server!(what_is_written_over_is_read_whole_though_its_length_is_remembered);
+on_the_drawn_server!(what_is_written_over_is_read_whole_though_its_length_is_remembered);
 
 /// Takes locks of both kinds, and counts in a file under each; appends a line without any.
 const PROGRAM: &str = r#"

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Line, Request};
 use crate::content::{bytes, etag};
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::{Gateway, Setup, wait_for};
 
@@ -33,7 +33,7 @@ mod told;
 use clients::Owner;
 use told::{Complaints, Times};
 
-on_each_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
+on_the_drawn_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
 
 /// How far back a store is put.
 const BACK: Duration = Duration::from_secs(2);

@@ -1,24 +1,40 @@
-//! How long and how often the tests of many gateways go on: little for every run, much for the full
-//! proof. All of it is said here.
+//! The amount of work of the tests of many gateways: little in a plain run, much in the full proof.
+//! All of these amounts are in this file.
 //!
-//! | variable | for every run | full proof | of what |
+//! | variable | plain | full | amount of |
 //! |---|---|---|---|
-//! | `ASHLAR_TEST_SECONDS` | 5 | 120 | each load of which a history is recorded, and the counter |
-//! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, for each engine |
+//! | `ASHLAR_TEST_SECONDS` | 2 | 120 | seconds of each load whose history is recorded, and of the counter |
+//! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, on each engine |
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server, and of a process with a mount |
-//! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | each time that stores stop under a mount |
+//! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | seconds of each outage of the stores below a mount |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
-//! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | metadata stores put back to an earlier moment, for each engine |
-//! | `ASHLAR_TEST_STEPS` | some hundreds, no servers | 100000 | acts on versions, for each engine |
-//! | `ASHLAR_TEST_SEED` | another one each time | | loads that say their seed |
-//! | `ASHLAR_TEST_ENGINES` | all installed | | `sqlite,postgres,mysql,redis` |
+//! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | restores of a metadata store to an earlier moment, on each engine |
+//! | `ASHLAR_TEST_STEPS` | 400 | 100000 | acts on versions, in memory, on `SQLite` and the drawn engine |
+//!
+//! `ASHLAR_TEST_SCALE=full` takes the column `full`; a variable of the table overrides its row. Each load
+//! also has a least number of answers, so a slow machine does the same work and takes longer for it.
+//!
+//! | variable | default | meaning |
+//! |---|---|---|
+//! | `ASHLAR_TEST_SEED` | a new one for each run | the seed of loads that print their seed |
+//! | `ASHLAR_TEST_ENGINES` | all installed | engines to test: `sqlite,postgres,mysql,redis` |
+//! | `ASHLAR_TEST_DRAWN` | `sqlite` | the engine of tests that run on one engine in each run |
 //!
 //! `ASHLAR_BIN` names another build of the program, such as an optimized one.
 
 use std::time::Duration;
 
-fn number(name: &str, default: u64) -> u64 {
-    asked(name).unwrap_or(default)
+/// Returns the value of a variable of the table above, or else its plain or full amount.
+fn number(name: &str, plain: u64, full: u64) -> u64 {
+    asked(name).unwrap_or(if is_full() { full } else { plain })
+}
+
+/// Returns true if the full proof was asked for.
+fn is_full() -> bool {
+    let scale = std::env::var_os("ASHLAR_TEST_SCALE").unwrap_or_else(|| "plain".into());
+    let known = scale == "full" || scale == "plain";
+    assert!(known, "ASHLAR_TEST_SCALE is {}, and may be plain or full", scale.display());
+    scale == "full"
 }
 
 fn asked(name: &str) -> Option<u64> {
@@ -27,46 +43,52 @@ fn asked(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|| panic!("{name} is {}, which is no number", text.display())))
 }
 
-/// How long a load goes on of which a history is recorded.
+/// The least duration of a load whose history is recorded.
 pub(crate) fn load() -> Duration {
-    Duration::from_secs(number("ASHLAR_TEST_SECONDS", 5))
+    Duration::from_secs(number("ASHLAR_TEST_SECONDS", 2, 120))
 }
 
-/// How long stores stop under programs on a mount.
+/// The duration of an outage of the stores below programs on a mount.
 pub(crate) fn outage() -> Duration {
-    Duration::from_secs(number("ASHLAR_TEST_OUTAGE_SECONDS", 3))
+    Duration::from_secs(number("ASHLAR_TEST_OUTAGE_SECONDS", 3, 60))
 }
 
-/// What decides what a load does, if not when.
+/// The seed of the choices of a load. It does not decide their times.
 pub(crate) fn seed() -> u64 {
     static SEED: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
     let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos());
-    *SEED.get_or_init(|| number("ASHLAR_TEST_SEED", now().into()))
+    *SEED.get_or_init(|| asked("ASHLAR_TEST_SEED").unwrap_or_else(|| now().into()))
 }
 
-/// How many times the same key is raced for.
+/// Races for one key each.
 pub(crate) fn rounds() -> u64 {
-    number("ASHLAR_TEST_ROUNDS", 100)
+    number("ASHLAR_TEST_ROUNDS", 100, 10_000)
 }
 
-/// How many acts on versions follow each other, if that is said.
-pub(crate) fn steps() -> Option<u64> {
-    asked("ASHLAR_TEST_STEPS")
+/// Acts on versions on an engine, of which a plain run does `plain`.
+pub(crate) fn steps(plain: u64) -> u64 {
+    number("ASHLAR_TEST_STEPS", plain, 100_000)
 }
 
-/// How often a database server is killed.
+/// Kills of a database server, or of a process with a mount.
 pub(crate) fn kills() -> u64 {
-    number("ASHLAR_TEST_KILLS", 3)
+    number("ASHLAR_TEST_KILLS", 3, 50)
 }
 
-/// How often gateways fall silent for so long that their sessions are ended.
+/// Rounds in which gateways fall silent for so long that their sessions are ended.
 pub(crate) fn lapses() -> u64 {
-    number("ASHLAR_TEST_LAPSES", 1)
+    number("ASHLAR_TEST_LAPSES", 1, 5)
 }
 
-/// How often a metadata store is put back to an earlier moment.
+/// Restores of a metadata store to an earlier moment.
 pub(crate) fn rollbacks() -> u64 {
-    number("ASHLAR_TEST_ROLLBACKS", 2)
+    number("ASHLAR_TEST_ROLLBACKS", 2, 50)
+}
+
+/// The name of the engine of tests that run on one engine in each run.
+pub(crate) fn drawn() -> String {
+    let drawn = std::env::var_os("ASHLAR_TEST_DRAWN").unwrap_or_else(|| "sqlite".into());
+    drawn.to_string_lossy().into_owned()
 }
 
 /// Whether an engine of this name was asked for.

@@ -2,10 +2,10 @@
 
 use crate::client::{Client, Request, part_list};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, clients, on_the_drawn_server};
 use crate::servers::Gateway;
 
-on_each_server!(of_a_part_sent_twice_the_later_one_completes_whatever_the_clocks_say);
+on_the_drawn_server!(of_a_part_sent_twice_the_later_one_completes_whatever_the_clocks_say);
 
 /// By how much the second gateway's clock is behind.
 const BEHIND: i64 = 20;

@@ -9,13 +9,13 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_each_server};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
 use crate::killed::programs::{Notes, Running};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
 use crate::servers::{Minio, wait_for};
 
-on_each_server!(programs_wait_for_stores_that_stop);
+on_the_drawn_server!(programs_wait_for_stores_that_stop);
 
 /// Programs on the mount.
 const PROGRAMS: usize = 4;

@@ -2,7 +2,7 @@
 //! the other, each held against a [`model`] that is a list for each key.
 //!
 //! The numbers that acts follow from are of one seed, which a failure says: `ASHLAR_TEST_SEED` does the
-//! same again. `ASHLAR_TEST_STEPS` has each engine go on for longer, the servers among them.
+//! same again, and `ASHLAR_TEST_STEPS` sets the number of acts.
 
 mod dice;
 mod model;
@@ -24,7 +24,7 @@ use volume::{
 };
 
 use crate::deep::driver::store;
-use crate::fleet::{Engine, Fleet, Place};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
 use crate::scale;
 use dice::{BUCKETS, Dice, HOUR, KEYS};
 use model::{Act, Answer, How, Model, Now, What, is_locked};
@@ -32,33 +32,24 @@ use model::{Act, Answer, How, Model, Now, What, is_locked};
 /// Ids of versions that went, which are asked for again.
 const GONE_MAX: usize = 16;
 
+on_the_drawn_server!(versions_are_as_the_model_says);
+
 /// Steps of which a figure is told.
 const TOLD: u64 = 10_000;
 
 #[test]
 fn versions_are_as_the_model_says_memory() {
     let store: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
-    run_on("memory", scale::steps().unwrap_or(1_000), async || store);
+    run_on("memory", scale::steps(1_000), async || store);
 }
 
 #[test]
 fn versions_are_as_the_model_says_sqlite() {
-    over(Engine::Sqlite, scale::steps().unwrap_or(400));
+    over(Engine::Sqlite, scale::steps(400));
 }
 
-#[test]
-fn versions_are_as_the_model_says_postgres() {
-    scale::steps().into_iter().for_each(|steps| over(Engine::Postgres, steps));
-}
-
-#[test]
-fn versions_are_as_the_model_says_mysql() {
-    scale::steps().into_iter().for_each(|steps| over(Engine::Mysql, steps));
-}
-
-#[test]
-fn versions_are_as_the_model_says_redis() {
-    scale::steps().into_iter().for_each(|steps| over(Engine::Redis, steps));
+fn versions_are_as_the_model_says(engine: Engine) {
+    over(engine, scale::steps(200));
 }
 
 fn over(engine: Engine, steps: u64) {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::client::{Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::wait_for;
 
-on_each_engine!(what_is_current_or_locked_outlives_kills);
+on_the_drawn_engine!(what_is_current_or_locked_outlives_kills);
 
 const CLIENTS: usize = 6;
 
