@@ -1,30 +1,36 @@
 //! `cargo xtask test`: everything that a change must pass, on a fresh machine, in one command.
 //!
-//! Cheap checks come first, then one build that the Rust tests and the client suites share. A step
-//! that fails does not keep the others from running: one run shows all failures.
+//! Cheap checks come first, then one build that lints the code and makes what the Rust tests and the
+//! suites run. Programs from outside are installed meanwhile. Then the Rust tests and the suites run
+//! side by side. A step that fails does not keep the others from running: one run shows all failures.
+//!
+//! A plain run, `--full` and the suites that are asked for alone are described in docs/TESTING.md.
 
 mod clients;
+mod draw;
 mod external;
 mod files;
+mod lints;
+mod rust;
 mod steps;
 mod summary;
 
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use crate::certificate::Certificate;
 use crate::child::Stop;
-use crate::engines::{self, Databases};
+use crate::engines::{self, Databases, Engine};
 use crate::mount_point;
 use crate::progress::{Mark, Progress};
-use crate::servers::{ACCESS_KEY, BLOCK_BUCKET, SECRET_KEY, Server};
+use crate::servers::{BLOCK_BUCKET, Server};
 use crate::tidy;
 use crate::tools::{ExternalSuites, Tools};
 use crate::workspace::{Workspace, which};
 
+use draw::Day;
 pub(crate) use steps::Options;
 use steps::{FinishedStep, Run, StepOutcome, Steps};
 
@@ -33,7 +39,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     let began = Instant::now();
     let folder = tempfile::Builder::new().prefix("ashlar-test-").tempdir()?;
     let progress = Progress::new();
-    let run = Run { options, workspace, stop, progress, folder: folder.path().to_owned() };
+    let drawn = drawn(options)?;
+    let run = Run { options, workspace, stop, progress, folder: folder.path().to_owned(), drawn };
+    if !options.reference {
+        let name = drawn.name();
+        run.progress.say(&format!("drawn engine: {name} (--drawn {name} repeats the choice)"));
+    }
     let mut steps = Steps { run: &run, taken: Vec::new() };
     let outcome = steps.everything();
     if outcome.is_ok() && steps.taken.is_empty() {
@@ -46,8 +57,17 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     outcome.map(|()| passed)
 }
 
-/// Tests that run at a time, for each core.
-const TESTS_PER_CORE: usize = 2;
+/// Returns the engine that the user named, or else the one that the date draws from those wanted.
+fn drawn(options: &Options) -> Result<Engine> {
+    let engines = engines::wanted(&options.engine);
+    match options.drawn {
+        Some(engine) if !engines.contains(&engine) => {
+            bail!("--engine leaves out {}, which --drawn names", engine.name())
+        }
+        Some(engine) => Ok(engine),
+        None => Ok(Day::today().draw(&engines)),
+    }
+}
 
 /// Examples are named so that dependencies have the features that tests give them, and need not be
 /// checked once more.
@@ -61,65 +81,155 @@ const DOC: [&str; 7] = [
     "--examples",
 ];
 
+/// The parts of a run that need a build or services.
+struct Wanted {
+    /// Cargo's tests.
+    rust: bool,
+    /// The long proofs of `tests/it`.
+    proofs: bool,
+    clients: Vec<clients::Cell>,
+    mounted: Vec<files::Cell>,
+    external: Vec<(external::Cell, Vec<&'static str>)>,
+}
+
+impl Wanted {
+    fn is_empty(&self) -> bool {
+        let cells = [self.clients.is_empty(), self.mounted.is_empty(), self.external.is_empty()];
+        !self.rust && !self.proofs && cells.iter().all(|empty| *empty)
+    }
+
+    /// The engines below any part, each once.
+    fn engines(&self, run: &Run<'_>) -> Vec<Engine> {
+        let mut engines = clients::engines(&self.clients);
+        engines.extend(files::engines(&self.mounted));
+        if self.rust || self.proofs {
+            engines.extend(run.engines());
+        }
+        engines::each_once(&engines)
+    }
+}
+
+/// What was found or installed.
+struct Installed {
+    tools: Tools,
+    /// The folder of programs that test file systems.
+    testers: PathBuf,
+    external: ExternalSuites,
+}
+
+/// Work that waits for much of its time, so that two jobs run side by side.
+enum Job<'a> {
+    Rust,
+    Client(&'a clients::Cell),
+    Mounted(&'a files::Cell),
+}
+
 impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
-        if !self.run.options.reference && self.run.options.gateway.is_none() {
-            self.checks()?;
-        }
+        let wanted = self.wanted();
+        let engines = wanted.engines(self.run);
+        let installed = self.side_by_side(
+            |steps| if steps.run.builds() { steps.checks(&wanted) } else { Ok(()) },
+            |steps| steps.install(&wanted, &engines),
+        )?;
         if self.taken.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
-            // An older binary may lie around; what it passes would mean nothing.
+            // An older binary may be there. Its results would mean nothing.
             return Ok(());
         }
-        let (wanted, mounted) = (clients::wanted(self.run), self.mounted());
-        let others = external::wanted(self.run);
-        let built = !self.run.options.reference && self.run.options.gateway.is_none();
-        let rust = built && self.run.wants("rust");
-        if wanted.is_empty() && mounted.is_empty() && others.is_empty() && !rust {
-            return Ok(());
+        installed.map_or(Ok(()), |installed| self.with_services(&wanted, &engines, &installed))
+    }
+
+    /// Everything that the user asked for.
+    fn wanted(&mut self) -> Wanted {
+        let run = self.run;
+        Wanted {
+            rust: run.builds() && run.wants("rust"),
+            proofs: run.options.full && run.wants("proofs"),
+            clients: clients::wanted(run),
+            mounted: self.mounted(),
+            external: external::wanted(run),
         }
-        let mut engines = if rust { self.run.engines() } else { clients::engines(&wanted) };
-        engines.extend(files::engines(&mounted));
-        let engines = engines::each_once(&engines);
-        let (mut tools, mut testers) = (None, PathBuf::new());
-        let mut suites = ExternalSuites::default();
+    }
+
+    /// Finds or installs what the wanted parts need. Returns nothing if they need nothing, or if it
+    /// cannot be had.
+    fn install(&mut self, wanted: &Wanted, engines: &[Engine]) -> Result<Option<Installed>> {
+        let mut installed = None;
+        if wanted.is_empty() {
+            return Ok(None);
+        }
         self.step("install", |run| {
             let install = !run.options.skip_install;
-            tools = Some(Tools::prepare(run.workspace, install, &engines, run.stop)?);
-            if wanted.iter().any(clients::Cell::needs_browser) {
+            let tools = Tools::prepare(run.workspace, install, engines, run.stop)?;
+            let (mut testers, mut external) = (PathBuf::new(), ExternalSuites::default());
+            if wanted.clients.iter().any(clients::Cell::needs_browser) {
                 Tools::prepare_browser(run.workspace, install, run.stop)?;
             }
-            if !mounted.is_empty() {
+            if !wanted.mounted.is_empty() {
                 testers = Tools::prepare_files(run.workspace, install, run.stop)?;
             }
-            if !others.is_empty() {
-                let asked: Vec<_> = others.iter().flat_map(|(_, suites)| suites.clone()).collect();
-                suites = Tools::prepare_external(run.workspace, install, &asked, run.stop)?;
+            if !wanted.external.is_empty() {
+                let suites = wanted.external.iter().flat_map(|(_, suites)| suites.clone());
+                let suites: Vec<_> = suites.collect();
+                external = Tools::prepare_external(run.workspace, install, &suites, run.stop)?;
             }
+            installed = Some(Installed { tools, testers, external });
             Ok(StepOutcome::default())
         })?;
-        let Some(tools) = tools else { return Ok(()) };
-        let mut databases = Databases::default();
-        for engine in engines.into_iter().filter(|engine| engine.has_server()) {
+        Ok(installed)
+    }
+
+    /// Starts MinIO and the databases, and runs the wanted parts.
+    fn with_services(
+        &mut self,
+        wanted: &Wanted,
+        engines: &[Engine],
+        installed: &Installed,
+    ) -> Result<()> {
+        // The Rust tests have servers of their own: what they do to a server is no concern of a cell.
+        let (mut for_rust, mut for_cells) = (Databases::default(), Databases::default());
+        let cells = !wanted.clients.is_empty() || !wanted.mounted.is_empty();
+        for &engine in engines.iter().filter(|engine| engine.has_server()) {
             self.step(&format!("database {}", engine.name()), |_| {
-                databases.start(engine).map(|()| StepOutcome::default())
+                if wanted.rust || wanted.proofs {
+                    for_rust.start(engine)?;
+                }
+                if cells {
+                    for_cells.start(engine)?;
+                }
+                Ok(StepOutcome::default())
             })?;
         }
         let certificate = Certificate::make(&self.run.folder.join("certificates"))?;
+        let tools = &installed.tools;
         let mut minio = Server::minio(&tools.minio, &self.run.folder, None, self.run.stop)?;
-        if rust {
-            let endpoint = minio.endpoint.clone();
-            self.step("rust", |run| run.rust_tests(&endpoint, &tools.minio, &databases))?;
-        }
-        let (tools, certificate, databases) = (&tools, &certificate, &databases);
-        let services = clients::Services { tools, certificate, minio: &minio, databases };
-        if wanted.iter().any(clients::Cell::needs_bucket)
-            || mounted.iter().any(files::Cell::needs_bucket)
+        if wanted.clients.iter().any(clients::Cell::needs_bucket)
+            || wanted.mounted.iter().any(files::Cell::needs_bucket)
         {
             minio.make_bucket(&tools.mc, &self.run.folder, BLOCK_BUCKET)?;
         }
-        clients::run(self, &wanted, &services)?;
-        files::run(self, &mounted, &services, &testers)?;
-        external::run(self, &others, &services, &suites)?;
+        let services = clients::Services {
+            tools,
+            certificate: &certificate,
+            minio: &minio,
+            databases: &for_cells,
+        };
+        let rust =
+            rust::Services { endpoint: &minio.endpoint, minio: &tools.minio, databases: &for_rust };
+        // The longest first, so that no core is idle at the end.
+        let jobs = wanted.rust.then_some(Job::Rust).into_iter();
+        let jobs = jobs.chain(wanted.mounted.iter().map(Job::Mounted));
+        let jobs: Vec<_> = jobs.chain(wanted.clients.iter().map(Job::Client)).collect();
+        self.with_each(&jobs, |steps, job| match job {
+            Job::Rust => steps.step("rust", |run| run.rust_tests(&rust)),
+            Job::Mounted(cell) => files::one_cell(steps, cell, &services, &installed.testers),
+            Job::Client(cell) => clients::one_cell(steps, cell, &services),
+        })?;
+        if wanted.proofs {
+            let name = format!("proofs {}", self.run.drawn.name());
+            self.step(&name, |run| run.long_proofs(&rust))?;
+        }
+        external::run(self, &wanted.external, &services, &installed.external)?;
         minio.child.check_alive()
     }
 
@@ -135,8 +245,8 @@ impl Steps<'_> {
         Vec::new()
     }
 
-    /// What needs no service, and the build.
-    fn checks(&mut self) -> Result<()> {
+    /// The steps that need no service, and the build.
+    fn checks(&mut self, wanted: &Wanted) -> Result<()> {
         let cargo = |words: &'static [&'static str]| {
             move |run: &Run<'_>| {
                 let mut command = run.workspace.cargo();
@@ -157,18 +267,10 @@ impl Steps<'_> {
             })
         })?;
         self.deny()?;
-        let needs_build = self.run.wants("build")
-            || self.run.wants("rust")
-            || !clients::wanted(self.run).is_empty()
-            || !files::wanted(self.run).is_empty()
-            || !external::wanted(self.run).is_empty();
-        if needs_build {
-            self.step("build", cargo(&["build", "--workspace", "--all-targets"]))?;
+        if self.run.wants("build") || self.run.wants("clippy") || !wanted.is_empty() {
+            self.step("build", lints::build)?;
+            self.wanted_step("clippy", lints::look)?;
         }
-        self.wanted_step(
-            "clippy",
-            cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        )?;
         self.wanted_step("doc", cargo(&DOC))
     }
 
@@ -186,51 +288,5 @@ impl Steps<'_> {
             command.args(["deny", "check"]);
             run.watch(command, "deny")
         })
-    }
-}
-
-/// Tests of one program that run at a time: much of what those of servers do is to wait.
-fn tests_at_once() -> usize {
-    TESTS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
-}
-
-impl Run<'_> {
-    /// All of cargo's tests, with the services that they otherwise do without.
-    ///
-    /// `minio` is an endpoint, and `program` what those start who stop and kill one.
-    fn rust_tests(
-        &self,
-        minio: &str,
-        program: &Path,
-        databases: &Databases,
-    ) -> Result<StepOutcome> {
-        let engines = self.engines();
-        let mut command = self.workspace.cargo();
-        command.args(["test", "--workspace", "--no-fail-fast"]);
-        for name in engines::crates_without_servers(&engines) {
-            // Cargo has a word to say about names that it does not know.
-            if self.workspace.members.iter().any(|member| member.name == name) {
-                command.args(["--exclude", &name]);
-            }
-        }
-        let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
-        command
-            .envs(databases.variables())
-            .env("ASHLAR_TEST_ENGINES", names.join(","))
-            .env("ASHLAR_TEST_S3_ENDPOINT", minio)
-            .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
-            .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
-            .env("ASHLAR_TEST_MINIO", program)
-            .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
-            .env("RUST_TEST_THREADS", tests_at_once().to_string())
-            .env("ASHLAR_BIN", self.gateway());
-        let mut finding = self.watch(command, "rust")?;
-        let log = std::fs::read_to_string(self.log("rust")).unwrap_or_default();
-        finding.summary = summary::cargo_lines(&log);
-        let counts = summary::cargo_counts(&finding.summary);
-        let failures = summary::cargo_failures(&log);
-        finding.remark = format!("{}\n{}{failures}", counts.sentence(), finding.remark);
-        finding.remark.truncate(finding.remark.trim_end().len());
-        Ok(finding)
     }
 }

@@ -1,8 +1,9 @@
 //! The client suites: real clients with default settings, over the matrix of engines, block stores
 //! and schemes.
 //!
-//! http and https are two protocols to an S3 client, so each suite runs over both. Engines and
-//! block stores do not know each other: every engine meets MinIO, one of them a folder as well.
+//! http and https are two protocols to an S3 client. Engines and block stores do not know each other:
+//! every engine meets MinIO, one of them a folder as well. A plain run takes each suite where its
+//! result can differ; `--full` takes every suite everywhere.
 //!
 //! Cells share nothing but servers, in which each has a place of its own, so several run at a time:
 //! a client and its gateway mostly wait for each other.
@@ -44,8 +45,8 @@ const SUITES: [(&str, Python); 12] = [
 /// same from each engine.
 const COLUMNAR: &str = "columnar";
 
-/// The suite that a browser runs. What that asks for depends on the scheme, and not on what is below
-/// the gateway.
+/// The suite that a browser runs. Its requests depend on the scheme, and not on what is below the
+/// gateway.
 const BROWSER: &str = "browser";
 
 /// The suite of all that is refused, in S3's words. MinIO has its own.
@@ -54,19 +55,30 @@ const ERRORS: &str = "errors";
 /// The suite of lifecycle rules. It waits for days to pass.
 const LIFECYCLE: &str = "lifecycle";
 
-/// The suite that a plain run takes over https to what has been met over http: the listener does not
-/// know what is behind it, and most suites have met it before a folder.
-const SUITE_OVER_HTTPS_AGAIN: &str = "mc";
+/// Suites that a plain run takes to `folder-http`: those that ask most of the gateway and little of
+/// blocks.
+const SUITES_ON_A_FOLDER: [&str; 7] =
+    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE];
 
-/// Suites that a plain run leaves out where another engine is met: they take longest for what they ask
-/// of an engine, which the others have asked.
-const SUITES_OF_ONE_ENGINE: [&str; 4] = ["awscli", "pyarrow", "restic", "s3cmd"];
+/// Suites that a plain run takes to `minio-http`: those that move content. `boto3` and `mc` meet MinIO
+/// below the other engines.
+const SUITES_ON_A_BUCKET: [&str; 5] = ["s3fs", "pyarrow", "rclone", "restic", COLUMNAR];
 
-/// Suites that a plain run takes only where blocks lie in a folder: they ask nothing of blocks.
-const SUITES_WITHOUT_BLOCKS: [&str; 2] = [LIFECYCLE, ERRORS];
+/// Suites that a plain run takes over https, in `folder-https` alone: the listener does not know what is
+/// below it. Their clients differ in what they sign over https; the others use one of those clients.
+const SUITES_OVER_HTTPS: [&str; 3] = ["boto3", "mc", BROWSER];
 
-/// Suites that a plain run leaves out over https: what they do there others do as well.
-const SUITES_OVER_HTTP: [&str; 5] = [LIFECYCLE, "pyarrow", "rclone", "restic", "s3cmd"];
+/// Suites that a plain run takes to every engine: they ask most of metadata.
+const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
+
+/// Files of these suites that a plain run leaves out on engines other than `SQLite`: who may do what, which
+/// the gateway decides from what it has read.
+const FILES_ON_ONE_ENGINE: [&str; 3] =
+    ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
+
+/// Suites that a plain run takes to the drawn engine besides.
+const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
+    ["mc", "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
 /// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -108,6 +120,8 @@ pub(super) struct Cell {
     subject: Subject,
     tls: bool,
     suites: Vec<(&'static str, Python)>,
+    /// Files of these suites that are not run here.
+    left_out: &'static [&'static str],
 }
 
 impl Cell {
@@ -141,13 +155,40 @@ impl Cell {
             _ => true,
         }
     }
+
+    /// Returns true if a run of this breadth takes a suite here.
+    fn is_taken(&self, suite: &str, breadth: Breadth) -> bool {
+        let Breadth::Plain(drawn) = breadth else { return true };
+        match self.subject {
+            Subject::Reference => true,
+            Subject::Folder if self.tls => SUITES_OVER_HTTPS.contains(&suite),
+            Subject::Folder => SUITES_ON_A_FOLDER.contains(&suite),
+            Subject::Bucket(_) if self.tls => false,
+            Subject::Bucket(Engine::Sqlite) => SUITES_ON_A_BUCKET.contains(&suite),
+            Subject::Bucket(engine) => {
+                SUITES_ON_EACH_ENGINE.contains(&suite)
+                    || engine == drawn && SUITES_ON_THE_DRAWN_ENGINE.contains(&suite)
+            }
+        }
+    }
+}
+
+/// Which cells and suites a run takes of those that the user has not excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Breadth {
+    /// Each suite where its result can differ, and more of them on the drawn engine.
+    Plain(Engine),
+    /// Every suite in every cell that it is for.
+    Every,
 }
 
 /// The cells and suites that the user asked for.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     let subjects = subjects(run.options.reference, &run.engines());
-    let plain = run.options.only.is_empty() && run.options.engine.is_empty();
-    cells(&subjects, plain, |step| run.wants(step))
+    let options = run.options;
+    let plain = options.only.is_empty() && options.engine.is_empty() && !options.full;
+    let breadth = if plain { Breadth::Plain(run.drawn) } else { Breadth::Every };
+    cells(&subjects, breadth, |step| run.wants(step))
 }
 
 /// The engines below the cells, each once.
@@ -164,26 +205,20 @@ fn subjects(reference: bool, engines: &[Engine]) -> Vec<Subject> {
     folder.into_iter().chain(engines.iter().copied().map(Subject::Bucket)).collect()
 }
 
-/// Both schemes for each subject, with those suites whose step's name is wanted. A plain run leaves
-/// out what it would hardly learn from.
-fn cells(subjects: &[Subject], plain: bool, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
+/// Both schemes for each subject, with those suites whose step's name is wanted.
+fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &subject in subjects {
         for tls in [false, true] {
-            let mut cell = Cell { subject, tls, suites: Vec::new() };
+            let mut cell = Cell { subject, tls, suites: Vec::new(), left_out: &[] };
             let name = cell.name();
-            let of_sqlite = subject.engine() == Some(Engine::Sqlite);
-            let is_taken = |suite: &str| match subject {
-                Subject::Reference => true,
-                Subject::Bucket(_) if tls => suite == SUITE_OVER_HTTPS_AGAIN,
-                Subject::Bucket(_) if SUITES_WITHOUT_BLOCKS.contains(&suite) => false,
-                Subject::Folder if tls => !SUITES_OVER_HTTP.contains(&suite),
-                _ => of_sqlite || !SUITES_OF_ONE_ENGINE.contains(&suite),
-            };
+            let other = matches!(subject, Subject::Bucket(engine) if engine != Engine::Sqlite);
+            if other && breadth != Breadth::Every {
+                cell.left_out = &FILES_ON_ONE_ENGINE;
+            }
             cell.suites = SUITES
                 .into_iter()
-                .filter(|(suite, _)| cell.is_for(suite))
-                .filter(|(suite, _)| !plain || is_taken(suite))
+                .filter(|(suite, _)| cell.is_for(suite) && cell.is_taken(suite, breadth))
                 .filter(|(suite, _)| wants(&format!("clients {suite} {name}")))
                 .collect();
             if !cell.suites.is_empty() {
@@ -202,12 +237,8 @@ pub(super) struct Services<'a> {
     pub(super) databases: &'a Databases,
 }
 
-/// Runs each cell on a fresh server. Their steps are recorded cell by cell.
-pub(super) fn run(steps: &mut Steps<'_>, cells: &[Cell], services: &Services<'_>) -> Result<()> {
-    steps.with_each(cells, |steps, cell| one_cell(steps, cell, services))
-}
-
-fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Result<()> {
+/// Runs a cell on a fresh server.
+pub(super) fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Result<()> {
     let name = cell.name();
     let folder = steps.run.folder.join(&name);
     std::fs::create_dir_all(&folder)?;
@@ -230,7 +261,7 @@ fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Resu
             Python::Frames => &tools.python_frames,
         };
         steps.step(&format!("{suite} {name}"), |run| {
-            one_suite(run, suite, python, tools, &mut server, &folder, cell.subject)
+            one_suite(run, suite, python, tools, &mut server, &folder, cell)
         })?;
     }
     steps.step(&format!("stop {name}"), |_| end(&mut server))?;
@@ -279,15 +310,18 @@ fn one_suite(
     tools: &Tools,
     server: &mut Server,
     folder: &Path,
-    subject: Subject,
+    cell: &Cell,
 ) -> Result<StepOutcome> {
     server.child.check_alive()?;
+    let subject = cell.subject;
+    let mut files = files(&run.workspace.clients(), suite)?;
+    files.retain(|file| !cell.left_out.iter().any(|name| file.ends_with(name)));
     let scratch = folder.join(format!("scratch-{suite}"));
     let mut command = Command::new(python);
     command
         .args(["-m", "pytest", "--basetemp"])
         .arg(&scratch)
-        .args(files(&run.workspace.clients(), suite)?)
+        .args(files)
         .current_dir(run.workspace.clients())
         .env("ASHLAR_TEST_ENDPOINT", &server.endpoint)
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)

@@ -34,9 +34,12 @@ const SUITES: [&str; 10] =
 /// Suites that a plain run leaves out: they take minutes and learn about speed first.
 const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 
-/// Suites that a plain run takes to an engine whose neighbour has met them all: they are about the
-/// content of files and about what both views show, which is where engines could differ.
-const SUITES_AGAIN: [&str; 3] = ["model", "views", "mmap"];
+/// Suites that a plain run takes to every engine: they compare both views, which is where engines could
+/// differ.
+const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
+
+/// Suites that a plain run takes to the drawn engine besides.
+const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 
 /// A mounted volume and the suites to run on it.
 #[derive(Debug)]
@@ -66,8 +69,9 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     if run.options.reference {
         return Vec::new();
     }
-    let plain = run.options.only.is_empty() && !run.options.files;
-    cells(&run.engines(), plain, run.options.files, |step| run.wants(step))
+    let plain = run.options.only.is_empty() && !run.options.files && !run.options.full;
+    let drawn = plain.then_some(run.drawn);
+    cells(&run.engines(), drawn, run.options.files, |step| run.wants(step))
 }
 
 /// The engines below the cells.
@@ -75,8 +79,14 @@ pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
     cells.iter().map(|cell| cell.engine).collect()
 }
 
-/// One cell for each engine, with those suites whose step's name is wanted.
-fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
+/// One cell for each engine, with those suites whose step's name is wanted. A plain run has drawn an
+/// engine, and leaves suites out on the others.
+fn cells(
+    engines: &[Engine],
+    drawn: Option<Engine>,
+    whole: bool,
+    wants: impl Fn(&str) -> bool,
+) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &engine in engines {
         // MariaDB waits longest for each change, and decides nothing that PostgreSQL does not.
@@ -84,10 +94,13 @@ fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> b
         let mut cell = Cell { engine, suites: Vec::new(), whole };
         let name = cell.name();
         let is_wanted = |suite: &&str| wants(&format!("files {suite} {name}"));
-        let is_taken = |suite: &&str| match engine {
-            _ if !plain => true,
-            Engine::Sqlite => !SUITES_OF_MINUTES.contains(suite),
-            _ => SUITES_AGAIN.contains(suite),
+        let is_taken = |suite: &&str| match (engine, drawn) {
+            (_, None) => true,
+            (Engine::Sqlite, Some(_)) => !SUITES_OF_MINUTES.contains(suite),
+            (Engine::Postgres | Engine::Mysql | Engine::Redis, Some(drawn)) => {
+                SUITES_ON_EACH_ENGINE.contains(suite)
+                    || engine == drawn && SUITES_ON_THE_DRAWN_ENGINE.contains(suite)
+            }
         };
         cell.suites = SUITES.into_iter().filter(is_wanted).filter(is_taken).collect();
         if !cell.suites.is_empty() {
@@ -97,17 +110,8 @@ fn cells(engines: &[Engine], plain: bool, whole: bool, wants: impl Fn(&str) -> b
     cells
 }
 
-/// Runs each cell on a fresh volume. `testers` is the folder of programs that test file systems.
-pub(super) fn run(
-    steps: &mut Steps<'_>,
-    cells: &[Cell],
-    services: &Services<'_>,
-    testers: &Path,
-) -> Result<()> {
-    steps.with_each(cells, |steps, cell| one_cell(steps, cell, services, testers))
-}
-
-fn one_cell(
+/// Runs a cell on a fresh volume. `testers` is the folder of programs that test file systems.
+pub(super) fn one_cell(
     steps: &mut Steps<'_>,
     cell: &Cell,
     services: &Services<'_>,

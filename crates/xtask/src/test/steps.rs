@@ -15,12 +15,13 @@ use crate::engines::{self, Engine};
 use crate::progress::{Mark, Progress};
 use crate::workspace::Workspace;
 
-/// How long a cargo step may take. On a quiet machine of two cores the longest, all tests, takes half
-/// of that.
+/// How long a cargo step may take. On a quiet machine of two cores the longest, all tests, takes a
+/// third of that.
 const CARGO_LIMIT: Duration = Duration::from_mins(40);
 
-/// Cells under way at the same time. Each keeps about one core busy.
-const CELLS_AT_ONCE: usize = 2;
+/// Jobs that run at the same time: cells, and the tests in Rust. A cell keeps about one core busy. The
+/// tests in Rust wait for most of their time, so a cell beside them uses the core that they leave idle.
+const JOBS_AT_ONCE: usize = 2;
 
 /// Lines of a log shown when its step fails.
 pub(super) const TAIL_LINES: usize = 80;
@@ -40,6 +41,14 @@ pub(crate) struct Options {
     /// it, without the tests that need all engines. May be given several times; otherwise all run.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
     pub(super) engine: Vec<Engine>,
+    /// Run everything that a plain run takes, every client suite in every cell, and the long proofs of
+    /// `tests/it` on one engine, which the date decides. This takes hours.
+    #[arg(long, conflicts_with_all = ["reference", "files", "external"])]
+    pub(super) full: bool,
+    /// Test this engine more thoroughly than the others, instead of the one that the date draws. Use it
+    /// to repeat a run of another day.
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
+    pub(super) drawn: Option<Engine>,
     /// Keep the folder with all logs and data, and print where it is.
     #[arg(long)]
     pub(super) keep: bool,
@@ -73,6 +82,8 @@ pub(super) struct Run<'a> {
     pub(super) stop: &'a Stop,
     pub(super) progress: Progress,
     pub(super) folder: PathBuf,
+    /// The engine that this run tests more thoroughly than the others.
+    pub(super) drawn: Engine,
 }
 
 /// Steps that follow each other, and what they have found so far.
@@ -142,27 +153,49 @@ impl Steps<'_> {
         self.taken.push(skipped);
     }
 
-    /// Does the same with each cell, two at a time, and records their steps cell by cell.
+    /// Runs `background` in a thread of its own while `foreground` runs. Records the steps of
+    /// `foreground`, then those of `background`, and returns what `background` returned.
+    pub(super) fn side_by_side<T: Send>(
+        &mut self,
+        foreground: impl FnOnce(&mut Self) -> Result<()>,
+        background: impl FnOnce(&mut Steps<'_>) -> Result<T> + Send,
+    ) -> Result<T> {
+        let run = self.run;
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let mut steps = Steps { run, taken: Vec::new() };
+                let outcome = background(&mut steps);
+                (steps.taken, outcome)
+            });
+            let ended = foreground(self);
+            let (taken, outcome) = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+            self.taken.extend(taken);
+            ended.and(outcome)
+        })
+    }
+
+    /// Runs `work` for each job, in the order in which the jobs are given and [`JOBS_AT_ONCE`] at a
+    /// time. Records the steps of each job together, in that order.
     pub(super) fn with_each<T: Sync>(
         &mut self,
-        cells: &[T],
+        jobs: &[T],
         work: impl Fn(&mut Steps<'_>, &T) -> Result<()> + Sync,
     ) -> Result<()> {
         let run = self.run;
-        let left = Mutex::new(cells.iter().enumerate());
+        let left = Mutex::new(jobs.iter().enumerate());
         let in_turn = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
             let mut done = Vec::new();
             let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-            while let Some((place, cell)) = next() {
+            while let Some((place, job)) = next() {
                 let mut steps = Steps { run, taken: Vec::new() };
-                work(&mut steps, cell)?;
+                work(&mut steps, job)?;
                 done.push((place, steps.taken));
             }
             Ok(done)
         };
         let mut done = Vec::new();
         thread::scope(|scope| -> Result<()> {
-            let workers: Vec<_> = (0..CELLS_AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
+            let workers: Vec<_> = (0..JOBS_AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
             for worker in workers {
                 done.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
             }
@@ -201,13 +234,28 @@ impl Steps<'_> {
 impl Run<'_> {
     /// Runs a command to its end with a log; the log's end is the remark if it fails.
     pub(super) fn watch(&self, command: Command, name: &str) -> Result<StepOutcome> {
+        self.watch_for(command, name, CARGO_LIMIT)
+    }
+
+    /// Does the same as [`Run::watch`], with another limit of its time.
+    pub(super) fn watch_for(
+        &self,
+        command: Command,
+        name: &str,
+        limit: Duration,
+    ) -> Result<StepOutcome> {
         let log = self.log(name);
-        let status = Child::spawn(command, name, &log)?.wait(self.stop, CARGO_LIMIT)?;
+        let status = Child::spawn(command, name, &log)?.wait(self.stop, limit)?;
         let mut finding = StepOutcome { failed: !status.success(), ..StepOutcome::default() };
         if finding.failed {
             finding.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
         }
         Ok(finding)
+    }
+
+    /// Returns true if the programs under test are built from this checkout.
+    pub(super) fn builds(&self) -> bool {
+        !self.options.reference && self.options.gateway.is_none()
     }
 
     /// The engines that the user wants.

@@ -6,16 +6,26 @@ fn names(cells: &[Cell]) -> Vec<String> {
 
 #[test]
 fn a_plain_run_takes_most_suites_to_one_engine() {
-    let cells = cells(&Engine::ALL, true, false, |_| true);
+    let cells = cells(&Engine::ALL, Some(Engine::Sqlite), false, |_| true);
     assert_eq!(names(&cells), ["mount-folder", "mount-postgres", "mount-mysql", "mount-redis"]);
     let left_out: Vec<_> = SUITES.iter().filter(|it| !cells[0].suites.contains(it)).collect();
     assert_eq!(left_out, SUITES_OF_MINUTES.iter().collect::<Vec<_>>());
-    assert!(cells[1..].iter().all(|cell| cell.suites == SUITES_AGAIN && !cell.whole));
+    assert!(cells[1..].iter().all(|cell| cell.suites == SUITES_ON_EACH_ENGINE && !cell.whole));
+}
+
+#[test]
+fn a_plain_run_takes_more_suites_to_the_drawn_engine() {
+    let cells = cells(&Engine::ALL, Some(Engine::Mysql), false, |_| true);
+    for cell in &cells[1..] {
+        let more = SUITES_ON_THE_DRAWN_ENGINE.iter().filter(|suite| cell.suites.contains(suite));
+        let expected = if cell.engine == Engine::Mysql { 3 } else { 0 };
+        assert_eq!(more.count(), expected, "{}", cell.name());
+    }
 }
 
 #[test]
 fn a_whole_run_is_shorter_on_one_engine_alone() {
-    let cells = cells(&Engine::ALL, false, true, |_| true);
+    let cells = cells(&Engine::ALL, None, true, |_| true);
     assert!(cells.iter().all(|cell| cell.suites == SUITES));
     let short: Vec<_> = cells.iter().filter(|cell| !cell.whole).map(Cell::name).collect();
     assert_eq!(short, ["mount-mysql"]);
@@ -23,7 +33,7 @@ fn a_whole_run_is_shorter_on_one_engine_alone() {
 
 #[test]
 fn a_step_is_picked_by_its_suite_and_cell() {
-    let cells = cells(&Engine::ALL, false, false, |step| step == "files git mount-redis");
+    let cells = cells(&Engine::ALL, None, false, |step| step == "files git mount-redis");
     assert_eq!(names(&cells), ["mount-redis"]);
     assert_eq!(cells[0].suites, ["git"]);
 }

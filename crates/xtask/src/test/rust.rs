@@ -1,0 +1,94 @@
+//! Cargo's tests, and the long proofs of `tests/it`.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::steps::{Run, StepOutcome};
+use super::summary;
+use crate::engines::{self, Databases, Engine};
+use crate::servers::{ACCESS_KEY, SECRET_KEY};
+
+/// Tests that run at a time, for each core.
+const TESTS_PER_CORE: usize = 4;
+
+/// How long the long proofs on one engine may take.
+const PROOFS_LIMIT: Duration = Duration::from_hours(6);
+
+/// Services that cargo's tests otherwise do without.
+pub(super) struct Services<'a> {
+    /// The endpoint of a running MinIO.
+    pub(super) endpoint: &'a str,
+    /// MinIO's program, for tests that stop and kill a server of their own.
+    pub(super) minio: &'a Path,
+    pub(super) databases: &'a Databases,
+}
+
+/// Tests of one program that run at a time: those of servers wait for most of their time.
+fn tests_at_once() -> usize {
+    TESTS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Run<'_> {
+    /// All of cargo's tests, one program after the other.
+    ///
+    /// Examples in documentation are compiled and run in a full run alone: cargo starts rustdoc on every
+    /// crate to look for them.
+    pub(super) fn rust_tests(&self, services: &Services<'_>) -> Result<StepOutcome> {
+        let engines = self.engines();
+        let mut command = self.tests(services, &engines);
+        if !self.options.full {
+            command.arg("--tests");
+        }
+        for name in engines::crates_without_servers(&engines) {
+            // Cargo warns of names that it does not know.
+            if self.workspace.members.iter().any(|member| member.name == name) {
+                command.args(["--exclude", &name]);
+            }
+        }
+        let outcome = self.watch(command, "rust")?;
+        Ok(self.counted(outcome, "rust"))
+    }
+
+    /// The tests of `tests/it` at full length, on the drawn engine alone.
+    pub(super) fn long_proofs(&self, services: &Services<'_>) -> Result<StepOutcome> {
+        let mut command = self.tests(services, &[self.drawn]);
+        // Of the whole workspace, so that dependencies keep the features that they were built with.
+        command.args(["--test", "it"]).env("ASHLAR_TEST_SCALE", "full");
+        let outcome = self.watch_for(command, "proofs", PROOFS_LIMIT)?;
+        Ok(self.counted(outcome, "proofs"))
+    }
+
+    /// `cargo test` with services, over these engines.
+    fn tests(&self, services: &Services<'_>, engines: &[Engine]) -> Command {
+        let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
+        let mut command = self.linting_cargo();
+        command
+            .args(["test", "--workspace", "--no-fail-fast"])
+            .envs(services.databases.variables())
+            .env("ASHLAR_TEST_ENGINES", names.join(","))
+            .env("ASHLAR_TEST_DRAWN", self.drawn.name())
+            .env("ASHLAR_TEST_S3_ENDPOINT", services.endpoint)
+            .env("ASHLAR_TEST_S3_ACCESS_KEY", ACCESS_KEY)
+            .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
+            .env("ASHLAR_TEST_MINIO", services.minio)
+            .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
+            .env("RUST_TEST_THREADS", tests_at_once().to_string())
+            .env("ASHLAR_BIN", self.gateway());
+        command
+    }
+
+    /// Adds the runners' summaries, and the output of tests that failed.
+    fn counted(&self, mut outcome: StepOutcome, name: &str) -> StepOutcome {
+        let log = std::fs::read_to_string(self.log(name)).unwrap_or_default();
+        outcome.summary = summary::cargo_lines(&log);
+        let counts = summary::cargo_counts(&outcome.summary);
+        let failures = summary::cargo_failures(&log);
+        outcome.remark = format!("{}\n{}{failures}", counts.sentence(), outcome.remark);
+        outcome.remark.truncate(outcome.remark.trim_end().len());
+        outcome
+    }
+}
