@@ -61,13 +61,17 @@ struct Bench {
     ledger: Option<Arc<Ledger>>,
 }
 
+/// How long an operation may take. No test waits for its end: memory stores always answer, and a busy machine
+/// only answers late.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
+
 fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
     FilesOptions {
         root: Ino::ROOT,
         read_only: false,
         write_memory: 16 << 20,
         whole_bytes_max: WHOLE_BYTES_MAX,
-        io_timeout: Duration::from_secs(1),
+        io_timeout: IO_TIMEOUT,
         notes_reads: true,
         ledger,
     }
