@@ -11,6 +11,10 @@ use crate::program::{find, program, run, succeeds};
 /// Files of PostgreSQL's log that are made beforehand: 384 MiB.
 const LOG_FILES: usize = 24;
 
+/// Connections that PostgreSQL and MariaDB take: some fifteen for each store that a test opens, for all
+/// tests that run at the same time.
+const CONNECTIONS_MAX: u32 = 400;
+
 /// Bytes of an answer of Redis that are looked at.
 const ANSWER_BYTES: usize = 4 << 10;
 
@@ -102,7 +106,7 @@ impl Engine {
                 for setting in [
                     "listen_addresses=127.0.0.1",
                     "unix_socket_directories=",
-                    "max_connections=200",
+                    &format!("max_connections={CONNECTIONS_MAX}"),
                     "shared_buffers=128MB",
                     // Files of the log that were made once are used again.
                     "min_wal_size=1GB",
@@ -120,7 +124,8 @@ impl Engine {
                 command.arg(format!("--pid-file={}", folder.join("pid").display()));
                 command.arg(format!("--port={port}"));
                 command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
-                command.args(["--max-connections=200", "--innodb-buffer-pool-size=128M"]);
+                command.arg(format!("--max-connections={CONNECTIONS_MAX}"));
+                command.arg("--innodb-buffer-pool-size=128M");
                 // Without a binary log, others see a commit before it is on disk.
                 command.arg(format!("--log-bin={}", folder.join("binlog").display()));
                 command.args(["--sync-binlog=1", "--binlog-format=ROW"]);
