@@ -41,3 +41,28 @@ fn steps_are_picked_by_whole_words() {
         assert!(!has_words(step, words), "{words}");
     }
 }
+
+#[test]
+fn a_full_run_is_no_part_of_another_one() {
+    assert!(parse(&["--full"]).expect("a full run").full);
+    for other in ["--reference", "--files", "--external"] {
+        assert!(parse(&["--full", other]).is_err(), "{other}");
+    }
+}
+
+#[test]
+fn a_drawn_engine_can_be_named() {
+    let options = parse(&["--full", "--drawn", "mysql"]).expect("an engine");
+    assert_eq!(options.drawn, Some(Engine::Mysql));
+    assert!(parse(&["--drawn", "oracle"]).is_err());
+    assert!(parse(&["--drawn", "mysql", "--reference"]).is_err());
+}
+
+#[test]
+fn the_named_engine_is_drawn_if_it_is_wanted() {
+    let drawn = |words: &[&str]| crate::test::drawn(&parse(words).expect("options"));
+    assert_eq!(drawn(&["--drawn", "mysql"]).expect("it is wanted"), Engine::Mysql);
+    assert_eq!(drawn(&["--engine", "redis"]).expect("the only one"), Engine::Redis);
+    let refused = drawn(&["--engine", "redis", "--drawn", "mysql"]).expect_err("it is left out");
+    assert!(refused.to_string().contains("--engine leaves out mysql"), "{refused}");
+}
