@@ -103,7 +103,12 @@ impl Admin {
     /// Those of [`Admin::set_bucket`].
     pub async fn clear_bucket(&self, name: &str, kind: BucketConfigKind) -> Result<(), AdminError> {
         let name = parse(name)?;
-        let set = SetBucketConfig { name: name.as_str().as_bytes(), kind, value: None };
+        let set = SetBucketConfig {
+            name: name.as_str().as_bytes(),
+            kind,
+            value: None,
+            default_retention: None,
+        };
         self.in_session(&set).await
     }
 

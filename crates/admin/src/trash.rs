@@ -39,7 +39,13 @@ impl Admin {
         let bucket = parse(name)?;
         let value = days.map(BucketConfig::of_trash_days);
         let (name, kind) = (bucket.as_str().as_bytes(), BucketConfigKind::Trash);
-        self.in_session(&SetBucketConfig { name, kind, value: value.as_ref() }).await
+        self.in_session(&SetBucketConfig {
+            name,
+            kind,
+            value: value.as_ref(),
+            default_retention: None,
+        })
+        .await
     }
 
     /// Days that what its keys lose stays in a bucket's trash; nothing if it has none.

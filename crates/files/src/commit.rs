@@ -8,14 +8,14 @@
 use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
-use record::{Content, File, PageRef, Sum, Tag};
+use record::{Content, File, PageRef, RetainUntil, Sum, Tag};
 use volume::{
     BodyRun, FileWrite, FoundNode, FsError, Note, Reshape, SetTime, VolumeError, opaque_tag,
 };
 
 use crate::dirty::FrozenExtents;
 use crate::files::Files;
-use crate::open::{Becoming, OpenFile};
+use crate::open::{Becoming, OpenFile, retention};
 use crate::sequential::{SequentialSums, crc64nvme};
 use crate::zeros::zeros;
 
@@ -32,6 +32,10 @@ const BATCH_RUNS_MAX: usize = 512;
 /// Pages of a content map that one plan writes anew for them.
 const BATCH_PAGES_MAX: usize = 32;
 
+/// How often one flush detaches noncurrent versions from its file: another client may overwrite a hard
+/// link of it in between.
+const DETACH_ATTEMPTS_MAX: u32 = 16;
+
 /// Bytes at a position.
 type Extent = (u64, Bytes);
 
@@ -46,6 +50,8 @@ pub(crate) struct Written {
     pub(crate) sums: Option<SequentialSums>,
     /// Where its tail was thought to begin, if it has one that was appended, and where it does.
     pub(crate) tail: Option<(u64, u64)>,
+    /// The retention that writes of this open file gave the object by its bucket's default.
+    pub(crate) own_retention: Option<RetainUntil>,
 }
 
 /// What is committed, over what.
@@ -78,14 +84,14 @@ impl Files {
         file: &OpenFile,
         node: &FoundNode,
         becoming: &Becoming,
-        sums: Option<&SequentialSums>,
+        (sums, own_retention): (Option<&SequentialSums>, Option<RetainUntil>),
     ) -> Result<Written, VolumeError> {
         let known_as = self.names.of(file.ino);
         let mut attributes = becoming.change;
         if let (Some(written), None) = (becoming.written, attributes.modified) {
             attributes.modified = Some(SetTime::At(written));
         }
-        let (mut at, sums) = (node.clone(), sums.cloned());
+        let (mut at, sums, mut detached) = (node.clone(), sums.cloned(), 0);
         loop {
             let found = at.inode.file().ok_or(FsError::Stale)?;
             let write = FileWrite {
@@ -94,6 +100,7 @@ impl Files {
                 attributes: &attributes,
                 over: Some(found.data_version),
                 note: Some(&becoming.note),
+                own_retention,
             };
             let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
             let (mut extents, mut tail) = (becoming.extents.clone(), None);
@@ -108,16 +115,25 @@ impl Files {
                 // Others may have made it longer. That stays, unless it was cut here.
                 (None, None) => (found.size, becoming.size.max(found.size)),
             };
+            let changes_content = commit_changes_content(&extents, found, below, size);
             let commit =
                 Commit { write, found, extents, placed: tail.is_some(), below, size, sums };
             match self.commit_over(commit).await {
                 Ok((node, sums)) => {
                     let version = node.inode.file().map(|file| file.data_version);
                     let sums = sums.map(|sums| sums.of_version(version));
-                    return Ok(Written { node, sums, tail });
+                    let own_retention =
+                        if changes_content { retention(&node) } else { own_retention };
+                    return Ok(Written { node, sums, tail, own_retention });
                 }
                 // Another has written to it: what is there now is taken along.
                 Err(VolumeError::Fs(FsError::ContentReplaced)) => {
+                    at = self.volume.find_node(file.ino).await?;
+                }
+                // Noncurrent versions bind the file. They get a copy, and the file is written to.
+                Err(VolumeError::Fs(FsError::NotCurrent)) if detached < DETACH_ATTEMPTS_MAX => {
+                    detached += 1;
+                    self.volume.detach_versions(file.ino).await?;
                     at = self.volume.find_node(file.ino).await?;
                 }
                 Err(error) => return Err(error),
@@ -128,7 +144,7 @@ impl Files {
     async fn commit_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
         let Commit { write, found, extents, below, size, .. } = &commit;
         let size = *size;
-        if extents.is_empty() && *below == found.size && size == found.size {
+        if !commit_changes_content(extents, found, *below, size) {
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
             } else {
@@ -162,8 +178,7 @@ impl Files {
     ) -> Result<Made, VolumeError> {
         let Commit { write, found, size, placed, .. } = commit;
         // What a long content map names is more than one plan may say.
-        let over = self.shorten(write, found, 0).await?;
-        let write = FileWrite { over, ..write };
+        let write = self.shorten(write, found, 0).await?;
         if size <= self.options.whole_bytes_max {
             return self.write_whole(write, extents, size).await;
         }
@@ -180,7 +195,8 @@ impl Files {
         if !rest.is_empty() {
             let in_order = placed || sums.is_some();
             let over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
-            let write = FileWrite { over, note: on_last, ..write };
+            let own_retention = retention(&node);
+            let write = FileWrite { over, note: on_last, own_retention, ..write };
             let content = Content::Slices(Vec::new());
             let batches = Batches { extents: rest, shape: Reshape::default(), in_order };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
@@ -192,7 +208,7 @@ impl Files {
     /// it is too much for one.
     async fn write_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
         let Commit { mut write, found, extents, placed, below, size, sums } = commit;
-        write.over = self.shorten(write, found, below).await?;
+        write = self.shorten(write, found, below).await?;
         let cut = (below < found.size).then_some(below);
         let shape = Reshape { cut, end: size };
         if extents.is_empty() {
@@ -245,28 +261,30 @@ impl Files {
                 return Ok(node);
             }
             write.over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
+            write.own_retention = retention(&node);
             extents = rest;
         }
     }
 
     /// Cuts a long content map step by step until the rest of what is to go fits into one plan.
-    /// Answers the data version of what is left.
-    async fn shorten(
+    /// Returns the write that is to follow, over the data version of the rest.
+    async fn shorten<'w>(
         &self,
-        write: FileWrite<'_>,
+        mut write: FileWrite<'w>,
         found: &File,
         below: u64,
-    ) -> Result<Option<u64>, VolumeError> {
-        let (mut over, mut content) = (write.over, found.content.clone());
+    ) -> Result<FileWrite<'w>, VolumeError> {
+        let mut content = found.content.clone();
         while let Content::Pages(pages) = &content
             && let Some(cut) = cut_step(pages, below)
         {
-            let node = self.volume.truncate(FileWrite { over, note: None, ..write }, cut).await?;
+            let node = self.volume.truncate(FileWrite { note: None, ..write }, cut).await?;
             let file = node.inode.file().ok_or(FsError::Stale)?;
-            over = Some(file.data_version);
+            write.over = Some(file.data_version);
+            write.own_retention = retention(&node);
             content = file.content.clone();
         }
-        Ok(over)
+        Ok(write)
     }
 
     /// Writes a file that is all in memory, from its first byte to its last.
@@ -326,6 +344,11 @@ impl Files {
         }
         Ok((writer.finish().await?, runs))
     }
+}
+
+/// Returns true if a commit changes a file's bytes or size, and not its attributes alone.
+fn commit_changes_content(extents: &FrozenExtents, found: &File, below: u64, size: u64) -> bool {
+    !extents.is_empty() || below != found.size || size != found.size
 }
 
 /// The entity tag and the checksums of a content.

@@ -91,7 +91,9 @@ impl Files {
                 return Ok(None);
             }
             let range = range.start..range.start + (end - position);
-            match self.share_once(&found, range, target, position).await? {
+            let known_as = self.names.of(target.ino);
+            let write = rest.write(target.ino, known_as.as_ref());
+            match self.share_once(&found, range, write, position).await? {
                 Shared::Done(node, bytes) => {
                     self.changed(&mut rest, &node);
                     return Ok(Some(bytes));
@@ -113,11 +115,9 @@ impl Files {
         &self,
         source: &FoundNode,
         range: Range<u64>,
-        target: &OpenFile,
+        write: FileWrite<'_>,
         position: u64,
     ) -> Result<Shared, Errno> {
-        let known_as = self.names.of(target.ino);
-        let write = FileWrite::new(target.ino, known_as.as_ref());
         let share = async || {
             let share = self.volume.share_range(write, source, range.clone(), position);
             match share.await {

@@ -4,10 +4,6 @@ use rustix::io::Errno;
 use tracing::warn;
 use volume::{FsError, VolumeError};
 
-/// Of a file that is a version which is not current any more: nothing that is written to it is kept. No
-/// program sees this number.
-pub(crate) const NOT_CURRENT: Errno = Errno::REMCHG;
-
 /// The error number of a failed operation.
 pub(crate) fn errno(error: &VolumeError) -> Errno {
     match error {
@@ -41,8 +37,11 @@ fn of_namespace(error: FsError) -> Errno {
         | FsError::TrashLeft => Errno::NOTEMPTY,
         FsError::BelowItself => Errno::INVAL,
         FsError::OtherBucket => Errno::XDEV,
-        FsError::OnlyBuckets | FsError::LinkedDirectory | FsError::Locked => Errno::PERM,
-        FsError::NotCurrent => NOT_CURRENT,
+        FsError::OnlyBuckets
+        | FsError::LinkedDirectory
+        | FsError::Locked
+        | FsError::NotCurrent
+        | FsError::VersionKept => Errno::PERM,
         FsError::Stale => Errno::STALE,
         FsError::TooDeep => Errno::NAMETOOLONG,
         FsError::NoSuchAttribute => Errno::NODATA,

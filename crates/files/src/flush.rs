@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FoundNode, Note};
 
-use crate::errno::NOT_CURRENT;
 use crate::files::Files;
 use crate::open::{Becoming, FileState, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
@@ -91,7 +90,7 @@ impl Files {
     pub(crate) async fn flush_now(&self, file: &OpenFile) -> Result<(), Errno> {
         let mut sums = file.flushing.lock().await;
         file.wanted.store(false, Ordering::Relaxed);
-        let (node, becoming) = {
+        let (node, becoming, own_retention) = {
             let mut state = file.state.lock().await;
             if !state.is_dirty() || state.gone {
                 return Ok(());
@@ -99,13 +98,14 @@ impl Files {
             let note = self.note_flush(&state)?;
             let becoming = Arc::new(state.take_dirty(note));
             state.becoming = Some(Arc::clone(&becoming));
-            (state.node.clone(), becoming)
+            (state.node.clone(), becoming, state.own_retention)
         };
         let before = sums.take();
-        let written = self.patiently(|| self.commit(file, &node, &becoming, before.as_ref())).await;
+        let written = self
+            .patiently(|| self.commit(file, &node, &becoming, (before.as_ref(), own_retention)))
+            .await;
         // What is stale may be the name by which the file was known, not the file.
         let is_gone = match written {
-            Err(NOT_CURRENT) => true,
             Err(Errno::STALE) => self.is_gone(file.ino).await,
             _ => false,
         };
@@ -116,6 +116,7 @@ impl Files {
                 *sums = written.sums;
                 self.note_own_version(&state.node, &written.node);
                 state.node = Arc::new(written.node);
+                state.own_retention = written.own_retention;
                 if let Some((before, after)) =
                     written.tail.filter(|(before, after)| before != after)
                 {

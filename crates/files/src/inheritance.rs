@@ -22,7 +22,7 @@ use crate::file_log::FileLog;
 use crate::files::Files;
 use crate::inherited::{Inherited, MADE_MAX};
 use crate::locks::KeepLocks;
-use crate::open::{HandleId, OpenFile, OpenedFile};
+use crate::open::{HandleId, OpenFile, OpenedFile, retention};
 use crate::telling::{is_asked_for, is_of_request, name_in, record_in};
 
 /// Files that are opened again at the same time.
@@ -205,6 +205,9 @@ impl Files {
         {
             let mut state = file.state.lock().await;
             state.gone = gone;
+            // The retention came from the flushes of the process before this one, or else it would have
+            // refused to open the file for writing.
+            state.own_retention = log.as_ref().and_then(|_| retention(&state.node));
             for change in changes() {
                 let range = state.written_again(change);
                 let growth = range.map_or(0, |range| state.dirty.growth(range));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use content::{ByteBudget, Permit};
-use record::{Ino, Timestamp};
+use record::{Ino, RetainUntil, Timestamp};
 use rustix::io::Errno;
 use tokio::time::Instant;
 use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights};
@@ -90,6 +90,8 @@ pub(crate) struct FileState {
     pub(crate) change: AttributeChange,
     /// When it was last written to, if that is to be kept.
     pub(crate) written: Option<Timestamp>,
+    /// The retention that writes of this open file gave it by its bucket's default.
+    pub(crate) own_retention: Option<RetainUntil>,
     /// What it says of this to the process that may follow.
     pub(crate) log: FileLog,
     /// Requests that have appended to it, and of which the programs have not been told yet.
@@ -131,6 +133,7 @@ impl FileState {
             size,
             change: AttributeChange::default(),
             written: None,
+            own_retention: None,
             log: FileLog::default(),
             unanswered: Vec::new(),
         }
@@ -275,6 +278,11 @@ impl FileState {
         let becoming = self.becoming.as_ref().map_or(0, |becoming| becoming.extents.bytes());
         shown.written_to(self.size, self.dirty.bytes() + becoming)
     }
+}
+
+/// The retention of a file.
+pub(crate) fn retention(node: &FoundNode) -> Option<RetainUntil> {
+    node.inode.file().and_then(|file| file.object.lock.retention)
 }
 
 /// Whether a file was found like this before it was found like that: what is read may be answered

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use volume::{FileWrite, FsError, Note, VolumeError};
+use volume::{FsError, Note, VolumeError};
 
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
@@ -48,11 +48,11 @@ impl Files {
     /// Makes a range of a file a hole. Answers whether all of it is one.
     async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
         let known_as = self.names.of(file.ino);
-        let write = FileWrite::new(file.ino, known_as.as_ref());
         let mut at = range.start;
         while at < range.end {
             let Some(mut rest) = self.at_rest(file).await? else { return Ok(false) };
             let end = rest.change_end(at, range.end);
+            let write = rest.write(file.ino, known_as.as_ref());
             let clear = async || match self.volume.clear_range(write, at..end).await {
                 Ok(node) => Ok(Some(node)),
                 Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => Ok(None),

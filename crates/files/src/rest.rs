@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use record::Content;
+use record::{Content, Ino};
 use rustix::io::Errno;
 use tokio::sync::MutexGuard;
-use volume::FoundNode;
+use volume::{FileWrite, FoundNode, NodeName};
 
 use crate::files::Files;
-use crate::open::{FileState, OpenFile};
+use crate::open::{FileState, OpenFile, retention};
 use crate::sequential::SequentialSums;
 
 /// How often what others write meanwhile is waited for.
@@ -53,10 +53,17 @@ impl Files {
     pub(crate) fn changed(&self, rest: &mut AtRest<'_>, node: &FoundNode) {
         self.note_own_version(&rest.state.node, node);
         rest.state.refresh(node);
+        rest.state.own_retention = retention(node);
     }
 }
 
 impl AtRest<'_> {
+    /// A change of the file's content by the programs that have it open here.
+    pub(crate) fn write<'w>(&self, ino: Ino, known_as: Option<&'w NodeName>) -> FileWrite<'w> {
+        let own_retention = self.state.own_retention;
+        FileWrite { own_retention, ..FileWrite::new(ino, known_as) }
+    }
+
     /// Where a change that begins at a position and is to end at `end` ends, if it is to touch no
     /// more of the content map than one plan may.
     pub(crate) fn change_end(&self, start: u64, end: u64) -> u64 {

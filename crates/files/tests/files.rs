@@ -27,6 +27,8 @@ mod reading;
 mod reads;
 #[path = "files/takeover.rs"]
 mod takeover;
+#[path = "files/versions.rs"]
+mod versions;
 #[path = "files/views.rs"]
 mod views;
 

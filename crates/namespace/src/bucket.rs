@@ -1,9 +1,9 @@
 //! Buckets: the directories below the root.
 
 use record::{
-    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
-    ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, SortKey, Timestamp, Versioning,
-    Xattr, XattrPlace, key,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, DefaultRetention, Dentry, Directory, Ino,
+    Inode, InodeBody, ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, SortKey,
+    Timestamp, Versioning, Xattr, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
@@ -419,6 +419,9 @@ pub struct SetBucketConfig<'a> {
     pub kind: BucketConfigKind,
     /// What it is from now on; nothing as if it had never been set.
     pub value: Option<&'a BucketConfig>,
+    /// The retention that an object lock configuration gives to new objects. Of no meaning for other
+    /// kinds.
+    pub default_retention: Option<DefaultRetention>,
 }
 
 impl Planner for SetBucketConfig<'_> {
@@ -432,6 +435,9 @@ impl Planner for SetBucketConfig<'_> {
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
         settings.configs_version += 1;
+        if self.kind == BucketConfigKind::ObjectLock {
+            settings.default_retention = self.default_retention;
+        }
         if self.kind == BucketConfigKind::ObjectLock
             && bucket.dentry.versioning != Versioning::Enabled
         {

@@ -21,6 +21,14 @@ pub fn lay_out(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     (Content::Pages(pages), writes)
 }
 
+/// How many pages the map of a new file has: their numbers begin at 0, and the next page gets this one.
+pub(crate) fn pages_made(content: &Content) -> u32 {
+    match content {
+        Content::Pages(pages) => u32::try_from(pages.len()).unwrap_or(u32::MAX),
+        Content::Inline(_) | Content::Slices(_) => 0,
+    }
+}
+
 /// Which pages of a content map hold the bytes from `start` up to `end`.
 pub fn pages_of(pages: &[PageRef], start: u64, end: u64) -> std::ops::Range<usize> {
     let first = pages.partition_point(|page| page.start <= start).saturating_sub(1);

@@ -43,9 +43,13 @@ pub enum FsError {
     /// What is asked for changes an object, and the bucket keeps each as it was.
     #[error("the bucket keeps versions")]
     KeepsVersions,
-    /// What is to be written to is a version that is not current any more.
-    #[error("the file is not what its key is bound to any more, and is kept as it is")]
+    /// Version records bind the file, so it must not change. [`crate::DetachVersions`] gives the
+    /// versions an inode of their own; then the change is tried again.
+    #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
+    /// A noncurrent version and an item of a trash keep their headers and user metadata.
+    #[error("a noncurrent version keeps its headers and user metadata")]
+    VersionKept,
     /// Objects are locked only where versions are kept.
     #[error("the bucket keeps no versions")]
     KeepsNoVersions,

@@ -9,6 +9,7 @@ mod account;
 mod bucket;
 mod content_map;
 mod error;
+mod inode_state;
 mod list;
 mod lock;
 mod lookup;
@@ -52,9 +53,9 @@ pub use lock::{
 pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
-    DirectoryCounts, DirectoryPage, FindName, FindNode, FindXattr, ForkBucket, ForkDirectory,
-    ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames,
-    MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem,
+    DetachVersions, DirectoryCounts, DirectoryPage, FindName, FindNode, FindXattr, ForkBucket,
+    ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName,
+    ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem,
     ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory, RemoveName,
     RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetTime,
     SetXattr, SharedRange, USER_METADATA_BYTES_MAX, WriteContent, XattrChange, forked,

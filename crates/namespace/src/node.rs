@@ -14,6 +14,7 @@
 mod acl;
 mod attributes;
 mod counts;
+mod detach;
 mod directory_page;
 mod find;
 mod fork;
@@ -30,6 +31,7 @@ mod xattr;
 
 pub use acl::{Acl, AclKind, NotAnAcl};
 pub use attributes::{AttributeChange, NoteRead, SetAttributes, SetTime, without_rights};
+pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
 pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
 pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};

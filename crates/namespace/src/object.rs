@@ -6,6 +6,8 @@ use record::{
 };
 use store::{Guard, Key, Plan, Write};
 
+use crate::content_map::pages_made;
+use crate::inode_state::{Change, admit};
 use crate::lookup::{File, FoundObject, Lookup, find};
 use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::quota;
@@ -199,9 +201,7 @@ impl Planner for Publish<'_> {
         let self_contained = self_contained(&inode);
         if let InodeBody::File(file) = &mut inode.body {
             file.told_by_name = self_contained.is_some();
-            if let Content::Pages(pages) = &file.content {
-                file.pages_made = u32::try_from(pages.len()).unwrap_or(u32::MAX);
-            }
+            file.pages_made = pages_made(&file.content);
         }
         let size = inode.file().map_or(0, |file| file.size);
         let inode_key = key::inode(self.ino);
@@ -442,6 +442,9 @@ impl Planner for SetObject<'_> {
         if self.expected.is_some_and(|expected| expected != ino) {
             return Err(FsError::Contended.into());
         }
+        let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
+        let mut plan = Plan { guards, writes: Vec::new() };
+        admit(view, env, (ino, &inode), Change::VersionItem, &mut plan)?;
         if let InodeBody::File(file) = &mut inode.body {
             match self.change {
                 ObjectChange::Tags(tags) => file.object.tags = tags.to_vec(),
@@ -462,8 +465,6 @@ impl Planner for SetObject<'_> {
         }
         inode.attributes.status_changed = env.now;
         let inode_key = key::inode(ino);
-        let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
-        let mut plan = Plan { guards, writes: Vec::new() };
         plan.guards.push(Guard::Equals(inode_key.clone(), record));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         Ok(Step::Commit(plan, version))

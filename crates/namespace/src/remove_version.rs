@@ -108,7 +108,7 @@ impl Planner for RemoveVersion<'_> {
             self.check(env, &inode_key, &record, &mut plan)?;
             unbinding.take(&dentry);
         }
-        versions.remove(&found, &mut plan);
+        versions.remove(view, &found, &mut plan)?;
         count_bytes(view, env, bucket.dentry.ino, unbinding, &mut plan)?;
         Ok(Step::Commit(plan, RemovedVersion { existed: true, was_marker }))
     }

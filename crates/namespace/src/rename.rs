@@ -10,6 +10,7 @@ use record::key::{self, CounterKind};
 use record::{Dentry, Ino, Inode, InodeBody, RenameToken};
 use store::{CounterKey, Guard, Key, Plan, Write};
 
+use crate::inode_state::{Change, admit};
 use crate::lookup::{File, find};
 use crate::object::{ObjectCondition, Overlap, Publish, WriteCondition, make_directories};
 use crate::path::{self, Bound, Chain, Path, Unknown};
@@ -225,6 +226,7 @@ impl RenameKey<'_> {
             return Ok(None);
         }
         let inode_key = key::inode(source.ino);
+        admit(view, env, (source.ino, &source.inode), Change::Name, plan)?;
         plan.guards.push(Guard::Equals(inode_key.clone(), source.record.clone()));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         let dentry = Dentry { self_contained: None, ..dentry };

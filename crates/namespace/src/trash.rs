@@ -76,7 +76,7 @@ impl Planner for Restore<'_> {
                 plan.writes.push(Write::Add(objects, 1));
             }
         }
-        versions.remove(&found, &mut plan);
+        versions.remove(view, &found, &mut plan)?;
         // No current version of the bucket has an id.
         let dentry = Dentry { version: None, ..dentry };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));

@@ -10,8 +10,8 @@
 //! the time between two writes cost a round trip, not the order.
 
 use record::{
-    Dentry, Ino, NullVersion, Timestamp, Version, VersionBody, VersionRef, VersionStamp,
-    Versioning, key,
+    BoundVersion, Dentry, Ino, NullVersion, Timestamp, Version, VersionBody, VersionRef,
+    VersionStamp, Versioning, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -19,7 +19,7 @@ use crate::path::Bound;
 use crate::run::Env;
 use crate::unbind::Unbinding;
 use crate::view::{View, after, decode};
-use crate::{FsError, Halt};
+use crate::{FsError, Halt, inode_state};
 
 /// A version that is not the current one, as found.
 #[derive(Clone, Debug)]
@@ -145,7 +145,7 @@ impl KeyVersions {
         current: &Dentry,
         next: VersionStamp,
         plan: &mut Plan,
-    ) {
+    ) -> Result<(), Halt> {
         let before = Timestamp(next.time().0.saturating_sub(1));
         let null_at = self.null_at();
         let (id, is_null) = match current.version {
@@ -164,10 +164,17 @@ impl KeyVersions {
         }
         let Dentry { ino, self_contained, linked, .. } = *current;
         let body = VersionBody::Object { ino, self_contained, linked };
-        self.guard_newest(id, plan);
+        // A directory that was moved brings versions whose ids may be older than the newest record here.
+        // Only the version that comes must be the newest: this one takes its place among the others.
+        self.guard_newest(VersionStamp::new(before, 0), plan);
         let at = self.at(id);
+        if current.version.is_some() {
+            plan.guards.push(Guard::Absent(at.clone()));
+        }
         let version = Version { body, is_null, since: env.now };
         plan.writes.push(Write::Put(at.clone(), version.encode(&at)));
+        let bound = BoundVersion { object: self.object.clone(), id };
+        inode_state::bind_version(view, (ino, linked), bound, plan)
     }
 
     /// Adds to a plan that the null version goes, if there is one besides the current version.
@@ -189,7 +196,10 @@ impl KeyVersions {
         plan.writes.push(Write::Delete(null_at));
         plan.guards.push(found.guard());
         plan.writes.push(Write::Delete(found.key.clone()));
-        found.dentry().iter().for_each(|dentry| unbinding.take(dentry));
+        if let Some(dentry) = found.dentry() {
+            self.release(view, &found, &dentry, plan)?;
+            unbinding.take(&dentry);
+        }
         Ok(())
     }
 
@@ -212,26 +222,27 @@ impl KeyVersions {
             (Versioning::Trash, current) => {
                 if let Some(current) = current {
                     let next = self.fresh(view, env, Some(current))?;
-                    self.put_aside(view, env, current, next, plan);
+                    self.put_aside(view, env, current, next, plan)?;
                 }
-                Ok(None)
-            }
-            (Versioning::Suspended, Some(Dentry { version: None, .. })) => {
-                current.into_iter().for_each(|dentry| unbinding.take(dentry));
                 Ok(None)
             }
             (Versioning::Suspended, current) => {
-                if let Some(current) = current {
-                    let next = self.fresh(view, env, Some(current))?;
-                    self.put_aside(view, env, current, next, plan);
+                match current {
+                    Some(current @ Dentry { version: Some(_), .. }) => {
+                        let next = self.fresh(view, env, Some(current))?;
+                        self.put_aside(view, env, current, next, plan)?;
+                    }
+                    Some(null) => unbinding.take(null),
+                    None => {}
                 }
+                // A directory that was moved here may have brought a second null version.
                 self.remove_null(view, plan, unbinding)?;
                 Ok(None)
             }
             (Versioning::Enabled, current) => {
                 let next = self.fresh(view, env, current)?;
                 match current {
-                    Some(current) => self.put_aside(view, env, current, next, plan),
+                    Some(current) => self.put_aside(view, env, current, next, plan)?,
                     None => self.guard_newest(next, plan),
                 }
                 Ok(Some(next))
@@ -262,11 +273,11 @@ impl KeyVersions {
             Some(current) if is_null && current.version.is_none() => {
                 unbinding.take(current);
                 self.guard_newest(id, plan);
-                plan.guards.push(Guard::Absent(self.null_at()));
+                self.remove_null(view, plan, unbinding)?;
             }
             current => {
                 match current {
-                    Some(current) => self.put_aside(view, env, current, id, plan),
+                    Some(current) => self.put_aside(view, env, current, id, plan)?,
                     None => self.guard_newest(id, plan),
                 }
                 if is_null {
@@ -296,9 +307,7 @@ impl KeyVersions {
                 Ok(Some(id))
             }
             Versioning::Suspended => {
-                if leaving.is_none_or(|leaving| leaving.version.is_some()) {
-                    self.remove_null(view, plan, unbinding)?;
-                }
+                self.remove_null(view, plan, unbinding)?;
                 Ok(None)
             }
         }
@@ -320,10 +329,7 @@ impl KeyVersions {
         let id = self.fresh(view, env, Some(leaving))?;
         self.guard_newest(id, plan);
         if self.versioning == Versioning::Suspended {
-            match leaving.version {
-                Some(_) => self.remove_null(view, plan, unbinding)?,
-                None => plan.guards.push(Guard::Absent(self.null_at())),
-            }
+            self.remove_null(view, plan, unbinding)?;
         }
         self.mark(env, id, plan);
         Ok(())
@@ -343,12 +349,33 @@ impl KeyVersions {
     }
 
     /// Adds to a plan that a version goes which is not the current one. Its content is the planner's.
-    pub(crate) fn remove(&self, found: &Noncurrent, plan: &mut Plan) {
+    pub(crate) fn remove(
+        &self,
+        view: &mut View<'_>,
+        found: &Noncurrent,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
         plan.guards.push(found.guard());
         plan.writes.push(Write::Delete(found.key.clone()));
         if found.version.is_null {
             plan.writes.push(Write::Delete(self.null_at()));
         }
+        match found.dentry() {
+            Some(dentry) => self.release(view, found, &dentry, plan),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds to a plan that a version record no longer binds its inode.
+    fn release(
+        &self,
+        view: &mut View<'_>,
+        found: &Noncurrent,
+        dentry: &Dentry,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let bound = BoundVersion { object: self.object.clone(), id: found.id };
+        inode_state::release_version(view, (dentry.ino, dentry.linked), &bound, plan)
     }
 
     /// Adds to a plan that the newest version becomes the current one, and does not stand among the
@@ -374,7 +401,7 @@ impl KeyVersions {
             plan.guards.push(next.guard());
             return Ok(None);
         };
-        self.remove(&next, plan);
+        self.remove(view, &next, plan)?;
         Ok(Some(dentry))
     }
 }

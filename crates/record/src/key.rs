@@ -36,6 +36,8 @@ pub mod space {
     pub const VERSION: Space = Space(b'v');
     /// Where the null version of a key stands among those, by bucket and key.
     pub const NULL_VERSION: Space = Space(b'N');
+    /// Which version records bind an inode, by inode.
+    pub const SUPERSEDED: Space = Space(b'W');
     /// What lost its name and awaits the reaper.
     pub const ORPHAN: Space = Space(b'o');
     /// Blocks that no record names any more and that await deletion.
@@ -84,7 +86,7 @@ pub mod space {
     pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 31] = [
+    pub const ALL: [Space; 32] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -97,6 +99,7 @@ pub mod space {
         DENTRY,
         VERSION,
         NULL_VERSION,
+        SUPERSEDED,
         UPLOAD,
         PART,
         STAGED,
@@ -227,6 +230,11 @@ pub fn version_parts(key: &Key) -> Option<(&[u8], VersionStamp)> {
 /// Where the null version of an object stands; see [`crate::NullVersion`].
 pub fn null_version(bucket: Ino, object: &[u8]) -> Key {
     Key::new(space::NULL_VERSION, bucket.0, object)
+}
+
+/// Which version records bind an inode; see [`crate::Superseded`].
+pub fn superseded(ino: Ino) -> Key {
+    Key::new(space::SUPERSEDED, ino.0, b"")
 }
 
 /// Something without a name, awaiting the reaper.

@@ -46,7 +46,7 @@ pub use lock::{
     Written,
 };
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
-pub use object_lock::{ObjectLock, RetainUntil, RetentionMode};
+pub use object_lock::{DefaultRetention, ObjectLock, RetainUntil, RetentionMode};
 pub use small::{
     Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
     SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
@@ -54,7 +54,10 @@ pub use small::{
 pub use sum::{Sum, SumAlgorithm, SumKind};
 pub use tag::Tag;
 pub use upload::{PART_SUMS_PAGE, Part, PartSums, PartTag, Upload, UploadState};
-pub use version::{NullVersion, Version, VersionBody, VersionRef, VersionStamp, Versioning};
+pub use version::{
+    BoundVersion, NullVersion, Superseded, Version, VersionBody, VersionRef, VersionStamp,
+    Versioning,
+};
 
 pub use xattr::{
     XATTR_BYTES_MAX, XATTR_INLINE_BYTES_MAX, XATTR_NAME_BYTES_MAX, XATTR_NAMES_BYTES_MAX,

@@ -30,6 +30,46 @@ pub enum RetentionMode {
     Compliance = 2,
 }
 
+/// The retention that a bucket gives to new objects whose request names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DefaultRetention {
+    /// Who may remove the version before its retention ends.
+    pub mode: RetentionMode,
+    /// How long it lasts, in days of 24 hours.
+    pub days: u32,
+}
+
+impl DefaultRetention {
+    const NANOSECONDS_OF_DAY: i64 = 86_400_000_000_000;
+    const NANOSECONDS_OF_MILLISECOND: i64 = 1_000_000;
+
+    /// The retention of an object that is made at this time. It ends at a full millisecond, as S3 shows
+    /// times.
+    pub fn beginning(self, now: Timestamp) -> RetainUntil {
+        let length = i64::from(self.days).saturating_mul(Self::NANOSECONDS_OF_DAY);
+        let until = now.0.saturating_add(length);
+        let until = until - until.rem_euclid(Self::NANOSECONDS_OF_MILLISECOND);
+        RetainUntil { mode: self.mode, until: Timestamp(until) }
+    }
+
+    pub(crate) fn write(default: Option<DefaultRetention>, to: &mut Writer) {
+        match default {
+            None => to.u8(0),
+            Some(DefaultRetention { mode, days }) => to.u8(mode as u8).varint(u64::from(days)),
+        };
+    }
+
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Option<DefaultRetention>, DecodeError> {
+        let mode = match from.u8("default retention")? {
+            0 => return Ok(None),
+            1 => RetentionMode::Governance,
+            2 => RetentionMode::Compliance,
+            _ => return Err(DecodeError::Field("default retention")),
+        };
+        Ok(Some(DefaultRetention { mode, days: from.narrow("days")? }))
+    }
+}
+
 /// Bits beside the mode: whether anything was said of a legal hold, and whether there is one.
 const SAYS_HOLD: u8 = 4;
 const HOLDS: u8 = 8;
@@ -46,6 +86,18 @@ impl ObjectLock {
             now < retention.until && !(bypasses && retention.mode == RetentionMode::Governance)
         };
         self.legal_hold == Some(true) || self.retention.is_some_and(retains)
+    }
+
+    /// Gives the object a bucket's default retention, and never shortens or weakens one that it has.
+    pub fn retain(&mut self, default: RetainUntil, now: Timestamp) {
+        let held = self.retention.filter(|held| now < held.until);
+        self.retention = Some(match held {
+            Some(held) => RetainUntil {
+                mode: held.mode.max(default.mode),
+                until: held.until.max(default.until),
+            },
+            None => default,
+        });
     }
 
     pub(crate) fn write(&self, to: &mut Writer) {

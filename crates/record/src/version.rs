@@ -184,3 +184,57 @@ record!(
     },
     |from| { NullVersion(VersionStamp(from.fixed("version")?)) }
 );
+
+/// The state of an inode that version records bind: it is a noncurrent version of an object, or an item
+/// of a trash. An inode without this record is bound by dentries alone.
+///
+/// The plan that writes or deletes a version record writes this record too. Every plan that changes the
+/// inode guards that this record is absent, so a version never changes. For example, a PUT over a key
+/// writes this record for the replaced inode, and a program that has the file open can no longer write
+/// to that inode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Superseded {
+    /// The versions, in the order in which they were superseded. More than one if the file had several
+    /// hard links.
+    pub versions: Vec<BoundVersion>,
+}
+
+/// A version record that binds an inode. The bucket is that of the inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundVersion {
+    /// The object's key.
+    pub object: Vec<u8>,
+    /// The version.
+    pub id: VersionStamp,
+}
+
+impl BoundVersion {
+    /// The version that the key of a version record names; `None` if it is no such key.
+    pub fn of(key: &store::Key) -> Option<BoundVersion> {
+        crate::key::version_parts(key)
+            .map(|(object, id)| BoundVersion { object: object.to_vec(), id })
+    }
+}
+
+record!(
+    Superseded,
+    1,
+    |this, to| {
+        to.varint(this.versions.len() as u64);
+        for BoundVersion { object, id } in &this.versions {
+            to.bytes(object).fixed(&id.0);
+        }
+    },
+    |from| {
+        let count = from.varint("versions")?;
+        let mut version = || {
+            let object = from.bytes("object")?.to_vec();
+            Ok(BoundVersion { object, id: VersionStamp(from.fixed("version")?) })
+        };
+        let versions: Vec<_> = (0..count).map(|_| version()).collect::<Result<_, _>>()?;
+        if versions.is_empty() {
+            return Err(DecodeError::Field("versions"));
+        }
+        Superseded { versions }
+    }
+);

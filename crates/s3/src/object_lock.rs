@@ -112,6 +112,14 @@ impl RetentionPeriod {
     const DAYS_MAX: i32 = 36_500;
     const YEARS_MAX: i32 = 100;
 
+    /// Its length in days.
+    pub fn days(self) -> u32 {
+        match self {
+            RetentionPeriod::Days(days) => days,
+            RetentionPeriod::Years(years) => years.saturating_mul(365),
+        }
+    }
+
     /// Its length.
     pub fn duration(self) -> Duration {
         match self {

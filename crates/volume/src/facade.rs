@@ -8,6 +8,7 @@ mod append;
 mod bucket;
 mod copy;
 mod delete;
+mod detach;
 mod fork;
 mod listing;
 mod locks;

@@ -174,8 +174,7 @@ async fn a_small_file_that_another_has_changed_meanwhile_is_not_written_over() {
     writer.write(theirs.clone().into()).await.unwrap();
     let (body, name) = (writer.finish().await.unwrap(), bench.name("f"));
     let attributes = AttributeChange::default();
-    let write =
-        FileWrite { ino, known_as: Some(&name), attributes: &attributes, over: None, note: None };
+    let write = FileWrite { attributes: &attributes, ..FileWrite::new(ino, Some(&name)) };
     let tag = Tag::opaque([7; 16]);
     bench.volume.replace_content(write, body, tag, Vec::new()).await.unwrap();
     bench.close(handle).await;

@@ -90,12 +90,17 @@ pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
     translate::time(call.volume.now())
 }
 
-/// A retention, from S3 to the volume.
-pub(super) fn kept(retention: Retention) -> RetainUntil {
-    let mode = match retention.mode {
+/// A mode of retention, from S3 to the volume.
+pub(super) fn mode_of(mode: LockMode) -> RetentionMode {
+    match mode {
         LockMode::Governance => RetentionMode::Governance,
         LockMode::Compliance => RetentionMode::Compliance,
-    };
+    }
+}
+
+/// A retention, from S3 to the volume.
+pub(super) fn kept(retention: Retention) -> RetainUntil {
+    let mode = mode_of(retention.mode);
     let until = i64::try_from(retention.until.unix_timestamp_nanos()).unwrap_or(i64::MAX);
     RetainUntil { mode, until: Timestamp(until) }
 }

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use record::{BucketConfig, BucketConfigKind};
+use record::{BucketConfig, BucketConfigKind, DefaultRetention};
 use s3::object_lock::{LegalHold, ObjectLockConfiguration, Retention};
 use s3::xml::XmlLimits;
 use s3::{Code, Fault};
 use volume::{FsError, Object, ObjectChange, VolumeError};
 
-use super::locks::{bypasses, kept, not_locking, now, shown};
+use super::locks::{bypasses, kept, mode_of, not_locking, now, shown};
 use super::{bucket, read};
 use crate::call::Call;
 use crate::http::HttpBody;
@@ -30,11 +30,14 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
-    ObjectLockConfiguration::parse(&document)?;
+    let asked = ObjectLockConfiguration::parse(&document)?;
+    let default = asked.default.map(|default| DefaultRetention {
+        mode: mode_of(default.mode),
+        days: default.period.days(),
+    });
     let (name, bytes) = (call.bucket()?, Bytes::copy_from_slice(&document));
     call.check_bound_now().await?;
-    let (kind, config) = (BucketConfigKind::ObjectLock, BucketConfig { bytes });
-    match call.volume.set_bucket_config(name.as_str(), kind, Some(&config)).await {
+    match call.volume.set_object_lock(name.as_str(), &BucketConfig { bytes }, default).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
         Err(VolumeError::Fs(FsError::KeepsNoVersions)) => Err(Fault::because(
             Code::InvalidBucketState,

@@ -8,6 +8,7 @@ use super::Known;
 use super::acl::{Acl, AclKind};
 use crate::FoundNode;
 use crate::Halt;
+use crate::inode_state::{Change, InodeState, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 
@@ -103,6 +104,9 @@ impl Planner for SetAttributes<'_> {
         let known = Known::find(view, self.ino)?;
         let mut inode = known.inode.clone();
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        if inode.kind() == Kind::File {
+            admit(view, env, (self.ino, &inode), Change::Attributes, &mut plan)?;
+        }
         self.change.apply(&mut inode, env);
         if inode.kind() == Kind::Directory && self.change.modified.is_some() {
             // From here on the inode says when, until a name changes again.
@@ -127,15 +131,24 @@ pub struct NoteRead {
 impl Planner for NoteRead {
     type Output = bool;
 
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {
         let known = Known::find(view, self.ino)?;
         if known.inode.attributes.accessed >= self.at {
             return Ok(Step::Done(false));
         }
         let mut inode = known.inode.clone();
+        let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        if inode.kind() == Kind::File {
+            let state = InodeState::find(view, env, self.ino, &inode)?;
+            // A version keeps the time as it was.
+            if state.superseded().is_some() {
+                return Ok(Step::Done(false));
+            }
+            state.guard(&mut plan);
+        }
         inode.attributes.accessed = self.at;
-        let guards = vec![known.guard()];
         let record = inode.encode(&known.key);
-        Ok(Step::Commit(Plan { guards, writes: vec![Write::Put(known.key, record)] }, true))
+        plan.writes.push(Write::Put(known.key, record));
+        Ok(Step::Commit(plan, true))
     }
 }

@@ -15,6 +15,7 @@ use store::{Guard, Key, Plan, Write};
 use super::Known;
 use super::counts::Counts;
 use crate::bucket::MakeBucket;
+use crate::content_map::pages_made;
 use crate::object::{self_contained, staged_inline_mark};
 use crate::path;
 use crate::run::{Env, Planner, Step};
@@ -307,10 +308,7 @@ pub fn forked(source: &Inode, content: Option<Content>) -> Inode {
     }
     if let InodeBody::File(file) = &mut inode.body {
         file.content = content.unwrap_or_else(|| file.content.clone());
-        file.pages_made = match &file.content {
-            Content::Pages(pages) => u32::try_from(pages.len()).unwrap_or(u32::MAX),
-            Content::Inline(_) | Content::Slices(_) => 0,
-        };
+        file.pages_made = pages_made(&file.content);
         file.data_version = 1;
         file.renamed_by = None;
         let lock = ObjectLock { retention: None, legal_hold: None };

@@ -4,17 +4,17 @@
 //! plan that moves a directory does.
 
 use record::key::CounterKind;
-use record::{Ino, Inode, Quota, SortKey, VersionStamp, key};
+use record::{Bucket, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
-use super::{ANCESTORS_MAX, Known, NodeName};
+use super::{ANCESTORS_MAX, Known};
 use crate::list::is_object_key;
 use crate::path::{self, Bound, object_key};
 use crate::quota;
 use crate::run::Env;
 use crate::unbind::Unbinding;
 use crate::version::KeyVersions;
-use crate::view::View;
+use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
 /// The bucket of this number, as its name leads to it.
@@ -76,31 +76,22 @@ pub(super) fn comes(
     Ok(version)
 }
 
-/// Guards, where versions are kept, that a file is what a name leads to: what is not current any more
-/// stays as it is, though somebody has it open.
-///
-/// # Errors
-/// `NotCurrent` if it is not.
-pub(super) fn guard_current(
+/// The retention that an object which is made now in this bucket gets by default, if any. The plan
+/// guards the bucket's settings.
+pub(super) fn default_retention(
     view: &mut View<'_>,
-    inode: &Inode,
-    ino: Ino,
-    name: Option<&NodeName>,
+    env: &Env,
+    bucket: Ino,
     plan: &mut Plan,
-) -> Result<(), Halt> {
-    if !bucket_of(view, inode.bucket)?.dentry.versioning.keeps() {
-        return Ok(());
+) -> Result<Option<RetainUntil>, Halt> {
+    if !bucket_of(view, bucket)?.dentry.locks {
+        return Ok(None);
     }
-    // Who has forgotten the name has the file open since it had one.
-    let Some(name) = name else { return Ok(()) };
-    let slot = name.file_slot();
-    let value = view.record(&slot)?.ok_or(FsError::NotCurrent)?;
-    let bound = path::bound(&slot, value)?;
-    if bound.dentry.ino != ino {
-        return Err(FsError::NotCurrent.into());
-    }
-    add(plan, bound.guard());
-    Ok(())
+    let at = key::bucket(bucket);
+    let value = view.record(&at)?.ok_or(FsError::NoSuchBucket)?;
+    let settings = decode(&at, &value, Bucket::decode)?;
+    add(plan, Guard::Equals(at, value));
+    Ok(settings.default_retention.map(|default| default.beginning(env.now)))
 }
 
 /// Guards that a plan which is otherwise complete leaves a bucket within its quota.

@@ -5,6 +5,7 @@ use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
 use super::{Known, NodeName, keeping, rewrite_name};
+use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
@@ -41,6 +42,9 @@ impl Planner for LinkNode<'_> {
         let mut plan =
             Plan { guards: vec![parent.guard_present(), known.guard()], writes: Vec::new() };
         self.to.guard_free(view, &mut plan)?;
+        if inode.kind() == Kind::File {
+            admit(view, env, (self.ino, &inode), Change::Name, &mut plan)?;
+        }
         let links = inode.links();
         let orphan = key::orphan(self.ino);
         if links > 0 {
@@ -78,6 +82,10 @@ impl Planner for LinkNode<'_> {
         }
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         inode.attributes.status_changed = env.now;
+        let retention = keeping::default_retention(view, env, inode.bucket, &mut plan)?;
+        if let (InodeBody::File(file), Some(default)) = (&mut inode.body, retention) {
+            file.object.lock.retain(default, env.passed);
+        }
         if let Some(links) = inode.links_mut() {
             *links = links.saturating_add(1);
         }

@@ -7,6 +7,7 @@ use record::{Header, Ino, InodeBody, ObjectHeaders};
 use store::{Plan, Write};
 
 use super::Known;
+use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
@@ -78,6 +79,12 @@ impl Planner for SetObjectItem<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
         let known = Known::find(view, self.ino)?;
         let mut inode = known.inode.clone();
+        let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        let change = match self.item {
+            ObjectItem::Header(_) | ObjectItem::User(_) => Change::ObjectItem,
+            ObjectItem::Tag(_) => Change::VersionItem,
+        };
+        admit(view, env, (self.ino, &inode), change, &mut plan)?;
         let InodeBody::File(file) = &mut inode.body else { return Err(FsError::NoObject.into()) };
         match (self.had, self.item.value(&file.object)) {
             (Some(true), None) => return Err(FsError::NoSuchAttribute.into()),
@@ -89,7 +96,6 @@ impl Planner for SetObjectItem<'_> {
             self.check_limits(&file.object)?;
         }
         inode.attributes.status_changed = env.now;
-        let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record.clone()));
         Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))

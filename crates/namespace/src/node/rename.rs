@@ -6,12 +6,13 @@
 //! refused.
 
 use record::key::CounterKind;
-use record::{Dentry, Ino, Inode, InodeBody, Kind, VersionStamp};
+use record::{Dentry, Ino, Inode, InodeBody, Kind, RetainUntil, VersionStamp};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
 use super::remove::empty_directory;
 use super::{ANCESTORS_MAX, Known, NodeName, keeping};
+use crate::inode_state::{Change, admit};
 use crate::path::Bound;
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
@@ -51,6 +52,18 @@ pub struct RenameNode<'a> {
     pub mode: RenameMode,
 }
 
+/// How a node is bound to its new name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Binding {
+    /// The version that it is there, if the bucket shows versions.
+    version: Option<VersionStamp>,
+    /// The default retention of its bucket, if it has one.
+    retention: Option<RetainUntil>,
+    /// Whether the old key keeps the file as a noncurrent version, because it is locked. Then the new
+    /// name is a further hard link.
+    keeps_old: bool,
+}
+
 /// A node at one end of a rename.
 struct End {
     bound: Bound,
@@ -77,6 +90,18 @@ impl End {
         self.bound.dentry.ino
     }
 
+    /// The inode with one name more. Its time as an object stays, because the version under the old key
+    /// has it too.
+    fn linked(&self, env: &Env) -> Inode {
+        let mut inode = self.known.inode.clone();
+        inode.attributes.status_changed = env.now;
+        if let InodeBody::File(file) = &mut inode.body {
+            file.told_by_name = false;
+            file.links = file.links.saturating_add(1);
+        }
+        inode
+    }
+
     /// The inode as it is under its new name.
     fn moved(&self, to: &NodeName, env: &Env) -> Inode {
         let mut inode = self.known.inode.clone();
@@ -97,13 +122,24 @@ impl End {
         inode
     }
 
-    /// Adds to a plan that the node has this name, as this version of its key if it is to be one. Its
-    /// old name is the planner's.
-    fn bind(&self, to: &NodeName, version: Option<VersionStamp>, env: &Env, plan: &mut Plan) {
+    /// Whether a retention or a legal hold keeps the file under its key.
+    fn is_locked(&self, env: &Env) -> bool {
+        let file = self.known.inode.file();
+        file.is_some_and(|file| file.object.lock.holds(env.passed, false))
+    }
+
+    /// Adds to a plan that the node has this name, as this version of its key if it is to be one. The
+    /// caller adds what becomes of its old name.
+    fn bind(&self, to: &NodeName, bound: Binding, env: &Env, plan: &mut Plan) {
         let slot = to.slot(self.kind());
+        let Binding { version, retention, keeps_old } = bound;
         let dentry = Dentry { self_contained: None, version, ..self.bound.dentry };
+        let dentry = Dentry { linked: dentry.linked || keeps_old, ..dentry };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
-        let inode = self.moved(to, env);
+        let mut inode = if keeps_old { self.linked(env) } else { self.moved(to, env) };
+        if let (InodeBody::File(file), Some(default)) = (&mut inode.body, retention) {
+            file.object.lock.retain(default, env.passed);
+        }
         plan.guards.push(self.known.guard());
         plan.writes.push(Write::Put(self.known.key.clone(), inode.encode(&self.known.key)));
     }
@@ -135,12 +171,14 @@ impl Planner for RenameNode<'_> {
             _ => {}
         }
         let mut plan = Plan::default();
-        refuse_locked(
-            view,
-            env,
-            &source,
-            target.as_ref().filter(|_| self.mode == RenameMode::Exchange),
-        )?;
+        let exchanged = target.as_ref().filter(|_| self.mode == RenameMode::Exchange);
+        refuse_locked(view, env, &source, exchanged)?;
+        for end in [Some(&source), exchanged].into_iter().flatten() {
+            if end.kind() == Kind::File {
+                let node = (end.ino(), &end.known.inode);
+                admit(view, env, node, Change::Name, &mut plan)?;
+            }
+        }
         from.guard_bound(&source.bound, &mut plan);
         let moves = from.directory != to.directory;
         if moves && source.is_directory() {
@@ -191,7 +229,7 @@ impl Ends<'_> {
     ) -> Result<bool, Halt> {
         let Ends { from, to, bucket, source, parents } = *self;
         let (mut counts, mut last) = (Counts::default(), target.is_some());
-        let (mut version, mut unbinding) = (None, Unbinding::new(bucket));
+        let (mut binding, mut unbinding) = (Binding::default(), Unbinding::new(bucket));
         if source.kind() == Kind::File || target.is_some_and(|target| target.kind() == Kind::File) {
             let new = keeping::versions(view, parents.1, &to.name, plan)?;
             let old = keeping::versions(view, parents.0, &from.name, plan)?;
@@ -199,7 +237,7 @@ impl Ends<'_> {
             let replaced = replaced.map(|target| &target.bound.dentry);
             match (new, replaced) {
                 (Some(new), replaced) if source.kind() == Kind::File => {
-                    version = new.supersede(view, env, replaced, plan, &mut unbinding)?;
+                    binding.version = new.supersede(view, env, replaced, plan, &mut unbinding)?;
                 }
                 // What is no object takes its place.
                 (Some(new), Some(replaced)) => {
@@ -208,7 +246,18 @@ impl Ends<'_> {
                 (_, replaced) => replaced.into_iter().for_each(|it| unbinding.take(it)),
             }
             if let (Some(old), Kind::File) = (old, source.kind()) {
-                old.leave(view, env, &source.bound.dentry, plan, &mut unbinding)?;
+                if source.is_locked(env) {
+                    // The locked version stays under its key, below a delete marker.
+                    binding.keeps_old = true;
+                    let stays =
+                        Dentry { linked: true, self_contained: None, ..source.bound.dentry };
+                    old.delete(view, env, Some(&stays), plan, &mut unbinding)?;
+                } else {
+                    old.leave(view, env, &source.bound.dentry, plan, &mut unbinding)?;
+                }
+            }
+            if source.kind() == Kind::File {
+                binding.retention = keeping::default_retention(view, env, bucket, plan)?;
             }
         }
         counts.name(from.directory, bucket, source.kind(), -1);
@@ -241,7 +290,7 @@ impl Ends<'_> {
         let unbound = unbinding.finish(view, env, plan)?;
         counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
         last |= target.is_some_and(|target| unbound.ended.contains(&target.ino()));
-        source.bind(to, version, env, plan);
+        source.bind(to, binding, env, plan);
         counts.finish(env, plan);
         Ok(last)
     }
@@ -268,7 +317,12 @@ impl Ends<'_> {
                 let leaving = (other.kind() == Kind::File).then_some(&other.bound.dentry);
                 version = versions.arrive(view, env, leaving, plan, &mut unbinding)?;
             }
-            end.bind(comes, version, env, plan);
+            let retention = match end.kind() {
+                Kind::File => keeping::default_retention(view, env, bucket, plan)?,
+                Kind::Directory | Kind::Symlink | Kind::Special => None,
+            };
+            let binding = Binding { version, retention, keeps_old: false };
+            end.bind(comes, binding, env, plan);
         }
         let unbound = unbinding.finish(view, env, plan)?;
         counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
@@ -289,8 +343,8 @@ impl Ends<'_> {
     }
 }
 
-/// Refuses to move what is locked: it stays under its key. Of a directory nobody knows what is below it,
-/// so where objects may be locked it is moved file by file.
+/// Refuses to move a directory where objects may be locked, because a plan does not know what is below
+/// it: programs move it file by file then. Refuses to exchange locked files, which stay under their keys.
 fn refuse_locked(
     view: &mut View<'_>,
     env: &Env,
@@ -305,8 +359,7 @@ fn refuse_locked(
         if end.is_directory() {
             return Err(FsError::OtherBucket.into());
         }
-        let file = end.known.inode.file();
-        if file.is_some_and(|file| file.object.lock.holds(env.passed, false)) {
+        if other.is_some() && end.is_locked(env) {
             return Err(FsError::Locked.into());
         }
     }

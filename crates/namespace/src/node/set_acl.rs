@@ -5,6 +5,7 @@ use store::{Plan, Write};
 
 use super::acl::{Acl, AclKind};
 use super::{Known, SET_GROUP_ID};
+use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
@@ -49,6 +50,9 @@ impl Planner for SetAcl<'_> {
         super::xattr::check_names(&inode)?;
         inode.attributes.status_changed = env.now;
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        if inode.kind() == Kind::File {
+            admit(view, env, (self.ino, &inode), Change::Attributes, &mut plan)?;
+        }
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record.clone()));
         Ok(Step::Commit(plan, FoundNode { ino: self.ino, inode, record, counts: None }))

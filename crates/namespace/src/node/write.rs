@@ -15,13 +15,14 @@ use layout::{Overlay, Segment, clear, overlay, resolve};
 use record::key::{self, CounterKind};
 use record::{
     BlockId, Content, File, HiddenBlock, INODE_SLICES_MAX, Ino, Inode, InodeBody, MapPage, Mark,
-    Orphan, PAGE_SLICES_MAX, PART_SUMS_PAGE, PageRef, Slice, Sum, Tag,
+    Orphan, PAGE_SLICES_MAX, PART_SUMS_PAGE, PageRef, RetainUntil, Slice, Sum, Tag,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
 use super::attributes::AttributeChange;
 use super::{Known, NodeName, keeping, untell};
 use crate::content_map::pages_of;
+use crate::inode_state::{Change as StateChange, InodeState};
 use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
@@ -100,6 +101,9 @@ pub struct WriteContent<'a> {
     /// What becomes of its attributes besides. The time of the change is the operation's unless this
     /// says another.
     pub attributes: &'a AttributeChange,
+    /// The retention that earlier writes of the same open file gave it by the bucket's default. It does
+    /// not refuse further writes of that open file.
+    pub own_retention: Option<RetainUntil>,
 }
 
 /// What a content becomes.
@@ -130,17 +134,18 @@ impl Planner for WriteContent<'_> {
         let known = Known::find(view, self.ino)?;
         plan.guards.push(known.guard());
         let mut inode = known.inode.clone();
+        let mut state = InodeState::find(view, env, self.ino, &inode)?;
+        state.disregard(self.own_retention, &inode);
+        state.admit(StateChange::Content)?;
+        state.guard(&mut plan);
         // Asked for together with what follows.
-        let current = keeping::guard_current(view, &inode, self.ino, self.known_as, &mut plan);
-        if let Err(Halt::Fail(error)) = current {
+        let retention = keeping::default_retention(view, env, inode.bucket, &mut plan);
+        if let Err(Halt::Fail(error)) = retention {
             return Err(error.into());
         }
         untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
-        if old.object.lock.holds(env.passed, false) {
-            return Err(FsError::Locked.into());
-        }
         if self.over.is_some_and(|over| over != old.data_version) {
             return Err(FsError::ContentReplaced.into());
         }
@@ -164,8 +169,10 @@ impl Planner for WriteContent<'_> {
                 tag = shared.tag.filter(|_| all).unwrap_or(tag);
             }
         }
-        current?;
         change.file.tag = tag;
+        if let Some(default) = retention? {
+            change.file.object.lock.retain(default, env.passed);
+        }
         change.file.data_version = change.file.data_version.saturating_add(1);
         let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;
         keeping::guard_quota(view, inode.bucket, &mut plan)?;

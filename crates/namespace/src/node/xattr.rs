@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use record::{
-    Dentry, Ino, Inode, InodeBody, Origin, XATTR_INLINE_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
+    Dentry, Ino, Inode, InodeBody, Kind, Origin, XATTR_INLINE_BYTES_MAX, XATTR_NAMES_BYTES_MAX,
     XATTRS_INLINE_BYTES_MAX, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Plan, Write};
 
 use super::{Known, NodeName, untell};
+use crate::inode_state::{Change, admit};
 use crate::path::{self, is_implied};
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
@@ -87,6 +88,9 @@ impl Planner for SetXattr<'_> {
             ) => Some(value),
         };
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
+        if inode.kind() == Kind::File {
+            admit(view, env, (self.ino, &inode), Change::Attributes, &mut plan)?;
+        }
         let at = key::xattr(self.ino, self.name);
         let mut is_apart = false;
         if let Some(value) = value {

@@ -218,6 +218,7 @@ impl Prepared {
             tag,
             hidden_as,
             attributes: &KEPT,
+            own_retention: None,
         }
     }
 

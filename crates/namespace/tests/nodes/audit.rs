@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use record::key::{self, CounterKind, space};
 use record::{
-    Content, Dentry, File, Ino, Inode, InodeBody, Kind, MapPage, Orphan, Slice, XattrPlace,
-    XattrValue,
+    Content, Dentry, File, Ino, Inode, InodeBody, Kind, MapPage, Orphan, Slice, Superseded,
+    Version, VersionBody, XattrPlace, XattrValue,
 };
 use store::{CounterKey, Guard, Key, Plan, Write};
 
@@ -51,7 +51,9 @@ pub(crate) fn contract(plan: &Plan) {
                 }
                 space::INODE | space::ORPHAN | space::MAP => {
                     let named = plan.guards.iter().any(|guard| match guard {
-                        Guard::Equals(slot, _) => slot.space() == space::DENTRY,
+                        Guard::Equals(slot, _) => {
+                            slot.space() == space::DENTRY || slot.space() == space::VERSION
+                        }
                         _ => false,
                     });
                     let known = exact.contains(at) || absent.contains(at);
@@ -86,6 +88,8 @@ struct Contents {
     /// The names of each inode.
     names: BTreeMap<Ino, Vec<(Key, Dentry)>>,
     orphans: BTreeMap<Ino, Ino>,
+    /// The version records that bind each inode.
+    versions: BTreeMap<Ino, Vec<(Key, Version)>>,
     /// Pages that writes have hidden, by file.
     hidden_pages: BTreeSet<(Ino, u32)>,
 }
@@ -98,11 +102,14 @@ pub(crate) fn audit(state: &State) {
     for (ino, inode) in &contents.inodes {
         let names = contents.names.get(ino).map_or(&[][..], Vec::as_slice);
         let orphan = contents.orphans.get(ino);
-        assert!(names.is_empty() == orphan.is_some(), "{ino:?} has a name and is an orphan");
+        let versions = contents.versions.get(ino).map_or(&[][..], Vec::as_slice);
+        let is_bound = !names.is_empty() || !versions.is_empty();
+        assert!(is_bound == orphan.is_none(), "{ino:?} has a name and is an orphan");
+        check_versions(state, *ino, inode, versions, names.len());
         assert!(orphan.is_none_or(|bucket| *bucket == inode.bucket), "{ino:?}: its bucket");
         match &inode.body {
             InodeBody::Directory(_) => contents.check_directory(*ino, inode, names),
-            _ => check_names(*ino, inode, names),
+            _ => check_names(*ino, inode, names, versions),
         }
         if let Some(file) = inode.file() {
             check_content(state, *ino, file);
@@ -115,7 +122,8 @@ pub(crate) fn audit(state: &State) {
             }
         }
     }
-    for ino in contents.names.keys().chain(contents.orphans.keys()) {
+    let bound = contents.names.keys().chain(contents.versions.keys());
+    for ino in bound.chain(contents.orphans.keys()) {
         assert!(contents.inodes.contains_key(ino), "{ino:?} is named, and not there");
     }
     contents.check_belongings(state);
@@ -134,6 +142,12 @@ impl Contents {
                 space::DENTRY => {
                     let dentry = Dentry::decode(at, value).expect("a dentry");
                     contents.names.entry(dentry.ino).or_default().push((at.clone(), dentry));
+                }
+                space::VERSION => {
+                    let version = Version::decode(at, value).expect("a version");
+                    if let Some(ino) = version.ino() {
+                        contents.versions.entry(ino).or_default().push((at.clone(), version));
+                    }
                 }
                 space::ORPHAN => {
                     let ino = Ino(u64::from_be_bytes(at.suffix().try_into().unwrap()));
@@ -258,20 +272,48 @@ fn counters(state: &State) -> BTreeMap<CounterKey, i64> {
     counters
 }
 
-/// Checks that the names of a file say what is true of it.
-fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)]) {
-    if !names.is_empty() {
-        assert_eq!(inode.links() as usize, names.len(), "{ino:?} counts other names");
+/// Checks that the state of an inode lists the versions that bind it, and that these know of other
+/// names.
+fn check_versions(
+    state: &State,
+    ino: Ino,
+    inode: &Inode,
+    versions: &[(Key, Version)],
+    names: usize,
+) {
+    let at = key::superseded(ino);
+    let listed = state.records.get(&at).map(|value| Superseded::decode(&at, value).unwrap());
+    let listed: BTreeSet<Key> = listed
+        .into_iter()
+        .flat_map(|record| record.versions)
+        .map(|bound| key::version(inode.bucket, &bound.object, bound.id))
+        .collect();
+    let bound: BTreeSet<Key> = versions.iter().map(|(at, _)| at.clone()).collect();
+    assert_eq!(listed, bound, "{ino:?}: its state lists other versions");
+    for (at, version) in versions {
+        let VersionBody::Object { linked, .. } = version.body else { continue };
+        assert!(linked || names + versions.len() == 1, "{at:?} does not know of other names");
     }
-    let mut told = None;
+}
+
+/// Checks that the names of a file say what is true of it.
+fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Key, Version)]) {
+    let bound = names.len() + versions.len();
+    if bound > 0 {
+        assert_eq!(inode.links() as usize, bound, "{ino:?} counts other names");
+    }
+    let mut told = versions.iter().find_map(|(_, version)| match version.body {
+        VersionBody::Object { self_contained, .. } => self_contained,
+        VersionBody::Marker => None,
+    });
     for (slot, dentry) in names {
         assert!(!slot.suffix().ends_with(b"/"), "{slot:?} is a directory's");
         assert_eq!(dentry.kind, inode.kind(), "{slot:?}");
-        assert!(dentry.linked || names.len() == 1, "{slot:?} does not know of others");
-        told = dentry.self_contained;
+        assert!(dentry.linked || bound == 1, "{slot:?} does not know of others");
+        told = told.or(dentry.self_contained);
     }
     let Some(file) = inode.file() else { return };
-    if !names.is_empty() {
+    if bound > 0 {
         assert_eq!(file.told_by_name, told.is_some(), "{ino:?} does not know what its name says");
     }
     if let Some(size) = told {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use layout::{Segment, resolve};
-use namespace::{ContentChange, FoundNode, FsError, SharedRange, WriteContent};
+use namespace::{ContentChange, FoundNode, FsError, NodeName, SharedRange, WriteContent};
 use proptest::prelude::*;
 use record::key::{self, space};
 use record::{BlockId, Content, File, INODE_SLICES_MAX, Ino, Orphan, PAGE_SLICES_MAX, Slice, Tag};
@@ -399,8 +399,18 @@ impl Model {
 
 /// Changes the content of a file.
 pub(super) fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<FoundNode, FsError> {
+    write_as(world, ino, None, change)
+}
+
+/// As [`write`], for a file that was found by a name.
+pub(super) fn write_as(
+    world: &World,
+    ino: Ino,
+    known_as: Option<&NodeName>,
+    change: &ContentChange,
+) -> Result<FoundNode, FsError> {
     let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
-    let (known_as, attributes) = (None, &KEPT);
+    let attributes = &KEPT;
     world.run(&WriteContent {
         ino,
         known_as,
@@ -410,6 +420,7 @@ pub(super) fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<F
         tag,
         hidden_as,
         attributes,
+        own_retention: None,
     })
 }
 
@@ -563,6 +574,7 @@ fn a_write_takes_away_what_was_told_of_the_content_before() {
             tag,
             hidden_as,
             attributes: &KEPT,
+            own_retention: None,
         };
         let found = model.world.run(&write).unwrap();
         let file = found.inode.file().unwrap();

@@ -224,7 +224,19 @@ fn comb(from: u64, count: u64, block: u64) -> ContentChange {
 
 fn write(ino: Ino, hidden_as: Ino, change: &ContentChange) -> WriteContent<'_> {
     let (known_as, tag, attributes) = (None, Tag::Md5([1; 16]), &KEPT);
-    WriteContent { ino, known_as, over: None, assumptions: &[], change, tag, hidden_as, attributes }
+    let own_retention = None;
+    let (over, assumptions) = (None, &[][..]);
+    WriteContent {
+        ino,
+        known_as,
+        over,
+        assumptions,
+        change,
+        tag,
+        hidden_as,
+        attributes,
+        own_retention,
+    }
 }
 
 #[test]
@@ -233,7 +245,7 @@ fn a_write_takes_one_round_trip_if_file_and_pages_are_remembered() {
     let ino = world.file(B, "f", 0);
     let small = comb(0, 3, 0);
     let volume = Remembered::of(&world, &[]);
-    // Whether the bucket keeps versions its name says.
+    // Whether the bucket has object lock its name says.
     assert_eq!(volume.costs(&write(ino, world.ino(), &small)), costs((0, 1), (3, 1)));
     let large = comb(0, 2_000, 100);
     world.run(&write(ino, world.ino(), &large)).unwrap();

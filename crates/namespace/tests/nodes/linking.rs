@@ -227,6 +227,7 @@ fn what_is_written_shows_under_every_name() {
         tag,
         hidden_as,
         attributes: &KEPT,
+        own_retention: None,
     };
     world.run(&write).unwrap();
     assert_eq!(world.objects(), [(b"a".to_vec(), 8), (b"b".to_vec(), 8)]);

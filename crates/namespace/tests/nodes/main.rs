@@ -21,5 +21,6 @@ mod quotas;
 mod relocating;
 mod removing;
 mod renaming;
+mod versions;
 mod world;
 mod written;

@@ -77,6 +77,7 @@ fn rights_go_with_a_write() {
             tag,
             hidden_as,
             attributes,
+            own_retention: None,
         };
         assert_eq!(world.run(&write).unwrap().inode.attributes.mode, mode);
     }

@@ -287,7 +287,11 @@ impl Prepared {
             Act::Configure(sets) => {
                 let config = BucketConfig::of_tags(&self.tags);
                 let (kind, value) = (BucketConfigKind::Tags, sets.then_some(&config));
-                body(&mut Steps::new(&SetBucketConfig { name: b"b", kind, value }, env, hints))
+                body(&mut Steps::new(
+                    &SetBucketConfig { name: b"b", kind, value, default_retention: None },
+                    env,
+                    hints,
+                ))
             }
             Act::Begin(_) => {
                 let create = CreateUpload { name, upload: &self.upload };

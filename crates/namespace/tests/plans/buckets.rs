@@ -61,8 +61,9 @@ fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
     let kind = BucketConfigKind::Tags;
     let find = FindBucketConfig { name: b"b", kind };
     let config = |value: &str| BucketConfig::of_tags(&[("k".to_owned(), value.to_owned())]);
-    let set =
-        |value: Option<&BucketConfig>| world.warm(&SetBucketConfig { name: b"b", kind, value });
+    let set = |value: Option<&BucketConfig>| {
+        world.warm(&SetBucketConfig { name: b"b", kind, value, default_retention: None })
+    };
     assert_eq!(world.cold(&find), (Ok(None), cost(2, 0)));
     assert_eq!(world.warm(&find), (Ok(None), cost(1, 0)));
     assert_eq!(set(None), (Ok(()), cost(0, 1)));
@@ -83,7 +84,7 @@ fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
     assert_eq!(world.cold(&find).0, Ok(None));
 
     let (other, value) = (&b"other"[..], &config("v"));
-    let absent = SetBucketConfig { name: other, kind, value: Some(value) };
+    let absent = SetBucketConfig { name: other, kind, value: Some(value), default_retention: None };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
     let find = FindBucketConfig { name: other, kind };
     assert_eq!(world.cold(&find).0, Err(FsError::NoSuchBucket));

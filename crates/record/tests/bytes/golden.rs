@@ -94,6 +94,7 @@ fn keys() -> Vec<(&'static str, Key)> {
         ("versions from", versions),
         ("versions to", versions_end),
         ("null version", key::null_version(BUCKET, b"a/b")),
+        ("superseded", key::superseded(INO)),
         ("orphan", key::orphan(INO)),
         ("pending", key::pending(block)),
         ("share", key::share(block, INO)),

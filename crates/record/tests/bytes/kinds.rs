@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use record::{
     Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, HeartbeatRecord, Hold,
     Inode, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part, PartSums, PolicyRecord, Sequence,
-    SessionRecord, SlotRecord, SweptRecord, Upload, User, Version, VolumeRecord, XattrValue,
+    SessionRecord, SlotRecord, Superseded, SweptRecord, Upload, User, Version, VolumeRecord,
+    XattrValue,
 };
 use store::{Key, Value};
 
@@ -38,7 +39,7 @@ macro_rules! records {
 
 records!(
     Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Hold Inode LockKeeping MapPage Mark
-    NullVersion Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Upload User Version VolumeRecord XattrValue
+    NullVersion Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
 );
 
 /// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.

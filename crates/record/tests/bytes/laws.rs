@@ -4,15 +4,15 @@ use std::fmt::Debug;
 
 use proptest::prelude::*;
 use record::{
-    Account, AccountId, AclRight, Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind,
-    CanonicalId, Content, DecodeError, Dentry, Directory, File, FileLocks, Grant, Grantee, Header,
-    HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode, InodeBody, Kind, LockKeeping, LockPlace,
-    MapPage, Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan,
-    PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock,
-    RangeLockKind, RetainUntil, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord,
-    Special, SpecialKind, Sum, SumAlgorithm, SumKind, Symlink, Tag, Timestamp, Upload, UploadState,
-    User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
-    XattrValue, key,
+    Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
+    BucketConfigKind, CanonicalId, Content, DecodeError, DefaultRetention, Dentry, Directory, File,
+    FileLocks, Grant, Grantee, Header, HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode,
+    InodeBody, Kind, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, ObjectHeaders,
+    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
+    PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RetainUntil, RetentionMode,
+    S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm,
+    SumKind, Superseded, Symlink, Tag, Timestamp, Upload, UploadState, User, Version, VersionBody,
+    VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -127,6 +127,14 @@ fn bucket() -> impl Strategy<Value = Bucket> {
                 restrict_public_buckets: d,
             }),
             configs_version,
+            default_retention: refuse_overlap.then_some(DefaultRetention {
+                mode: if opaque_tags {
+                    RetentionMode::Compliance
+                } else {
+                    RetentionMode::Governance
+                },
+                days: 36_500,
+            }),
         },
     )
 }
@@ -367,7 +375,10 @@ proptest! {
     ) {
         returns(&key, &dentry);
         returns(&key, &version);
-        returns(&key, &NullVersion(VersionStamp::new(version.since, 7)));
+        let id = VersionStamp::new(version.since, 7);
+        returns(&key, &NullVersion(id));
+        let versions = vec![BoundVersion { object: b"a/b".to_vec(), id }; 1 + usize::from(version.is_null)];
+        returns(&key, &Superseded { versions });
         returns(&key, &orphan);
     }
 

@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use record::{
-    Account, AccountId, AclRight, Attributes, BlockId, Bucket, BucketConfig, BucketConfigKind,
-    CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant, Grantee, Header,
-    HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
-    LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership,
-    Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock,
-    Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionMode, S3Acl, Sequence,
-    SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind,
-    SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, Version, VersionBody,
-    VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
+    BucketConfigKind, CanonicalId, Content, DefaultRetention, Dentry, Directory, Expiry, File,
+    FileLocks, Grant, Grantee, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino,
+    Inode, InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion,
+    ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums,
+    PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken,
+    RetainUntil, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special,
+    SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp,
+    Upload, UploadState, User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord,
+    Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -266,6 +267,8 @@ fn names() -> Vec<Sample> {
     let body = VersionBody::Object { ino: INO, self_contained: Some(4_096), linked: false };
     let small = Version { body, is_null: true, since: NOW };
     let marker = Version { body: VersionBody::Marker, is_null: false, since: NOW };
+    let bound = |object: &[u8]| BoundVersion { object: object.to_vec(), id: VERSION };
+    let superseded = Superseded { versions: vec![bound(b"a/b"), bound(b"c")] };
     let implied = Dentry::directory(INO, Origin::Implied);
     vec![
         sample("dentry-file", key::dentry(BUCKET, b"file"), &Dentry::file(INO)),
@@ -282,6 +285,7 @@ fn names() -> Vec<Sample> {
         sample("version-inline", at(), &small),
         sample("version-marker", at(), &marker),
         sample("null-version", key::null_version(BUCKET, b"a/b"), &NullVersion(VERSION)),
+        sample("superseded", key::superseded(INO), &superseded),
         sample("dentry-symlink", key::dentry(BUCKET, b"symlink"), &symlink),
         sample("dentry-special", key::dentry(BUCKET, b"special"), &special),
     ]
@@ -384,6 +388,7 @@ fn volume() -> Vec<Sample> {
             ..PublicAccessBlock::default()
         }),
         configs_version: 300,
+        default_retention: Some(DefaultRetention { mode: RetentionMode::Compliance, days: 365 }),
     };
     let account = Account { name: "lab".to_owned(), canonical_id: CanonicalId([0xc1; 32]) };
     let config_key = key::bucket_config(BUCKET, BucketConfigKind::Tags);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use record::key::CounterKind;
-use record::{BlockId, Dentry, Ino, Kind, Orphan, PageRef, Slice, UploadState, VersionBody};
+use record::{
+    BlockId, Dentry, Ino, Kind, Orphan, PageRef, Slice, UploadState, VersionBody, VersionStamp, key,
+};
 use store::Key;
 
 use super::collect::{InodeSummary, Inventory, PartSummary};
@@ -182,6 +184,15 @@ fn versions(all: &mut Inventory, tree: &Tree) {
             findings.insert(Finding::ForeignBucket { ino, recorded: bound.bucket, found: bucket });
         }
     }
+    let mut bound: BTreeMap<Ino, BTreeSet<(Vec<u8>, VersionStamp)>> = BTreeMap::new();
+    for (at, version) in &all.versions {
+        if let (Some(ino), Some((object, id))) = (version.ino(), key::version_parts(at)) {
+            bound.entry(ino).or_default().insert((object.to_vec(), id));
+        }
+    }
+    let inos: BTreeSet<Ino> = bound.keys().chain(all.superseded.keys()).copied().collect();
+    let differ = inos.into_iter().filter(|ino| bound.get(ino) != all.superseded.get(ino));
+    findings.extend(differ.map(Finding::VersionState));
     let nulls = all.versions.iter().filter(|(_, version)| version.is_null);
     let nulls: HashSet<&Key> = nulls.map(|(at, _)| at).collect();
     let stray = all.null_versions.iter().filter(|(_, at)| !nulls.contains(at));

@@ -10,8 +10,8 @@ use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
     File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
     LifecyclePass, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
-    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, SweptRecord, Upload, UploadState,
-    User, Version, VolumeRecord, XattrPlace, XattrValue,
+    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload,
+    UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, named_session};
@@ -96,6 +96,8 @@ pub(crate) struct Inventory {
     pub(super) versions: Vec<(Key, Version)>,
     /// Where null versions stand, by the key that says so.
     pub(super) null_versions: BTreeMap<Key, Key>,
+    /// The versions that bind an inode, as its state lists them.
+    pub(super) superseded: BTreeMap<Ino, BTreeSet<(Vec<u8>, VersionStamp)>>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
     pub(super) named: HashMap<BlockId, Named>,
     /// Pages of content maps as found, by file.
@@ -244,6 +246,11 @@ impl Inventory {
                 let NullVersion(id) = NullVersion::decode(key, value).map_err(failed)?;
                 let at = key::version(Ino(key.partition()), key.suffix(), id);
                 self.null_versions.insert(key.clone(), at);
+            }
+            space::SUPERSEDED => {
+                let record = Superseded::decode(key, value).map_err(failed)?;
+                let listed = record.versions.into_iter().map(|bound| (bound.object, bound.id));
+                self.superseded.insert(Ino(key.partition()), listed.collect());
             }
             space::INODE => {
                 let inode = Inode::decode(key, value).map_err(failed)?;

@@ -56,6 +56,9 @@ pub enum Finding {
     /// A version of an object is of no bucket, or nothing says that it is the null version, or what
     /// says so is of none.
     StrayVersion(Key),
+    /// The versions that bind an inode are not those that its state lists: a program could change a
+    /// version, or could not change a current file.
+    VersionState(Ino),
     /// A page of a content map that is missing.
     MissingPage(Ino, u32),
     /// A content whose slices overlap or are not in order, or a page of its map that does not begin
@@ -149,6 +152,7 @@ impl fmt::Display for Finding {
             Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),
             Finding::Bucket(ino) => write!(f, "bucket {} and its settings disagree", ino.0),
             Finding::StrayVersion(key) => write!(f, "version {key:?} is of no bucket or of no use"),
+            Finding::VersionState(ino) => write!(f, "file {} does not list its versions", ino.0),
             Finding::StrayBucketConfig(key) => write!(f, "configuration {key:?} is of no bucket"),
             Finding::MissingPage(ino, page) => {
                 write!(f, "page {page} of the content map of file {} is missing", ino.0)
@@ -173,9 +177,7 @@ impl fmt::Display for Finding {
             }
             Finding::StrayExpiry(key) => write!(f, "expiry {key:?} is of no upload"),
             Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
-            Finding::Unmarked(ino) => {
-                write!(f, "file {} is staged inline, and no mark says so", ino.0)
-            }
+            Finding::Unmarked(ino) => write!(f, "file {} is staged inline without a mark", ino.0),
             Finding::Counter { ino, what, recorded, found } => {
                 write!(f, "{what} of {}: the counter says {recorded}, there are {found}", ino.0)
             }

@@ -79,11 +79,18 @@ impl Volume {
             tag,
             hidden_as,
             attributes: &WRITTEN,
+            own_retention: None,
         };
         let written = self.session.run_publishing(&operation, body).await;
         self.session.wake_reaper();
         let node = match written {
             Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => {
+                return Err(FsError::SourceChanged.into());
+            }
+            // A trash holds the file by another hard link. The next request meets a file that it does
+            // not hold.
+            Err(VolumeError::Fs(FsError::NotCurrent)) => {
+                self.detach_versions(object.ino).await?;
                 return Err(FsError::SourceChanged.into());
             }
             written => written?,

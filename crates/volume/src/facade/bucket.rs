@@ -7,8 +7,8 @@ use namespace::{
     ReadBuckets, SetBucket, SetBucketConfig,
 };
 use record::{
-    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Quota, Timestamp,
-    Versioning,
+    AccountId, Bucket, BucketConfig, BucketConfigKind, DefaultRetention, Ino, ObjectOwnership,
+    Quota, Timestamp, Versioning,
 };
 
 use super::FileOwner;
@@ -95,6 +95,7 @@ impl Volume {
             owner: new.account,
             ownership: Some(new.ownership),
             configs_version: u64::from(!new.configs.is_empty()),
+            default_retention: None,
             ..Bucket::default()
         };
         let operation = MakeBucket {
@@ -213,7 +214,20 @@ impl Volume {
         kind: BucketConfigKind,
         value: Option<&BucketConfig>,
     ) -> Result<(), VolumeError> {
-        self.session.run(&SetBucketConfig { name: name.as_bytes(), kind, value }).await
+        let (name, default_retention) = (name.as_bytes(), None);
+        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
+    }
+
+    /// Sets the object lock configuration of a bucket, and the default retention that it names.
+    pub async fn set_object_lock(
+        &self,
+        name: &str,
+        config: &BucketConfig,
+        default_retention: Option<DefaultRetention>,
+    ) -> Result<(), VolumeError> {
+        let (name, kind) = (name.as_bytes(), BucketConfigKind::ObjectLock);
+        let value = Some(config);
+        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
     }
 
     /// Notes how far the pass over a bucket's lifecycle has come, unless somebody has noted anything
@@ -249,6 +263,7 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let config = (!tags.is_empty()).then(|| BucketConfig::of_tags(tags));
         let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
-        self.session.run(&SetBucketConfig { name, kind, value: config.as_ref() }).await
+        let (value, default_retention) = (config.as_ref(), None);
+        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! What is there at any time is in order. A fork that ends early has made less, nothing half.
 
-mod naming;
+pub(super) mod naming;
 mod target;
 
 use std::collections::VecDeque;
@@ -151,6 +151,7 @@ impl Volume {
             ownership: found.settings.ownership,
             public_access: found.settings.public_access,
             configs_version: 0,
+            default_retention: None,
         };
         let operation = ForkBucket {
             name: target.as_bytes(),

@@ -10,10 +10,10 @@ use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
     FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, NoteRead, ObjectItem,
-    ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl,
-    SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
+    Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed,
+    SetAcl, SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
 };
-use record::{Content, File, Held, Ino, InodeBody, Slice, Sum, Tag, Timestamp};
+use record::{Content, File, Held, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp};
 use session::ReadPin;
 
 use super::NewBucket;
@@ -53,12 +53,22 @@ pub struct FileWrite<'a> {
     pub over: Option<u64>,
     /// By which it is known later whether it was carried out, if that is to be known.
     pub note: Option<&'a Note>,
+    /// The retention that earlier writes of the same open file gave the object by its bucket's default:
+    /// it does not refuse further writes of that open file.
+    pub own_retention: Option<RetainUntil>,
 }
 
 impl<'a> FileWrite<'a> {
     /// A change of content alone, over whatever the file has.
     pub fn new(ino: Ino, known_as: Option<&'a NodeName>) -> FileWrite<'a> {
-        FileWrite { ino, known_as, attributes: &UNCHANGED, over: None, note: None }
+        FileWrite {
+            ino,
+            known_as,
+            attributes: &UNCHANGED,
+            over: None,
+            note: None,
+            own_retention: None,
+        }
     }
 }
 
@@ -331,11 +341,25 @@ impl Volume {
         body: Option<StagedContent>,
     ) -> Result<FoundNode, VolumeError> {
         let [hidden_as] = self.fresh().await?;
-        let FileWrite { ino, known_as, attributes, over, note } = write;
+        let FileWrite { ino, known_as, attributes, over, note, own_retention } = write;
         let assumptions = &[];
-        let operation =
-            WriteContent { ino, known_as, over, assumptions, change, tag, hidden_as, attributes };
-        let written = self.session.run_noted(&operation, body, note.unwrap_or(&UNNOTED)).await;
+        let operation = WriteContent {
+            ino,
+            known_as,
+            over,
+            assumptions,
+            change,
+            tag,
+            hidden_as,
+            attributes,
+            own_retention,
+        };
+        let note = note.unwrap_or(&UNNOTED);
+        let written = match body {
+            // The body goes with its plan. The caller detaches versions, and stages it again.
+            Some(body) => self.session.run_noted(&operation, Some(body), note).await,
+            None => self.detaching(ino, || self.session.run_noted(&operation, None, note)).await,
+        };
         self.session.wake_reaper();
         if let Ok(node) = &written {
             self.upkeep.note_written(ino, &node.inode);
@@ -406,8 +430,11 @@ impl OnBehalf<'_> {
         to: &NodeName,
         mode: RenameMode,
     ) -> Result<Renamed, VolumeError> {
-        let renamed =
-            self.volume.session.run_noted(&RenameNode { from, to, mode }, None, self.note).await?;
+        let operation = RenameNode { from, to, mode };
+        let renamed = self.volume.detaching_names([from, to], || {
+            self.volume.session.run_noted(&operation, None, self.note)
+        });
+        let renamed = renamed.await?;
         if renamed.replaced.is_some() {
             self.volume.session.wake_reaper();
         }
@@ -422,7 +449,8 @@ impl OnBehalf<'_> {
         to: &NodeName,
     ) -> Result<FoundNode, VolumeError> {
         self.note.makes(ino);
-        self.volume.session.run_noted(&LinkNode { ino, known_as, to }, None, self.note).await
+        let operation = LinkNode { ino, known_as, to };
+        self.changing(ino, &operation).await
     }
 
     /// Changes attributes of a node.
@@ -431,7 +459,7 @@ impl OnBehalf<'_> {
         ino: Ino,
         change: &AttributeChange,
     ) -> Result<FoundNode, VolumeError> {
-        self.volume.session.run_noted(&SetAttributes { ino, change }, None, self.note).await
+        self.changing(ino, &SetAttributes { ino, change }).await
     }
 
     /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
@@ -442,10 +470,7 @@ impl OnBehalf<'_> {
         acl: Option<&Acl>,
         drop_group_id: bool,
     ) -> Result<FoundNode, VolumeError> {
-        self.volume
-            .session
-            .run_noted(&SetAcl { ino, kind, acl, drop_group_id }, None, self.note)
-            .await
+        self.changing(ino, &SetAcl { ino, kind, acl, drop_group_id }).await
     }
 
     /// Changes an extended attribute that is no access control list.
@@ -456,10 +481,7 @@ impl OnBehalf<'_> {
         name: &[u8],
         change: &XattrChange,
     ) -> Result<FoundNode, VolumeError> {
-        self.volume
-            .session
-            .run_noted(&SetXattr { ino, known_as, name, change }, None, self.note)
-            .await
+        self.changing(ino, &SetXattr { ino, known_as, name, change }).await
     }
 
     /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
@@ -471,10 +493,16 @@ impl OnBehalf<'_> {
         value: Option<&str>,
         had: Option<bool>,
     ) -> Result<FoundNode, VolumeError> {
-        self.volume
-            .session
-            .run_noted(&SetObjectItem { ino, item, value, had }, None, self.note)
-            .await
+        self.changing(ino, &SetObjectItem { ino, item, value, had }).await
+    }
+
+    /// Runs a change of one node, and detaches noncurrent versions that bind it first.
+    async fn changing<P>(self, ino: Ino, operation: &P) -> Result<FoundNode, VolumeError>
+    where
+        P: Planner<Output = FoundNode> + Sync,
+    {
+        let run = || self.volume.session.run_noted(operation, None, self.note);
+        self.volume.detaching(ino, run).await
     }
 }
 

@@ -250,7 +250,8 @@ impl Volume {
         change: ObjectChange<'_>,
     ) -> Result<Option<VersionRef>, VolumeError> {
         let path = Path::new(bucket, key);
-        self.session.run(&SetObject { path: &path, version, expected, change }).await
+        let operation = SetObject { path: &path, version, expected, change };
+        self.detaching_object(&path, version, || self.session.run(&operation)).await
     }
 
     /// The checksums of the parts that an object was completed from; none if none were kept.

@@ -45,7 +45,7 @@ impl Volume {
             overlap: self.overlap(bucket),
             token,
         };
-        let renamed = self.session.run(&operation).await?;
+        let renamed = self.detaching_object(&from, None, || self.session.run(&operation)).await?;
         if renamed.replaced.is_some() {
             self.session.wake_reaper();
         }

@@ -35,7 +35,7 @@ const KEPT: AttributeChange = AttributeChange {
 };
 
 fn to(ino: Ino) -> FileWrite<'static> {
-    FileWrite { ino, known_as: None, attributes: &KEPT, over: None, note: None }
+    FileWrite { attributes: &KEPT, ..FileWrite::new(ino, None) }
 }
 
 async fn node(volume: &Volume, name: &[u8]) -> FoundNode {

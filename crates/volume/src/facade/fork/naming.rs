@@ -65,11 +65,11 @@ pub(super) enum Named {
 }
 
 /// What a file of another bucket consists of, for one of this number.
-struct Pieces {
-    /// Nothing if it is as in the other file.
-    content: Option<Content>,
+pub(in crate::facade) struct Pieces {
+    /// `None` if the content is that of the other file.
+    pub(in crate::facade) content: Option<Content>,
     /// Records that belong to the new file, and shares of blocks.
-    writes: Vec<Write>,
+    pub(in crate::facade) writes: Vec<Write>,
 }
 
 impl Fork {
@@ -254,7 +254,12 @@ impl Volume {
     }
 
     /// What a file consists of, for another one of the number `ino`. No data moves.
-    async fn pieces(&self, source: Ino, file: &File, ino: Ino) -> Result<Pieces, VolumeError> {
+    pub(in crate::facade) async fn pieces(
+        &self,
+        source: Ino,
+        file: &File,
+        ino: Ino,
+    ) -> Result<Pieces, VolumeError> {
         let slices = match &file.content {
             Content::Inline(_) => Vec::new(),
             Content::Slices(slices) => slices.clone(),
@@ -303,7 +308,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::Refused`] if they are more than one plan carries.
-    pub(super) async fn long_xattrs(
+    pub(in crate::facade) async fn long_xattrs(
         &self,
         source: Ino,
         inode: &Inode,

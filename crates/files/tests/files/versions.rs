@@ -1,0 +1,224 @@
+//! Files in buckets that keep versions: a noncurrent version stays as it was, whatever programs do that
+//! have its file open or another hard link of it, and what they write is in their file.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use files::{Files, HandleId};
+use futures::TryStreamExt;
+use record::{
+    BucketConfig, DefaultRetention, Ino, RetainUntil, RetentionMode, VersionRef, Versioning,
+};
+use rustix::io::Errno;
+use volume::{BucketChange, RenameMode, Volume};
+
+use super::fleet::Fleet;
+use super::{Bench, WRITES, by, bytes, owner};
+
+/// Sizes of a content in the inode's record, of one that is staged inline, and of one in blocks.
+const SIZES: [usize; 3] = [20, 30_000, 400_000];
+
+async fn versioned() -> Bench {
+    let bench = Bench::new().await;
+    let change = BucketChange::Versioning(Versioning::Enabled);
+    bench.volume.set_bucket("bkt", change).await.unwrap();
+    bench
+}
+
+async fn read_version(volume: &Volume, key: &str, version: Option<VersionRef>) -> Vec<u8> {
+    let object = volume.stat_version("bkt", key.as_bytes(), version).await.unwrap();
+    let frames: Vec<Bytes> = volume.read(&object, 0..object.size()).try_collect().await.unwrap();
+    frames.concat()
+}
+
+async fn version_of(volume: &Volume, key: &str) -> Option<VersionRef> {
+    volume.stat("bkt", key.as_bytes()).await.unwrap().version
+}
+
+/// Writes through a descriptor, cuts the file, and reads it whole.
+async fn change(files: &Files, handle: HandleId, size: usize) -> Vec<u8> {
+    files.write(handle, 3, b"XXXX", false, false).await.unwrap();
+    files.flush(handle).await.unwrap();
+    files.read(handle, 0, size as u64).await.unwrap().concat()
+}
+
+#[tokio::test]
+async fn a_descriptor_never_changes_a_noncurrent_version() {
+    for size in SIZES {
+        for how in ["unlink", "rename over", "put", "delete"] {
+            let bench = versioned().await;
+            let (volume, files) = (&bench.volume, &bench.files);
+            let body = bytes(size, 7);
+            bench.put("k", &body).await;
+            let version = version_of(volume, "k").await;
+            let handle = bench.open("k", WRITES).await;
+            match how {
+                "unlink" => files.unlink(bench.bucket, b"k").await.unwrap(),
+                "rename over" => {
+                    bench.write("t", b"new").await;
+                    let (from, to) = ((bench.bucket, &b"t"[..]), (bench.bucket, &b"k"[..]));
+                    files.rename(from, to, RenameMode::Replace).await.unwrap();
+                }
+                "put" => bench.put("k", b"new").await,
+                _ => assert!(bench.delete("k").await),
+            }
+            let mut expected = body.clone();
+            expected[3..7].copy_from_slice(b"XXXX");
+            let read = change(files, handle, size).await;
+            assert!(read == expected, "{how}, {size}: the descriptor reads what it wrote");
+            bench.close(handle).await;
+            let kept = read_version(volume, "k", version).await;
+            assert!(kept == body, "{how}, {size}: the version changed");
+            bench.check(how).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hard_link_never_changes_a_noncurrent_version_of_the_other_name() {
+    for size in SIZES {
+        let bench = versioned().await;
+        let body = bytes(size, 7);
+        bench.put("k", &body).await;
+        let version = version_of(&bench.volume, "k").await;
+        let ino = bench.files.look_up(bench.bucket, b"k").await.unwrap().ino;
+        bench.files.link(ino, bench.bucket, b"other").await.unwrap();
+        bench.put("k", b"new").await;
+        let handle = bench.open("other", WRITES).await;
+        change(&bench.files, handle, size).await;
+        bench.close(handle).await;
+        assert!(read_version(&bench.volume, "k", version).await == body, "{size}");
+        let other = bench.cat("other").await.unwrap();
+        assert!(other[3..7] == *b"XXXX" && other.len() == size, "{size}: the write is there");
+        let still = bench.files.look_up(bench.bucket, b"other").await.unwrap().ino;
+        assert_eq!(still, ino, "a file keeps its number");
+        bench.check("after a write to the other link").await;
+    }
+}
+
+/// A program writes to a file that it has open on one mount. Another mount gives the file another name
+/// meanwhile. The write was acknowledged, so it is in the file under its new name.
+#[tokio::test]
+async fn a_write_reaches_a_file_that_another_mount_renamed() {
+    for versioning in [Versioning::Off, Versioning::Enabled, Versioning::Trash] {
+        for size in SIZES {
+            for how in ["rename", "unlink one of two links", "rename by S3"] {
+                let fleet = Fleet::new();
+                let (volume, files) = fleet.open().await;
+                volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+                if versioning == Versioning::Trash {
+                    let days = record::BucketConfig::of_trash_days(3);
+                    let kind = record::BucketConfigKind::Trash;
+                    volume.set_bucket_config("bkt", kind, Some(&days)).await.unwrap();
+                } else {
+                    let change = BucketChange::Versioning(versioning);
+                    volume.set_bucket("bkt", change).await.unwrap();
+                }
+                let (volume2, files2) = fleet.open().await;
+                let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
+                let handle = created(&files, bucket, &bytes(size, 7)).await;
+                match how {
+                    "rename" => {
+                        let (from, to) = ((bucket, &b"k"[..]), (bucket, &b"new"[..]));
+                        files2.rename(from, to, RenameMode::Replace).await.unwrap();
+                    }
+                    "unlink one of two links" => {
+                        let ino = files2.look_up(bucket, b"k").await.unwrap().ino;
+                        files2.link(ino, bucket, b"new").await.unwrap();
+                        files2.unlink(bucket, b"k").await.unwrap();
+                    }
+                    _ if versioning == Versioning::Enabled => continue,
+                    _ => {
+                        let conditions = volume::RenameConditions::default();
+                        volume2.rename("bkt", b"k", b"new", &conditions, None).await.unwrap();
+                    }
+                }
+                change(&files, handle, size).await;
+                files.release(handle).await;
+                let got = read_version(&volume2, "new", None).await;
+                assert!(got[3..7] == *b"XXXX", "{versioning:?}, {how}, {size}");
+                assert_eq!(got.len(), size);
+                volume.close().await;
+                volume2.close().await;
+                fleet.check().await;
+            }
+        }
+    }
+}
+
+/// A file `k` that was written, and is open for writing again.
+async fn created(files: &Arc<Files>, bucket: Ino, body: &[u8]) -> HandleId {
+    let opened = files.create(bucket, b"k", by()).await.unwrap();
+    files.write(opened.handle, 0, body, false, false).await.unwrap();
+    files.flush(opened.handle).await.unwrap();
+    files.release(opened.handle).await;
+    let ino = files.look_up(bucket, b"k").await.unwrap().ino;
+    files.open(ino, WRITES).await.unwrap().handle
+}
+
+/// A versioned bucket whose default retention is ten days of compliance.
+async fn retaining() -> Bench {
+    let bench = versioned().await;
+    let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };
+    let default = DefaultRetention { mode: RetentionMode::Compliance, days: 10 };
+    bench.volume.set_object_lock("bkt", &config, Some(default)).await.unwrap();
+    bench
+}
+
+async fn retention(bench: &Bench, key: &str) -> Option<RetainUntil> {
+    let object = bench.volume.stat("bkt", key.as_bytes()).await.unwrap();
+    object.file().object.lock.retention
+}
+
+#[tokio::test]
+async fn the_default_retention_covers_what_programs_write_rename_and_link() {
+    let bench = retaining().await;
+    let files = &bench.files;
+    let opened = files.create(bench.bucket, b"k", by()).await.unwrap();
+    // The file is longer than one flush, and its program goes on after each of them.
+    for at in 0..4_u64 {
+        files.write(opened.handle, at * 50_000, &bytes(50_000, 1), false, false).await.unwrap();
+        files.flush(opened.handle).await.unwrap();
+        assert!(retention(&bench, "k").await.is_some(), "after flush {at}");
+    }
+    bench.close(opened.handle).await;
+    assert_eq!(bench.cat("k").await.unwrap().len(), 200_000);
+    // Once the last program has closed it, it is not opened for writing any more.
+    let ino = files.look_up(bench.bucket, b"k").await.unwrap().ino;
+    assert_eq!(files.open(ino, WRITES).await.unwrap_err(), Errno::PERM);
+    let version = version_of(&bench.volume, "k").await;
+    // A rename leaves the locked version under its key, and the new name is locked too.
+    let (from, to) = ((bench.bucket, &b"k"[..]), (bench.bucket, &b"renamed"[..]));
+    files.rename(from, to, RenameMode::Replace).await.unwrap();
+    assert!(retention(&bench, "renamed").await.is_some());
+    assert_eq!(files.look_up(bench.bucket, b"k").await.unwrap_err(), Errno::NOENT);
+    assert_eq!(read_version(&bench.volume, "k", version).await.len(), 200_000);
+    let ino = files.look_up(bench.bucket, b"renamed").await.unwrap().ino;
+    files.link(ino, bench.bucket, b"linked").await.unwrap();
+    assert!(retention(&bench, "linked").await.is_some());
+    bench.check("in the end").await;
+}
+
+#[tokio::test]
+async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_open() {
+    let bench = versioned().await;
+    let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };
+    bench.volume.set_object_lock("bkt", &config, None).await.unwrap();
+    bench.write("k", b"before").await;
+    let handle = bench.open("k", WRITES).await;
+    let until = record::Timestamp(i64::MAX / 2);
+    let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until });
+    let change = volume::ObjectChange::Retention { retention, bypasses_governance: false };
+    bench.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
+    // Its attributes may change, and that gives the program no right to its content.
+    let attributes = volume::AttributeChange { mode: Some(0o600), ..Default::default() };
+    let set = files::SetNode { attributes, size: None };
+    let ino = bench.files.look_up(bench.bucket, b"k").await.unwrap().ino;
+    bench.files.set(ino, Some(handle), set).await.unwrap();
+    for _ in 0..2 {
+        bench.files.write(handle, 0, b"after", false, false).await.unwrap();
+        assert_eq!(bench.files.flush(handle).await, Err(Errno::PERM));
+    }
+    bench.files.release(handle).await;
+    assert_eq!(bench.get("k").await.unwrap(), b"before");
+}

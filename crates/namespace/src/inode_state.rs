@@ -1,0 +1,204 @@
+//! The state of an inode, and which changes it admits.
+//!
+//! A file is *current* while only dentries bind it. When a version record binds it, because its key was
+//! overwritten or removed in a bucket with versions or a trash, it is *superseded*: the record
+//! [`Superseded`] of the inode says so, and the plan that writes or deletes the version record keeps it
+//! up to date. A file is *locked* while its retention or legal hold lasts.
+//!
+//! Every planner that changes an inode asks [`InodeState::admit`], and guards the state that it saw. So
+//! a change and a plan that supersedes the inode never both commit:
+//!
+//! | change | current | locked | superseded | superseded, and a dentry binds it too |
+//! |---|---|---|---|---|
+//! | content | yes | `Locked` | `NotCurrent` | `NotCurrent` |
+//! | attributes, extended attributes | yes | yes | `NotCurrent` | `NotCurrent` |
+//! | headers and user metadata | yes | `Locked` | `VersionKept` | `NotCurrent` |
+//! | tags, grants, retention | yes | yes | yes | `NotCurrent` |
+//! | a new name | yes | yes | `NotCurrent` | `NotCurrent` |
+//!
+//! `NotCurrent` asks the caller to detach the versions with [`crate::DetachVersions`] and to try again.
+//! For example, a program writes to a file that it has open, and whose key a PUT has overwritten: the
+//! versions get an inode of their own by reference, and the program's write changes the old inode.
+
+use record::{BoundVersion, Ino, Inode, RetainUntil, Superseded, key};
+use store::{Guard, Key, Plan, Value, Write};
+
+use crate::run::Env;
+use crate::view::{View, decode};
+use crate::{FsError, Halt};
+
+/// A kind of change of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The bytes of a file, or its size.
+    Content,
+    /// Mode, owner, times, extended attributes, access control lists.
+    Attributes,
+    /// Content headers and user metadata of the object.
+    ObjectItem,
+    /// Tags, grants, retention and legal hold: S3 changes them on any version.
+    VersionItem,
+    /// A dentry more, or another one: Last-Modified changes with it.
+    Name,
+}
+
+/// The state of one inode, as a plan sees it.
+#[derive(Debug)]
+pub(crate) struct InodeState {
+    at: Key,
+    /// The record, if version records bind the inode.
+    superseded: Option<(Value, Superseded)>,
+    /// Whether a dentry binds it besides version records.
+    is_named: bool,
+    is_locked: bool,
+}
+
+impl InodeState {
+    /// The state of an inode as known. An unknown record counts as absent, and the guard checks that.
+    pub(crate) fn find(
+        view: &mut View<'_>,
+        env: &Env,
+        ino: Ino,
+        inode: &Inode,
+    ) -> Result<InodeState, Halt> {
+        let at = key::superseded(ino);
+        let superseded = match view.guess(&at, None) {
+            Some(value) => {
+                let record = decode(&at, &value, Superseded::decode)?;
+                Some((value, record))
+            }
+            None => None,
+        };
+        let bound = superseded.as_ref().map_or(0, |(_, record)| record.versions.len());
+        let is_named = u32::try_from(bound).is_ok_and(|bound| inode.links() > bound);
+        let lock = inode.file().map(|file| file.object.lock);
+        let is_locked = lock.is_some_and(|lock| lock.holds(env.passed, false));
+        Ok(InodeState { at, superseded, is_named, is_locked })
+    }
+
+    /// Counts a file as unlocked if only this retention locks it: a program's own writes gave it to the
+    /// file that the program still has open.
+    pub(crate) fn disregard(&mut self, own: Option<RetainUntil>, inode: &Inode) {
+        let lock = inode.file().map(|file| file.object.lock).unwrap_or_default();
+        if own.is_some() && lock.retention == own {
+            self.is_locked = lock.legal_hold == Some(true);
+        }
+    }
+
+    /// Refuses a change that the state does not admit; see the table of this module.
+    pub(crate) fn admit(&self, change: Change) -> Result<(), FsError> {
+        let changes_object = matches!(change, Change::Content | Change::ObjectItem);
+        if changes_object && self.is_locked {
+            return Err(FsError::Locked);
+        }
+        if self.superseded.is_none() {
+            return Ok(());
+        }
+        match change {
+            Change::Content | Change::Attributes | Change::Name => Err(FsError::NotCurrent),
+            Change::ObjectItem | Change::VersionItem if self.is_named => Err(FsError::NotCurrent),
+            Change::ObjectItem => Err(FsError::VersionKept),
+            Change::VersionItem => Ok(()),
+        }
+    }
+
+    /// The versions that bind the inode, with the record's bytes.
+    pub(crate) fn superseded(&self) -> Option<&(Value, Superseded)> {
+        self.superseded.as_ref()
+    }
+
+    /// Guards that the state is as it was seen.
+    pub(crate) fn guard(&self, plan: &mut Plan) {
+        let guard = match &self.superseded {
+            Some((value, _)) => Guard::Equals(self.at.clone(), value.clone()),
+            None => Guard::Absent(self.at.clone()),
+        };
+        if !plan.guards.contains(&guard) {
+            plan.guards.push(guard);
+        }
+    }
+}
+
+/// Admits a change of an inode, and guards its state.
+pub(crate) fn admit(
+    view: &mut View<'_>,
+    env: &Env,
+    (ino, inode): (Ino, &Inode),
+    change: Change,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let state = InodeState::find(view, env, ino, inode)?;
+    state.admit(change)?;
+    state.guard(plan);
+    Ok(())
+}
+
+/// Adds to a plan that a version record binds the inode from now on. `linked` says whether other names
+/// may bind it: then the record may be there already, and is read.
+pub(crate) fn bind_version(
+    view: &mut View<'_>,
+    (ino, linked): (Ino, bool),
+    version: BoundVersion,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let mut record = known(view, ino, linked, plan)?;
+    record.versions.push(version);
+    put(ino, &record, plan);
+    Ok(())
+}
+
+/// Adds to a plan that a version record no longer binds the inode.
+pub(crate) fn release_version(
+    view: &mut View<'_>,
+    (ino, linked): (Ino, bool),
+    version: &BoundVersion,
+    plan: &mut Plan,
+) -> Result<(), Halt> {
+    let mut record = known(view, ino, linked, plan)?;
+    record.versions.retain(|bound| bound != version);
+    put(ino, &record, plan);
+    Ok(())
+}
+
+/// The record as this plan leaves it so far. Only a linked inode may have one that the plan does not
+/// know: its guard is added.
+fn known(view: &mut View<'_>, ino: Ino, linked: bool, plan: &mut Plan) -> Result<Superseded, Halt> {
+    let at = key::superseded(ino);
+    for write in &plan.writes {
+        match write {
+            Write::Put(key, value) if *key == at => return decode(&at, value, Superseded::decode),
+            Write::Delete(key) if *key == at => return Ok(Superseded::default()),
+            Write::Put(..)
+            | Write::Delete(_)
+            | Write::Add(..)
+            | Write::Max(..)
+            | Write::Set(..)
+            | Write::Clear(_) => {}
+        }
+    }
+    if !linked {
+        return Ok(Superseded::default());
+    }
+    match view.record(&at)? {
+        Some(value) => {
+            let record = decode(&at, &value, Superseded::decode)?;
+            plan.guards.push(Guard::Equals(at, value));
+            Ok(record)
+        }
+        None => {
+            plan.guards.push(Guard::Absent(at));
+            Ok(Superseded::default())
+        }
+    }
+}
+
+fn put(ino: Ino, record: &Superseded, plan: &mut Plan) {
+    let at = key::superseded(ino);
+    plan.writes
+        .retain(|write| !matches!(write, Write::Put(key, _) | Write::Delete(key) if *key == at));
+    plan.writes.push(if record.versions.is_empty() {
+        Write::Delete(at)
+    } else {
+        Write::Put(at.clone(), record.encode(&at))
+    });
+}

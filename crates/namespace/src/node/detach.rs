@@ -1,0 +1,138 @@
+//! Giving the noncurrent versions of a file an inode of their own.
+
+use record::{Ino, Inode, InodeBody, Superseded, Version, VersionBody, key};
+use store::{Guard, Key, Plan, Value, Write};
+
+use super::keeping;
+use crate::content_map::pages_made;
+use crate::inode_state::InodeState;
+use crate::object::{self_contained, staged_inline_mark};
+use crate::run::{Env, Planner, Step};
+use crate::stage::{guard_absent, guard_unused};
+use crate::unbind::orphan;
+use crate::view::{View, decode};
+use crate::{Assumption, FsError, Halt};
+
+/// Moves the versions that bind a file to a copy of it, so that the file may change: one commit when
+/// the versions are remembered. The copy names the same blocks.
+///
+/// For example, a program has an object open whose key a PUT has overwritten. When the program writes,
+/// the noncurrent version gets the copy, and the program's file keeps its number, and is unlinked or
+/// has only the hard links that remain.
+///
+/// Does nothing if no version binds the file.
+///
+/// # Errors
+/// `SourceChanged` if the file's record is not the one that was copied. `QuotaExceeded` if the bucket
+/// may not hold the file once more.
+#[derive(Clone, Debug)]
+pub struct DetachVersions<'a> {
+    /// The file.
+    pub ino: Ino,
+    /// The record of its inode, from which `copy` was made.
+    pub record: &'a Value,
+    /// The number of the copy.
+    pub copy_ino: Ino,
+    /// The copy: the same attributes, headers and content.
+    pub copy: &'a Inode,
+    /// Other records of the copy: pages of its content map, owners of shared blocks, long attributes.
+    pub writes: &'a [Write],
+}
+
+impl Planner for DetachVersions<'_> {
+    /// Whether versions were moved.
+    type Output = bool;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {
+        let mut plan = Plan::default();
+        let inode_key = key::inode(self.ino);
+        let unchanged = Assumption {
+            key: inode_key.clone(),
+            value: self.record.clone(),
+            otherwise: FsError::SourceChanged,
+        };
+        Assumption::guard_all(&[unchanged], view, &mut plan)?;
+        let mut inode = decode(&inode_key, self.record, Inode::decode)?;
+        let at = key::superseded(self.ino);
+        // The state decides whether anything is written, so it is read and not guessed.
+        view.record(&at)?;
+        let state = InodeState::find(view, env, self.ino, &inode)?;
+        state.guard(&mut plan);
+        let Some((_, superseded)) = state.superseded() else { return Ok(Step::Done(false)) };
+
+        let copy = self.copy_of(superseded)?;
+        let told = copy.file().is_some_and(|file| file.told_by_name);
+        let said = if told { self_contained(&copy) } else { None };
+        let linked = superseded.versions.len() > 1;
+        self.move_versions(view, (&inode, superseded), (said, linked), &mut plan)?;
+
+        let copy_key = key::inode(self.copy_ino);
+        guard_absent(&copy_key, view, &mut plan)?;
+        guard_unused(self.copy_ino, self.writes, view, &mut plan)?;
+        plan.writes.push(Write::Put(copy_key.clone(), copy.encode(&copy_key)));
+        let copied = key::superseded(self.copy_ino);
+        guard_absent(&copied, view, &mut plan)?;
+        plan.writes.push(Write::Put(copied.clone(), superseded.encode(&copied)));
+        plan.writes.push(Write::Delete(at));
+
+        let InodeBody::File(file) = &mut inode.body else { return Err(FsError::NoObject.into()) };
+        plan.writes.extend(staged_inline_mark(&file.content, self.copy_ino));
+        let bound = u32::try_from(superseded.versions.len()).unwrap_or(u32::MAX);
+        let remain = file.links.saturating_sub(bound);
+        file.told_by_name = false;
+        let (bucket, size) = (inode.bucket, file.size);
+        if remain == 0 {
+            // The record stays for the programs that have the file open, until the reaper takes it.
+            plan.writes.push(orphan(self.ino, bucket));
+        } else {
+            file.links = remain;
+        }
+        plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        let bytes = key::counter(bucket, key::CounterKind::Bytes);
+        plan.writes.push(Write::Add(bytes, i64::try_from(size).unwrap_or(i64::MAX)));
+        plan.writes.extend_from_slice(self.writes);
+        keeping::guard_quota(view, bucket, &mut plan)?;
+        Ok(Step::Commit(plan, true))
+    }
+}
+
+impl DetachVersions<'_> {
+    /// The copy with the names that it will have.
+    fn copy_of(&self, superseded: &Superseded) -> Result<Inode, FsError> {
+        let mut copy = self.copy.clone();
+        let InodeBody::File(file) = &mut copy.body else { return Err(FsError::NoObject) };
+        file.links = u32::try_from(superseded.versions.len()).unwrap_or(u32::MAX);
+        file.pages_made = pages_made(&file.content);
+        file.told_by_name = false;
+        let told = self_contained(&copy).is_some();
+        if let InodeBody::File(file) = &mut copy.body {
+            file.told_by_name = told;
+        }
+        Ok(copy)
+    }
+
+    /// Adds to a plan that each version record binds the copy.
+    fn move_versions(
+        &self,
+        view: &mut View<'_>,
+        (inode, superseded): (&Inode, &Superseded),
+        (self_contained, linked): (Option<u64>, bool),
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let keys: Vec<Key> = superseded
+            .versions
+            .iter()
+            .map(|version| key::version(inode.bucket, &version.object, version.id))
+            .collect();
+        let found = view.many(&keys)?;
+        for (at, value) in keys.into_iter().zip(found) {
+            // Both records are of one snapshot, or read anew.
+            let value = value.ok_or(FsError::Contended)?;
+            let version = decode(&at, &value, Version::decode)?;
+            let body = VersionBody::Object { ino: self.copy_ino, self_contained, linked };
+            plan.guards.push(Guard::Equals(at.clone(), value));
+            plan.writes.push(Write::Put(at.clone(), Version { body, ..version }.encode(&at)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,442 @@
+//! The states of an inode, each with every planner that changes an inode; directories that are moved in
+//! buckets with versions.
+
+use std::fmt::Debug;
+
+use namespace::{
+    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Lookup, NoteRead,
+    ObjectChange, ObjectItem, Path, Planner, RemoveVersion, RenameKey, RenameMode, RenameNode,
+    SetAcl, SetAttributes, SetBucket, SetObject, SetObjectItem, SetXattr, Spared, XattrChange,
+};
+use record::{
+    Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil, RetentionMode, Superseded, Timestamp,
+    Version, VersionRef, Versioning, key, key::space,
+};
+
+use crate::content::{write, write_as};
+use crate::world::{B, KEPT, World, at, inline, object_of, publish};
+
+/// What a planner is expected to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It commits.
+    Yes,
+    /// It changes nothing, and that is no error.
+    Nothing,
+    Refused(FsError),
+}
+
+use Answer::{Nothing, Refused, Yes};
+
+const LOCKED: Answer = Refused(FsError::Locked);
+const NOT_CURRENT: Answer = Refused(FsError::NotCurrent);
+const KEPT_AS_IT_IS: Answer = Refused(FsError::VersionKept);
+
+fn world_with(versioning: Versioning) -> World {
+    let world = World::new();
+    world.run(&SetBucket { name: b"b", change: BucketChange::Versioning(versioning) }).unwrap();
+    world
+}
+
+/// Puts an object under a retention into bucket `b`.
+fn put_locked(world: &World, object: &[u8]) -> Ino {
+    let until = Timestamp(i64::MAX);
+    let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until });
+    let mut inode = object_of(inline(3));
+    if let InodeBody::File(file) = &mut inode.body {
+        file.object.lock = ObjectLock { retention, legal_hold: None };
+    }
+    let (ino, path) = (world.ino(), Path::new(b"b", object));
+    world.run(&publish(&path, ino, &[], &inode)).unwrap();
+    ino
+}
+
+/// A state of a file, made anew in a world of its own. Where a dentry binds the file, it is `b`.
+fn state(name: &str) -> (World, Ino) {
+    let in_versions = || world_with(Versioning::Enabled);
+    match name {
+        "current" => {
+            let world = in_versions();
+            let ino = world.put(b"b", 3);
+            (world, ino)
+        }
+        "locked" => {
+            let world = in_versions();
+            let ino = put_locked(&world, b"b");
+            (world, ino)
+        }
+        "superseded" => {
+            let world = in_versions();
+            let ino = world.put(b"a", 3);
+            world.put(b"a", 4);
+            (world, ino)
+        }
+        "superseded and named" => {
+            let world = in_versions();
+            let ino = world.put(b"a", 3);
+            world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+            world.put(b"a", 4);
+            (world, ino)
+        }
+        "superseded and locked" => {
+            let world = in_versions();
+            let ino = put_locked(&world, b"a");
+            world.put(b"a", 4);
+            (world, ino)
+        }
+        "in the trash" => {
+            let world = world_with(Versioning::Trash);
+            let ino = world.put(b"a", 3);
+            world.unlink(B, "a").unwrap();
+            (world, ino)
+        }
+        "unlinked" => {
+            let world = World::new();
+            let ino = world.make_nameless(B, 3).unwrap();
+            (world, ino)
+        }
+        other => panic!("no state {other}"),
+    }
+}
+
+fn answer<P: Planner>(world: &World, operation: &P) -> Answer
+where
+    P::Output: Debug,
+{
+    let (answer, cost) = world.warm(operation);
+    match answer {
+        Ok(_) if cost.commits == 0 => Nothing,
+        Ok(_) => Yes,
+        Err(error) => Refused(error),
+    }
+}
+
+/// Runs every planner that changes an inode, each in a state made anew. Answers what each said; where
+/// it was refused, nothing may have changed.
+fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
+    let named = ["current", "locked", "superseded and named"].contains(&state_name);
+    let run = |change: &dyn Fn(&World, Ino) -> Answer| {
+        let (world, ino) = state(state_name);
+        let before = world.state().inode(ino);
+        let said = change(&world, ino);
+        if said != Yes {
+            assert_eq!(world.state().inode(ino), before, "{state_name}: refused, and changed");
+        }
+        world.audit();
+        said
+    };
+    let item = |item: ObjectItem| {
+        move |world: &World, ino: Ino| {
+            answer(world, &SetObjectItem { ino, item: &item, value: Some("v"), had: None })
+        }
+    };
+    let mut all = vec![
+        (
+            "content",
+            run(&|world, ino| {
+                let known_as = named.then(|| at(B, "b"));
+                match write_as(world, ino, known_as.as_ref(), &ContentChange::Truncate(1)) {
+                    Ok(_) => Yes,
+                    Err(error) => Refused(error),
+                }
+            }),
+        ),
+        (
+            "attributes",
+            run(&|world, ino| {
+                let change = namespace::AttributeChange { mode: Some(0o600), ..KEPT };
+                answer(world, &SetAttributes { ino, change: &change })
+            }),
+        ),
+        ("read time", run(&|world, ino| answer(world, &NoteRead { ino, at: Timestamp(i64::MAX) }))),
+        (
+            "xattr",
+            run(&|world, ino| {
+                let change = XattrChange::Set(bytes::Bytes::from_static(b"1"));
+                answer(world, &SetXattr { ino, known_as: None, name: b"user.x", change: &change })
+            }),
+        ),
+        (
+            "acl",
+            run(&|world, ino| {
+                let acl: Option<&Acl> = None;
+                let kind = AclKind::Access;
+                answer(world, &SetAcl { ino, kind, acl, drop_group_id: false })
+            }),
+        ),
+        ("header", run(&item(ObjectItem::Header(Header::ContentType)))),
+        ("user metadata", run(&item(ObjectItem::User("k".to_owned())))),
+        ("tag", run(&item(ObjectItem::Tag("k".to_owned())))),
+        (
+            "link",
+            run(&|world, ino| {
+                let name = at(B, "b");
+                let known_as = named.then_some(&name);
+                match world.link(ino, known_as, &at(B, "link")) {
+                    Ok(_) => Yes,
+                    Err(error) => Refused(error),
+                }
+            }),
+        ),
+    ];
+    if named {
+        all.push((
+            "rename",
+            run(&|world, _| {
+                let (from, to) = (&at(B, "b"), &at(B, "renamed"));
+                answer(world, &RenameNode { from, to, mode: RenameMode::Replace })
+            }),
+        ));
+        all.push((
+            "tags by S3",
+            run(&|world, _| {
+                let tags = [("k".to_owned(), "v".to_owned())];
+                let path = Path::new(b"b", b"b");
+                let change = ObjectChange::Tags(&tags);
+                answer(world, &SetObject { path: &path, version: None, expected: None, change })
+            }),
+        ));
+    }
+    all
+}
+
+#[test]
+fn each_state_admits_its_changes_and_no_others() {
+    let table: [(&str, [Answer; 9], &[Answer]); 7] = [
+        //            content      attributes   read time xattr        acl
+        //            header         user           tag  link
+        ("current", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[Yes, Yes]),
+        ("locked", [LOCKED, Yes, Yes, Yes, Yes, LOCKED, LOCKED, Yes, Yes], &[Yes, Yes]),
+        (
+            "superseded",
+            [
+                NOT_CURRENT,
+                NOT_CURRENT,
+                Nothing,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                KEPT_AS_IT_IS,
+                KEPT_AS_IT_IS,
+                Yes,
+                NOT_CURRENT,
+            ],
+            &[],
+        ),
+        (
+            "superseded and named",
+            [
+                NOT_CURRENT,
+                NOT_CURRENT,
+                Nothing,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                NOT_CURRENT,
+            ],
+            &[NOT_CURRENT, NOT_CURRENT],
+        ),
+        (
+            "superseded and locked",
+            [
+                LOCKED,
+                NOT_CURRENT,
+                Nothing,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                LOCKED,
+                LOCKED,
+                Yes,
+                NOT_CURRENT,
+            ],
+            &[],
+        ),
+        (
+            "in the trash",
+            [
+                NOT_CURRENT,
+                NOT_CURRENT,
+                Nothing,
+                NOT_CURRENT,
+                NOT_CURRENT,
+                KEPT_AS_IT_IS,
+                KEPT_AS_IT_IS,
+                Yes,
+                NOT_CURRENT,
+            ],
+            &[],
+        ),
+        ("unlinked", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[]),
+    ];
+    for (name, all, of_names) in table {
+        let expected: Vec<Answer> = all.iter().chain(of_names).copied().collect();
+        let found = answers(name);
+        for ((change, said), expected) in found.iter().zip(&expected) {
+            assert_eq!(said, expected, "{name}: {change}");
+        }
+        assert_eq!(found.len(), expected.len(), "{name}");
+    }
+}
+
+/// Gives the versions that bind a file a copy of it, as the volume does.
+fn detach(world: &World, ino: Ino) -> Ino {
+    let found = world.node(ino).unwrap();
+    let copy_ino = world.ino();
+    let (record, copy) = (&found.record, &found.inode);
+    assert!(world.run(&DetachVersions { ino, record, copy_ino, copy, writes: &[] }).unwrap());
+    copy_ino
+}
+
+/// The versions that the record of an inode lists, and the inodes that version records bind.
+fn versions_of(world: &World, ino: Ino) -> (usize, usize) {
+    let state = world.state();
+    let at = key::superseded(ino);
+    let listed = state
+        .records
+        .get(&at)
+        .map_or(0, |value| Superseded::decode(&at, value).unwrap().versions.len());
+    let bound = state
+        .keys(space::VERSION)
+        .into_iter()
+        .filter(|at| Version::decode(at, &state.records[*at]).unwrap().ino() == Some(ino));
+    (listed, bound.count())
+}
+
+#[test]
+fn a_detached_version_stays_as_it_was_while_its_file_changes() {
+    for name in ["superseded", "superseded and named", "in the trash"] {
+        let (world, ino) = state(name);
+        let before = world.state().inode(ino);
+        let copy = detach(&world, ino);
+        world.audit();
+        assert_eq!(versions_of(&world, ino), (0, 0), "{name}");
+        assert_eq!(versions_of(&world, copy), (1, 1), "{name}");
+        write(&world, ino, &ContentChange::Truncate(1)).unwrap();
+        world.audit();
+        let copied = world.state().inode(copy);
+        let same =
+            |inode: &Inode| (inode.attributes, inode.file().map(|file| file.content.clone()));
+        assert_eq!(same(&copied), same(&before), "{name}");
+        let named = name == "superseded and named";
+        assert_eq!(world.find(&at(B, "b")).is_ok(), named);
+        let orphans = world.state().keys(space::ORPHAN).len();
+        assert_eq!(orphans, usize::from(!named), "{name}: it goes when it is closed");
+    }
+}
+
+#[test]
+fn detaching_what_no_version_binds_does_nothing() {
+    let (world, ino) = state("current");
+    let before = world.state();
+    let found = world.node(ino).unwrap();
+    let (record, copy) = (&found.record, &found.inode);
+    let copy_ino = world.ino();
+    let detach = DetachVersions { ino, record, copy_ino, copy, writes: &[] };
+    assert_eq!(world.run(&detach), Ok(false));
+    assert_eq!(world.state(), before);
+}
+
+#[test]
+fn two_versions_of_one_file_are_listed_and_released_one_by_one() {
+    let world = world_with(Versioning::Enabled);
+    let ino = world.put(b"a", 3);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    for object in [b"a", b"b"] {
+        world.put(object, 4);
+        world.audit();
+    }
+    assert_eq!(versions_of(&world, ino), (2, 2));
+    let copy = detach(&world, ino);
+    world.audit();
+    assert_eq!((versions_of(&world, ino), versions_of(&world, copy)), ((0, 0), (2, 2)));
+    for (left, object) in [(1, b"a"), (0, b"b")] {
+        let path = Path::new(b"b", object);
+        let state = world.state();
+        let mut records = state.keys(space::VERSION).into_iter();
+        let id = records.find_map(|at| key::version_parts(at).filter(|(key, _)| *key == object));
+        let version = VersionRef::Id(id.unwrap().1);
+        let spares = Spared::Nothing;
+        let remove =
+            RemoveVersion { path: &path, version, fresh: &[], bypasses_governance: false, spares };
+        assert!(world.run(&remove).unwrap().existed);
+        world.audit();
+        assert_eq!(versions_of(&world, copy), (left, left));
+    }
+}
+
+/// The keys whose current version is older than a noncurrent one or a marker come from directories that
+/// were moved. Each can be written, deleted, removed by id and renamed, in every state of versioning.
+#[test]
+fn keys_below_a_moved_directory_can_be_changed_and_removed() {
+    for versioning in [Versioning::Enabled, Versioning::Suspended] {
+        for act in ["put", "delete", "unlink", "rename over", "rename away", "remove by id"] {
+            let world = world_with(versioning);
+            let (old, new) = (world.mkdir(B, "site"), world.mkdir(B, "site.new"));
+            world.file(new, "i", 5);
+            world.file(old, "i", 3);
+            world.unlink(old, "i").unwrap();
+            world.rmdir(B, "site").unwrap();
+            let (from, to) = (at(B, "site.new"), at(B, "site"));
+            world.rename(&from, &to, RenameMode::Replace).unwrap();
+            let path = Path::new(b"b", b"site/i");
+            let ok = match act {
+                "put" => world.put(b"site/i", 7) > Ino(0),
+                "delete" => world.delete(&[b"site/i"]) == [Ok(true)],
+                "unlink" => world.unlink(new, "i").is_ok(),
+                "rename over" => {
+                    world.file(new, "t", 9);
+                    let (from, to) = (at(new, "t"), at(new, "i"));
+                    world.rename(&from, &to, RenameMode::Replace).is_ok()
+                }
+                "rename away" => {
+                    let (from, to) = (at(new, "i"), at(new, "t"));
+                    world.rename(&from, &to, RenameMode::Replace).is_ok()
+                }
+                _ => {
+                    let found = world.run(&Lookup { path: &path, version: None }).unwrap();
+                    let remove = RemoveVersion {
+                        path: &path,
+                        version: found.version.unwrap(),
+                        fresh: &[],
+                        bypasses_governance: false,
+                        spares: Spared::Nothing,
+                    };
+                    world.run(&remove).unwrap().existed
+                }
+            };
+            assert!(ok, "{versioning:?}: {act}");
+            world.audit();
+            // And again, as often as one likes.
+            for _ in 0..3 {
+                world.put(b"site/i", 7);
+                assert_eq!(world.delete(&[b"site/i"]), [Ok(true)], "{versioning:?}: {act}");
+                world.audit();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detached() {
+    let world = world_with(Versioning::Trash);
+    let ino = world.put(b"a", 3);
+    world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
+    world.unlink(B, "a").unwrap();
+    let (from, to) = (Path::new(b"b", b"b"), Path::new(b"b", b"c"));
+    let rename = RenameKey {
+        from: &from,
+        to: &to,
+        expected: namespace::Expected::Any,
+        fresh: &[],
+        source: &namespace::ObjectCondition::default(),
+        target: &namespace::ObjectCondition::default(),
+        overlap: namespace::Overlap::Allow,
+        token: None,
+    };
+    assert_eq!(world.run(&rename), Err(FsError::NotCurrent));
+    detach(&world, ino);
+    world.run(&rename).unwrap();
+    world.audit();
+    assert_eq!(world.find(&at(B, "c")), Ok(ino));
+}

@@ -1,0 +1,143 @@
+//! Changes of files that noncurrent versions bind.
+//!
+//! A version never changes. If a program writes to a file that is a noncurrent version, because it has
+//! the file open or the file has another hard link, the versions first get a copy of the file by
+//! reference. Then the program's change meets a file that no version binds.
+
+use std::future::Future;
+
+use namespace::{Assumption, DetachVersions, FoundNode, FsError, Lookup, NodeName, Path};
+use record::{Ino, InodeBody, Kind, VersionRef, key};
+
+use super::fork::naming::Pieces;
+use crate::{Volume, VolumeError};
+
+/// How often a change is tried again because versions bind the file: another client may overwrite
+/// another hard link of it in between.
+const DETACH_ATTEMPTS_MAX: u32 = 16;
+
+impl Volume {
+    /// Gives the noncurrent versions that bind a file a copy of it by reference. No data moves. Does
+    /// nothing if no version binds the file.
+    ///
+    /// # Errors
+    /// [`FsError::Contended`] if the file changed each time that it was copied,
+    /// [`FsError::QuotaExceeded`] if the bucket may not hold it once more, and
+    /// [`VolumeError::Refused`] if it has more extended attributes than one plan carries.
+    pub async fn detach_versions(&self, ino: Ino) -> Result<(), VolumeError> {
+        for _ in 0..DETACH_ATTEMPTS_MAX {
+            let found = self.find_node(ino).await?;
+            match self.detach_from(&found).await {
+                Err(VolumeError::Fs(FsError::SourceChanged)) => {}
+                detached => return detached.map(|_| ()),
+            }
+        }
+        Err(FsError::Contended.into())
+    }
+
+    async fn detach_from(&self, found: &FoundNode) -> Result<bool, VolumeError> {
+        let source = found.ino;
+        let file = found.inode.file().ok_or(FsError::IsADirectory)?;
+        let [copy_ino] = self.fresh().await?;
+        let Pieces { content, writes } = self.pieces(source, file, copy_ino).await?;
+        let long = self.long_xattrs(source, &found.inode, copy_ino).await?;
+        let long = long.ok_or(FsError::SourceChanged)?;
+        let mut copy = found.inode.clone();
+        if let (InodeBody::File(file), Some(content)) = (&mut copy.body, content) {
+            file.content = content;
+        }
+        let staged = self.stage(copy_ino, &[unchanged(found)], writes).await?;
+        let writes = [staged.writes(), &long].concat();
+        let record = &found.record;
+        let operation =
+            DetachVersions { ino: source, record, copy_ino, copy: &copy, writes: &writes };
+        match self.session.run(&operation).await {
+            Ok(true) => {
+                self.session.wake_reaper();
+                Ok(true)
+            }
+            // No version binds the file any more: what was staged for the copy is taken back.
+            Ok(false) => {
+                self.unstage(staged, &FsError::NotCurrent.into()).await;
+                Ok(false)
+            }
+            Err(error) => {
+                self.unstage(staged, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`Volume::detaching`], for a change that names its files: `names` are detached.
+    pub(super) async fn detaching_names<T, F>(
+        &self,
+        names: [&NodeName; 2],
+        change: impl Fn() -> F,
+    ) -> Result<T, VolumeError>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+    {
+        for _ in 0..DETACH_ATTEMPTS_MAX {
+            match change().await {
+                Err(VolumeError::Fs(FsError::NotCurrent)) => {}
+                done => return done,
+            }
+            for name in names {
+                match self.find_name(name).await {
+                    Ok(found) if found.inode.kind() == Kind::File => {
+                        self.detach_versions(found.ino).await?;
+                    }
+                    Ok(_) | Err(VolumeError::Fs(FsError::NoSuchKey)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(FsError::Contended.into())
+    }
+
+    /// As [`Volume::detaching`], for a change of an object that a key and maybe a version name.
+    pub(super) async fn detaching_object<T, F>(
+        &self,
+        path: &Path,
+        version: Option<VersionRef>,
+        change: impl Fn() -> F,
+    ) -> Result<T, VolumeError>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+    {
+        for _ in 0..DETACH_ATTEMPTS_MAX {
+            match change().await {
+                Err(VolumeError::Fs(FsError::NotCurrent)) => {}
+                done => return done,
+            }
+            let found = self.session.run(&Lookup { path, version }).await?;
+            self.detach_versions(found.ino).await?;
+        }
+        Err(FsError::Contended.into())
+    }
+
+    /// Runs a change of a file. If noncurrent versions bind the file, gives them a copy and runs the
+    /// change again.
+    pub(super) async fn detaching<T, F>(
+        &self,
+        ino: Ino,
+        change: impl Fn() -> F,
+    ) -> Result<T, VolumeError>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+    {
+        for _ in 0..DETACH_ATTEMPTS_MAX {
+            match change().await {
+                Err(VolumeError::Fs(FsError::NotCurrent)) => self.detach_versions(ino).await?,
+                done => return done,
+            }
+        }
+        Err(FsError::Contended.into())
+    }
+}
+
+/// That the file is as it was copied.
+fn unchanged(found: &FoundNode) -> Assumption {
+    let (key, value) = (key::inode(found.ino), found.record.clone());
+    Assumption { key, value, otherwise: FsError::SourceChanged }
+}
