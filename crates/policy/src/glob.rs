@@ -1,11 +1,14 @@
 //! Patterns with `*` and `?`, taken apart once so that matching only searches.
 //!
 //! `*` stands for any characters, `?` for one. Between two stars the leftmost fit is as good as any
-//! other, so nothing is ever tried again: time is linear for pieces without `?`, and for others at
-//! most the product of the piece's and the text's length.
+//! other, so nothing is ever tried again: time is linear for pieces without `?`. A piece with `?` is
+//! searched for with one bit for each of its characters (see `holes`), so a step over a character of
+//! the text costs one operation for 64 characters of the piece.
+
+use crate::holes::Holes;
 
 /// One place of a pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     /// This character.
     Char(char),
@@ -41,8 +44,8 @@ pub(crate) struct Pieces {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Literal(Box<str>),
-    /// Characters, and `None` for any one.
-    Holes(Box<[Option<char>]>),
+    /// Characters, of which some may be any one.
+    Holes(Holes),
 }
 
 impl Glob {
@@ -116,7 +119,7 @@ impl Piece {
         let places: Vec<Option<char>> = symbols.iter().map(place).collect();
         match places.iter().copied().collect::<Option<String>>() {
             Some(text) => Piece::Literal(text.into()),
-            None => Piece::Holes(places.into()),
+            None => Piece::Holes(Holes::new(places.into())),
         }
     }
 
@@ -128,16 +131,7 @@ impl Piece {
     fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Piece::Literal(wanted) => text.strip_prefix(&**wanted),
-            Piece::Holes(places) => {
-                let mut rest = text.chars();
-                for place in places {
-                    let found = rest.next()?;
-                    if place.is_some_and(|wanted| wanted != found) {
-                        return None;
-                    }
-                }
-                Some(rest.as_str())
-            }
+            Piece::Holes(holes) => holes.strip_from(text),
         }
     }
 
@@ -147,27 +141,14 @@ impl Piece {
             Piece::Literal(wanted) => {
                 text.find(&**wanted).and_then(|at| text.get(at + wanted.len()..))
             }
-            Piece::Holes(_) => {
-                let mut from = text.chars();
-                loop {
-                    if let Some(after) = self.strip_from(from.as_str()) {
-                        return Some(after);
-                    }
-                    from.next()?;
-                }
-            }
+            Piece::Holes(holes) => holes.skip_past(text),
         }
     }
 
     fn ends(&self, text: &str) -> bool {
         match self {
             Piece::Literal(wanted) => text.ends_with(&**wanted),
-            Piece::Holes(places) => {
-                let mut rest = text.chars();
-                places.iter().rev().all(|place| {
-                    rest.next_back().is_some_and(|found| place.is_none_or(|wanted| wanted == found))
-                })
-            }
+            Piece::Holes(holes) => holes.ends(text),
         }
     }
 }

@@ -145,6 +145,12 @@ impl ConditionKey {
         matches!(self, ConditionKey::RequestObjectTagKeys)
     }
 
+    /// Whether all questions of one request get the same value. The value of another key may depend on
+    /// the action or on the object that a question is about.
+    pub(crate) fn is_of_request(&self) -> bool {
+        self.scope() == Scope::Any
+    }
+
     /// Whether requests for this action, which is in lower case, may have a value for the key.
     pub(crate) fn applies_to(&self, action: &str) -> bool {
         let name = action.strip_prefix("s3:").unwrap_or(action);

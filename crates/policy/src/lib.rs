@@ -16,6 +16,7 @@ mod document;
 mod error;
 mod evaluation;
 mod glob;
+mod holes;
 mod json;
 mod keys;
 mod law;
@@ -26,6 +27,7 @@ mod principals;
 mod public;
 mod question;
 mod statement;
+mod template;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +40,4 @@ pub use law::{BucketSide, Ruling, Source, Sources, authorise};
 pub use policy::Policy;
 pub use principals::PrincipalName;
 pub use question::{ConditionValues, NoValues, Principal, Question, RoleSession, Values};
+pub use template::ResolvedPatterns;

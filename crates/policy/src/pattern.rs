@@ -6,6 +6,8 @@
 use crate::glob::{Glob, Symbol, symbols};
 use crate::keys::ConditionKey;
 use crate::question::Question;
+pub(crate) use crate::template::{BadVariable, fold};
+use crate::template::{Part, Template};
 
 /// How a text is read.
 #[derive(Clone, Copy, Debug)]
@@ -23,18 +25,6 @@ pub(crate) struct Syntax {
 pub(crate) enum Pattern {
     Fixed(Glob),
     Template(Box<Template>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template {
-    parts: Vec<Part>,
-    fold: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Symbols(Vec<Symbol>),
-    Variable { key: ConditionKey, default: Option<String> },
 }
 
 /// Whether a pattern covers a text.
@@ -70,26 +60,6 @@ impl Hit {
     }
 }
 
-/// What is wrong with a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BadVariable {
-    NotClosed,
-    UnknownKey,
-    SeveralValues,
-    BadDefault,
-}
-
-impl std::fmt::Display for BadVariable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            BadVariable::NotClosed => "a policy variable has no }",
-            BadVariable::UnknownKey => "a policy variable names no key that is known here",
-            BadVariable::SeveralValues => "a policy variable names a key of several values",
-            BadVariable::BadDefault => "the default of a policy variable stands in no quotes",
-        })
-    }
-}
-
 impl Pattern {
     pub(crate) fn parse(text: &str, syntax: Syntax) -> Result<Pattern, BadVariable> {
         let written = |text: &str| {
@@ -120,7 +90,7 @@ impl Pattern {
             return Ok(Pattern::Fixed(Glob::from_symbols(&fixed)));
         }
         parts.push(Part::Symbols(fixed));
-        Ok(Pattern::Template(Box::new(Template { parts, fold: syntax.fold })))
+        Ok(Pattern::Template(Box::new(Template::new(parts, syntax.fold))))
     }
 
     /// Whether the pattern covers the text, whose case the caller has folded where the pattern's
@@ -128,7 +98,9 @@ impl Pattern {
     pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> Hit {
         match self {
             Pattern::Fixed(glob) => glob.matches(text).into(),
-            Pattern::Template(template) => match template.resolve(question) {
+            Pattern::Template(template) => match template
+                .resolved(question.conditions.resolved(), &|key| question.one_value(key))
+            {
                 Some(glob) => glob.matches(text).into(),
                 None => Hit::Unresolved,
             },
@@ -154,66 +126,11 @@ impl Pattern {
     pub(crate) fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
         let parts: &[Part] = match self {
             Pattern::Fixed(_) => &[],
-            Pattern::Template(template) => &template.parts,
+            Pattern::Template(template) => template.parts(),
         };
         parts.iter().filter_map(|part| match part {
             Part::Symbols(_) => None,
             Part::Variable { key, .. } => Some(key),
         })
     }
-}
-
-/// A pattern with its variables' values may have this many characters. Nothing that is compared with
-/// one needs more, and a sender chooses what stands in its headers.
-const RESOLVED_CHARS_MAX: usize = 2_048;
-
-impl Template {
-    /// The pattern with the values of its variables; `None` if one has none, or they are too long.
-    fn resolve(&self, question: &Question<'_>) -> Option<Glob> {
-        let mut all = Vec::new();
-        for part in &self.parts {
-            match part {
-                Part::Symbols(symbols) => all.extend_from_slice(symbols),
-                Part::Variable { key, default } => {
-                    let value = question.one_value(key);
-                    let value = value.as_deref().or(default.as_deref())?;
-                    if self.fold {
-                        let beginning: String =
-                            value.chars().take(RESOLVED_CHARS_MAX + 1).collect();
-                        all.extend(fold(&beginning).chars().map(Symbol::Char));
-                    } else {
-                        all.extend(value.chars().take(RESOLVED_CHARS_MAX + 1).map(Symbol::Char));
-                    }
-                }
-            }
-            if all.len() > RESOLVED_CHARS_MAX {
-                return None;
-            }
-        }
-        Some(Glob::from_symbols(&all))
-    }
-}
-
-impl Part {
-    /// Reads what stands in the braces: `aws:username` or `aws:username, 'nobody'`.
-    fn variable(text: &str) -> Result<Part, BadVariable> {
-        let (name, default) = match text.split_once(',') {
-            None => (text, None),
-            Some((name, default)) => {
-                let quoted = default.trim().strip_prefix('\'');
-                let default = quoted.and_then(|it| it.strip_suffix('\''));
-                (name, Some(default.ok_or(BadVariable::BadDefault)?.to_owned()))
-            }
-        };
-        let key = ConditionKey::parse(name.trim()).ok_or(BadVariable::UnknownKey)?;
-        if key.is_multivalued() {
-            return Err(BadVariable::SeveralValues);
-        }
-        Ok(Part::Variable { key, default })
-    }
-}
-
-/// The text in lower case, character by character, so that a text's parts fold as the whole does.
-pub(crate) fn fold(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).collect()
 }

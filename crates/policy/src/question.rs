@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::keys::ConditionKey;
+use crate::template::ResolvedPatterns;
 
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +142,11 @@ pub trait ConditionValues {
     /// (`aws:username`, `aws:userid`, `aws:PrincipalArn`, `aws:PrincipalAccount` and
     /// `aws:PrincipalType`), which follow from `Principal`.
     fn values(&self, key: &ConditionKey) -> Values<'_>;
+
+    /// What has been resolved for other questions of the same request and sender, if that is kept.
+    fn resolved(&self) -> Option<&ResolvedPatterns> {
+        None
+    }
 }
 
 /// A request about which conditions learn nothing.

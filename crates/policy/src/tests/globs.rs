@@ -67,3 +67,57 @@ fn a_hostile_pattern_does_not_take_long() {
     // A matcher that tries every way to match needs more than a lifetime.
     assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
 }
+
+/// Whether a pattern covers a text, by dynamic programming.
+fn covers(pattern: &str, text: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    let mut ends: Vec<bool> = (0..=text.len()).map(|at| at == 0).collect();
+    for symbol in pattern.chars() {
+        let before = ends.clone();
+        for at in 0..=text.len() {
+            let fits = |at: usize| symbol == '?' || text[at - 1] == symbol;
+            ends[at] = if symbol == '*' {
+                before[..=at].contains(&true)
+            } else {
+                at > 0 && before[at - 1] && fits(at)
+            };
+        }
+    }
+    ends[text.len()]
+}
+
+#[test]
+fn a_long_piece_with_question_marks_covers_what_its_definition_says() {
+    let mut covered = 0;
+    for length in [1, 2, 31, 32, 63, 64, 65, 127, 128, 129, 200] {
+        for (offset, letters) in [(0, "ab"), (1, "ab"), (3, "aé")] {
+            let letter = |at: usize| letters.chars().nth(at / 3 % 2).expect("two letters");
+            let text: String = (0..length + 9).map(letter).collect();
+            for holes in [2, 5, 64] {
+                for broken in [None, Some(length / 2)] {
+                    let place = |at: usize| match broken {
+                        Some(broken) if broken == at => 'z',
+                        _ if at.is_multiple_of(holes) => '?',
+                        _ => letter(at + offset),
+                    };
+                    let piece: String = (0..length).map(place).collect();
+                    let pattern = format!("*{piece}*");
+                    let expected = covers(&pattern, &text);
+                    assert_eq!(Glob::new(&pattern).matches(&text), expected, "{pattern} {text}");
+                    covered += usize::from(expected);
+                }
+            }
+        }
+    }
+    assert!(covered > 90, "{covered}");
+}
+
+#[test]
+fn a_long_piece_with_question_marks_does_not_take_long_for_many_texts() {
+    let glob = Glob::new(&format!("*{}z*", "?x".repeat(2_000)));
+    let text = "x".repeat(8_000);
+    let began = Instant::now();
+    assert!((0..20).all(|_| !glob.matches(&text)));
+    // One step for each pair of places would be 400 million.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}

@@ -1,5 +1,10 @@
+use std::cell::Cell;
+
 use super::{ACCOUNT, Said, decide, of_bucket, of_user, root, said, session, user};
-use crate::{Decision, Policy, PolicyKind, Principal, Question};
+use crate::{
+    ConditionKey, ConditionValues, Decision, Policy, PolicyKind, Principal, Question,
+    ResolvedPatterns, Values,
+};
 
 fn allows(resource: &str, principal: &Principal, asked: &str, said: &Said) -> bool {
     let rest = format!(r#""Action":"s3:*","Resource":"arn:aws:s3:::{resource}""#);
@@ -127,4 +132,50 @@ fn a_policy_says_which_keys_it_asks_for() {
     assert_eq!(keys, ["aws:username", "s3:ExistingObjectTag/home", "s3:prefix"]);
     assert!(policy.asks_existing_tags());
     assert!(!Policy::canned("readonly").unwrap().asks_existing_tags());
+}
+
+/// Counts how often it is asked for a value.
+#[derive(Debug, Default)]
+struct Counting {
+    asked: Cell<usize>,
+    resolved: ResolvedPatterns,
+}
+
+impl ConditionValues for Counting {
+    fn values(&self, key: &ConditionKey) -> Values<'_> {
+        self.asked.set(self.asked.get() + 1);
+        match key {
+            ConditionKey::UserAgent => Values::from_borrowed(Some("tool")),
+            // As of the object that each question is about.
+            ConditionKey::ExistingObjectTag(_) => {
+                Values::from_owned(Some(self.asked.get().to_string()))
+            }
+            _ => Values::Absent,
+        }
+    }
+
+    fn resolved(&self) -> Option<&ResolvedPatterns> {
+        Some(&self.resolved)
+    }
+}
+
+#[test]
+fn a_request_resolves_a_pattern_once_for_all_its_questions() {
+    let alice = user(ACCOUNT, "alice");
+    let ask = |pattern: &str, conditions: &Counting, resource: &str| {
+        let rest = format!(r#""Action":"s3:*","Resource":"arn:aws:s3:::{pattern}""#);
+        let question = Question { principal: &alice, action: "s3:GetObject", resource, conditions };
+        of_user("Allow", &rest).decide(&question).is_allowed()
+    };
+    let conditions = Counting::default();
+    for (resource, expected) in [("b/tool/1", true), ("b/tool/2", true), ("b/else/3", false)] {
+        assert_eq!(ask("b/${aws:UserAgent}/*", &conditions, resource), expected);
+    }
+    assert_eq!(conditions.asked.get(), 1);
+    let conditions = Counting::default();
+    for number in 1..4 {
+        let resource = format!("b/{number}");
+        assert!(ask("b/${s3:ExistingObjectTag/a}", &conditions, &resource), "it may differ");
+    }
+    assert_eq!(conditions.asked.get(), 3);
 }

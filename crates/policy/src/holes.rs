@@ -1,0 +1,126 @@
+//! A piece of a pattern in which `?` stands for any character.
+//!
+//! The piece is searched for by bits: after each character of the text, bit `n` says whether the first
+//! `n + 1` characters of the piece end there (the Shift-And method). The bits that a character allows
+//! are prepared once, as bits if it stands in many places of the piece, and as a list of places if it
+//! stands in few. So the memory is proportional to the length of the piece.
+
+/// Bits of a word.
+const BITS: usize = u64::BITS as usize;
+
+/// Characters, and any one where there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holes {
+    places: Box<[Option<char>]>,
+    /// The places of `?`.
+    any: Box<[u64]>,
+    /// The places of each character, by character.
+    chars: Box<[(char, Places)]>,
+}
+
+/// Where a character may stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Places {
+    /// As bits, those of `?` included.
+    Bits(Box<[u64]>),
+    /// Its own places alone.
+    List(Box<[usize]>),
+}
+
+impl Holes {
+    pub(crate) fn new(places: Box<[Option<char>]>) -> Holes {
+        let words = places.len().div_ceil(BITS);
+        let mut any = vec![0; words].into_boxed_slice();
+        let mut all: Vec<(char, usize)> = Vec::new();
+        for (at, place) in places.iter().enumerate() {
+            match place {
+                Some(wanted) => all.push((*wanted, at)),
+                None => set(&mut any, at),
+            }
+        }
+        all.sort_unstable();
+        let chars = all.chunk_by(|(one, _), (other, _)| one == other).filter_map(|group| {
+            let wanted = group.first()?.0;
+            let of_char = group.iter().map(|(_, at)| *at);
+            let places = if group.len() > words {
+                let mut bits = any.clone();
+                of_char.for_each(|at| set(&mut bits, at));
+                Places::Bits(bits)
+            } else {
+                Places::List(of_char.collect())
+            };
+            Some((wanted, places))
+        });
+        let chars = chars.collect();
+        Holes { places, any, chars }
+    }
+
+    /// The text after the piece, where the text begins with it.
+    pub(crate) fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let mut rest = text.chars();
+        for place in &self.places {
+            let found = rest.next()?;
+            if place.is_some_and(|wanted| wanted != found) {
+                return None;
+            }
+        }
+        Some(rest.as_str())
+    }
+
+    /// The text after the first place where the piece fits.
+    pub(crate) fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let Some(last) = self.places.len().checked_sub(1) else { return Some(text) };
+        let mut state = vec![0; self.any.len()];
+        let mut next = state.clone();
+        let mut rest = text.chars();
+        while let Some(found) = rest.next() {
+            self.step(found, &state, &mut next);
+            if is_set(&next, last) {
+                return Some(rest.as_str());
+            }
+            std::mem::swap(&mut state, &mut next);
+        }
+        None
+    }
+
+    /// The bits after one more character.
+    fn step(&self, found: char, state: &[u64], next: &mut [u64]) {
+        let at = self.chars.binary_search_by_key(&found, |(wanted, _)| *wanted);
+        let places = at.ok().and_then(|at| self.chars.get(at)).map(|(_, places)| places);
+        let allowed = match places {
+            Some(Places::Bits(bits)) => bits,
+            Some(Places::List(_)) | None => &self.any,
+        };
+        // A piece may begin at every character.
+        let mut carry = 1;
+        for ((next, state), allowed) in next.iter_mut().zip(state).zip(allowed) {
+            *next = ((*state << 1) | carry) & *allowed;
+            carry = *state >> (BITS - 1);
+        }
+        if let Some(Places::List(list)) = places {
+            for &at in list {
+                if at.checked_sub(1).is_none_or(|before| is_set(state, before)) {
+                    set(next, at);
+                }
+            }
+        }
+    }
+
+    /// Whether the text ends with the piece.
+    pub(crate) fn ends(&self, text: &str) -> bool {
+        let mut rest = text.chars();
+        self.places.iter().rev().all(|place| {
+            rest.next_back().is_some_and(|found| place.is_none_or(|wanted| wanted == found))
+        })
+    }
+}
+
+fn set(bits: &mut [u64], at: usize) {
+    if let Some(word) = bits.get_mut(at / BITS) {
+        *word |= 1 << (at % BITS);
+    }
+}
+
+fn is_set(bits: &[u64], at: usize) -> bool {
+    bits.get(at / BITS).is_some_and(|word| word >> (at % BITS) & 1 == 1)
+}

@@ -1,0 +1,138 @@
+//! Patterns with variables in them, and their values.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::glob::{Glob, Symbol};
+use crate::keys::ConditionKey;
+
+/// A pattern with variables.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Template {
+    parts: Vec<Part>,
+    fold: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Symbols(Vec<Symbol>),
+    Variable { key: ConditionKey, default: Option<String> },
+}
+
+/// What is wrong with a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadVariable {
+    NotClosed,
+    UnknownKey,
+    SeveralValues,
+    BadDefault,
+}
+
+impl std::fmt::Display for BadVariable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            BadVariable::NotClosed => "a policy variable has no }",
+            BadVariable::UnknownKey => "a policy variable names no key that is known here",
+            BadVariable::SeveralValues => "a policy variable names a key of several values",
+            BadVariable::BadDefault => "the default of a policy variable stands in no quotes",
+        })
+    }
+}
+
+/// A pattern with its variables' values may have this many characters. Nothing that is compared with
+/// one needs more, and a sender chooses what stands in its headers.
+const RESOLVED_CHARS_MAX: usize = 2_048;
+
+/// Patterns with the values of their variables, as far as one request has needed them. A request that
+/// asks about many keys resolves each pattern once.
+#[derive(Debug, Default)]
+pub struct ResolvedPatterns(Mutex<HashMap<Template, Option<Arc<Glob>>>>);
+
+impl Template {
+    pub(crate) fn new(parts: Vec<Part>, fold: bool) -> Template {
+        Template { parts, fold }
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The pattern with the values of its variables, from what the request has resolved before if its
+    /// variables say the same to all questions of one request.
+    pub(crate) fn resolved<'v>(
+        &self,
+        known: Option<&ResolvedPatterns>,
+        value_of: &dyn Fn(&ConditionKey) -> Option<Cow<'v, str>>,
+    ) -> Option<Arc<Glob>> {
+        let Some(ResolvedPatterns(known)) = known.filter(|_| self.is_of_request()) else {
+            return self.resolve(value_of).map(Arc::new);
+        };
+        if let Some(glob) = known.lock().unwrap_or_else(PoisonError::into_inner).get(self) {
+            return glob.clone();
+        }
+        let glob = self.resolve(value_of).map(Arc::new);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(self.clone(), glob.clone());
+        glob
+    }
+
+    fn is_of_request(&self) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Symbols(_) => true,
+            Part::Variable { key, .. } => key.is_of_request(),
+        })
+    }
+
+    /// The pattern with the values of its variables; `None` if one has none, or they are too long.
+    fn resolve<'v>(
+        &self,
+        value_of: &dyn Fn(&ConditionKey) -> Option<Cow<'v, str>>,
+    ) -> Option<Glob> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            match part {
+                Part::Symbols(symbols) => all.extend_from_slice(symbols),
+                Part::Variable { key, default } => {
+                    let value = value_of(key);
+                    let value = value.as_deref().or(default.as_deref())?;
+                    if self.fold {
+                        let beginning: String =
+                            value.chars().take(RESOLVED_CHARS_MAX + 1).collect();
+                        all.extend(fold(&beginning).chars().map(Symbol::Char));
+                    } else {
+                        all.extend(value.chars().take(RESOLVED_CHARS_MAX + 1).map(Symbol::Char));
+                    }
+                }
+            }
+            if all.len() > RESOLVED_CHARS_MAX {
+                return None;
+            }
+        }
+        Some(Glob::from_symbols(&all))
+    }
+}
+
+impl Part {
+    /// Reads what stands in the braces: `aws:username` or `aws:username, 'nobody'`.
+    pub(crate) fn variable(text: &str) -> Result<Part, BadVariable> {
+        let (name, default) = match text.split_once(',') {
+            None => (text, None),
+            Some((name, default)) => {
+                let quoted = default.trim().strip_prefix('\'');
+                let default = quoted.and_then(|it| it.strip_suffix('\''));
+                (name, Some(default.ok_or(BadVariable::BadDefault)?.to_owned()))
+            }
+        };
+        let key = ConditionKey::parse(name.trim()).ok_or(BadVariable::UnknownKey)?;
+        if key.is_multivalued() {
+            return Err(BadVariable::SeveralValues);
+        }
+        Ok(Part::Variable { key, default })
+    }
+}
+
+/// The text in lower case, character by character, so that a text's parts fold as the whole does.
+pub(crate) fn fold(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
+}
