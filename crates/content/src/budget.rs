@@ -2,19 +2,29 @@
 //!
 //! Permits are granted in the order of the requests, so a large request does not starve behind
 //! smaller ones. The budget counts what its holders say; it allocates nothing.
+//!
+//! **Shares.** A [`MemoryHolder`] has keys, such as its host and its access key, and each key has a share of
+//! the budget. While others wait, a holder beyond a share waits behind those that are below theirs.
+//! If the budget has [fixed shares](ByteBudget::with_fixed_shares), a holder waits for its own share
+//! even if memory is free. For example, one access key that sends many documents and none of their
+//! ends leaves three quarters of the memory for documents to other access keys.
+
+mod holder;
+mod queue;
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::ContentError;
+pub use holder::{MemoryHolder, SHARE_PARTS, Share};
+use queue::Queue;
 
-/// What one unit of the semaphore stands for.
+/// What the budget counts in.
 const UNIT_BYTES: u64 = 1024;
 
 /// The memory was not granted in time.
@@ -30,38 +40,49 @@ impl From<Overloaded> for ContentError {
 
 /// Something that holds memory of a budget and could do without it.
 pub trait LetGo: fmt::Debug + Send + Sync {
-    /// Gives back what can be had again later, because somebody waits for memory.
+    /// Gives back what can be had again later, because another one waits for memory.
     fn let_go(&self);
 }
 
-/// How often a holder is asked while somebody waits.
+/// How often a holder is asked while another one waits.
 const LET_GO_EVERY: Duration = Duration::from_millis(250);
 
 /// A budget of bytes. Clones share it.
 #[derive(Clone, Debug)]
-pub struct ByteBudget {
-    semaphore: Arc<Semaphore>,
-    units: u32,
-    usage: Arc<Usage>,
-    holders: Arc<Mutex<Vec<Weak<dyn LetGo>>>>,
-}
+pub struct ByteBudget(Arc<Inner>);
 
-#[derive(Debug, Default)]
-struct Usage {
-    units: AtomicU64,
+#[derive(Debug)]
+struct Inner {
+    units: u64,
+    queue: Mutex<Queue<Permit>>,
+    /// Units granted and not given back.
+    in_use: AtomicU64,
     peak: AtomicU64,
+    holders: Mutex<Vec<Weak<dyn LetGo>>>,
 }
 
 impl ByteBudget {
     /// A budget of so many bytes, rounded up to whole KiB; at least one, at most 512 GiB.
     pub fn new(bytes: u64) -> ByteBudget {
-        const UNITS_MAX: u32 = 1 << 29;
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(UNITS_MAX);
-        let units = units.clamp(1, UNITS_MAX);
-        // What the semaphore holds on this platform bounds the budget as well.
-        let held = usize::try_from(units).unwrap_or(Semaphore::MAX_PERMITS);
-        let semaphore = Arc::new(Semaphore::new(held.min(Semaphore::MAX_PERMITS)));
-        ByteBudget { semaphore, units, usage: Arc::default(), holders: Arc::default() }
+        ByteBudget::of(bytes, false)
+    }
+
+    /// As [`ByteBudget::new`], where no holder gets more than its shares, even if memory is free. A
+    /// single request of a holder that has nothing is granted whatever its size.
+    pub fn with_fixed_shares(bytes: u64) -> ByteBudget {
+        ByteBudget::of(bytes, true)
+    }
+
+    fn of(bytes: u64, fixed_shares: bool) -> ByteBudget {
+        const UNITS_MAX: u64 = 1 << 29;
+        let units = bytes.div_ceil(UNIT_BYTES).clamp(1, UNITS_MAX);
+        ByteBudget(Arc::new(Inner {
+            units,
+            queue: Mutex::new(Queue::new(units, fixed_shares)),
+            in_use: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            holders: Mutex::default(),
+        }))
     }
 
     /// Waits, in turn, until so many bytes are free. What is larger than the whole budget gets
@@ -70,32 +91,55 @@ impl ByteBudget {
     /// # Errors
     /// `Overloaded` after `patience`.
     pub async fn acquire(&self, bytes: u64, patience: Duration) -> Result<Permit, Overloaded> {
+        self.acquire_for(&MemoryHolder::default(), bytes, patience).await
+    }
+
+    /// As [`ByteBudget::acquire`], for a holder that has shares.
+    ///
+    /// # Errors
+    /// `Overloaded` after `patience`.
+    pub async fn acquire_for(
+        &self,
+        holder: &MemoryHolder,
+        bytes: u64,
+        patience: Duration,
+    ) -> Result<Permit, Overloaded> {
         let units = self.units_of(bytes);
-        let mut waiting = pin!(Arc::clone(&self.semaphore).acquire_many_owned(units));
+        let (granted, mut waiting) = oneshot::channel();
+        let place = {
+            let mut queue = self.queue();
+            if queue.try_take(holder, units) {
+                drop(queue);
+                return Ok(self.granted(holder, units));
+            }
+            let id = queue.wait(holder, units, granted);
+            Place { budget: self, id }
+        };
+        self.grant();
         let deadline = Instant::now() + patience;
         loop {
             let pause = deadline.min(Instant::now() + LET_GO_EVERY);
-            match tokio::time::timeout_at(pause, waiting.as_mut()).await {
-                Ok(Ok(permit)) => return Ok(self.granted(permit)),
-                // The semaphore is never closed, so only the deadline ends up here.
-                Ok(Err(_)) => return Err(Overloaded),
-                Err(_) if Instant::now() >= deadline => return Err(Overloaded),
+            match tokio::time::timeout_at(pause, &mut waiting).await {
+                Ok(granted) => return granted.map_err(|_| Overloaded),
+                Err(_) if Instant::now() >= deadline => break,
                 Err(_) => {}
             }
             let holders: Vec<_> = self.holders().iter().filter_map(Weak::upgrade).collect();
             holders.iter().for_each(|holder| holder.let_go());
         }
+        drop(place);
+        // It may have been granted in the last moment.
+        waiting.try_recv().map_err(|_| Overloaded)
     }
 
-    /// Asks a holder to let go of what it can while somebody waits, as long as it is there.
+    /// Asks a holder to let go of what it can while another one waits, for as long as it exists.
     pub fn when_waiting(&self, holder: Weak<dyn LetGo>) {
         let mut holders = self.holders();
-        holders.retain(|holder| holder.strong_count() > 0);
+        // Holders come and go with each upload, so those that are gone are removed now and then.
+        if holders.len() == holders.capacity() {
+            holders.retain(|holder| holder.strong_count() > 0);
+        }
         holders.push(holder);
-    }
-
-    fn holders(&self) -> MutexGuard<'_, Vec<Weak<dyn LetGo>>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether so much is granted that others may have to wait.
@@ -103,51 +147,101 @@ impl ByteBudget {
         self.in_use() > self.total() / 4 * 3
     }
 
-    /// So many bytes if they are free now and nobody waits for them.
+    /// So many bytes if they are free now and no other request waits for them.
     pub fn try_acquire(&self, bytes: u64) -> Option<Permit> {
-        let units = self.units_of(bytes);
-        let permit = Arc::clone(&self.semaphore).try_acquire_many_owned(units).ok()?;
-        Some(self.granted(permit))
+        let (units, holder) = (self.units_of(bytes), MemoryHolder::default());
+        let taken = self.queue().try_take(&holder, units);
+        taken.then(|| self.granted(&holder, units))
     }
 
     /// Bytes granted and not given back.
     pub fn in_use(&self) -> u64 {
-        self.usage.units.load(Ordering::Relaxed) * UNIT_BYTES
+        self.0.in_use.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
     /// The most bytes that were granted at one time.
     pub fn peak(&self) -> u64 {
-        self.usage.peak.load(Ordering::Relaxed) * UNIT_BYTES
+        self.0.peak.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
     /// All bytes there are.
     pub fn total(&self) -> u64 {
-        u64::from(self.units) * UNIT_BYTES
+        self.0.units * UNIT_BYTES
     }
 
-    fn units_of(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(self.units).min(self.units)
+    fn units_of(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(UNIT_BYTES).min(self.0.units)
     }
 
-    fn granted(&self, permit: OwnedSemaphorePermit) -> Permit {
-        let units = permit.num_permits() as u64;
-        let now = self.usage.units.fetch_add(units, Ordering::Relaxed) + units;
-        self.usage.peak.fetch_max(now, Ordering::Relaxed);
-        Permit { permit, usage: Arc::clone(&self.usage) }
+    fn queue(&self) -> MutexGuard<'_, Queue<Permit>> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn holders(&self) -> MutexGuard<'_, Vec<Weak<dyn LetGo>>> {
+        self.0.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Grants what can be granted to those that wait.
+    fn grant(&self) {
+        loop {
+            let Some(granted) = self.queue().next() else { return };
+            let permit = self.granted(&granted.holder, granted.units);
+            // If the request is gone, the permit is dropped here, outside the lock.
+            drop(granted.to.send(permit));
+        }
+    }
+
+    fn granted(&self, holder: &MemoryHolder, units: u64) -> Permit {
+        let now = self.0.in_use.fetch_add(units, Ordering::Relaxed) + units;
+        self.0.peak.fetch_max(now, Ordering::Relaxed);
+        Permit { units, holder: holder.clone(), budget: self.clone() }
+    }
+
+    fn give_back(&self, holder: &MemoryHolder, units: u64) {
+        if units == 0 {
+            return;
+        }
+        // Before the queue grants them again, so the usage never shows more than there is.
+        self.0.in_use.fetch_sub(units, Ordering::Relaxed);
+        let waiting = {
+            let mut queue = self.queue();
+            queue.give_back(holder, units);
+            queue.has_waiting()
+        };
+        if waiting {
+            self.grant();
+        }
+    }
+}
+
+/// The place of a request in the queue. It is left when this is dropped.
+struct Place<'a> {
+    budget: &'a ByteBudget,
+    id: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        // A request that leaves may have been in the way of others.
+        let left = self.budget.queue().leave(self.id);
+        if left {
+            self.budget.grant();
+        }
     }
 }
 
 /// Bytes that may be held in memory. Dropping it gives them back.
 #[must_use = "the memory is given back when the permit is dropped"]
 pub struct Permit {
-    permit: OwnedSemaphorePermit,
-    usage: Arc<Usage>,
+    units: u64,
+    holder: MemoryHolder,
+    budget: ByteBudget,
 }
 
 impl Permit {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
-        self.permit.num_permits() as u64 * UNIT_BYTES
+        self.units * UNIT_BYTES
     }
 
     /// Adds another permit of the same budget to this one.
@@ -155,16 +249,24 @@ impl Permit {
     /// # Panics
     /// If the other one is of another budget.
     pub fn merge(&mut self, mut other: Permit) {
-        if let Some(units) = other.permit.split(other.permit.num_permits()) {
-            self.permit.merge(units);
+        assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "permits of two budgets");
+        if self.holder != other.holder {
+            self.budget.queue().hand_over(&other.holder, &self.holder, other.units);
         }
+        self.units += std::mem::take(&mut other.units);
+    }
+
+    /// Gives back all but so many bytes.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let more = self.units.saturating_sub(bytes.div_ceil(UNIT_BYTES));
+        self.units -= more;
+        self.budget.give_back(&self.holder, more);
     }
 }
 
 impl Drop for Permit {
-    // Runs before the semaphore gets its units back, so the usage never shows more than there is.
     fn drop(&mut self) {
-        self.usage.units.fetch_sub(self.permit.num_permits() as u64, Ordering::Relaxed);
+        self.budget.give_back(&self.holder, self.units);
     }
 }
 

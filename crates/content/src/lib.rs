@@ -18,6 +18,7 @@ mod late;
 mod md5;
 mod packer;
 mod placement;
+mod pressure;
 mod put;
 mod staged;
 mod staged_inline;
@@ -26,7 +27,7 @@ mod stream;
 mod traffic;
 mod writer;
 
-pub use budget::{ByteBudget, LetGo, Overloaded, Permit};
+pub use budget::{ByteBudget, LetGo, MemoryHolder, Overloaded, Permit, SHARE_PARTS, Share};
 pub use claim::StagedBlocks;
 pub use deadlines::Deadlines;
 pub use error::ContentError;
@@ -50,5 +51,6 @@ pub use stream::{
 };
 pub use traffic::Traffic;
 pub use writer::{
-    ContentWriter, GROWTH_PATIENCE, Md5Wanted, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT, Writers,
+    ContentWriter, GROWTH_PATIENCE, Md5Wanted, PERMIT_STEP_BYTES, SHORT_BLOCK_BYTES_MIN,
+    UPLOAD_BLOCKS_IN_FLIGHT, Writers,
 };

@@ -11,6 +11,10 @@
 //! lock each other out; short memory makes short blocks. The permit is given back when the put has
 //! returned. While a writer waits for memory, nothing is read from its client.
 //!
+//! Memory is not held at the pace of a client. While others wait for memory, a writer whose client is
+//! slow is [asked](ContentWriter::memory_wanted) to put what it has as a short block. What is shorter
+//! than [`SHORT_BLOCK_BYTES_MIN`] stays, but with no more memory than that.
+//!
 //! **MD5.** A bucket computes the MD5 of what it is given. So the MD5 of a body that fits into one
 //! block need not be computed here: the block is *bare*, and its object is the body's bytes and
 //! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)). Where memory is short and
@@ -34,10 +38,13 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::claim::{Claim, StagedBlocks};
 use crate::md5::{BodyMd5, Hashing};
 use crate::packer::{self, Packer};
+use crate::pressure::Pressure;
 use crate::put::put;
 use crate::staged_inline::Placed;
 use crate::staging::Staging;
-use crate::{ContentError, Deadlines, Permit, StagedContent};
+use crate::{ContentError, Deadlines, MemoryHolder, Permit, StagedContent};
+
+mod release;
 
 /// Blocks that one upload may hold in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
@@ -47,6 +54,10 @@ pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 
 /// How long an unfinished block waits to grow before it is cut as it is.
 pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
+
+/// The shortest block that is put because others need its memory. A gateway has memory for this much
+/// of every connection.
+pub const SHORT_BLOCK_BYTES_MIN: u32 = 16 << 10;
 
 /// The shortest body whose MD5 is left to the block store: that of a shorter one is computed in no
 /// time.
@@ -99,6 +110,19 @@ pub struct ContentWriter {
     /// What had arrived when it turned out that there will be more than one block.
     cut_short: Option<Vec<Bytes>>,
     failed: bool,
+    memory: HeldMemory,
+}
+
+/// Whose memory the unfinished block takes.
+#[derive(Debug, Default)]
+struct HeldMemory {
+    holder: MemoryHolder,
+    /// What is held while the client is waited for. The budget knows of it from the first permit on.
+    pressure: Arc<Pressure>,
+    is_known: bool,
+    /// Whether a block was put short because the client is slow. The next one takes memory in
+    /// smaller steps.
+    is_slow: bool,
 }
 
 /// A block that was put.
@@ -182,7 +206,13 @@ impl ContentWriter {
             stored_md5: None,
             cut_short: None,
             failed: false,
+            memory: HeldMemory::default(),
         }
+    }
+
+    /// Says, before any of the body is written, who holds its memory.
+    pub fn held_by(&mut self, holder: MemoryHolder) {
+        self.memory.holder = holder;
     }
 
     /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
@@ -237,6 +267,7 @@ impl ContentWriter {
         if let Some(arrived) = self.cut_short.take() {
             self.begin_md5_late(arrived, &bytes).await?;
         }
+        self.note_held();
         self.failed = false;
         Ok(())
     }
@@ -357,11 +388,15 @@ impl ContentWriter {
                     whole.granted = target.min(PERMIT_STEP_BYTES);
                     let patience = self.staging.deadlines.budget;
                     let granted = u64::from(whole.granted);
-                    whole.permit = Some(self.staging.budget.acquire(granted, patience).await?);
+                    let budget = &self.staging.budget;
+                    let permit = budget.acquire_for(&self.memory.holder, granted, patience).await?;
+                    whole.permit = Some(permit);
                 }
                 Some(permit) => {
                     let step = whole.granted.min(target - whole.granted);
-                    let more = self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE);
+                    let budget = &self.staging.budget;
+                    let more =
+                        budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_PATIENCE);
                     let Ok(more) = more.await else { return Ok(false) };
                     permit.merge(more);
                     whole.granted += step;
@@ -414,17 +449,15 @@ impl ContentWriter {
         };
         if block.granted == block.sealer.len() {
             let step = block.granted.min(block.target - block.granted);
-            match self.staging.budget.acquire(u64::from(step), GROWTH_PATIENCE).await {
+            let budget = &self.staging.budget;
+            match budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_PATIENCE).await {
                 Ok(more) => {
                     block.permit.merge(more);
                     block.granted += step;
                 }
                 Err(_) => {
-                    if std::mem::take(&mut self.bare) {
-                        self.cut_short = Some(block.sealer.content());
-                    }
                     self.block = Some(block);
-                    self.put_block();
+                    self.put_short_block();
                     block = self.open_block().await?;
                 }
             }
@@ -442,11 +475,13 @@ impl ContentWriter {
         let announced = self.size_hint.and_then(|size| size.checked_sub(self.size));
         let rest = announced.filter(|rest| *rest > 0);
         let target = rest.map_or(full, |rest| u32::try_from(rest).unwrap_or(full).min(full));
-        let granted = target.min(PERMIT_STEP_BYTES);
+        let granted = target.min(self.first_step());
         // Only the first block is refused early: a body that was admitted should come to its end.
         let Deadlines { budget, block } = self.staging.deadlines;
         let patience = if self.size == 0 { budget } else { block };
-        let permit = self.staging.budget.acquire(u64::from(granted), patience).await?;
+        let granting =
+            self.staging.budget.acquire_for(&self.memory.holder, u64::from(granted), patience);
+        let permit = granting.await?;
         // An announced block is allocated once; another one grows with its permit, by copies.
         let capacity = if rest.is_some() { target } else { granted };
         let ids = &self.staging.ids;

@@ -14,6 +14,8 @@ mod faulty;
 mod packing;
 #[path = "content/reading.rs"]
 mod reading;
+#[path = "content/slow_clients.rs"]
+mod slow_clients;
 #[path = "content/telling.rs"]
 mod telling;
 #[path = "content/writing.rs"]

@@ -79,3 +79,96 @@ async fn whoever_could_do_without_is_asked_while_somebody_waits() {
     assert_eq!(begun.elapsed(), 3 * LET_GO_EVERY);
     assert_eq!(another.0.lock().unwrap().0, 3, "all are asked");
 }
+
+/// A holder with one key that has a quarter of the budget.
+fn quarter(key: u64) -> MemoryHolder {
+    MemoryHolder::new([Share { key, parts: SHARE_PARTS / 4 }])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_may_have_all_memory_that_no_other_holder_needs() {
+    let budget = ByteBudget::new(16 * 1024);
+    let all = budget.acquire_for(&quarter(1), 12 * 1024, PATIENCE).await.unwrap();
+    let _more = budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(all.bytes(), 12 * 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_beyond_its_share_waits_behind_others() {
+    let budget = ByteBudget::new(16 * 1024);
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap());
+    }
+    let (greedy, modest) = (quarter(1), quarter(2));
+    let mut first = Box::pin(budget.acquire_for(&greedy, 4 * 1024, PATIENCE));
+    assert!(futures::poll!(&mut first).is_pending());
+    let mut second = Box::pin(budget.acquire_for(&modest, 4 * 1024, PATIENCE));
+    assert!(futures::poll!(&mut second).is_pending());
+    held.pop();
+    let second = second.await.unwrap();
+    assert_eq!(second.bytes(), 4 * 1024);
+    assert!(futures::poll!(&mut first).is_pending(), "the first is beyond its share");
+    held.pop();
+    assert_eq!(first.await.unwrap().bytes(), 4 * 1024, "no other holder waits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_share_is_not_exceeded_even_if_memory_is_free() {
+    let budget = ByteBudget::with_fixed_shares(16 * 1024);
+    let mut held = budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(budget.acquire_for(&quarter(1), 1024, PATIENCE).await.unwrap_err(), Overloaded);
+    let _other = budget.acquire_for(&quarter(2), 4 * 1024, PATIENCE).await.unwrap();
+    held.shrink_to(2 * 1024);
+    let _more = budget.acquire_for(&quarter(1), 2 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(budget.in_use(), 8 * 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_waits_for_its_fixed_share_does_not_block_others() {
+    let budget = ByteBudget::with_fixed_shares(16 * 1024);
+    let _held = budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap();
+    let greedy = quarter(1);
+    let mut waits = Box::pin(budget.acquire_for(&greedy, 1024, PATIENCE));
+    assert!(futures::poll!(&mut waits).is_pending());
+    let begun = Instant::now();
+    let _other = budget.acquire_for(&quarter(2), 4 * 1024, PATIENCE).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_leaves_its_turn_and_no_memory() {
+    let budget = ByteBudget::new(10 * 1024);
+    let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
+    let mut gone = Box::pin(budget.acquire(9 * 1024, PATIENCE));
+    assert!(futures::poll!(&mut gone).is_pending());
+    let mut small = Box::pin(budget.acquire(2 * 1024, PATIENCE));
+    assert!(futures::poll!(&mut small).is_pending(), "it waits for its turn");
+    drop(gone);
+    let small = small.await.unwrap();
+    drop((held, small));
+    assert_eq!(budget.try_acquire(10 * 1024).unwrap().bytes(), 10 * 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_granted_request_that_is_dropped_gives_its_memory_back() {
+    let budget = ByteBudget::new(10 * 1024);
+    let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
+    let mut gone = Box::pin(budget.acquire(9 * 1024, PATIENCE));
+    assert!(futures::poll!(&mut gone).is_pending());
+    drop(held);
+    drop(gone);
+    assert_eq!(budget.in_use(), 0);
+    assert_eq!(budget.try_acquire(10 * 1024).unwrap().bytes(), 10 * 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn merged_permits_of_two_holders_count_as_the_first_ones() {
+    let budget = ByteBudget::with_fixed_shares(16 * 1024);
+    let mut first = budget.acquire_for(&quarter(1), 1024, PATIENCE).await.unwrap();
+    first.merge(budget.acquire_for(&quarter(2), 3 * 1024, PATIENCE).await.unwrap());
+    assert!(budget.acquire_for(&quarter(1), 1024, PATIENCE).await.is_err());
+    let _free = budget.acquire_for(&quarter(2), 4 * 1024, PATIENCE).await.unwrap();
+    drop(first);
+    assert_eq!(budget.in_use(), 4 * 1024);
+}

@@ -1,0 +1,128 @@
+//! The requests that wait for memory of a budget, and who holds how much of it.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::oneshot;
+
+use super::holder::{MemoryHolder, SHARE_PARTS, Share};
+
+/// The state of a budget, in its units. A request that waits gets a `P` when it is granted.
+#[derive(Debug)]
+pub(super) struct Queue<P> {
+    units: u64,
+    free: u64,
+    /// Whether holders get no more than their shares even if memory is free.
+    fixed_shares: bool,
+    /// What is held under each key.
+    held: HashMap<u64, u64>,
+    /// In the order in which they came.
+    waiting: VecDeque<Waiting<P>>,
+    ids: u64,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting<P> {
+    id: u64,
+    pub(super) holder: MemoryHolder,
+    pub(super) units: u64,
+    pub(super) to: oneshot::Sender<P>,
+}
+
+impl<P> Queue<P> {
+    pub(super) fn new(units: u64, fixed_shares: bool) -> Queue<P> {
+        let (held, waiting) = (HashMap::new(), VecDeque::new());
+        Queue { units, free: units, fixed_shares, held, waiting, ids: 0 }
+    }
+
+    /// Takes units if they are free, and no request waits for them. Returns false otherwise.
+    pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
+        let others_first = !self.waiting.is_empty();
+        let beyond = self.fixed_shares && self.exceeded(holder, units) > 0;
+        if others_first || beyond || units > self.free {
+            return false;
+        }
+        self.take(holder, units);
+        true
+    }
+
+    /// Adds a request at the end.
+    pub(super) fn wait(
+        &mut self,
+        holder: &MemoryHolder,
+        units: u64,
+        to: oneshot::Sender<P>,
+    ) -> u64 {
+        let id = self.ids;
+        self.ids += 1;
+        self.waiting.push_back(Waiting { id, holder: holder.clone(), units, to });
+        id
+    }
+
+    /// Removes a request that does not wait any more. Returns true if it had not been granted.
+    pub(super) fn leave(&mut self, id: u64) -> bool {
+        let at = self.waiting.iter().position(|waiting| waiting.id == id);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes memory for the next request whose turn it is, if there is enough: the first one that
+    /// stays within all its shares, or else the first of those that exceed the fewest.
+    pub(super) fn next(&mut self) -> Option<Waiting<P>> {
+        let mut best: Option<(usize, usize)> = None;
+        for (at, waiting) in self.waiting.iter().enumerate() {
+            let exceeded = self.exceeded(&waiting.holder, waiting.units);
+            if best.is_none_or(|(fewest, _)| exceeded < fewest) {
+                best = Some((exceeded, at));
+            }
+            if exceeded == 0 {
+                break;
+            }
+        }
+        let (exceeded, at) = best?;
+        if self.fixed_shares && exceeded > 0 {
+            return None;
+        }
+        let waiting = self.waiting.get(at).filter(|waiting| waiting.units <= self.free)?;
+        let (holder, units) = (waiting.holder.clone(), waiting.units);
+        self.take(&holder, units);
+        self.waiting.remove(at)
+    }
+
+    pub(super) fn give_back(&mut self, holder: &MemoryHolder, units: u64) {
+        self.free += units;
+        for share in holder.shares() {
+            if let Some(held) = self.held.get_mut(&share.key) {
+                *held = held.saturating_sub(units);
+                if *held == 0 {
+                    self.held.remove(&share.key);
+                }
+            }
+        }
+    }
+
+    /// Counts what one holder has as another one's.
+    pub(super) fn hand_over(&mut self, from: &MemoryHolder, to: &MemoryHolder, units: u64) {
+        self.give_back(from, units);
+        self.take(to, units);
+    }
+
+    fn take(&mut self, holder: &MemoryHolder, units: u64) {
+        self.free = self.free.saturating_sub(units);
+        for share in holder.shares() {
+            *self.held.entry(share.key).or_default() += units;
+        }
+    }
+
+    /// How many shares of a holder it would exceed. A key that holds nothing exceeds no share.
+    fn exceeded(&self, holder: &MemoryHolder, units: u64) -> usize {
+        let exceeds = |share: &&Share| {
+            let held = self.held.get(&share.key).copied().unwrap_or(0);
+            held > 0 && held + units > self.units * share.parts / SHARE_PARTS
+        };
+        holder.shares().iter().filter(exceeds).count()
+    }
+}

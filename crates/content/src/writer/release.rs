@@ -1,0 +1,86 @@
+//! How an upload gives memory back while its client is slow.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use super::{ContentWriter, PERMIT_STEP_BYTES, SHORT_BLOCK_BYTES_MIN};
+use crate::pressure::Pressure;
+use crate::{ContentError, Permit};
+
+impl ContentWriter {
+    /// Waits until others need the memory of this body more, because its client is slow. The caller
+    /// waits for it while it waits for the client, and then calls [`ContentWriter::release_memory`].
+    pub async fn memory_wanted(&self) {
+        self.memory.pressure.wanted().await;
+    }
+
+    /// Puts what has arrived as a short block, so that others get its memory.
+    ///
+    /// # Errors
+    /// As [`ContentWriter::write`].
+    pub async fn release_memory(&mut self) -> Result<(), ContentError> {
+        if self.failed {
+            return Ok(());
+        }
+        // Set for the time of the call, so that a call dropped halfway fails the body too.
+        self.failed = true;
+        if let Some(mut whole) = self.whole.take() {
+            let short = self.size <= u64::from(SHORT_BLOCK_BYTES_MIN);
+            match &mut whole.permit {
+                Some(permit) if short => {
+                    permit.shrink_to(u64::from(SHORT_BLOCK_BYTES_MIN));
+                    whole.granted = whole.granted.min(SHORT_BLOCK_BYTES_MIN);
+                    self.whole = Some(whole);
+                }
+                Some(_) => self.spill(whole).await?,
+                None => self.whole = Some(whole),
+            }
+        }
+        match &mut self.block {
+            Some(block) if block.sealer.len() >= SHORT_BLOCK_BYTES_MIN => {
+                self.memory.is_slow = true;
+                self.put_short_block();
+            }
+            Some(block) => {
+                block.permit.shrink_to(u64::from(SHORT_BLOCK_BYTES_MIN));
+                block.granted = block.granted.min(SHORT_BLOCK_BYTES_MIN);
+            }
+            None => {}
+        }
+        if let Some(arrived) = self.cut_short.take() {
+            self.begin_md5_late(arrived, &Bytes::new()).await?;
+        }
+        self.note_held();
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Tells others how much is held while the client is waited for.
+    pub(super) fn note_held(&mut self) {
+        let of_whole = self.whole.as_ref().and_then(|whole| whole.permit.as_ref());
+        let permit = self.block.as_ref().map(|block| &block.permit).or(of_whole);
+        let held = permit.map_or(0, Permit::bytes);
+        if held > 0 && !std::mem::replace(&mut self.memory.is_known, true) {
+            let pressure: Weak<Pressure> = Arc::downgrade(&self.memory.pressure);
+            self.staging.budget.when_waiting(pressure);
+        }
+        // What cannot be released does not count.
+        let held = if held > u64::from(SHORT_BLOCK_BYTES_MIN) { held } else { 0 };
+        self.memory.pressure.note(self.size, held);
+    }
+
+    /// Puts the open block before it is full. A body that was going to be one bare block is more than
+    /// one then, so its MD5 is computed here from now on.
+    pub(super) fn put_short_block(&mut self) {
+        if std::mem::take(&mut self.bare) {
+            self.cut_short = self.block.as_ref().map(|block| block.sealer.content());
+        }
+        self.put_block();
+    }
+
+    /// Bytes of the first permit of a block.
+    pub(super) fn first_step(&self) -> u32 {
+        if self.memory.is_slow { SHORT_BLOCK_BYTES_MIN } else { PERMIT_STEP_BYTES }
+    }
+}
