@@ -7,6 +7,7 @@ use content::ByteBudget;
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use policy::ResolvedPatterns;
 use s3::auth::{Credentials, FormCredentials, RequestHead, Terms, Verified};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, route};
@@ -245,6 +246,7 @@ impl Gateway {
             query,
             client: head.extensions.get().copied(),
             now: translate::time(self.volume.now()),
+            resolved: ResolvedPatterns::default(),
         };
         let rules = match resource.bucket() {
             Some(name) if operation != Operation::CreateBucket => {

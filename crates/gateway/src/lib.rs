@@ -8,6 +8,7 @@
 //! then is anything looked up for the request.
 
 pub mod access;
+mod bounded_work;
 mod call;
 mod finish;
 mod form;

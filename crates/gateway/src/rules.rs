@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use policy::{Policy, PolicyKind};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, PublicAccessBlock, S3Acl,
 };
@@ -108,7 +108,22 @@ impl Weighter<Ino, Arc<BucketRules>> for Bytes {
 
 impl RulesCache {
     pub(crate) fn new() -> RulesCache {
-        RulesCache(Cache::with_weighter(BUCKETS_EXPECTED, RULES_BYTES_MAX, Bytes))
+        // The capacity of a shard bounds what one bucket may weigh. With one shard a bucket with the
+        // longest configurations fits, so they are not parsed again for each request.
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(BUCKETS_EXPECTED)
+            .weight_capacity(RULES_BYTES_MAX)
+            .build();
+        let cache = match options {
+            Ok(options) => {
+                let (hasher, lifecycle) =
+                    (DefaultHashBuilder::default(), DefaultLifecycle::default());
+                Cache::with_options(options, Bytes, hasher, lifecycle)
+            }
+            Err(_) => Cache::with_weighter(BUCKETS_EXPECTED, RULES_BYTES_MAX, Bytes),
+        };
+        RulesCache(cache)
     }
 
     /// The rules of a bucket. Fault: `NoSuchBucket`.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::{IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use policy::{
-    BucketSide, ConditionKey, ConditionValues, Policy, Principal, Question, Ruling, Sources,
-    Values, authorise,
+    BucketSide, ConditionKey, ConditionValues, Policy, Principal, Question, ResolvedPatterns,
+    Ruling, Sources, Values, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
 use s3::acl::{AclOf, AclPermission, permits};
@@ -50,6 +50,8 @@ pub(crate) struct Sender<'a> {
     pub(crate) query: &'a Query,
     pub(crate) client: Option<ClientAddress>,
     pub(crate) now: OffsetDateTime,
+    /// Patterns of policies with their variables filled in, for all permissions of the request.
+    pub(crate) resolved: ResolvedPatterns,
 }
 
 /// What conditions may ask about one permission of a request.
@@ -274,6 +276,10 @@ fn grants(
 }
 
 impl ConditionValues for Facts<'_> {
+    fn resolved(&self) -> Option<&ResolvedPatterns> {
+        Some(&self.sender.resolved)
+    }
+
     fn values(&self, key: &ConditionKey) -> Values<'_> {
         let Facts { sender, existing_tags, .. } = self;
         let header = |name: &str| Values::from_borrowed(sender.fields().get(name).ok().flatten());

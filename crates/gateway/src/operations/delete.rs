@@ -12,6 +12,7 @@ use s3::{BucketName, Code, Fault, ObjectKey};
 use volume::{FsError, RemoveCondition, RemovedKey, VersionRef, VolumeError};
 
 use super::locks;
+use crate::bounded_work::BoundedWork;
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::required_document;
@@ -77,10 +78,14 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     let bucket = call.bucket()?;
     let mut output = DeleteObjectsOutput::default();
     let mut allowed: Vec<&Deletion> = Vec::with_capacity(request.deletions.len());
+    let mut work = BoundedWork::default();
     for deletion in &request.deletions {
-        // A policy may be long, and is asked for each key.
-        tokio::task::consume_budget().await;
-        if let Err(fault) = call.demand(&permissions(bucket, deletion)).await {
+        if work.is_exhausted() {
+            let why = "The policies take too long to evaluate for this many keys.";
+            output.errors.push(error(deletion, Fault::new(Code::SlowDown).detail(why)));
+        } else if let Err(fault) =
+            work.run(Box::pin(call.demand(&permissions(bucket, deletion)))).await
+        {
             output.errors.push(error(deletion, fault));
         } else if translate::version(deletion.version.as_ref()).is_err() {
             // Here, and only here, S3 says of an id that is none that it is not there.

@@ -139,6 +139,7 @@ impl World {
             query: &query,
             client: None,
             now,
+            resolved: ResolvedPatterns::default(),
         };
         let permission = match key {
             Some(key) => {
