@@ -13,6 +13,7 @@ use s3::operation::Permission;
 use s3::post::{FilePart, Form, FormEvent, FormReader, LengthRange, boundary};
 use s3::request::PostObject;
 use s3::{BucketName, Code, Fault};
+use tokio::time::timeout;
 
 use crate::http::{BoxError, HttpBody};
 use crate::receive::Frames;
@@ -26,10 +27,24 @@ pub(crate) struct FormFile {
     arrived: VecDeque<FormEvent>,
 }
 
+/// How long all fields of a form may take to arrive. They are few and short, and their sender is not
+/// known before the last of them is here.
+const FIELDS_WAIT: Duration = Duration::from_secs(10);
+
 /// Reads the fields of a form, up to its file.
 ///
-/// Faults: those of `FormReader` and `Form`; `InvalidArgument` if there is no file.
+/// Faults: those of `FormReader` and `Form`; `InvalidArgument` if there is no file; `RequestTimeout`
+/// if the file does not begin in time.
 pub(crate) async fn begin(
+    headers: &HeaderMap,
+    body: HttpBody,
+    patience: Duration,
+) -> Result<(Form, FormFile), Fault> {
+    let fields = fields(headers, body, patience);
+    timeout(patience.min(FIELDS_WAIT), fields).await.map_err(|_late| Code::RequestTimeout)?
+}
+
+async fn fields(
     headers: &HeaderMap,
     body: HttpBody,
     patience: Duration,

@@ -27,7 +27,7 @@ use crate::response::S3Response;
 use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
-use crate::settings::{DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings};
+use crate::settings::{DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings, TOKENS_BYTES_MAX};
 use crate::translate;
 
 /// The S3 view of a volume.
@@ -43,6 +43,8 @@ pub struct Gateway {
     documents: ByteBudget,
     /// As `documents`, of senders who are not known, or not yet.
     strangers: ByteBudget,
+    /// Memory for the tokens of web identities, and for what is parsed from them.
+    tokens: ByteBudget,
 }
 
 /// What a request asks for, and who sends it.
@@ -62,8 +64,9 @@ impl Gateway {
     /// A gateway to a volume, for the clients that `access` permits.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
-        let documents = ByteBudget::new(DOCUMENT_BYTES_MAX);
-        let strangers = ByteBudget::new(STRANGERS_BYTES_MAX);
+        let documents = ByteBudget::with_fixed_shares(DOCUMENT_BYTES_MAX);
+        let strangers = ByteBudget::with_fixed_shares(STRANGERS_BYTES_MAX);
+        let tokens = ByteBudget::with_fixed_shares(TOKENS_BYTES_MAX);
         let (rules, lifecycles) = (RulesCache::new(), LifecycleMeters::default());
         Arc::new(Gateway {
             volume,
@@ -74,6 +77,7 @@ impl Gateway {
             sending,
             documents,
             strangers,
+            tokens,
         })
     }
 
@@ -201,6 +205,9 @@ impl Gateway {
     ) -> Result<S3Response, Fault> {
         served.operation = Operation::PostObject.name();
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
+        // The sender of the fields is not known yet, so nothing is read for a bucket that does not
+        // exist.
+        self.rules.of(&self.volume, bucket).await?;
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());

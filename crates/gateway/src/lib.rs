@@ -13,6 +13,7 @@ mod call;
 mod finish;
 mod form;
 mod gateway;
+mod holder;
 mod http;
 mod lifecycle;
 mod lifecycle_meters;

@@ -8,17 +8,18 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
-use content::{ByteBudget, Md5Wanted};
+use content::{ByteBudget, Md5Wanted, MemoryHolder};
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
-use tokio::time::{Instant, timeout};
-use volume::{Object, Permit, StagedContent};
+use tokio::time::{Instant, timeout, timeout_at};
+use volume::{ContentWriter, Object, Permit, StagedContent};
 
 use crate::call::Call;
+use crate::holder::holder;
 use crate::http::HttpBody;
 use crate::room::{self, Coming};
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
@@ -98,9 +99,10 @@ pub(crate) async fn content(
     } else {
         BodyHasher::without_md5(&expectation, also)
     };
+    writer.held_by(holder(call.sender.client, call.sender.identity.as_deref()));
     let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
-    while let Some(frame) = frames.next().await? {
+    while let Some(frame) = next_of_upload(&mut frames, &mut writer).await? {
         decoder.push(frame, &mut pieces)?;
         for bytes in pieces.drain(..) {
             for step in bytes.chunks(HASH_STEP_BYTES) {
@@ -120,6 +122,23 @@ pub(crate) async fn content(
     call.count_in(bytes);
     let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
     Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted), bytes })
+}
+
+/// The next frame of an upload. While its client is waited for, the writer gives memory back if others
+/// need it more.
+async fn next_of_upload(
+    frames: &mut Frames,
+    writer: &mut ContentWriter,
+) -> Result<Option<Bytes>, Fault> {
+    loop {
+        tokio::select! {
+            biased;
+            frame = frames.next() => return frame,
+            () = writer.memory_wanted() => {}
+        }
+        // Boxed, so that requests whose clients are fast hold no memory for it.
+        Box::pin(writer.release_memory()).await.map_err(translate::fault)?;
+    }
 }
 
 /// The checksums that are stored with the bytes.
@@ -152,9 +171,9 @@ impl Deref for Document {
 /// Bytes of memory for each byte of a document: one for itself, one for what is parsed from it.
 const DOCUMENT_MEMORY: u64 = 2;
 
-/// Bytes of a document that must arrive before memory is taken for all of it. A client that only
+/// Bytes of a document that memory is taken for in one step, as they arrive. A client that only
 /// announces a long document holds no memory for it.
-const DOCUMENT_BEGINNING_BYTES: u64 = 64 << 10;
+const DOCUMENT_STEP_BYTES: u64 = 64 << 10;
 
 /// How long a document waits for memory.
 const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
@@ -188,6 +207,7 @@ pub(crate) async fn document(
     let mut decoder = decoder.map_err(too_long)?;
     let most = decoder.expected().unwrap_or(bytes_max as u64);
     let mut memory = None;
+    let holder = holder(call.sender.client, call.sender.identity.as_deref());
     let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings.body_patience;
     let mut frames = Frames::new(body, patience);
@@ -197,7 +217,7 @@ pub(crate) async fn document(
             decoder.push(frame, &mut pieces).map_err(too_long)?;
             for bytes in pieces.drain(..) {
                 let needed = (document.len() + bytes.len()) as u64;
-                grow(&mut memory, needed, most, call.documents).await?;
+                grow(&mut memory, needed, most, (call.documents, &holder)).await?;
                 hasher.update(&bytes);
                 document.extend_from_slice(&bytes);
             }
@@ -212,21 +232,21 @@ pub(crate) async fn document(
     Ok(Document { bytes: document, _memory: memory })
 }
 
-/// Takes memory for the `here` bytes of a document that have arrived: first for its beginning, then
-/// for `all` bytes that may arrive. So a request that waits for a document holds little.
+/// Takes memory for the `here` bytes of a document that have arrived, in steps, but for no more than
+/// `all` bytes.
 async fn grow(
     memory: &mut Option<Permit>,
     here: u64,
     all: u64,
-    budget: &ByteBudget,
+    (budget, holder): (&ByteBudget, &MemoryHolder),
 ) -> Result<(), Fault> {
     let held = memory.as_ref().map_or(0, Permit::bytes);
     if DOCUMENT_MEMORY * here <= held {
         return Ok(());
     }
-    let beginning = DOCUMENT_BEGINNING_BYTES.min(all);
-    let wanted = DOCUMENT_MEMORY * if here <= beginning { beginning } else { all.max(here) };
-    let more = budget.acquire(wanted - held, DOCUMENT_MEMORY_WAIT).await;
+    let step = here.next_multiple_of(DOCUMENT_STEP_BYTES).min(all.max(here));
+    let wanted = DOCUMENT_MEMORY * step;
+    let more = budget.acquire_for(holder, wanted - held, DOCUMENT_MEMORY_WAIT).await;
     let more = more.map_err(translate::fault)?;
     match memory {
         Some(memory) => memory.merge(more),
@@ -235,7 +255,7 @@ async fn grow(
     Ok(())
 }
 
-/// The frames of a body, as long as they arrive fast enough.
+/// The frames of a body, while they arrive fast enough.
 #[derive(Debug)]
 pub(crate) struct Frames {
     body: HttpBody,
@@ -244,11 +264,13 @@ pub(crate) struct Frames {
     /// arrived in it.
     waited: Duration,
     arrived: u64,
+    /// Since when the next frame is waited for. A call of `next` that is dropped changes nothing.
+    since: Option<Instant>,
 }
 
 impl Frames {
     pub(crate) fn new(body: HttpBody, patience: Duration) -> Frames {
-        Frames { body, patience, waited: Duration::ZERO, arrived: 0 }
+        Frames { body, patience, waited: Duration::ZERO, arrived: 0, since: None }
     }
 
     /// The next frame's bytes; `None` at the end.
@@ -257,8 +279,9 @@ impl Frames {
     /// off. HTTP's own trailers are ignored: those of S3 are part of the body.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
-            let began = Instant::now();
-            let frame = timeout(self.patience, self.body.frame()).await;
+            let began = *self.since.get_or_insert_with(Instant::now);
+            let frame = timeout_at(began + self.patience, self.body.frame()).await;
+            self.since = None;
             self.waited += began.elapsed();
             let frame = frame.map_err(|_late| Code::RequestTimeout)?;
             let frame = match frame {
@@ -282,3 +305,6 @@ impl Frames {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

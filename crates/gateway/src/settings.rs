@@ -32,6 +32,9 @@ pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 /// As [`DOCUMENT_BYTES_MAX`], of documents whose senders are not known, or not yet.
 pub(crate) const STRANGERS_BYTES_MAX: u64 = 8 << 20;
 
+/// Bytes of memory that the tokens of web identities may hold at a time.
+pub(crate) const TOKENS_BYTES_MAX: u64 = 8 << 20;
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {

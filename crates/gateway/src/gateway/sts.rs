@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::Gateway;
 use crate::access::{Identity, NewSession};
+use crate::holder::holder;
 use crate::http::{HttpBody, RequestContext, Served};
 use crate::receive::Frames;
 use crate::response::S3Response;
@@ -22,6 +23,13 @@ use crate::translate;
 
 /// How long the body of a request may take to arrive: it is a small form.
 const STS_BODY_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of memory for each byte of a request with a token: one for itself, one for what is parsed from
+/// it.
+const TOKEN_MEMORY: u64 = 2;
+
+/// How long a request with a token waits for memory.
+const TOKEN_MEMORY_WAIT: Duration = Duration::from_secs(5);
 
 const HASH: &str = "x-amz-content-sha256";
 
@@ -54,13 +62,9 @@ impl Gateway {
         body: HttpBody,
         id: &str,
     ) -> Result<String, Fault> {
-        // Nothing is taken of what strangers share before the body is here: whoever only says that
-        // one will come keeps nobody from signing in. Requests are few, and such a body is small.
+        // No memory is taken for a body that is only announced. A signed request is then answered
+        // without a wait, so it needs none of a budget.
         let bytes = self.small_body(body).await?;
-        // Held until the answer is made: what is parsed is as large as what was sent.
-        let patience = self.settings.body_patience;
-        let memory = self.strangers.acquire(STS_BYTES_MAX as u64, patience).await;
-        let _memory = memory.map_err(translate::fault)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
         let parameters = if query.has("Action") { query } else { &sent };
@@ -71,6 +75,11 @@ impl Gateway {
         };
         match (StsRequest::parse(parameters)?, identity) {
             (StsRequest::AssumeRoleWithWebIdentity(asked), _) => {
+                // The issuer may have to be asked, which takes time.
+                let holder = holder(head.extensions.get().copied(), None);
+                let needed = TOKEN_MEMORY * bytes.len() as u64;
+                let memory = self.tokens.acquire_for(&holder, needed, TOKEN_MEMORY_WAIT).await;
+                let _memory = memory.map_err(translate::fault)?;
                 self.assume_role_with_web_identity(&asked, id).await
             }
             (_, None) => Err(Code::AccessDenied.into()),

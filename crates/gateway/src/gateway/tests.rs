@@ -1,12 +1,19 @@
 //! What a request demands, over a volume in memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use block::MemoryBlocks;
+use bytes::Bytes;
+use futures::stream;
 use http::{HeaderValue, Request};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use record::AccountId;
 use store::MemoryStore;
-use volume::{Volume, VolumeOptions};
+use tokio::time::Instant;
+use volume::{FileOwner, NewBucket, Volume, VolumeOptions};
 
 use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{HttpBody, Served, empty_body};
@@ -27,12 +34,24 @@ async fn ask(
     target: &str,
     authorization: Option<&'static str>,
 ) -> (u16, Option<&'static str>, &'static str) {
-    let mut request = Request::new(empty_body());
+    let headers: Vec<_> = authorization.map(|value| ("authorization", value)).into_iter().collect();
+    ask_with(gateway, method, target, &headers, empty_body()).await
+}
+
+/// As [`ask`], with these headers and this body.
+async fn ask_with(
+    gateway: &Gateway,
+    method: &str,
+    target: &str,
+    headers: &[(&'static str, &'static str)],
+    body: HttpBody,
+) -> (u16, Option<&'static str>, &'static str) {
+    let mut request = Request::new(body);
     *request.method_mut() = method.parse().unwrap();
     *request.uri_mut() = target.parse().unwrap();
     request.headers_mut().insert("host", HeaderValue::from_static("127.0.0.1"));
-    if let Some(value) = authorization {
-        request.headers_mut().insert("authorization", HeaderValue::from_static(value));
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, HeaderValue::from_static(value));
     }
     let response: http::Response<HttpBody> = gateway.handle(request).await;
     let (head, body) = response.into_parts();
@@ -79,4 +98,48 @@ async fn all_others_ask_for_one() {
             assert_eq!((code, operation), (Some(refusal), ""), "{method} with {proof}");
         }
     }
+}
+
+const FORM: &[(&str, &str)] = &[("content-type", "multipart/form-data; boundary=xx")];
+
+/// A form with one field that does not end: 1,000 bytes of it come each second. Counts them.
+fn endless_form(frames: &Arc<AtomicUsize>) -> HttpBody {
+    let frames = Arc::clone(frames);
+    let beginning = "--xx\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n";
+    let pieces = stream::unfold(beginning.as_bytes().to_vec(), move |piece| {
+        frames.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok(Frame::data(Bytes::from(piece))), vec![b'a'; 1_000]))
+        }
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fields_of_a_form_have_one_deadline() {
+    let gateway = gateway().await;
+    let owner = FileOwner {
+        access_key: "root".to_owned(),
+        account: AccountId::MAIN,
+        writer: None,
+        uid: 0,
+        gid: 0,
+        umask: 0,
+    };
+    gateway.volume.create_bucket("bucket", &NewBucket::of(&owner)).await.unwrap();
+    let (began, frames) = (Instant::now(), Arc::default());
+    let answer = ask_with(&gateway, "POST", "/bucket", FORM, endless_form(&frames)).await;
+    assert_eq!(answer, (400, Some("RequestTimeout"), "PostObject"));
+    assert!(frames.load(Ordering::Relaxed) > 5, "it was read meanwhile");
+    assert!(began.elapsed() <= Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_for_a_bucket_that_does_not_exist_is_not_read() {
+    let gateway = gateway().await;
+    let frames = Arc::default();
+    let answer = ask_with(&gateway, "POST", "/bucket", FORM, endless_form(&frames)).await;
+    assert_eq!(answer, (404, Some("NoSuchBucket"), "PostObject"));
+    assert_eq!(frames.load(Ordering::Relaxed), 0);
 }
