@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
-use crate::edge::{Stall, bind};
+use crate::edge::{AnswerPatience, Pace, Stall, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
@@ -38,6 +38,9 @@ const HEAD_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a client may take nothing of a response.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+const ANSWER_PATIENCE: AnswerPatience =
+    AnswerPatience { stream: ANSWER_WAIT, in_memory: ANSWER_WAIT };
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -134,7 +137,7 @@ pub(crate) async fn serve(
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_WAIT)
                 .serve_connection(
-                    TokioIo::new(Stall::new(stream, ANSWER_WAIT)),
+                    TokioIo::new(Stall::new(stream, ANSWER_PATIENCE, Pace::default())),
                     service_fn(|request| {
                         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
                         let hosts = hosts.clone();

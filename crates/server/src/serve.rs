@@ -22,7 +22,9 @@ use volume::Volume;
 
 use crate::backend::{self, Backend};
 use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, VolumeSettings};
-use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service, bind};
+use crate::edge::{
+    AnswerPatience, ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, Service, bind,
+};
 use crate::metrics::Metrics;
 use crate::mount::Mounted;
 use crate::problem::Problem;
@@ -168,7 +170,11 @@ fn listener<S: Service>(
         permits: ConnectionPermits::new(count(serve.connections_max)),
         hosts: Hosts::new(host_limits(serve)),
         metrics: Arc::clone(metrics),
-        patience: Duration::from_secs(serve.body_timeout_seconds),
+        patience: AnswerPatience {
+            stream: Duration::from_secs(serve.answer_timeout_seconds),
+            in_memory: Duration::from_secs(serve.body_timeout_seconds),
+        },
+        lingering: Lingering::default(),
     }
 }
 

@@ -179,6 +179,7 @@ pub(crate) struct ServeSettings {
     pub(crate) host_requests_max: u32,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) body_timeout_seconds: u64,
+    pub(crate) answer_timeout_seconds: u64,
     pub(crate) drain_timeout_seconds: u64,
     pub(crate) openid: Vec<OpenIdRole>,
 }
@@ -361,6 +362,7 @@ impl Serving {
             host_requests_max: serving.host_requests_max.unwrap_or(half(requests_max)),
             trusted_proxies: serving.trusted_proxy.unwrap_or_default(),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
+            answer_timeout_seconds: serving.answer_timeout_seconds.unwrap_or(300),
             drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
             openid: serving.openid.unwrap_or_default(),
         };
@@ -377,6 +379,7 @@ impl ServeSettings {
             ("host_connections_max", u64::from(self.host_connections_max), 1),
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
+            ("answer_timeout_seconds", self.answer_timeout_seconds, 1),
             ("lifecycle_day", self.lifecycle_day, 1),
         ];
         at_least(&least)?;
@@ -439,6 +442,7 @@ pub(crate) fn in_force(
         host_requests_max: Some(serve.host_requests_max),
         trusted_proxy: Some(serve.trusted_proxies.clone()),
         body_timeout_seconds: Some(serve.body_timeout_seconds),
+        answer_timeout_seconds: Some(serve.answer_timeout_seconds),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
         openid: Some(serve.openid.clone()),
     }

@@ -225,9 +225,13 @@ options! {
         /// such, as 10.0.0.0/8; may be repeated
         #[arg(value_name = "ADDRESS", value_delimiter = ',')]
         trusted_proxy: Vec<Network> = "ASHLAR_TRUSTED_PROXY",
-        /// How long a body may stall before the request ends [default: 30]
+        /// How long the body of a request may stall before the request ends, and how long a client may
+        /// take nothing of an answer that is in memory [default: 30]
         #[arg(value_name = "SECONDS")]
         body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",
+        /// How long a client may take nothing of an object that it downloads [default: 300]
+        #[arg(value_name = "SECONDS")]
+        answer_timeout_seconds: u64 = "ASHLAR_ANSWER_TIMEOUT_SECONDS",
         /// How long requests under way may take to finish after SIGTERM [default: 30]
         #[arg(value_name = "SECONDS")]
         drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::stall::AnswerPatience;
 use crate::metrics::Metrics;
 
 /// Bytes of a frame of a response over HTTP/2. A peer must take this many bytes of each stream
@@ -37,6 +38,8 @@ struct FlowState {
     /// Woken when the peer has taken that frame.
     waiting: Option<Waker>,
     given_up: bool,
+    /// Whether the response stays in memory until it was taken.
+    in_memory: bool,
 }
 
 impl Flow {
@@ -57,6 +60,11 @@ impl Flow {
         }
         state.waiting = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Notes that the response stays in memory until the peer has taken it.
+    pub(crate) fn in_memory(&self) {
+        self.state().in_memory = true;
     }
 
     /// Makes a frame of bytes. It counts as waiting until its last copy is dropped.
@@ -104,7 +112,7 @@ impl Drop for UnderWay {
 pub(crate) struct Streams {
     metrics: Arc<Metrics>,
     /// How long a peer may take nothing of a response.
-    patience: Duration,
+    patience: AnswerPatience,
     counts: Arc<Mutex<StreamCounts>>,
 }
 
@@ -119,7 +127,7 @@ struct StreamCounts {
 }
 
 impl Streams {
-    pub(crate) fn new(metrics: Arc<Metrics>, patience: Duration) -> Streams {
+    pub(crate) fn new(metrics: Arc<Metrics>, patience: AnswerPatience) -> Streams {
         let counts = StreamCounts { streams: 0, ended: 0, since: Instant::now(), waiting: None };
         Streams { metrics, patience, counts: Arc::new(Mutex::new(counts)) }
     }
@@ -179,7 +187,7 @@ where
 struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     flow: Arc<Flow>,
-    patience: Duration,
+    patience: AnswerPatience,
     late: Option<Pin<Box<Sleep>>>,
     streams: Streams,
 }
@@ -199,11 +207,15 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
         if this.poll_stream(cx).is_ready() {
             return Poll::Ready(());
         }
-        let Some(since) = this.flow.state().under_way else {
+        let (under_way, in_memory) = {
+            let state = this.flow.state();
+            (state.under_way, state.in_memory)
+        };
+        let Some(since) = under_way else {
             this.late = None;
             return Poll::Pending;
         };
-        let deadline = since + this.patience;
+        let deadline = since + this.patience.of(in_memory);
         let late = this.late.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if late.deadline() != deadline {
             late.as_mut().reset(deadline);

@@ -9,11 +9,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::linger::UnreadBody;
+use super::queue::Queue;
+use super::stall::Pace;
+use crate::config::Network;
 use gateway::ClientAddress;
 use http::{HeaderMap, HeaderValue};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::config::Network;
 
 /// The bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
@@ -50,7 +51,7 @@ struct KnownHost {
 #[derive(Debug)]
 struct HostUsage {
     connections: AtomicUsize,
-    requests: Arc<Semaphore>,
+    requests: Queue,
 }
 
 /// A reference to a host, which is forgotten with the last one.
@@ -78,6 +79,10 @@ pub(crate) struct Origin {
     pub(crate) address: IpAddr,
     /// Which TLS it speaks, if it does.
     pub(crate) tls: Option<&'static str>,
+    /// Set if the body of a request is left unread.
+    pub(crate) unread: UnreadBody,
+    /// Which kind of answer is being sent.
+    pub(crate) pace: Pace,
 }
 
 impl Origin {
@@ -95,18 +100,27 @@ impl Origin {
 #[derive(Debug)]
 pub(crate) struct HostConnection(Arc<HostUsage>);
 
-/// One request of its host, until it is dropped.
+/// The host of a request, which limits how many requests it may have. The host is remembered while
+/// this exists.
 #[derive(Debug)]
-pub(crate) struct HostRequest {
-    _permit: Option<OwnedSemaphorePermit>,
-    /// Keeps the host from being forgotten. `None` if a proxy named no client.
-    _of: Option<RequestHost>,
+pub(crate) enum HostRequests {
+    /// The host at the other end of the connection.
+    Peer(Arc<Peer>),
+    /// The client that a proxy named.
+    Behind(Host),
 }
 
-#[derive(Debug)]
-enum RequestHost {
-    Peer(#[expect(dead_code, reason = "held")] Arc<Peer>),
-    Behind(#[expect(dead_code, reason = "held")] Host),
+impl HostRequests {
+    /// The queue of the host's requests. `None` if a proxy named no client.
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        match self {
+            HostRequests::Behind(host) => Some(&host.usage.requests),
+            HostRequests::Peer(peer) => match &**peer {
+                Peer::Host(host) => Some(&host.usage.requests),
+                Peer::Proxy(_) => None,
+            },
+        }
+    }
 }
 
 impl Hosts {
@@ -159,7 +173,7 @@ impl Hosts {
             }
         };
         let fresh = || {
-            let requests = Arc::new(Semaphore::new(self.limits.requests_max));
+            let requests = Queue::new(self.limits.requests_max);
             Arc::new(HostUsage { connections: AtomicUsize::new(0), requests })
         };
         let mut known = self.known();
@@ -213,22 +227,15 @@ impl Peer {
         Some(Some(HostConnection(Arc::clone(&host.usage))))
     }
 
-    /// Waits until the host that sent a request may have one more request.
-    pub(crate) async fn request(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequest {
-        let (host, permits) = match &**self {
-            Peer::Host(host) => {
-                (RequestHost::Peer(Arc::clone(self)), Arc::clone(&host.usage.requests))
-            }
+    /// The host of a request with these headers.
+    pub(crate) fn requests(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequests {
+        match &**self {
+            Peer::Host(_) => HostRequests::Peer(Arc::clone(self)),
             Peer::Proxy(hosts) => match hosts.behind_proxy(headers) {
-                Some(host) => {
-                    let permits = Arc::clone(&host.usage.requests);
-                    (RequestHost::Behind(host), permits)
-                }
-                None => return HostRequest { _permit: None, _of: None },
+                Some(host) => HostRequests::Behind(host),
+                None => HostRequests::Peer(Arc::clone(self)),
             },
-        };
-        // The semaphore is never closed.
-        HostRequest { _permit: permits.acquire_owned().await.ok(), _of: Some(host) }
+        }
     }
 }
 

@@ -17,8 +17,9 @@ use tokio_util::task::TaskTracker;
 
 use super::flow::Streams;
 use super::hosts::{Hosts, Origin};
+use super::linger::{Linger, Lingering, UnreadBody};
 use super::permit::{Admission, ConnectionPermits};
-use super::stall::Stall;
+use super::stall::{AnswerPatience, Pace, Stall};
 use super::{Edge, Service};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -40,6 +41,11 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
 /// Bytes of a request's line and headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Headers of a request that are read at all. hyper answers a request with more of them by itself. The
+/// edge refuses fewer, so that the answer is a document of S3. A vector of so many headers takes
+/// 32,000 bytes for each request, which the allocator keeps at hand.
+const HEADERS_PARSED_MAX: usize = 1_000;
 
 /// Bytes that are read from one connection ahead of the gateway.
 const READ_BUFFER_BYTES: usize = 128 << 10;
@@ -82,7 +88,9 @@ pub(crate) struct Listener<S> {
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) metrics: Arc<Metrics>,
     /// How long a client may take nothing of a response.
-    pub(crate) patience: Duration,
+    pub(crate) patience: AnswerPatience,
+    /// Connections that end while their clients still send.
+    pub(crate) lingering: Lingering,
 }
 
 impl<S: Service> Listener<S> {
@@ -131,7 +139,8 @@ impl<S: Service> Listener<S> {
         let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
             this.metrics.connections.inc();
-            let from = Origin { peer, address: from.ip(), tls: None };
+            let (unread, pace) = (UnreadBody::default(), Pace::default());
+            let from = Origin { peer, address: from.ip(), tls: None, unread, pace };
             let served = this.connection(stream, admission, from, stop);
             let ended = match admission {
                 Admission::Granted => served.await,
@@ -158,7 +167,8 @@ impl<S: Service> Listener<S> {
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
         runtime::unpace(&stream);
-        let stream = Stall::new(stream, self.patience);
+        let stream = Stall::new(stream, self.patience, from.pace.clone());
+        let stream = Linger::new(stream, from.unread.clone(), self.lingering.clone());
         let Some(tls) = &self.tls else { return self.http1(stream, admission, from, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
         let stream = handshake.await.map_err(|_| "handshake")?.map_err(|_| "handshake")?;
@@ -189,6 +199,7 @@ impl<S: Service> Listener<S> {
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WAIT)
             .max_header_size(HEAD_BYTES_MAX)
+            .max_headers(HEADERS_PARSED_MAX)
             .max_buf_size(READ_BUFFER_BYTES)
             .serve_connection(
                 TokioIo::new(stream),

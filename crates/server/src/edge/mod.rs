@@ -7,9 +7,12 @@
 mod flow;
 mod hosts;
 mod ids;
+mod linger;
 mod listener;
 mod permit;
+mod queue;
 mod response;
+mod slot;
 mod stall;
 mod upload;
 
@@ -34,24 +37,23 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 pub(crate) use hosts::{HostLimits, Hosts};
+pub(crate) use linger::Lingering;
 pub(crate) use listener::{Listener, bind};
 pub(crate) use permit::ConnectionPermits;
-pub(crate) use stall::Stall;
+pub(crate) use stall::{AnswerPatience, Pace, Stall};
 
 use volume::Trips;
 
 use crate::metrics::Metrics;
 use flow::Flow;
-use hosts::{Origin, Peer};
+use hosts::Origin;
 use ids::RequestIds;
-use permit::{Admission, RequestPermit};
+use permit::Admission;
 use response::{Account, HeldPermits, ResponseBody};
+use slot::{NoSlot, RequestSlots};
 use upload::WatchedBody;
 
-/// How long a request waits for a permit before it is refused with `SlowDown`.
-const REQUEST_PERMIT_WAIT: Duration = Duration::from_secs(1);
-
-/// KiB of responses that may wait in memory for their clients without holding a request's permit.
+/// KiB of responses that may wait in memory for their clients without holding a request's slot.
 const RESPONSES_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// How long the result of a readiness check is reused, so that frequent checks cost the stores
@@ -74,8 +76,8 @@ pub(crate) struct Edge<S> {
     service: S,
     metrics: Arc<Metrics>,
     ids: RequestIds,
-    requests: Arc<Semaphore>,
-    /// KiB of responses that wait in memory without holding a request's permit.
+    slots: Arc<RequestSlots>,
+    /// KiB of responses that wait in memory without holding a request's slot.
     in_memory: Arc<Semaphore>,
     draining: AtomicBool,
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
@@ -93,7 +95,7 @@ impl<S: Service> Edge<S> {
             service,
             metrics,
             ids: RequestIds::starting_at(random),
-            requests: Arc::new(Semaphore::new(requests_max)),
+            slots: RequestSlots::new(requests_max),
             in_memory: Arc::new(Semaphore::new(RESPONSES_IN_MEMORY_KIB_MAX)),
             draining: AtomicBool::new(false),
             ready: tokio::sync::Mutex::new(None),
@@ -132,7 +134,7 @@ impl<S: Service> Edge<S> {
         head.extensions.insert(from.client(&head.headers));
         let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
-        let mut permit = None;
+        let mut slot = None;
         let mut response = if let Admission::Refused(limit) = admission {
             self.slow_down(limit, &context)
         } else if let Some(fault) = section_fault(&head.headers) {
@@ -140,36 +142,43 @@ impl<S: Service> Edge<S> {
         } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
-            match self.request_permit(&from.peer, &head.headers).await {
+            match self.slots.slot(from.peer.requests(&head.headers)).await {
                 Ok(granted) => {
-                    permit = Some(granted);
+                    let body = body.in_slot(&granted);
+                    slot = Some(granted);
                     self.handle(Request::from_parts(head, body.boxed_unsync()), &context).await
                 }
-                Err(limit) => self.slow_down(limit, &context),
+                Err(NoSlot(limit)) => self.slow_down(limit, &context),
             }
         };
-        // A response that is whole in memory needs no permit while its client takes it, only
-        // memory. Nor is a permit held while the rest of an unwanted request body is read.
+        // A response that is whole in memory needs no slot while its client takes it, only memory.
+        // Nor is a slot held while the rest of an unwanted request body is read.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
         let mut memory = if in_memory { self.memory(&response) } else { None };
-        if in_memory && memory.is_none() && (permit.is_none() || is_fault(&response)) {
-            // There is no room for the document of a refusal: its status must do.
+        if in_memory && memory.is_none() && (slot.is_none() || is_fault(&response)) {
+            // There is no memory for the document of a refusal: its status must do.
             *response.body_mut() = empty();
             memory = self.memory(&response);
-            permit = None;
+            slot.take().inspect(|slot| slot.release());
         }
         if memory.is_some() {
-            permit = None;
+            slot.take().inspect(|slot| slot.release());
         }
         // Over HTTP/1 the connection can go on only if the request's body was read to its end.
         let read = match admission {
             Admission::Refused(_) => false,
-            Admission::Granted if permit.is_none() => upload.read_to_end(expects_continue).await,
+            Admission::Granted if slot.is_none() => upload.read_to_end(expects_continue).await,
             Admission::Granted => {
                 upload.read_to_end(expects_continue).now_or_never().unwrap_or(false)
             }
         };
+        if version < Version::HTTP_2 {
+            from.pace.set(in_memory);
+        }
         if !read && version < Version::HTTP_2 {
+            if !upload.has_ended() {
+                from.unread.set();
+            }
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut response = gateway::finish(&context, response);
@@ -183,32 +192,15 @@ impl<S: Service> Edge<S> {
             trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
             upload,
             in_memory,
-            held: HeldPermits { _permit: permit, _memory: memory },
+            held: HeldPermits { slot, _memory: memory },
         };
         let (head, body) = response.into_parts();
         Response::from_parts(head, ResponseBody::new(body, account, Flow::here()).boxed_unsync())
     }
 
-    /// Waits for a request's permit: first among the requests of its host, so that a busy host
-    /// waits behind itself. Without a permit, the name of the limit.
-    async fn request_permit(
-        &self,
-        peer: &Arc<Peer>,
-        headers: &HeaderMap,
-    ) -> Result<RequestPermit, &'static str> {
-        let deadline = Instant::now() + REQUEST_PERMIT_WAIT;
-        let host = tokio::time::timeout_at(deadline, peer.request(headers)).await;
-        let host = host.map_err(|_late| "host_requests")?;
-        let all = Arc::clone(&self.requests).acquire_owned();
-        match tokio::time::timeout_at(deadline, all).await {
-            Ok(Ok(all)) => Ok(RequestPermit { _host: host, _all: all }),
-            _ => Err("requests"),
-        }
-    }
-
     /// A permit for the memory of a response that is whole in memory. `None` if too many bytes are
-    /// waiting for clients already: then the response keeps its request's permit until its client
-    /// has taken it, and one without a permit is sent without its body.
+    /// waiting for clients already: then the response keeps its request's slot until its client
+    /// has taken it, and one without a slot is sent without its body.
     fn memory(&self, response: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
         let bytes = http_body::Body::size_hint(response.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
@@ -269,8 +261,15 @@ impl<S: Service> Edge<S> {
 /// the listener's limit, so that their client is told why they are refused.
 const SECTION_BYTES_MAX: usize = 8 << 10;
 
+/// A request may have so many headers.
+const HEADERS_MAX: usize = 100;
+
 /// What is wrong with the headers together: each counts as a line of HTTP/1.1.
 fn section_fault(headers: &HeaderMap) -> Option<Fault> {
+    if headers.len() > HEADERS_MAX {
+        let why = format!("Your request has more than {HEADERS_MAX} headers.");
+        return Some(Fault::because(Code::RequestHeaderSectionTooLarge, why));
+    }
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
         name.as_str().len() + value.len() + ": \r\n".len()
     };

@@ -1,13 +1,11 @@
-//! Permits: for connections to be served, and for requests to be carried out.
+//! Permits for connections to be served.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::hosts::HostRequest;
-
 /// Connections beyond the limit that get a refusal; any more are closed without one.
-const REFUSED_CONNECTIONS_MAX: usize = 64;
+const REFUSED_CONNECTIONS_MAX: usize = 1024;
 
 /// Whether the requests of a connection are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +46,4 @@ impl ConnectionPermits {
             }
         }
     }
-}
-
-/// A request's permit to be carried out. While it is held, it counts against the limit of its
-/// host and the limit of all.
-#[derive(Debug)]
-pub(super) struct RequestPermit {
-    pub(super) _host: HostRequest,
-    pub(super) _all: OwnedSemaphorePermit,
 }

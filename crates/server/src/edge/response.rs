@@ -14,7 +14,7 @@ use tracing::Span;
 use volume::Trips;
 
 use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
-use super::permit::RequestPermit;
+use super::slot::{RequestSlot, Resume};
 use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
@@ -37,11 +37,11 @@ pub(crate) struct Account {
     pub(crate) held: HeldPermits,
 }
 
-/// The permits that a response holds until it has been sent.
+/// What a response holds until it has been sent.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPermits {
-    /// The request's permit, while the body is still being read: the request is in flight.
-    pub(super) _permit: Option<RequestPermit>,
+    /// The request's slot, while the body is still being read: the request is in flight.
+    pub(super) slot: Option<Arc<RequestSlot>>,
     /// Instead of it, the permit for the memory of a body that is whole in memory.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
@@ -74,6 +74,8 @@ pub(crate) struct ResponseBody {
     flow: Option<Arc<Flow>>,
     /// The rest of a frame that is longer than one HTTP/2 frame of ours.
     rest: Bytes,
+    /// The way back to a slot, after the client took its time.
+    resume: Resume,
     first_byte: Option<Instant>,
     bytes: u64,
     failed: bool,
@@ -81,8 +83,28 @@ pub(crate) struct ResponseBody {
 
 impl ResponseBody {
     pub(crate) fn new(body: HttpBody, account: Account, flow: Option<Arc<Flow>>) -> ResponseBody {
-        let rest = Bytes::new();
-        ResponseBody { body, account, flow, rest, first_byte: None, bytes: 0, failed: false }
+        if let Some(flow) = flow.as_ref().filter(|_| account.in_memory) {
+            flow.in_memory();
+        }
+        ResponseBody {
+            body,
+            account,
+            flow,
+            rest: Bytes::new(),
+            resume: Resume::default(),
+            first_byte: None,
+            bytes: 0,
+            failed: false,
+        }
+    }
+
+    /// Ready when the client has taken what was sent, and the request has a slot to go on.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        if let Some(flow) = &self.flow {
+            ready!(flow.poll_taken(cx))?;
+        }
+        ready!(self.resume.poll(self.account.held.slot.as_ref(), cx))?;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -95,8 +117,11 @@ impl http_body::Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        let _entered = this.account.span.enter();
+        let span = this.account.span.clone();
+        let _entered = span.enter();
+        let turn = ready!(this.poll_turn(cx));
         let frame = match &this.flow {
+            _ if turn.is_err() => turn.err().map(Err),
             Some(flow) => ready!(poll_flow(flow, &mut this.body, &mut this.rest, cx)),
             None => {
                 let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
@@ -114,6 +139,12 @@ impl http_body::Body for ResponseBody {
             Some(Ok(frame)) => {
                 this.first_byte.get_or_insert_with(Instant::now);
                 this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+                // What is in memory stays there until it was taken, so its slot stays as well.
+                if let Some(slot) = &this.account.held.slot
+                    && !this.account.in_memory
+                {
+                    slot.waits_for_client();
+                }
             }
             Some(Err(error)) => {
                 this.failed = true;
@@ -166,16 +197,13 @@ impl Drop for ResponseBody {
     }
 }
 
-/// The next frame of an HTTP/2 stream, once the peer has taken the one before it.
+/// The next frame of an HTTP/2 stream whose peer has taken the one before it.
 fn poll_flow(
     flow: &Arc<Flow>,
     body: &mut HttpBody,
     rest: &mut Bytes,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-    if let Err(given_up) = ready!(flow.poll_taken(cx)) {
-        return Poll::Ready(Some(Err(given_up.into())));
-    }
     while rest.is_empty() {
         match ready!(Pin::new(&mut *body).poll_frame(cx)) {
             Some(Ok(frame)) => match frame.into_data() {

@@ -2,25 +2,54 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fails a write that makes no progress for `patience`. Reads pass: how long they may take depends
+/// How long a client may take nothing of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerPatience {
+    /// Of one that is read while it is sent: it holds little.
+    pub(crate) stream: Duration,
+    /// Of one that stays in memory until the client has taken it.
+    pub(crate) in_memory: Duration,
+}
+
+impl AnswerPatience {
+    pub(super) fn of(&self, in_memory: bool) -> Duration {
+        if in_memory { self.in_memory } else { self.stream }
+    }
+}
+
+/// Tells whether the current answer on a connection of HTTP/1 is in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace(Arc<AtomicBool>);
+
+impl Pace {
+    /// Notes which kind of answer is sent from now on.
+    pub(super) fn set(&self, in_memory: bool) {
+        self.0.store(in_memory, Ordering::Relaxed);
+    }
+}
+
+/// Fails a write that makes no progress for too long. Reads pass: how long they may take depends
 /// on what is being read, which is not known here.
 #[derive(Debug)]
 pub(crate) struct Stall<T> {
     inner: T,
-    patience: Duration,
+    patience: AnswerPatience,
+    pace: Pace,
     /// Runs while a write makes no progress.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Stall<T> {
-    pub(crate) fn new(inner: T, patience: Duration) -> Stall<T> {
-        Stall { inner, patience, waiting: None }
+    pub(crate) fn new(inner: T, patience: AnswerPatience, pace: Pace) -> Stall<T> {
+        Stall { inner, patience, pace, waiting: None }
     }
 
     fn watch<R>(
@@ -32,7 +61,7 @@ impl<T> Stall<T> {
             self.waiting = None;
             return polled;
         }
-        let patience = self.patience;
+        let patience = self.patience.of(self.pace.0.load(Ordering::Relaxed));
         let waiting =
             self.waiting.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
         match waiting.as_mut().poll(cx) {

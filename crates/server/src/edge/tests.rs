@@ -4,6 +4,8 @@ mod h2;
 mod harness;
 mod hosts;
 mod limits;
+mod linger;
+mod slots;
 mod tls;
 
 use std::time::Duration;

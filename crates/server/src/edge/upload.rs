@@ -11,6 +11,9 @@ use gateway::BoxError;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use s3::{Code, Fault};
+
+use super::slot::{RequestSlot, Resume};
 
 /// Bytes of an unread body that are read and discarded, so that the connection can go on, and so
 /// that a client that is still sending sees an early response instead of a reset.
@@ -34,6 +37,11 @@ pub(crate) struct BodyWatch {
 pub(crate) struct WatchedBody {
     body: Option<Incoming>,
     watch: Arc<BodyWatch>,
+    /// The slot of the request, which it gives up while it waits for more of the body.
+    slot: Option<Arc<RequestSlot>>,
+    resume: Resume,
+    /// What arrived while the request had no slot.
+    arrived: Option<Frame<Bytes>>,
 }
 
 impl WatchedBody {
@@ -44,7 +52,22 @@ impl WatchedBody {
             ended: AtomicBool::new(body.is_end_stream()),
             rest: Mutex::new(None),
         });
-        (WatchedBody { body: Some(body), watch: Arc::clone(&watch) }, watch)
+        let body = WatchedBody {
+            body: Some(body),
+            watch: Arc::clone(&watch),
+            slot: None,
+            resume: Resume::default(),
+            arrived: None,
+        };
+        (body, watch)
+    }
+
+    /// The body of a request that has a slot.
+    pub(super) fn in_slot(self, slot: &Arc<RequestSlot>) -> WatchedBody {
+        let slot = Some(Arc::clone(slot));
+        let mut body = self;
+        body.slot = slot;
+        body
     }
 }
 
@@ -57,24 +80,41 @@ impl Body for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        let Some(body) = &mut this.body else { return Poll::Ready(None) };
-        this.watch.touched.store(true, Ordering::Relaxed);
-        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
-        if let Some(Ok(frame)) = &frame {
-            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-            this.watch.read.fetch_add(bytes, Ordering::Relaxed);
+        if this.arrived.is_none() {
+            let Some(body) = &mut this.body else { return Poll::Ready(None) };
+            this.watch.touched.store(true, Ordering::Relaxed);
+            let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+                if let Some(slot) = &this.slot {
+                    slot.waits_for_client();
+                }
+                return Poll::Pending;
+            };
+            if frame.is_none() || body.is_end_stream() {
+                this.watch.ended.store(true, Ordering::Relaxed);
+            }
+            match frame {
+                Some(Ok(frame)) => {
+                    let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+                    this.watch.read.fetch_add(bytes, Ordering::Relaxed);
+                    this.arrived = Some(frame);
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                None => {}
+            }
         }
-        if frame.is_none() || body.is_end_stream() {
-            this.watch.ended.store(true, Ordering::Relaxed);
+        if let Err(late) = ready!(this.resume.poll(this.slot.as_ref(), cx)) {
+            tracing::debug!(%late, "a request whose body had stopped gets no slot again");
+            return Poll::Ready(Some(Err(Fault::new(Code::SlowDown).into())));
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+        Poll::Ready(this.arrived.take().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.arrived.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
+        // The gateway asks before it reads anything.
         self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
@@ -89,6 +129,11 @@ impl BodyWatch {
     /// Bytes read so far.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if the body was read to its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Reads the rest of the body if it is short, and returns whether the body has been read to its

@@ -16,7 +16,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
-use crate::edge::{ConnectionPermits, Edge, HostLimits, Hosts, Listener, Service};
+use crate::edge::{
+    AnswerPatience, ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, Service,
+};
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
@@ -99,6 +101,7 @@ pub(super) struct Options {
     pub(super) proxies: Vec<Network>,
     pub(super) drain: Duration,
     pub(super) patience: Duration,
+    pub(super) patience_in_memory: Duration,
     pub(super) tls: Option<Tls>,
 }
 
@@ -113,6 +116,7 @@ impl Default for Options {
             proxies: Vec::new(),
             drain: minute,
             patience: minute,
+            patience_in_memory: minute,
             tls: None,
         }
     }
@@ -153,7 +157,11 @@ impl Harness {
             permits: ConnectionPermits::new(options.connections_max),
             hosts: Arc::clone(&hosts),
             metrics: Arc::clone(&metrics),
-            patience: options.patience,
+            patience: AnswerPatience {
+                stream: options.patience,
+                in_memory: options.patience_in_memory,
+            },
+            lingering: Lingering::default(),
         };
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the test joins it, or ends")]
@@ -212,6 +220,11 @@ impl Connection {
     pub(super) async fn send(&mut self, text: &str) {
         // A server that has closed already is seen by whoever reads.
         let _closed = self.0.write_all(text.as_bytes()).await;
+    }
+
+    /// As [`Connection::send`]. An error if the server has closed the connection for both sides.
+    pub(super) async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.write_all(bytes).await
     }
 
     /// Everything up to the end of a head.

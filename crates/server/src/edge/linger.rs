@@ -1,0 +1,180 @@
+//! The end of a connection whose client may still be sending.
+//!
+//! If a socket is closed while bytes of the client are unread, the system sends a reset, and the
+//! client may lose an answer that it has not read yet. So a connection that ends with an unread body
+//! is closed in steps, as RFC 9112 section 9.6 says: the answer is sent, the sending side is closed,
+//! and what still arrives is read and discarded for a while. For example, a client that is refused
+//! after 2 of 20 MiB can send the rest and then read the refusal.
+
+use std::future::Future;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Bytes that are discarded at the end of one connection.
+const LINGER_BYTES_MAX: usize = 256 << 20;
+
+/// How long a connection lingers.
+const LINGER_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a connection lingers while nothing arrives.
+const LINGER_IDLE_WAIT: Duration = Duration::from_secs(2);
+
+/// Connections that linger at a time. Others are closed at once.
+const LINGERING_CONNECTIONS_MAX: usize = 1024;
+
+/// Bytes that are discarded in one step.
+const DISCARD_BYTES: usize = 16 << 10;
+
+/// The connections of one listener that linger.
+#[derive(Clone, Debug)]
+pub(crate) struct Lingering(Arc<Semaphore>);
+
+impl Default for Lingering {
+    fn default() -> Lingering {
+        Lingering(Arc::new(Semaphore::new(LINGERING_CONNECTIONS_MAX)))
+    }
+}
+
+/// Tells whether the body of the last request on a connection was left unread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnreadBody(Arc<AtomicBool>);
+
+impl UnreadBody {
+    /// Notes that a body was left unread.
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A connection that lingers if a body was left unread.
+#[derive(Debug)]
+pub(crate) struct Linger<T> {
+    inner: T,
+    unread: UnreadBody,
+    lingering: Lingering,
+    state: LingerState,
+}
+
+#[derive(Debug)]
+enum LingerState {
+    Open,
+    /// The sending side is closed; what arrives is discarded.
+    Discarding(Discarding),
+    Closed,
+}
+
+#[derive(Debug)]
+struct Discarding {
+    left: usize,
+    end: Instant,
+    /// The end, or the moment at which nothing has arrived for too long.
+    timer: Pin<Box<Sleep>>,
+    _counted: OwnedSemaphorePermit,
+}
+
+impl<T> Linger<T> {
+    pub(crate) fn new(inner: T, unread: UnreadBody, lingering: Lingering) -> Linger<T> {
+        Linger { inner, unread, lingering, state: LingerState::Open }
+    }
+
+    /// The first state after the sending side was closed.
+    fn begin(&self) -> LingerState {
+        if !self.unread.0.load(Ordering::Relaxed) {
+            return LingerState::Closed;
+        }
+        let Ok(counted) = Arc::clone(&self.lingering.0).try_acquire_owned() else {
+            return LingerState::Closed;
+        };
+        let now = Instant::now();
+        LingerState::Discarding(Discarding {
+            left: LINGER_BYTES_MAX,
+            end: now + LINGER_WAIT,
+            timer: Box::pin(sleep_until(now + LINGER_IDLE_WAIT)),
+            _counted: counted,
+        })
+    }
+}
+
+impl Discarding {
+    /// Reads and discards. Ready when the client has closed, or a limit is reached.
+    fn poll<T: AsyncRead + Unpin>(&mut self, inner: &mut T, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let mut bytes = [MaybeUninit::uninit(); DISCARD_BYTES];
+            let mut buffer = ReadBuf::uninit(&mut bytes);
+            match Pin::new(&mut *inner).poll_read(cx, &mut buffer) {
+                Poll::Pending => return self.timer.as_mut().poll(cx),
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(())) => {}
+            }
+            let arrived = buffer.filled().len();
+            if arrived == 0 || arrived >= self.left || Instant::now() >= self.end {
+                return Poll::Ready(());
+            }
+            self.left -= arrived;
+            let idle = Instant::now() + LINGER_IDLE_WAIT;
+            self.timer.as_mut().reset(idle.min(self.end));
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Linger<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.state {
+                LingerState::Open => {
+                    ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+                    this.state = this.begin();
+                }
+                LingerState::Discarding(discarding) => {
+                    ready!(discarding.poll(&mut this.inner, cx));
+                    this.state = LingerState::Closed;
+                }
+                LingerState::Closed => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Connections that end while their clients still send.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::harness::{Connection, Harness, Options};
+
+/// Sends 2 of 20 MiB of a body that is refused. Returns when the whole answer has come.
+async fn refused(harness: &Harness) -> Connection {
+    let mut connection = harness.connect().await;
+    let length = 20 << 20;
+    connection
+        .send(&format!("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"))
+        .await;
+    connection.send(&"x".repeat(2 << 20)).await;
+    let said = connection.read().await;
+    assert_eq!((said.status, said.header("connection").as_deref()), (200, Some("close")));
+    connection
+}
+
+#[tokio::test]
+async fn a_client_may_send_on_after_an_early_answer() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = refused(&harness).await;
+    assert!(connection.is_closed().await, "the gateway sends nothing more");
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..18 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        connection.try_send(&piece).await.expect("the connection takes the rest");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_lingers_only_while_something_arrives() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = refused(&harness).await;
+    let began = Instant::now();
+    while connection.try_send(b"x").await.is_ok() {
+        assert!(began.elapsed() < Duration::from_mins(1), "still open");
+        tokio::time::sleep(Duration::from_millis(2_200)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_body_was_read_does_not_linger() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = harness.connect().await;
+    connection.send("GET /ok HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert_eq!(connection.read().await.status, 200);
+    assert!(connection.is_closed().await);
+    let metrics = harness.metrics.text().expect("text");
+    let began = Instant::now();
+    while !harness.metrics.text().expect("text").contains("ashlar_s3_connections 0") {
+        assert!(began.elapsed() < Duration::from_secs(1), "{metrics}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,73 @@
+//! Requests that wait for their clients.
+
+use std::time::Duration;
+
+use super::harness::{Connection, Harness, Options};
+
+const GET: &str = "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n";
+
+const OTHER: [u8; 4] = [127, 0, 0, 2];
+
+async fn one_slot() -> Harness {
+    Harness::start(Options { requests_max: 1, host_requests_max: 1, ..Options::default() }).await
+}
+
+/// A request whose body has begun and does not end.
+async fn unfinished(harness: &Harness) -> Connection {
+    let mut slow = harness.connect().await;
+    slow.send("PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\na").await;
+    while harness.asked() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    slow
+}
+
+#[tokio::test]
+async fn a_request_whose_body_does_not_come_leaves_its_slot_to_others() {
+    let harness = one_slot().await;
+    let mut slow = unfinished(&harness).await;
+    assert_eq!(harness.ask(GET).await.status, 200, "the same host is served");
+    let mut other = harness.connect_from(OTHER).await;
+    other.send(GET).await;
+    assert_eq!(other.read().await.status, 200, "another host is served");
+    slow.send("bcdef").await;
+    let said = slow.read().await;
+    assert_eq!((said.status, said.body.as_str()), (200, "abcdef"));
+}
+
+#[tokio::test]
+async fn requests_that_trickle_leave_their_slots_to_others() {
+    let harness = one_slot().await;
+    let mut slow = unfinished(&harness).await;
+    for byte in ["b", "c", "d", "e"] {
+        assert_eq!(harness.ask(GET).await.status, 200);
+        slow.send(byte).await;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    slow.send("f").await;
+    assert_eq!(slow.read().await.body, "abcdef");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_goes_on_waits_for_a_slot_again() {
+    let harness = one_slot().await;
+    let mut slow = unfinished(&harness).await;
+    let mut busy = harness.connect().await;
+    busy.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    harness.service.began.notified().await;
+    slow.send("bcdef").await;
+    let early = tokio::time::timeout(Duration::from_secs(1), slow.read_head()).await;
+    assert!(early.is_err(), "the only slot is taken");
+    harness.service.go.notify_one();
+    assert_eq!(busy.read().await.status, 200);
+    assert_eq!(slow.read().await.body, "abcdef");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_leaves_the_slot_of_its_answer_to_others() {
+    let harness = one_slot().await;
+    let mut lazy = harness.connect().await;
+    lazy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert_eq!(lazy.read_head().await.status, 200);
+    assert_eq!(harness.ask(GET).await.status, 200);
+}
