@@ -8,7 +8,7 @@ use crate::conditions::Condition;
 use crate::error::PolicyError;
 use crate::glob::Glob;
 use crate::json::Node;
-use crate::keys::ConditionKey;
+use crate::keys::{ConditionKey, KeySource};
 use crate::operators::Operator;
 use crate::pattern::{Pattern, Syntax};
 use crate::principals::{PrincipalName, Principals};
@@ -292,8 +292,13 @@ impl Reader<'_> {
             for (name, values) in keys {
                 let why = || PolicyError::CONDITION_KEY.because(format_args!("{name:?}"));
                 let key = ConditionKey::parse(&name).ok_or_else(why)?;
+                if key.source() == KeySource::Unsupported {
+                    let why = format_args!("{name:?}: no request has a value for this key here");
+                    return Err(PolicyError::CONDITION_KEY.because(why));
+                }
                 let values = values.into_scalars().ok_or_else(|| bad("a condition's values"))?;
                 self.check_key(&key, &values, actions)?;
+                let values = without_leading_slash(&key, values);
                 conditions.push(Condition::parse(key, operator, &values, self.variables)?);
             }
         }
@@ -350,6 +355,19 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// The values of a condition. Policies for AWS write the source of a copy as `bucket/key` or as
+/// `/bucket/key`; requests always have the first form here.
+fn without_leading_slash(key: &ConditionKey, mut values: Vec<String>) -> Vec<String> {
+    if *key == ConditionKey::CopySource {
+        for value in &mut values {
+            if let Some(rest) = value.strip_prefix('/') {
+                *value = rest.to_owned();
+            }
+        }
+    }
+    values
 }
 
 fn denies(effect: Option<Node>) -> Result<bool, PolicyError> {

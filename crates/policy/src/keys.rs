@@ -23,8 +23,26 @@ enum Scope {
     Writes,
 }
 
+/// Where a request's value for a key comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// The sender: its identity, its session, its signature and its connection.
+    Sender,
+    /// A header that the operation uses, or a field of a form in its place.
+    Header,
+    /// Something else that the request says: a parameter, a document, the time at which it comes.
+    Request,
+    /// The object that the action is about, in the version that the request names.
+    Object,
+    /// The object lock that the request sets. For an action that sets none: the lock of the version
+    /// that the action is about.
+    Lock,
+    /// No request ever has a value here, so a policy that names the key is refused.
+    Unsupported,
+}
+
 macro_rules! keys {
-    ($($variant:ident $name:literal $scope:ident,)*) => {
+    ($($variant:ident $name:literal $scope:ident $source:ident,)*) => {
         /// A key of conditions and policy variables. Names do not differ by upper and lower case,
         /// except for what follows the slash of a tag and the colon of a claim.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,7 +57,7 @@ macro_rules! keys {
         }
 
         impl ConditionKey {
-            const NAMED: &[(&str, ConditionKey)] = &[$(($name, ConditionKey::$variant),)*];
+            pub(crate) const NAMED: &[(&str, ConditionKey)] = &[$(($name, ConditionKey::$variant),)*];
 
             /// Its name as AWS writes it.
             pub fn name(&self) -> std::borrow::Cow<'static, str> {
@@ -51,7 +69,17 @@ macro_rules! keys {
                 }
             }
 
-            fn scope(&self) -> Scope {
+            /// Where a request's value for the key comes from.
+            pub const fn source(&self) -> KeySource {
+                match self {
+                    $(ConditionKey::$variant => KeySource::$source,)*
+                    ConditionKey::ExistingObjectTag(_) => KeySource::Object,
+                    ConditionKey::RequestObjectTag(_) => KeySource::Request,
+                    ConditionKey::Jwt(_) => KeySource::Sender,
+                }
+            }
+
+            const fn scope(&self) -> Scope {
                 match self {
                     $(ConditionKey::$variant => Scope::$scope,)*
                     ConditionKey::ExistingObjectTag(_) => Scope::Objects,
@@ -68,58 +96,59 @@ const REQUEST_TAG: &str = "s3:RequestObjectTag/";
 const JWT: &str = "jwt:";
 
 keys! {
-    SourceIp "aws:SourceIp" Any,
-    SecureTransport "aws:SecureTransport" Any,
-    Referer "aws:Referer" Any,
-    UserAgent "aws:UserAgent" Any,
-    Username "aws:username" Any,
-    UserId "aws:userid" Any,
-    PrincipalArn "aws:PrincipalArn" Any,
-    PrincipalAccount "aws:PrincipalAccount" Any,
-    PrincipalType "aws:PrincipalType" Any,
-    PrincipalOrgId "aws:PrincipalOrgID" Any,
-    CurrentTime "aws:CurrentTime" Any,
-    EpochTime "aws:EpochTime" Any,
-    TokenIssueTime "aws:TokenIssueTime" Any,
-    FederatedProvider "aws:FederatedProvider" Any,
-    MultiFactorAuthAge "aws:MultiFactorAuthAge" Any,
-    MultiFactorAuthPresent "aws:MultiFactorAuthPresent" Any,
-    SourceAccount "aws:SourceAccount" Any,
-    SourceArn "aws:SourceArn" Any,
-    SourceOwner "aws:SourceOwner" Any,
-    SourceVpc "aws:SourceVpc" Any,
-    SourceVpce "aws:SourceVpce" Any,
-    DataAccessPointArn "s3:DataAccessPointArn" Any,
-    DataAccessPointAccount "s3:DataAccessPointAccount" Any,
-    AuthType "s3:authType" Any,
-    SignatureVersion "s3:signatureversion" Any,
-    SignatureAge "s3:signatureAge" Any,
-    TlsVersion "s3:TlsVersion" Any,
-    ContentSha256 "s3:x-amz-content-sha256" Any,
-    Prefix "s3:prefix" Listings,
-    Delimiter "s3:delimiter" Listings,
-    MaxKeys "s3:max-keys" Listings,
-    VersionId "s3:VersionId" Versions,
-    Acl "s3:x-amz-acl" Acls,
-    GrantRead "s3:x-amz-grant-read" Acls,
-    GrantWrite "s3:x-amz-grant-write" Acls,
-    GrantReadAcp "s3:x-amz-grant-read-acp" Acls,
-    GrantWriteAcp "s3:x-amz-grant-write-acp" Acls,
-    GrantFullControl "s3:x-amz-grant-full-control" Acls,
-    CopySource "s3:x-amz-copy-source" Creates,
-    MetadataDirective "s3:x-amz-metadata-directive" Creates,
-    StorageClass "s3:x-amz-storage-class" Creates,
-    ServerSideEncryption "s3:x-amz-server-side-encryption" Creates,
-    KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Any,
-    RequestObjectTagKeys "s3:RequestObjectTagKeys" Tags,
-    IfMatch "s3:if-match" Writes,
-    IfNoneMatch "s3:if-none-match" Writes,
-    LocationConstraint "s3:LocationConstraint" Buckets,
-    ObjectOwnership "s3:x-amz-object-ownership" Buckets,
-    ObjectLockRemainingRetentionDays "s3:object-lock-remaining-retention-days" Objects,
-    ObjectLockMode "s3:object-lock-mode" Objects,
-    ObjectLockLegalHold "s3:object-lock-legal-hold" Objects,
-    ObjectLockRetainUntilDate "s3:object-lock-retain-until-date" Objects,
+    SourceIp "aws:SourceIp" Any Sender,
+    SecureTransport "aws:SecureTransport" Any Sender,
+    Referer "aws:Referer" Any Header,
+    UserAgent "aws:UserAgent" Any Header,
+    Username "aws:username" Any Sender,
+    UserId "aws:userid" Any Sender,
+    PrincipalArn "aws:PrincipalArn" Any Sender,
+    PrincipalAccount "aws:PrincipalAccount" Any Sender,
+    PrincipalType "aws:PrincipalType" Any Sender,
+    PrincipalOrgId "aws:PrincipalOrgID" Any Unsupported,
+    CurrentTime "aws:CurrentTime" Any Request,
+    EpochTime "aws:EpochTime" Any Request,
+    TokenIssueTime "aws:TokenIssueTime" Any Sender,
+    FederatedProvider "aws:FederatedProvider" Any Sender,
+    MultiFactorAuthAge "aws:MultiFactorAuthAge" Any Unsupported,
+    MultiFactorAuthPresent "aws:MultiFactorAuthPresent" Any Unsupported,
+    SourceAccount "aws:SourceAccount" Any Unsupported,
+    SourceArn "aws:SourceArn" Any Unsupported,
+    SourceOwner "aws:SourceOwner" Any Unsupported,
+    SourceVpc "aws:SourceVpc" Any Unsupported,
+    SourceVpce "aws:SourceVpce" Any Unsupported,
+    DataAccessPointArn "s3:DataAccessPointArn" Any Unsupported,
+    DataAccessPointAccount "s3:DataAccessPointAccount" Any Unsupported,
+    AuthType "s3:authType" Any Sender,
+    SignatureVersion "s3:signatureversion" Any Sender,
+    SignatureAge "s3:signatureAge" Any Sender,
+    TlsVersion "s3:TlsVersion" Any Sender,
+    ContentSha256 "s3:x-amz-content-sha256" Any Header,
+    Prefix "s3:prefix" Listings Request,
+    Delimiter "s3:delimiter" Listings Request,
+    MaxKeys "s3:max-keys" Listings Request,
+    VersionId "s3:VersionId" Versions Request,
+    Acl "s3:x-amz-acl" Acls Header,
+    GrantRead "s3:x-amz-grant-read" Acls Header,
+    GrantWrite "s3:x-amz-grant-write" Acls Header,
+    GrantReadAcp "s3:x-amz-grant-read-acp" Acls Header,
+    GrantWriteAcp "s3:x-amz-grant-write-acp" Acls Header,
+    GrantFullControl "s3:x-amz-grant-full-control" Acls Header,
+    CopySource "s3:x-amz-copy-source" Creates Header,
+    MetadataDirective "s3:x-amz-metadata-directive" Creates Header,
+    StorageClass "s3:x-amz-storage-class" Creates Header,
+    ServerSideEncryption "s3:x-amz-server-side-encryption" Creates Header,
+    KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Creates Header,
+    RequestObjectTagKeys "s3:RequestObjectTagKeys" Tags Request,
+    IfMatch "s3:if-match" Writes Header,
+    IfNoneMatch "s3:if-none-match" Writes Header,
+    ObjectCreationOperation "s3:ObjectCreationOperation" Creates Request,
+    LocationConstraint "s3:LocationConstraint" Buckets Request,
+    ObjectOwnership "s3:x-amz-object-ownership" Buckets Header,
+    ObjectLockRemainingRetentionDays "s3:object-lock-remaining-retention-days" Objects Lock,
+    ObjectLockMode "s3:object-lock-mode" Objects Lock,
+    ObjectLockLegalHold "s3:object-lock-legal-hold" Objects Lock,
+    ObjectLockRetainUntilDate "s3:object-lock-retain-until-date" Objects Lock,
 }
 
 impl ConditionKey {
@@ -138,6 +167,22 @@ impl ConditionKey {
             .map(ConditionKey::ExistingObjectTag)
             .or_else(|| after(REQUEST_TAG).map(ConditionKey::RequestObjectTag))
             .or_else(|| after(JWT).map(ConditionKey::Jwt))
+    }
+
+    /// Whether the value may be in the body of a request, so that it is not known before the body
+    /// has been read.
+    pub const fn may_be_in_body(&self) -> bool {
+        matches!(
+            self,
+            ConditionKey::RequestObjectTag(_)
+                | ConditionKey::RequestObjectTagKeys
+                | ConditionKey::LocationConstraint
+                | ConditionKey::ObjectOwnership
+                | ConditionKey::ObjectLockMode
+                | ConditionKey::ObjectLockRetainUntilDate
+                | ConditionKey::ObjectLockRemainingRetentionDays
+                | ConditionKey::ObjectLockLegalHold
+        )
     }
 
     /// Whether a request may have several values for it, so that it is no policy variable.

@@ -35,7 +35,7 @@ mod tests;
 pub use document::{POLICY_BYTES_MAX, PolicyKind};
 pub use error::PolicyError;
 pub use evaluation::Decision;
-pub use keys::ConditionKey;
+pub use keys::{ConditionKey, KeySource};
 pub use law::{BucketSide, Ruling, Source, Sources, authorise};
 pub use policy::Policy;
 pub use principals::PrincipalName;

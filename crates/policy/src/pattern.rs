@@ -115,14 +115,6 @@ impl Pattern {
         }
     }
 
-    /// What all covered texts begin with, where the rest of them does not matter.
-    pub(crate) fn literal_prefix(&self) -> Option<&str> {
-        match self {
-            Pattern::Fixed(Glob::Prefix(prefix)) => Some(prefix),
-            _ => None,
-        }
-    }
-
     pub(crate) fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
         let parts: &[Part] = match self {
             Pattern::Fixed(_) => &[],

@@ -35,19 +35,9 @@ fn limits(condition: &Condition) -> bool {
         }
         Wanted::Arns(arns) => {
             is_of_sender(&condition.key)
-                && arns.iter().all(|arn| {
-                    let components = arn.patterns();
-                    let last = components.len().saturating_sub(1);
-                    let mut numbered = components.iter().enumerate();
-                    numbered.all(|(at, it)| {
-                        let any_point = at == last
-                            && at > 0
-                            && condition.key == ConditionKey::DataAccessPointArn;
-                        any_point || it.literal().is_some()
-                    })
-                })
+                && arns.iter().all(|arn| arn.patterns().iter().all(|it| it.literal().is_some()))
         }
-        _ => false,
+        Wanted::Numbers(..) | Wanted::Dates(..) | Wanted::Truths(_) | Wanted::Absent(_) => false,
     }
 }
 
@@ -56,30 +46,14 @@ const fn is_of_sender(key: &ConditionKey) -> bool {
         key,
         ConditionKey::PrincipalArn
             | ConditionKey::PrincipalAccount
-            | ConditionKey::PrincipalOrgId
-            | ConditionKey::SourceAccount
-            | ConditionKey::SourceArn
-            | ConditionKey::SourceOwner
-            | ConditionKey::SourceVpc
-            | ConditionKey::SourceVpce
             | ConditionKey::UserId
             | ConditionKey::KmsKeyId
-            | ConditionKey::DataAccessPointArn
-            | ConditionKey::DataAccessPointAccount
     )
 }
 
-/// Whether the pattern is a fixed value; of access points, those of a fixed account may be all. A
-/// fixed value of `aws:userid` counts "outside the pattern `AROLEID:*`" only: who has a role names
-/// the session.
+/// Whether the pattern is a fixed value. A fixed value of `aws:userid` counts "outside the pattern
+/// `AROLEID:*`" only: the holder of a role chooses the name of the session.
 fn is_fixed(key: &ConditionKey, pattern: &Pattern) -> bool {
-    match pattern.literal() {
-        Some(value) => *key != ConditionKey::UserId || !value.contains(':'),
-        None => {
-            // `arn:aws:s3:region:account:accesspoint/`
-            let of_account = |prefix: &str| prefix.split(':').count() == 6;
-            *key == ConditionKey::DataAccessPointArn
-                && pattern.literal_prefix().is_some_and(of_account)
-        }
-    }
+    let fixed = |value: &str| *key != ConditionKey::UserId || !value.contains(':');
+    pattern.literal().is_some_and(fixed)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::glob::{Glob, Symbol};
-use crate::keys::ConditionKey;
+use crate::keys::{ConditionKey, KeySource};
 
 /// A pattern with variables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,7 +124,9 @@ impl Part {
                 (name, Some(default.ok_or(BadVariable::BadDefault)?.to_owned()))
             }
         };
-        let key = ConditionKey::parse(name.trim()).ok_or(BadVariable::UnknownKey)?;
+        let key = ConditionKey::parse(name.trim());
+        let key = key.filter(|key| key.source() != KeySource::Unsupported);
+        let key = key.ok_or(BadVariable::UnknownKey)?;
         if key.is_multivalued() {
             return Err(BadVariable::SeveralValues);
         }

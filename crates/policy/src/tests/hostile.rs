@@ -17,7 +17,7 @@ impl Dice {
 
 const DOCUMENTS: [&str; 3] = [
     r#"{"Version":"2012-10-17","Id":"i","Statement":[{"Sid":"s","Effect":"Allow","Principal":{"AWS":["arn:aws:iam::111111111111:user/alice","arn:aws:sts::111111111111:assumed-role/r/s"]},"Action":["s3:Get*","s3:PutObject"],"Resource":["arn:aws:s3:::b/${aws:username, 'x'}/*","arn:aws:s3:::b/?${*}"]}]}"#,
-    r#"{"Version":"2012-10-17","Statement":{"Effect":"Deny","NotPrincipal":{"CanonicalUser":"00000000000000000000000000000000000000000000000000000000000000aa"},"NotAction":"s3:List*","NotResource":"arn:aws:s3:::b*","Condition":{"ForAllValues:StringLikeIfExists":{"s3:RequestObjectTagKeys":["a*",""]},"DateLessThan":{"aws:CurrentTime":"2026-01-01T00:00:00Z"},"NumericGreaterThan":{"aws:EpochTime":1e3},"IpAddress":{"aws:SourceIp":"10.0.0.0/8"},"ArnLike":{"aws:SourceArn":"arn:aws:s3:::${s3:prefix}"},"Null":{"aws:Referer":true}}}}"#,
+    r#"{"Version":"2012-10-17","Statement":{"Effect":"Deny","NotPrincipal":{"CanonicalUser":"00000000000000000000000000000000000000000000000000000000000000aa"},"NotAction":"s3:List*","NotResource":"arn:aws:s3:::b*","Condition":{"ForAllValues:StringLikeIfExists":{"s3:RequestObjectTagKeys":["a*",""]},"DateLessThan":{"aws:CurrentTime":"2026-01-01T00:00:00Z"},"NumericGreaterThan":{"aws:EpochTime":1e3},"IpAddress":{"aws:SourceIp":"10.0.0.0/8"},"ArnLike":{"aws:FederatedProvider":"arn:aws:s3:::${s3:prefix}"},"Null":{"aws:Referer":true}}}}"#,
     r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"BinaryEquals":{"aws:UserAgent":"QQ=="},"Bool":{"aws:SecureTransport":"true"},"NotIpAddress":{"aws:SourceIp":["::1/128","2001:db8::/32"]}}}]}"#,
 ];
 

@@ -1,5 +1,6 @@
 mod globs;
 mod hostile;
+mod keys;
 mod law;
 mod operators;
 mod principals;

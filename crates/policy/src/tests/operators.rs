@@ -171,7 +171,7 @@ fn addresses() {
 
 #[test]
 fn arns_are_compared_by_their_components() {
-    let key = "aws:SourceArn";
+    let key = "aws:FederatedProvider";
     for (wanted, arn, fits) in [
         ("arn:aws:iam::1:user/a", "arn:aws:iam::1:user/a", true),
         ("arn:aws:iam::*:user/*", "arn:aws:iam::1:user/a", true),

@@ -236,7 +236,7 @@ fn what_is_no_value_of_a_condition() {
         r#"{"Bool":{"aws:SecureTransport":"yes"}}"#,
         r#"{"Null":{"aws:UserAgent":"yes"}}"#,
         r#"{"BinaryEquals":{"aws:UserAgent":"!"}}"#,
-        r#"{"ArnEquals":{"aws:SourceArn":"arn:aws"}}"#,
+        r#"{"ArnEquals":{"aws:FederatedProvider":"arn:aws"}}"#,
         r#"{"StringEquals":{"aws:UserAgent":[]}}"#,
         r#"{"IpAddress":{"aws:UserAgent":[]}}"#,
     ] {

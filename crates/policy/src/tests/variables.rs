@@ -61,7 +61,7 @@ fn variables_stand_in_strings_and_arns_of_conditions() {
     let alice = user(ACCOUNT, "alice");
     let fits = |condition: &str, prefix: &str| {
         let rest = format!(r#""Action":"s3:*","Resource":"*","Condition":{condition}"#);
-        let said = said(&[("s3:prefix", &[prefix]), ("aws:SourceArn", &[prefix])]);
+        let said = said(&[("s3:prefix", &[prefix]), ("aws:FederatedProvider", &[prefix])]);
         let question = Question {
             principal: &alice,
             action: "s3:ListBucket",
@@ -76,10 +76,10 @@ fn variables_stand_in_strings_and_arns_of_conditions() {
     assert!(fits(equals, "alice*") && !fits(equals, "alicex"));
     let folded = r#"{"StringEqualsIgnoreCase":{"s3:prefix":"X${aws:username}"}}"#;
     assert!(fits(folded, "xALICE"));
-    let arn = r#"{"ArnLike":{"aws:SourceArn":"arn:aws:iam::${aws:PrincipalAccount}:user/${aws:username}"}}"#;
+    let arn = r#"{"ArnLike":{"aws:FederatedProvider":"arn:aws:iam::${aws:PrincipalAccount}:user/${aws:username}"}}"#;
     assert!(fits(arn, "arn:aws:iam::111111111111:user/alice"));
     assert!(!fits(arn, "arn:aws:iam::111111111111:user/bob"));
-    let whole = r#"{"ArnEquals":{"aws:SourceArn":"${aws:PrincipalArn}"}}"#;
+    let whole = r#"{"ArnEquals":{"aws:FederatedProvider":"${aws:PrincipalArn}"}}"#;
     assert!(fits(whole, "arn:aws:iam::111111111111:user/alice"));
 }
 
