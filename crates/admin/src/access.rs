@@ -9,6 +9,7 @@ use std::fmt;
 use namespace::{AddUser, FindUser, ListUsers, RemoveUser, SetUserOwner, SetUserPolicies};
 use record::{AccountId, User};
 
+use crate::names::check_written_access_key;
 use crate::policy::{check_named, is_built_in};
 use crate::secret::{NONCE_BYTES, SECRET_CHARS, SecretSealer, random_text};
 use crate::{Admin, AdminError, check_access_key, check_secret};
@@ -198,6 +199,6 @@ impl Admin {
 
 /// Refuses a name that no access key can have without asking the store.
 fn existing(access_key: &str) -> Result<&str, AdminError> {
-    check_access_key(access_key).map_err(|_| AdminError::NoSuchUser)?;
+    check_written_access_key(access_key).map_err(|_| AdminError::NoSuchUser)?;
     Ok(access_key)
 }

@@ -17,9 +17,27 @@ const ACCOUNT_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 #[error("{0}")]
 pub struct NameError(String);
 
-/// Whether this can be an access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash would
+/// The name by which policies know clients that sign nothing: their `aws:userid`.
+const ANONYMOUS: &str = "anonymous";
+
+/// Whether this can be a new access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash would
 /// make the credential scope of a signature ambiguous.
+///
+/// It is not twelve digits and not `anonymous`, because policies would take it for an account or for
+/// clients that sign nothing.
 pub fn check_access_key(text: &str) -> Result<(), NameError> {
+    check_written_access_key(text)?;
+    if text.parse::<record::AccountId>().is_ok() {
+        return Err(NameError("an access key is not twelve digits, like an account".to_owned()));
+    }
+    if text.eq_ignore_ascii_case(ANONYMOUS) {
+        return Err(NameError(format!("an access key is not {ANONYMOUS:?}")));
+    }
+    Ok(())
+}
+
+/// Whether there can be an access key of this name, be it one that could not be made any more.
+pub(crate) fn check_written_access_key(text: &str) -> Result<(), NameError> {
     check("an access key", text, ACCESS_KEY_CHARS, "._-@+=")
 }
 
