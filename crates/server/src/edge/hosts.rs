@@ -14,7 +14,7 @@ use super::queue::Queue;
 use super::stall::Pace;
 use crate::config::Network;
 use gateway::ClientAddress;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 
 /// The bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
@@ -123,6 +123,16 @@ impl HostRequests {
     }
 }
 
+/// Whether the header says that the client speaks TLS; none if there is no such header. The client
+/// may have sent a line of its own, to which the proxy has added another one, so every line and every
+/// item of it must say `https`.
+pub(super) fn forwarded_proto(headers: &HeaderMap) -> Option<bool> {
+    let mut lines = headers.get_all(FORWARDED_PROTO).into_iter().peekable();
+    lines.peek()?;
+    let is_https = |item: &[u8]| item.trim_ascii().eq_ignore_ascii_case(b"https");
+    Some(lines.all(|line| line.as_bytes().split(|byte| *byte == b',').all(is_https)))
+}
+
 impl Hosts {
     pub(crate) fn new(limits: HostLimits) -> Arc<Hosts> {
         Arc::new(Hosts { limits, known: Mutex::default() })
@@ -150,12 +160,9 @@ impl Hosts {
             return ClientAddress { address: peer, tls };
         }
         let address = self.named_by_proxy(headers).unwrap_or(peer);
-        let over = headers.get(FORWARDED_PROTO).map(HeaderValue::as_bytes);
-        match over {
-            Some(over) if over.eq_ignore_ascii_case(b"https") => {
-                ClientAddress { address, tls: Some(None) }
-            }
-            Some(_) => ClientAddress { address, tls: None },
+        match forwarded_proto(headers) {
+            Some(true) => ClientAddress { address, tls: Some(None) },
+            Some(false) => ClientAddress { address, tls: None },
             None => ClientAddress { address, tls },
         }
     }

@@ -95,6 +95,31 @@ async fn a_request_through_a_proxy_is_its_clients() {
     }
 }
 
+#[test]
+fn a_client_speaks_tls_if_every_line_of_its_proxy_says_so() {
+    use crate::edge::hosts::forwarded_proto;
+    for (lines, expected) in [
+        (&[][..], None),
+        (&["https"], Some(true)),
+        (&["HTTPS "], Some(true)),
+        (&["http"], Some(false)),
+        (&[""], Some(false)),
+        (&["https", "http"], Some(false)),
+        (&["http", "https"], Some(false)),
+        (&["https", "https"], Some(true)),
+        (&["https, http"], Some(false)),
+        (&["https, https"], Some(true)),
+        (&["https", "n\u{f6}nsense"], Some(false)),
+    ] {
+        let line = |line: &&str| http::HeaderValue::from_bytes(line.as_bytes()).expect("a value");
+        let mut headers = http::HeaderMap::new();
+        for line in lines.iter().map(line) {
+            headers.append("x-forwarded-proto", line);
+        }
+        assert_eq!(forwarded_proto(&headers), expected, "{lines:?}");
+    }
+}
+
 /// The addresses of one IPv6 network are one host's.
 #[test]
 fn a_host_has_a_network_to_itself() {
