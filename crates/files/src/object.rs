@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use record::{Header, Ino, ObjectHeaders};
 use rustix::io::Errno;
+use s3::metadata::STANDARD;
 use s3::{Metadata, TagSet, Tagged};
 use volume::{OBJECT_TAGS_MAX, ObjectItem, USER_METADATA_BYTES_MAX};
 
@@ -113,7 +114,9 @@ impl Files {
 fn text<'v>(item: &ObjectItem, value: &'v [u8]) -> Result<&'v str, Errno> {
     let text = std::str::from_utf8(value).map_err(|_| Errno::INVAL)?;
     let is_legal = match item {
-        ObjectItem::Header(_) => !text.is_empty() && is_header_text(text),
+        // S3 takes the usual storage class, too, and does not show it.
+        ObjectItem::Header(Header::StorageClass) if text == STANDARD => true,
+        ObjectItem::Header(header) => Metadata::keeps(header.name(), text) && is_header_text(text),
         ObjectItem::User(_) => is_header_text(text),
         ObjectItem::Tag(key) => is_tag(key, text),
     };

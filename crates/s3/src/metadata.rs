@@ -97,6 +97,17 @@ impl Metadata {
         })
     }
 
+    /// Whether S3 keeps this value of a content header, given by its name in lower case, and shows
+    /// it as it is. A mount may set content headers by themselves, and is held to the same rules.
+    pub fn keeps(name: &str, value: &str) -> bool {
+        match name {
+            WEBSITE_REDIRECT => is_redirect(value),
+            STORAGE_CLASS => STORAGE_CLASSES.contains(&value),
+            "content-encoding" => stored_encoding(value).as_deref() == Some(value),
+            _ => !value.is_empty(),
+        }
+    }
+
     /// The headers of a response: names in lower case, with their values.
     pub fn headers(&self) -> Vec<(String, &str)> {
         let content = [
@@ -109,9 +120,10 @@ impl Metadata {
             (WEBSITE_REDIRECT, &self.website_redirect),
             (STORAGE_CLASS, &self.storage_class),
         ];
-        let content = content
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?)));
+        let content = content.into_iter().filter_map(|(name, value)| {
+            let value = value.as_deref().filter(|value| Metadata::keeps(name, value))?;
+            Some((name.to_owned(), value))
+        });
         let user =
             self.user.iter().map(|(name, value)| (format!("{USER_PREFIX}{name}"), value.as_str()));
         content.chain(user).collect()
@@ -122,11 +134,15 @@ fn website_redirect(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     let Some(place) = fields.get(WEBSITE_REDIRECT)?.filter(|place| !place.is_empty()) else {
         return Ok(None);
     };
-    if ["/", "http://", "https://"].iter().any(|prefix| place.starts_with(prefix)) {
+    if is_redirect(place) {
         Ok(Some(place.to_owned()))
     } else {
         Err(Code::InvalidRedirectLocation.into())
     }
+}
+
+fn is_redirect(place: &str) -> bool {
+    ["/", "http://", "https://"].iter().any(|prefix| place.starts_with(prefix))
 }
 
 fn storage_class(fields: Fields<'_>) -> Result<Option<String>, Fault> {

@@ -180,7 +180,7 @@ async fn what_s3_would_not_take_is_not_set() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"x").await;
-    let invalid: [(&str, &[u8]); 9] = [
+    let invalid: [(&str, &[u8]); 12] = [
         ("user.ashlar.content-type", b""),
         ("user.ashlar.content-type", b"two\r\nlines: 1"),
         ("user.ashlar.meta.a", b"\xff"),
@@ -190,6 +190,9 @@ async fn what_s3_would_not_take_is_not_set() {
         ("user.ashlar.tag.k", b"what?"),
         ("user.ashlar.tag.aws:k", b"x"),
         ("user.ashlar.unknown", b"x"),
+        ("user.ashlar.x-amz-storage-class", b"COLD"),
+        ("user.ashlar.x-amz-website-redirect-location", b"javascript:x"),
+        ("user.ashlar.content-encoding", b"aws-chunked, gzip"),
     ];
     for (name, value) in invalid {
         assert_eq!(set(&bench, ino, name.as_bytes(), value).await, Err(Errno::INVAL), "{name}");

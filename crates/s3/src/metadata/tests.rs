@@ -54,3 +54,23 @@ fn s3_o5_a_name_that_no_header_can_have_is_refused() {
         assert_eq!(parse(bad).expect_err(bad).code, Code::InvalidArgument);
     }
 }
+
+#[test]
+fn a_value_that_no_request_could_have_set_is_no_header() {
+    let label = |value: &str| Some(value.to_owned());
+    let kept = Metadata {
+        content_encoding: label("gzip"),
+        storage_class: label("GLACIER"),
+        website_redirect: label("/a"),
+        ..Metadata::default()
+    };
+    assert_eq!(kept.headers().len(), 3);
+    let foreign = Metadata {
+        content_type: label(""),
+        content_encoding: label("aws-chunked, gzip"),
+        storage_class: label("COLD"),
+        website_redirect: label("javascript:x"),
+        ..Metadata::default()
+    };
+    assert_eq!(foreign.headers(), []);
+}
