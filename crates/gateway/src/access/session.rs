@@ -27,19 +27,41 @@ const ACCESS_KEY_RANDOM_CHARS: usize = 16;
 /// Characters of its secret.
 const SECRET_CHARS: usize = 40;
 
-/// The longest token that is given or looked at, in bytes: it goes into a header, beside others.
-const TOKEN_BYTES_MAX: usize = 12 << 10;
+/// The most bytes of all headers of a request together, as the edge takes them.
+const HEADERS_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of a request's other headers: its signature, its host, its client, and what it asks for.
+const OTHER_HEADERS_BYTES: usize = 2 << 10;
+
+/// The longest token that is given or looked at, in bytes. It is a header of every request of its
+/// session, so it leaves room for the largest user metadata and for all other headers.
+const TOKEN_BYTES_MAX: usize =
+    HEADERS_BYTES_MAX - s3::Metadata::USER_BYTES_MAX - OTHER_HEADERS_BYTES;
+
+/// The longest session policy that AWS takes, in bytes. Its token always fits.
+const AWS_POLICY_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of a user's token beside its policy, before they become Base64: its secret, the user's name
+/// of up to 128 characters, a hash, the session's name of up to 64, times, and the seal.
+const SEALED_BYTES_BESIDE: usize = 512;
+
+const _: () = assert!((AWS_POLICY_BYTES_MAX + SEALED_BYTES_BESIDE) / 3 * 4 <= TOKEN_BYTES_MAX);
 
 /// The most of a policy's name that a refusal repeats, in characters: no policy has a longer one.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// What a token holds.
+/// Stands between the rest of a token and its policy. JSON never has this character.
+const POLICY_FOLLOWS: char = '\0';
+
+/// What a token holds, but for the policy of its session, which follows it.
 #[derive(Deserialize, Serialize)]
 struct Sealed {
     secret: String,
     #[serde(flatten)]
     holder: Holder,
     name: String,
+    /// The policy, in tokens of earlier releases.
+    #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
     began: i64,
     expires: i64,
@@ -96,11 +118,16 @@ impl Access {
             secret: secret.clone(),
             holder,
             name: new.name.to_owned(),
-            policy: new.policy.map(str::to_owned),
+            policy: None,
             began: new.began.unix_timestamp(),
             expires: new.expires.unix_timestamp(),
         };
-        let text = serde_json::to_string(&sealed).map_err(|_| Code::InternalError)?;
+        let mut text = serde_json::to_string(&sealed).map_err(|_| Code::InternalError)?;
+        if let Some(policy) = new.policy {
+            // Behind the rest, where its quotes need no escapes, which could double its length.
+            text.push(POLICY_FOLLOWS);
+            text.push_str(policy);
+        }
         let mut nonce = [0; MasterKey::NONCE_BYTES];
         fill(&mut nonce)?;
         let token = STANDARD.encode(self.seal(&bound_to(&access_key), &Secret::new(text), nonce));
@@ -124,11 +151,16 @@ impl Access {
         let bytes = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX);
         let bytes = bytes.and_then(|token| STANDARD.decode(token).ok()).ok_or_else(invalid)?;
         let text = self.open(&bound_to(access_key), &bytes).map_err(|_| invalid())?;
-        let sealed: Sealed = serde_json::from_str(text.expose()).map_err(|_| invalid())?;
+        let (text, policy) = match text.expose().split_once(POLICY_FOLLOWS) {
+            Some((text, policy)) => (text, Some(policy)),
+            None => (text.expose(), None),
+        };
+        let sealed: Sealed = serde_json::from_str(text).map_err(|_| invalid())?;
         if now.unix_timestamp() >= sealed.expires {
             return Err(Code::ExpiredToken.into());
         }
-        let policy = sealed.policy.map(|text| Policy::parse(&text, PolicyKind::Session));
+        let policy = policy.or(sealed.policy.as_deref());
+        let policy = policy.map(|text| Policy::parse(text, PolicyKind::Session));
         let policy = policy.transpose().map_err(|_| invalid())?.map(Arc::new);
         let began = OffsetDateTime::from_unix_timestamp(sealed.began).map_err(|_| invalid())?;
         let (name, secret) = (sealed.name, Secret::new(sealed.secret));

@@ -103,3 +103,41 @@ fn the_form_of_a_users_token_stays_as_it_is() {
     assert_eq!((session.access_key.as_str(), session.secret.expose()), ("anna", "s3cret"));
     assert_eq!(session.user_id(), "anna:nightly");
 }
+
+#[test]
+fn a_token_fits_into_headers_or_is_not_given() {
+    let access = access(7);
+    let name = "n".repeat(64);
+    // As many quotes as a policy can have.
+    let policy = |bytes: usize| {
+        let list = |text: &str| {
+            format!(
+                r#"{{"Statement":{{"Effect":"Deny","Action":"s3:*","Resource":"*","Condition":{{"StringEquals":{{"aws:UserAgent":[{text}]}}}}}}}}"#
+            )
+        };
+        let values = (bytes - list("").len() - 3) / 4;
+        list(&format!("{}\"b\"", "\"a\",".repeat(values)))
+    };
+    let mut refused = 0;
+    for bytes in (500..6_000).step_by(100).chain([AWS_POLICY_BYTES_MAX]) {
+        let policy = policy(bytes);
+        assert!(policy.len() <= bytes && bytes - policy.len() < 4);
+        let anna = access.lookup("anna").expect("anna was added");
+        let expires = NOW + Duration::HOUR;
+        let new = NewSession { name: &name, policy: Some(&policy), began: NOW, expires };
+        match access.begin_session(&anna, &new) {
+            Ok(given) => {
+                assert!(given.token.len() <= TOKEN_BYTES_MAX);
+                let session = access.session(&given.access_key, &given.token, NOW);
+                let session = session.expect("a session that was given can be used");
+                assert!(session.session.as_ref().is_some_and(|it| it.policy.is_some()));
+            }
+            Err(fault) => {
+                assert_eq!(fault.code, Code::PackedPolicyTooLarge);
+                assert!(bytes > AWS_POLICY_BYTES_MAX, "{bytes} bytes");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "the longest policies do not fit");
+}
