@@ -29,8 +29,8 @@ def send(server, method, url, body=None, headers=None):
     return found
 
 
-def send_form(server, url, fields, content, filename="photo.txt"):
-    """Sends a form as browsers encode it, its file last."""
+def send_form(server, url, fields, content, filename="photo.txt", more=None):
+    """Sends a form as browsers encode it, its file last; `more` are headers of the request."""
     boundary = f"----form{secrets.token_hex(8)}"
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -41,7 +41,7 @@ def send_form(server, url, fields, content, filename="photo.txt"):
         "Content-Type: text/plain\r\n\r\n"
     )
     body = "".join(parts).encode() + content + f"\r\n--{boundary}--\r\n".encode()
-    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}", **(more or {})}
     return send(server, "POST", url, body, headers)
 
 
@@ -159,3 +159,43 @@ def test_a_page_of_another_origin_is_let_in_by_the_bucket(server, control, bucke
     assert status == 403 and headers["Access-Control-Allow-Origin"] == page
     status, headers, _ = send(server, "GET", url, headers={"Origin": "https://b.org"})
     assert status == 403 and headers["Access-Control-Allow-Origin"] is None
+
+
+@pytest.mark.ashlar("the reference knows no s3:if-none-match")
+def test_a_header_beside_a_form_is_no_precondition(server, control, bucket, signer):
+    control.put_object(Bucket=bucket, Key="k", Body=b"first")
+    once = {
+        "Effect": "Allow",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": {"StringEquals": {"s3:if-none-match": "*"}},
+    }
+    twice = {**once, "Effect": "Deny", "Condition": {"Null": {"s3:if-none-match": "true"}}}
+    policy = {"Version": "2012-10-17", "Statement": [once, twice]}
+    control.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    url = f"{server.endpoint}/{bucket}"
+    signed = signer.generate_presigned_post(bucket, "k")
+    for fields in (signed["fields"], {"key": "k"}):
+        for more in (None, {"If-None-Match": "*"}):
+            status, _, body = send_form(server, url, fields, b"second", more=more)
+            assert status == 403 and b"AccessDenied" in body
+    assert control.get_object(Bucket=bucket, Key="k")["Body"].read() == b"first"
+
+
+@pytest.mark.ashlar("the reference has no value of s3:signatureAge for a form")
+def test_a_form_is_as_old_as_its_signature(server, control, bucket, signer):
+    young = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": {"NumericGreaterThan": {"s3:signatureAge": "600000"}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [young]})
+    post = signer.generate_presigned_post(bucket, "k")
+    assert send_form(server, post["url"], post["fields"], b"x")[0] == 204
+    control.put_bucket_policy(Bucket=bucket, Policy=policy)
+    status, _, _ = send_form(server, post["url"], post["fields"], b"x")
+    # A signature of version 2 does not say when it was made, so it may be of any age.
+    assert status == (204 if "x-amz-date" in post["fields"] else 403)

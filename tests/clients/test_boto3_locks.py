@@ -553,6 +553,82 @@ def test_a_bypass_needs_a_permission(server, s3, lockable):
     remove(person.s3, which, BypassGovernanceRetention=True)
 
 
+def policy_of(bucket, *statements):
+    """A bucket's policy about its objects, of statements without resources."""
+    of_all = {"Principal": "*", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    whole = [{**of_all, **one} for one in statements]
+    return json.dumps({"Version": "2012-10-17", "Statement": whole})
+
+
+@pytest.mark.ashlar("users are made by the gateway's own commands")
+def test_a_bypass_in_a_batch_is_permitted_for_each_object(server, s3, lockable):
+    person = add_person(server)
+    arn = f"arn:aws:s3:::{lockable}/scratch/*"
+    text = policy_of(
+        lockable,
+        {"Effect": "Allow", "Action": "s3:DeleteObjectVersion"},
+        {"Effect": "Allow", "Action": "s3:BypassGovernanceRetention", "Resource": arn},
+    )
+    s3.put_bucket_policy(Bucket=lockable, Policy=text)
+    until = later(days=1)
+    which = [put_kept(s3, lockable, "GOVERNANCE", until, key=key) for key in ("a", "scratch/a")]
+    objects = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in which]
+    answer = person.s3.delete_objects(
+        Bucket=lockable, Delete={"Objects": objects}, BypassGovernanceRetention=True
+    )
+    assert [one["Key"] for one in answer["Deleted"]] == ["scratch/a"]
+    assert [(one["Key"], one["Code"]) for one in answer["Errors"]] == [("a", "AccessDenied")]
+    assert kept(s3, which[0]) == ("GOVERNANCE", until)
+    # The owner may bypass everywhere but where a statement denies it.
+    deny = {"Effect": "Deny", "Action": "s3:BypassGovernanceRetention"}
+    s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, deny))
+    answer = s3.delete_objects(
+        Bucket=lockable, Delete={"Objects": objects[:1]}, BypassGovernanceRetention=True
+    )
+    assert "Deleted" not in answer and kept(s3, which[0]) == ("GOVERNANCE", until)
+    s3.delete_bucket_policy(Bucket=lockable)
+
+
+@pytest.mark.ashlar("the reference has no policies of buckets by locks")
+def test_a_policy_limits_retentions(s3, lockable):
+    denies = [
+        {"NumericGreaterThan": {"s3:object-lock-remaining-retention-days": "10"}},
+        {"StringEquals": {"s3:object-lock-mode": "COMPLIANCE"}},
+        {"DateGreaterThan": {"s3:object-lock-retain-until-date": "2090-01-01T00:00:00Z"}},
+    ]
+    action = "s3:PutObjectRetention"
+    deny = [{"Effect": "Deny", "Action": action, "Condition": one} for one in denies]
+    s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, *deny))
+    which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
+    for mode, until in (
+        ("GOVERNANCE", later(days=10, minutes=1)),
+        ("COMPLIANCE", later(minutes=1)),
+        ("GOVERNANCE", later(days=40_000)),
+    ):
+        with refused("AccessDenied", status=403):
+            keep(s3, which, mode, until)
+        with refused("AccessDenied", status=403):
+            put_kept(s3, lockable, mode, until, key="by-headers")
+    keep(s3, which, "GOVERNANCE", later(days=10))
+    put_kept(s3, lockable, "GOVERNANCE", later(days=9), key="by-headers")
+
+
+@pytest.mark.ashlar("the reference has no policies of buckets by locks")
+def test_a_policy_says_who_holds(s3, lockable):
+    deny = {
+        "Effect": "Deny",
+        "Action": "s3:PutObjectLegalHold",
+        "Condition": {"StringEquals": {"s3:object-lock-legal-hold": "OFF"}},
+    }
+    s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, deny))
+    which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
+    hold(s3, which)
+    with refused("AccessDenied", status=403):
+        hold(s3, which, "OFF")
+    s3.delete_bucket_policy(Bucket=lockable)
+    hold(s3, which, "OFF")
+
+
 @pytest.mark.ashlar("the reference ignores a bypass of what is not there")
 def test_a_bucket_without_locks_knows_no_bypass(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")

@@ -8,11 +8,11 @@ use http::HeaderMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use record::{AccountId, ObjectOwnership};
 use s3::acl::{AskedAcl, CannedAcl};
-use s3::operation::{Demand, Permission};
+use s3::operation::{Demand, Permission, RequestFacts};
 use s3::request::PostObject;
 use s3::request::{Arguments, Fields, Query};
 use s3::response::Owner;
-use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, TagSet};
+use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, VersionId};
 use volume::{FileOwner, NamedBucket, Object, Volume};
 
 use crate::access::UMASK_DEFAULT;
@@ -95,17 +95,13 @@ impl<'a> Call<'a> {
         }
         self.check_source_owner().await?;
         for permission in permissions {
-            self.demand_one(permission, None).await?;
+            self.demand_one(permission).await?;
         }
         Ok(())
     }
 
-    /// Refuses a client that lacks a permission. `tags` are those in the request's body.
-    pub(crate) async fn demand_one(
-        &self,
-        permission: &Permission,
-        tags: Option<&TagSet>,
-    ) -> Result<(), Fault> {
+    /// Refuses a client that lacks a permission.
+    pub(crate) async fn demand_one(&self, permission: &Permission) -> Result<(), Fault> {
         let own = self.rules.as_ref();
         let rules = match permission.resource.bucket() {
             None => None,
@@ -113,18 +109,23 @@ impl<'a> Call<'a> {
             // Of a copy, where it comes from.
             Some(bucket) => Some(self.all_rules.of(self.volume, bucket).await?),
         };
-        if self.sender.may(permission, rules.as_deref(), tags).await? {
+        if self.sender.may(permission, rules.as_deref()).await? {
             Ok(())
         } else {
             Err(Code::AccessDenied.into())
         }
     }
 
-    /// What to answer where there is no object. Whoever may not list the bucket is not told: "If you
-    /// don't have the `s3:ListBucket` permission, Amazon S3 returns … 403" (API reference,
-    /// `GetObject`).
+    /// Whether the client has a permission about an object of the request's bucket that is at hand.
+    pub(crate) fn may_with(&self, permission: &Permission, object: &Object) -> Result<bool, Fault> {
+        Ok(self.sender.rule(permission, Some(self.rules()?), Some(object)))
+    }
+
+    /// The fault of a request whose object, or version of an object, is not there. A client that may
+    /// not list the bucket gets `AccessDenied` in its place: "If you don't have the `s3:ListBucket`
+    /// permission, Amazon S3 returns … 403" (API reference, `GetObject`).
     pub(crate) async fn hidden(&self, bucket: &BucketName, fault: Fault) -> Fault {
-        match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket), None).await {
+        match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket)).await {
             Ok(()) => fault,
             Err(refusal) => refusal,
         }
@@ -151,23 +152,26 @@ impl<'a> Call<'a> {
     }
 
     /// Refuses a client that may not do with this object what it asked for. It was allowed to do so
-    /// with the one that had its key before.
+    /// with the object that was looked at first. `version` is the one by which the request names the
+    /// object.
     pub(crate) fn check_object(
         &self,
         object: &Object,
-        bucket: &BucketName,
-        key: &ObjectKey,
+        (bucket, key, version): (&BucketName, &ObjectKey, Option<&VersionId>),
         rules: &BucketRules,
     ) -> Result<(), Fault> {
         if object.bucket != rules.ino {
             return Err(gone(bucket));
         }
+        // Those of a body are asked about the object when the body has been read.
         let Demand::All(permissions) = self.demanded else { return Ok(()) };
         let about = |permission: &&Permission| match &permission.resource {
-            S3Resource::Object(of, at) => of == bucket && at == key,
+            S3Resource::Object(of, at) => {
+                of == bucket && at == key && permission.version.as_ref() == version
+            }
             S3Resource::Bucket(_) | S3Resource::Service => false,
         };
-        let may = |permission| self.sender.rule(permission, Some(rules), Some(object), None);
+        let may = |permission| self.sender.rule(permission, Some(rules), Some(object));
         let all = permissions.iter().filter(about).all(may);
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
@@ -190,15 +194,27 @@ impl<'a> Call<'a> {
         if now.ino == self.rules()?.ino { Ok(()) } else { Err(gone(name)) }
     }
 
-    /// Refuses a client before its body is read that may not do what it asks for whatever the body
-    /// says. Of the tags that it is to set, only policies that ask for them wait for it.
-    pub(crate) async fn demand_before_body(&self) -> Result<(), Fault> {
-        if self.operation != Operation::PutObjectTagging || self.sender.tags_decide(self.rules()?) {
+    /// Refuses a client before its body is read, unless a policy asks for a value that the body may
+    /// have. [`Call::demand_with_body`] asks again when the body has been read.
+    pub(crate) async fn demand_before_body(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        if self.sender.body_decides(self.rules.as_deref()) && !self.is_stranger() {
             return Ok(());
         }
-        let (bucket, key) = self.object()?;
-        let versioned = self.arguments().version()?.is_some();
-        self.demand_one(&Permission::write_tags(bucket, key, versioned), None).await
+        self.demand(permissions).await
+    }
+
+    /// Refuses a client that lacks one of the permissions of its request, now that `learn` adds the
+    /// values that the body has for condition keys.
+    pub(crate) async fn demand_with_body(
+        &self,
+        learn: impl Fn(&mut RequestFacts),
+    ) -> Result<(), Fault> {
+        let Demand::WithBody(permissions) = self.demanded else {
+            return Err(Code::InternalError.into());
+        };
+        let mut permissions = permissions.clone();
+        permissions.iter_mut().for_each(|permission| learn(&mut permission.facts));
+        self.demand(&permissions).await
     }
 
     /// Whether nobody has signed the request, and its bucket lets in nobody but its owner's account.
@@ -304,6 +320,16 @@ impl<'a> Call<'a> {
     /// How S3 shows whom an object belongs to.
     pub(crate) fn owner_of(&self, writer: Option<AccountId>) -> Result<Owner, Fault> {
         Ok(self.sender.access.owner(writer.unwrap_or(self.rules()?.settings.owner)))
+    }
+}
+
+/// Whether a fault lets its reader know that there is no such object or version, or that a delete
+/// marker is there.
+pub(crate) fn tells_of_absence(fault: &Fault) -> bool {
+    match fault.code {
+        Code::NoSuchKey | Code::NoSuchVersion => true,
+        Code::MethodNotAllowed => is_about_marker(fault),
+        _ => false,
     }
 }
 

@@ -9,10 +9,8 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use s3::operation::Permission;
 use s3::post::{FilePart, Form, FormEvent, FormReader, LengthRange, boundary};
-use s3::request::PostObject;
-use s3::{BucketName, Code, Fault};
+use s3::{Code, Fault};
 use tokio::time::timeout;
 
 use crate::http::{BoxError, HttpBody};
@@ -121,20 +119,4 @@ impl FormFile {
             self.arrived.extend(events);
         }
     }
-}
-
-/// What the sender of a form must be permitted to do.
-pub(crate) fn permissions(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
-    let on_key = |action| Permission::on_object(action, bucket, &post.key);
-    let mut all = vec![on_key("s3:PutObject")];
-    if !post.put.tags.is_empty() {
-        all.push(on_key("s3:PutObjectTagging"));
-    }
-    if post.put.append_at.is_some() {
-        all.push(Permission::read(bucket, &post.key, false));
-    }
-    if post.put.acl.as_ref().is_some_and(|acl| !acl.is_harmless()) {
-        all.push(on_key("s3:PutObjectAcl"));
-    }
-    all
 }

@@ -10,14 +10,14 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy::ResolvedPatterns;
 use s3::auth::{Credentials, FormCredentials, RequestHead, Terms, Verified};
 use s3::cors::{CorsHeaders, Preflight};
-use s3::operation::{Demand, route};
+use s3::operation::{Demand, Permission, route};
 use s3::request::PostObject;
 use s3::request::{Fields, Query};
 use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
 use crate::access::{Access, Identity};
-use crate::call::{Call, RequestHost};
+use crate::call::{Call, RequestHost, tells_of_absence};
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
@@ -226,7 +226,7 @@ impl Gateway {
             host,
             form: Some(&post),
         };
-        let demand = Demand::All(form::permissions(&post, bucket));
+        let demand = Demand::All(Permission::of_form(&post, bucket));
         let file = rest.into_body(form.lengths());
         self.carry_out(head, asked, &demand, file, served).await
     }
@@ -248,9 +248,6 @@ impl Gateway {
             identity,
             verified,
             headers: &head.headers,
-            said: headers,
-            brings: form.map(|form| &form.put.tags),
-            query,
             client: head.extensions.get().copied(),
             now: translate::time(self.volume.now()),
             resolved: ResolvedPatterns::default(),
@@ -286,16 +283,16 @@ impl Gateway {
         call.check_owners()?;
         match demand {
             Demand::All(permissions) => call.demand(permissions).await?,
-            // What is needed stands in the body. A bucket that lets in nobody but its owner's
-            // account has no need to read one that nobody has signed.
+            Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
+            // The body says which permissions are needed. If the bucket lets in its owner's account
+            // alone, a body that is not signed need not be read.
             Demand::InBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
-            Demand::InBody => call.demand_before_body().await?,
-            Demand::Nothing => {}
+            Demand::InBody | Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {
-            // Of a copy it is its source that is missing.
-            Err(fault) if fault.code == Code::NoSuchKey && !operation.copies() => {
+            // A copy hides its source itself, and has no other object that could be missing.
+            Err(fault) if !operation.copies() && tells_of_absence(&fault) => {
                 match resource.bucket() {
                     Some(bucket) => Err(call.hidden(bucket, fault).await),
                     None => Err(fault),

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use content::{MemoryHolder, SHARE_PARTS, Share};
 
 use crate::access::Identity;
-use crate::sender::ClientAddress;
+use crate::http::ClientAddress;
 
 /// What one host may hold while others wait.
 const HOST_PARTS: u64 = SHARE_PARTS / 2;

@@ -1,5 +1,7 @@
 //! The types in which requests come from the edge and responses go back to it.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Uri};
@@ -28,6 +30,16 @@ pub struct InMemory;
 /// The id by which operators find a request: an extension of every request, set by the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
+
+/// Where a request comes from: an extension of every request, set by the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress {
+    /// The client's address, behind any trusted proxies.
+    pub address: IpAddr,
+    /// Which TLS the client speaks with us: `1.2`, `1.3`. If it speaks with a trusted proxy, what
+    /// that proxy says counts, and the number is not known.
+    pub tls: Option<Option<&'static str>>,
+}
 
 /// What [`crate::refuse`] and [`crate::finish()`] need to know of a request. It is known before
 /// anything can fail.

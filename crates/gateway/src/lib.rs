@@ -30,7 +30,8 @@ mod translate;
 
 pub use crate::finish::{finish, refuse};
 pub use crate::gateway::Gateway;
-pub use crate::http::{BoxError, HttpBody, InMemory, RequestContext, RequestId, Served};
+pub use crate::http::{
+    BoxError, ClientAddress, HttpBody, InMemory, RequestContext, RequestId, Served,
+};
 pub use crate::lifecycle_meters::LifecycleCounters;
-pub use crate::sender::ClientAddress;
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

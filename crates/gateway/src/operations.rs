@@ -29,6 +29,7 @@ use crate::response::S3Response;
 
 /// Carries an operation out. The client has been authenticated and authorised, as far as the
 /// operation demands it.
+#[expect(clippy::too_many_lines, reason = "a row for each operation, so that none is forgotten")]
 pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     match call.operation {
         Operation::PutObject => write::put_object(call, body).await,
@@ -90,7 +91,41 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetObjectLegalHold => object_lock::get_legal_hold(call).await,
         Operation::PutObjectLegalHold => object_lock::put_legal_hold(call, body).await,
         Operation::OptionsObject => bucket_access::preflight(call),
-        other => stub(call, other).await,
+        other @ (Operation::GetBucketEncryption
+        | Operation::DeleteBucketEncryption
+        | Operation::GetBucketReplication
+        | Operation::DeleteBucketReplication
+        | Operation::GetBucketWebsite
+        | Operation::DeleteBucketWebsite
+        | Operation::GetBucketNotificationConfiguration
+        | Operation::GetBucketLogging
+        | Operation::GetBucketAccelerateConfiguration
+        | Operation::GetBucketRequestPayment
+        | Operation::ListBucketInventoryConfigurations
+        | Operation::ListBucketAnalyticsConfigurations
+        | Operation::ListBucketMetricsConfigurations
+        | Operation::ListBucketIntelligentTieringConfigurations) => stub(call, other).await,
+        // No request is routed to one of these.
+        Operation::PutBucketEncryption
+        | Operation::PutBucketReplication
+        | Operation::PutBucketWebsite
+        | Operation::PutBucketNotificationConfiguration
+        | Operation::PutBucketLogging
+        | Operation::PutBucketAccelerateConfiguration
+        | Operation::PutBucketRequestPayment
+        | Operation::PutBucketInventoryConfiguration
+        | Operation::DeleteBucketInventoryConfiguration
+        | Operation::PutBucketAnalyticsConfiguration
+        | Operation::DeleteBucketAnalyticsConfiguration
+        | Operation::PutBucketMetricsConfiguration
+        | Operation::DeleteBucketMetricsConfiguration
+        | Operation::PutBucketIntelligentTieringConfiguration
+        | Operation::DeleteBucketIntelligentTieringConfiguration
+        | Operation::CreateSession
+        | Operation::RestoreObject
+        | Operation::SelectObjectContent
+        | Operation::GetObjectTorrent
+        | Operation::UpdateObjectEncryption => Err(Code::NotImplemented.into()),
     }
 }
 

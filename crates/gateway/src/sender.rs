@@ -1,38 +1,25 @@
 //! Who sends a request, and whether it may do what it asks for.
 
-use std::borrow::Cow;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use http::header::{IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use policy::{
-    BucketSide, ConditionKey, ConditionValues, Policy, Principal, Question, ResolvedPatterns,
-    Ruling, Sources, Values, authorise,
+    BucketSide, ConditionKey, KeySource, Policy, Principal, Question, ResolvedPatterns, Ruling,
+    Sources, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
 use s3::acl::{AclOf, AclPermission, permits};
-use s3::auth::{AuthKind, Verified};
+use s3::auth::Verified;
 use s3::operation::Permission;
-use s3::request::{Fields, Query};
-use s3::{Fault, S3Resource, TagSet};
+use s3::{Fault, S3Resource};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use volume::{FsError, Object, Volume, VolumeError};
+use volume::{FsError, NamedBucket, Object, Volume, VolumeError};
 
-use crate::access::{Access, Identity, WebIdentity};
+use self::question::PermissionQuestion;
+use crate::access::{Access, Identity};
+use crate::http::ClientAddress;
 use crate::rules::BucketRules;
 use crate::translate;
-
-/// Where a request comes from: an extension of every request, set by the edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress {
-    /// The client's address, behind any trusted proxies.
-    pub address: IpAddr,
-    /// Which TLS the client speaks with us: `1.2`, `1.3`. If it speaks with a trusted proxy, what
-    /// that proxy says counts, and the number is not known.
-    pub tls: Option<Option<&'static str>>,
-}
 
 /// Who sends a request, and what policies may ask about it.
 #[derive(Debug)]
@@ -42,25 +29,12 @@ pub(crate) struct Sender<'a> {
     pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) principal: Principal,
     pub(crate) verified: &'a Verified,
+    /// The headers of HTTP, of which policies ask for `Referer` and `User-Agent` alone.
     pub(crate) headers: &'a HeaderMap,
-    /// What counts as headers of S3: of a form its fields, of all others the headers.
-    pub(crate) said: &'a HeaderMap,
-    /// The tags that a form brings.
-    pub(crate) brings: Option<&'a TagSet>,
-    pub(crate) query: &'a Query,
     pub(crate) client: Option<ClientAddress>,
     pub(crate) now: OffsetDateTime,
     /// Patterns of policies with their variables filled in, for all permissions of the request.
     pub(crate) resolved: ResolvedPatterns,
-}
-
-/// What conditions may ask about one permission of a request.
-struct Facts<'a> {
-    sender: &'a Sender<'a>,
-    /// The tags that the object has, if they were looked up.
-    existing_tags: &'a [(String, String)],
-    /// The tags that the request's body brings, if that was read.
-    body_tags: Option<&'a TagSet>,
 }
 
 impl Sender<'_> {
@@ -69,37 +43,16 @@ impl Sender<'_> {
         self.identity.as_ref().map_or(AccountId::ANONYMOUS, |identity| identity.account)
     }
 
-    /// What the sender's session says about a condition key.
-    fn of_session(&self, key: &ConditionKey) -> Values<'_> {
-        let session = self.identity.as_ref().and_then(|identity| identity.session.as_ref());
-        let web = session.and_then(|session| session.web.as_ref());
-        match key {
-            ConditionKey::TokenIssueTime => {
-                Values::from_owned(session.and_then(|session| session.began.format(&Rfc3339).ok()))
-            }
-            ConditionKey::FederatedProvider => {
-                Values::from_owned(web.map(WebIdentity::provider_arn))
-            }
-            ConditionKey::Jwt(claim) => web.map_or(Values::Absent, |web| web.claim(claim)),
-            _ => Values::Absent,
-        }
+    /// Whether a policy asks for a value that the body of the request may have.
+    pub(crate) fn body_decides(&self, rules: Option<&BucketRules>) -> bool {
+        self.asks(rules, ConditionKey::may_be_in_body)
     }
 
-    fn fields(&self) -> Fields<'_> {
-        Fields::new(self.said, self.verified.hoisted())
-    }
-
-    /// Whether a policy asks for the tags that the request brings.
-    pub(crate) fn tags_decide(&self, rules: &BucketRules) -> bool {
-        let asks = |policy: &Policy| {
-            policy.keys().any(|key| {
-                matches!(
-                    key,
-                    ConditionKey::RequestObjectTag(_) | ConditionKey::RequestObjectTagKeys
-                )
-            })
-        };
-        rules.policy.as_ref().is_some_and(asks) || self.own_policies().any(asks)
+    /// Whether one of the policies that decide asks for such a key.
+    fn asks(&self, rules: Option<&BucketRules>, wanted: impl Fn(&ConditionKey) -> bool) -> bool {
+        let of_bucket = rules.and_then(|rules| rules.policy.as_ref());
+        let mut policies = self.own_policies().chain(of_bucket);
+        policies.any(|policy| policy.keys().any(&wanted))
     }
 
     /// The sender's own policies, and that of its session.
@@ -111,18 +64,16 @@ impl Sender<'_> {
     }
 
     /// Whether the sender has a permission. `rules` are those of the bucket that it is about, unless
-    /// it is about none, or about one that is yet to be made; `body_tags` stand in the request's
-    /// body.
+    /// it is about none, or about one that is yet to be made.
     ///
     /// Fault: if an object must be looked at for it, and cannot be.
     pub(crate) async fn may(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
-        body_tags: Option<&TagSet>,
     ) -> Result<bool, Fault> {
         let object = self.object_to_ask(permission, rules).await?;
-        Ok(self.rule(permission, rules, object.as_ref(), body_tags))
+        Ok(self.rule(permission, rules, object.as_ref()))
     }
 
     /// As [`Sender::may`], where the object that the permission is about is at hand. Whoever has
@@ -133,10 +84,17 @@ impl Sender<'_> {
         permission: &Permission,
         rules: Option<&BucketRules>,
         object: Option<&Object>,
-        body_tags: Option<&TagSet>,
     ) -> bool {
-        let existing_tags = object.map_or(&[][..], |object| &object.file().object.tags);
-        let facts = Facts { sender: self, existing_tags, body_tags };
+        let facts = PermissionQuestion {
+            identity: self.identity.as_deref(),
+            verified: self.verified,
+            headers: self.headers,
+            client: self.client,
+            now: self.now,
+            resolved: &self.resolved,
+            permission,
+            object,
+        };
         let resource = permission.resource_name();
         let question = Question {
             principal: &self.principal,
@@ -174,8 +132,9 @@ impl Sender<'_> {
             && rules.policy.as_ref().is_some_and(Policy::is_public)
     }
 
-    /// The object that a permission is about, if it decides: because a policy asks for its tags, or
-    /// because access control lists count in its bucket.
+    /// The object that a permission is about, in the version that it names, if the object decides:
+    /// because a policy asks for its tags or its lock, or because access control lists count in its
+    /// bucket. A delete marker is no object: the bucket alone decides about it.
     async fn object_to_ask(
         &self,
         permission: &Permission,
@@ -184,17 +143,32 @@ impl Sender<'_> {
         let (S3Resource::Object(bucket, key), Some(rules)) = (&permission.resource, rules) else {
             return Ok(None);
         };
-        let asks = |policy: &Policy| policy.asks_existing_tags();
-        let own = self.own_policies().any(asks);
         let of_object = permits(permission.action).is_none_or(|(of, _)| of == AclOf::Object);
-        let tags = own || rules.policy.as_ref().is_some_and(asks);
         let by_acl = rules.acls_count() && of_object;
-        if !(tags || by_acl) {
+        let asked = || {
+            self.asks(Some(rules), |key| match key.source() {
+                KeySource::Object => true,
+                KeySource::Lock => permission.facts.lock.is_none(),
+                KeySource::Sender
+                | KeySource::Header
+                | KeySource::Request
+                | KeySource::Unsupported => false,
+            })
+        };
+        if !(by_acl || asked()) {
             return Ok(None);
         }
-        match self.volume.stat(bucket.as_str(), key.as_str().as_bytes()).await {
+        // No version has an id that cannot be read.
+        let Ok(version) = translate::version(permission.version.as_ref()) else { return Ok(None) };
+        let name = NamedBucket { name: bucket.as_str().as_bytes(), ino: Some(rules.ino) };
+        match self.volume.stat_version(name, key.as_str().as_bytes(), version).await {
             Ok(object) => Ok(Some(object)),
-            Err(VolumeError::Fs(FsError::NoSuchKey)) => Ok(None),
+            Err(VolumeError::Fs(
+                FsError::NoSuchKey
+                | FsError::NoSuchVersion
+                | FsError::Deleted(_)
+                | FsError::IsMarker(..),
+            )) => Ok(None),
             Err(error) => Err(translate::on(bucket, error)),
         }
     }
@@ -275,120 +249,6 @@ fn grants(
     })
 }
 
-impl ConditionValues for Facts<'_> {
-    fn resolved(&self) -> Option<&ResolvedPatterns> {
-        Some(&self.sender.resolved)
-    }
-
-    fn values(&self, key: &ConditionKey) -> Values<'_> {
-        let Facts { sender, existing_tags, .. } = self;
-        let header = |name: &str| Values::from_borrowed(sender.fields().get(name).ok().flatten());
-        let parameter = |name: &str| Values::from_borrowed(sender.query.get(name).ok().flatten());
-        let plain = |name: &http::HeaderName| {
-            let value = sender.headers.get(name).and_then(|value| value.to_str().ok());
-            Values::from_borrowed(value)
-        };
-        match key {
-            ConditionKey::SourceIp => {
-                Values::from_owned(sender.client.map(|client| client.address.to_string()))
-            }
-            ConditionKey::SecureTransport => {
-                let tls = sender.client.is_some_and(|client| client.tls.is_some());
-                Values::from_borrowed(Some(if tls { "true" } else { "false" }))
-            }
-            ConditionKey::TlsVersion => {
-                Values::from_borrowed(sender.client.and_then(|client| client.tls.flatten()))
-            }
-            ConditionKey::Referer => plain(&REFERER),
-            ConditionKey::UserAgent => plain(&USER_AGENT),
-            ConditionKey::CurrentTime => Values::from_owned(sender.now.format(&Rfc3339).ok()),
-            ConditionKey::EpochTime => {
-                Values::from_owned(Some(sender.now.unix_timestamp().to_string()))
-            }
-            ConditionKey::TokenIssueTime
-            | ConditionKey::FederatedProvider
-            | ConditionKey::Jwt(_) => sender.of_session(key),
-            ConditionKey::AuthType => Values::from_borrowed(match sender.verified.kind() {
-                AuthKind::Anonymous => None,
-                AuthKind::Header => Some("REST-HEADER"),
-                AuthKind::Query | AuthKind::QueryV2 => Some("REST-QUERY-STRING"),
-                AuthKind::Form | AuthKind::FormV2 => Some("POST"),
-            }),
-            ConditionKey::SignatureVersion => Values::from_borrowed(match sender.verified.kind() {
-                AuthKind::Anonymous => None,
-                AuthKind::Header | AuthKind::Query | AuthKind::Form => Some("AWS4-HMAC-SHA256"),
-                AuthKind::QueryV2 | AuthKind::FormV2 => Some("AWS"),
-            }),
-            ConditionKey::SignatureAge => {
-                let age = sender.verified.signed_at().map(|at| sender.now - at);
-                Values::from_owned(age.map(|age| age.whole_milliseconds().max(0).to_string()))
-            }
-            ConditionKey::Prefix => parameter("prefix"),
-            ConditionKey::Delimiter => parameter("delimiter"),
-            ConditionKey::MaxKeys => parameter("max-keys"),
-            ConditionKey::VersionId => parameter("versionId"),
-            ConditionKey::IfMatch => plain(&IF_MATCH),
-            ConditionKey::IfNoneMatch => Values::from_borrowed(star_alone(sender.headers)),
-            ConditionKey::ExistingObjectTag(tag) => {
-                let found = existing_tags.iter().find(|(name, _)| name == tag);
-                Values::from_borrowed(found.map(|(_, value)| value.as_str()))
-            }
-            ConditionKey::RequestObjectTag(tag) => Values::from_owned(
-                self.brought_tags().into_iter().find(|(name, _)| name == tag).map(|(_, v)| v),
-            ),
-            ConditionKey::RequestObjectTagKeys => {
-                let names = self.brought_tags().into_iter().map(|(name, _)| Cow::Owned(name));
-                match names.collect::<Vec<_>>() {
-                    none if none.is_empty() => Values::Absent,
-                    names => Values::Many(names),
-                }
-            }
-            other => match header_of(other) {
-                Some(name) => header(name),
-                None => Values::Absent,
-            },
-        }
-    }
-}
-
-impl Facts<'_> {
-    /// The tags that the request brings, in its header or its body.
-    fn brought_tags(&self) -> Vec<(String, String)> {
-        if let Some(tags) = self.body_tags.or(self.sender.brings) {
-            return tags.as_slice().to_vec();
-        }
-        let header = self.sender.fields().get("x-amz-tagging").ok().flatten();
-        let tags = header.and_then(|header| TagSet::parse_header(header).ok());
-        tags.map(|tags| tags.as_slice().to_vec()).unwrap_or_default()
-    }
-}
-
-/// The header that says what a key asks for.
-fn header_of(key: &ConditionKey) -> Option<&'static str> {
-    Some(match key {
-        ConditionKey::ContentSha256 => "x-amz-content-sha256",
-        ConditionKey::Acl => "x-amz-acl",
-        ConditionKey::GrantRead => "x-amz-grant-read",
-        ConditionKey::GrantWrite => "x-amz-grant-write",
-        ConditionKey::GrantReadAcp => "x-amz-grant-read-acp",
-        ConditionKey::GrantWriteAcp => "x-amz-grant-write-acp",
-        ConditionKey::GrantFullControl => "x-amz-grant-full-control",
-        ConditionKey::CopySource => "x-amz-copy-source",
-        ConditionKey::MetadataDirective => "x-amz-metadata-directive",
-        ConditionKey::StorageClass => "x-amz-storage-class",
-        ConditionKey::ServerSideEncryption => "x-amz-server-side-encryption",
-        ConditionKey::ObjectOwnership => "x-amz-object-ownership",
-        _ => return None,
-    })
-}
-
-/// The star of `If-None-Match`, if it says nothing else. Policies that ask for that header mean
-/// "write once", which no tag says.
-fn star_alone(headers: &HeaderMap) -> Option<&'static str> {
-    let mut values = headers.get_all(&IF_NONE_MATCH).iter();
-    let only = values.next().filter(|_| values.next().is_none())?;
-    (only.as_bytes().trim_ascii() == b"*").then_some("*")
-}
-
+mod question;
 #[cfg(test)]
 mod tests;

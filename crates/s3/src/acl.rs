@@ -42,7 +42,7 @@ impl AclPermission {
     }
 
     /// The header that grants it.
-    const fn header(self) -> &'static str {
+    pub(crate) const fn header(self) -> &'static str {
         match self {
             AclPermission::FullControl => "x-amz-grant-full-control",
             AclPermission::Read => "x-amz-grant-read",

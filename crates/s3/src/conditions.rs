@@ -3,6 +3,8 @@
 //! The preconditions of reads are decided here. That of a write becomes a guard of the commit,
 //! which decides it; here it is only checked early.
 
+use std::fmt;
+
 use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
@@ -176,6 +178,22 @@ impl ETagList {
             ETagList::Any => true,
             ETagList::Tags(tags) => tags.iter().any(|listed| listed.tag == etag),
         }
+    }
+}
+
+/// The list as a header has it: `*`, or tags in quotes, separated by commas.
+impl fmt::Display for ETagList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tags = match self {
+            ETagList::Any => return f.write_str("*"),
+            ETagList::Tags(tags) => tags,
+        };
+        for (place, ListedTag { tag, weak }) in tags.iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            let mark = if *weak { "W/" } else { "" };
+            write!(f, "{comma}{mark}\"{tag}\"")?;
+        }
+        Ok(())
     }
 }
 

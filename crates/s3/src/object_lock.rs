@@ -282,9 +282,9 @@ pub struct ObjectLockHeaders {
     pub legal_hold: Option<bool>,
 }
 
-const MODE: &str = "x-amz-object-lock-mode";
-const UNTIL: &str = "x-amz-object-lock-retain-until-date";
-const HOLD: &str = "x-amz-object-lock-legal-hold";
+pub(crate) const MODE: &str = "x-amz-object-lock-mode";
+pub(crate) const UNTIL: &str = "x-amz-object-lock-retain-until-date";
+pub(crate) const HOLD: &str = "x-amz-object-lock-legal-hold";
 
 impl ObjectLockHeaders {
     /// Reads the headers `x-amz-object-lock-…`. An empty one is none.

@@ -10,6 +10,7 @@ mod web;
 
 pub use secret::{MasterKey, SealError, Secret};
 pub(crate) use session::NewSession;
+pub(crate) use snapshot::Session;
 pub use snapshot::{Access, AccessRecords, Identity, UMASK_DEFAULT, Unusable};
 pub use web::WebRole;
 pub(crate) use web::{CLAIMED_POLICIES_MAX, WebIdentity};

@@ -54,6 +54,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
+    call.demand_with_body(|facts| facts.location.clone_from(&request.location)).await?;
     let (bucket, account) = (call.bucket()?, call.sender.account());
     let Some(identity) = &call.sender.identity else { return Err(Code::AccessDenied.into()) };
     let ownership = match request.ownership {

@@ -85,6 +85,7 @@ pub(super) async fn get_ownership(call: &Call<'_>) -> Result<S3Response, Fault> 
 pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let ownership = s3::request::parse_ownership_controls(&document)?;
+    call.demand_with_body(|facts| facts.set_ownership(ownership.as_str())).await?;
     if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && is_shared(call)? {
         return Err(Code::InvalidBucketAclWithObjectOwnership.into());
     }

@@ -32,10 +32,11 @@ const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 /// only the source says whether there are any.
 async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
-    if object.file().object.tags.is_empty() {
+    let tags = &object.file().object.tags;
+    if tags.is_empty() {
         return Ok(());
     }
-    call.demand(&Permission::carry_tags(from, bucket, key)).await
+    call.demand(&Permission::carry_tags(from, tags, bucket, key)).await
 }
 
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
@@ -46,7 +47,8 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     match call.volume.stat_version(bucket, key.as_bytes(), version).await {
         // Between two tries somebody may have put another object in its place.
         Ok(object) => {
-            call.check_object(&object, &source.bucket, &source.key, &rules)?;
+            let about = (&source.bucket, &source.key, source.version.as_ref());
+            call.check_object(&object, about, &rules)?;
             Ok(object)
         }
         Err(VolumeError::Fs(error @ (FsError::NoSuchKey | FsError::Deleted(_)))) => {
@@ -58,11 +60,14 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
             let missing = Fault::new(Code::NoSuchVersion).with("Key", key);
             Err(call.hidden(&source.bucket, missing.with("VersionId", version)).await)
         }
-        Err(VolumeError::Fs(FsError::IsMarker(..))) => Err(Fault::because(
-            Code::InvalidRequest,
-            "The source of a copy request may not specifically refer to a delete marker by \
-             version id.",
-        )),
+        Err(VolumeError::Fs(FsError::IsMarker(..))) => {
+            let marker = Fault::because(
+                Code::InvalidRequest,
+                "The source of a copy request may not specifically refer to a delete marker by \
+                 version id.",
+            );
+            Err(call.hidden(&source.bucket, marker).await)
+        }
         Err(error) => Err(translate::fault(error)),
     }
 }

@@ -2,8 +2,8 @@
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp};
 use s3::object_lock::{LegalHold, LockMode, ObjectLockHeaders, Retention, bypasses_governance};
-use s3::operation::Permission;
-use s3::{Code, Fault};
+use s3::operation::{LockFacts, Permission};
+use s3::{Code, Fault, ObjectKey, VersionId};
 use time::OffsetDateTime;
 use volume::Object;
 
@@ -28,23 +28,21 @@ pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     Ok(ObjectLock { retention: retention.map(kept), legal_hold: asked.legal_hold })
 }
 
-/// Tells until when an object stays as it is, to whoever may know.
-pub(super) async fn describe(
+/// Adds the headers that say until when the object is kept, for a client that may know.
+pub(super) fn describe(
     call: &Call<'_>,
     response: &mut S3Response,
     object: &Object,
+    version: Option<&VersionId>,
 ) -> Result<(), Fault> {
     let lock = &object.file().object.lock;
     if lock.is_none() {
         return Ok(());
     }
     let (bucket, key) = call.object()?;
-    let may = async |action| {
-        let permission = Permission::on_object(action, bucket, key);
-        call.demand_one(&permission, None).await.is_ok()
-    };
+    let may = |action| call.may_with(&Permission::on_version(action, bucket, key, version), object);
     if let Some(retention) = lock.retention
-        && may("s3:GetObjectRetention").await
+        && may("s3:GetObjectRetention")?
     {
         let shown = shown(retention);
         response.set_named("x-amz-object-lock-mode", shown.mode.as_str());
@@ -52,7 +50,7 @@ pub(super) async fn describe(
         response.set_named("x-amz-object-lock-retain-until-date", &until);
     }
     if let Some(hold) = lock.legal_hold
-        && may("s3:GetObjectLegalHold").await
+        && may("s3:GetObjectLegalHold")?
     {
         let hold = LegalHold::of(hold).as_str();
         response.set_named("x-amz-object-lock-legal-hold", hold);
@@ -60,9 +58,11 @@ pub(super) async fn describe(
     Ok(())
 }
 
-/// Whether the request does not count retention in governance mode: it must say so, and whoever sends it
-/// must be allowed to.
-pub(super) async fn bypasses(call: &Call<'_>) -> Result<bool, Fault> {
+/// Whether the request says that it goes past retentions in governance mode. [`may_bypass`] then says
+/// for which versions it may.
+///
+/// Fault: `InvalidArgument` if the bucket has no object lock.
+pub(super) fn asks_to_bypass(call: &Call<'_>) -> Result<bool, Fault> {
     if !bypasses_governance(call.fields())? {
         return Ok(false);
     }
@@ -73,12 +73,19 @@ pub(super) async fn bypasses(call: &Call<'_>) -> Result<bool, Fault> {
         )
         .with("ArgumentName", "x-amz-bypass-governance-retention"));
     }
-    let action = "s3:BypassGovernanceRetention";
-    let permission = match call.resource.key() {
-        Some(key) => Permission::on_object(action, call.bucket()?, key),
-        None => Permission::on_bucket(action, call.bucket()?),
-    };
-    Ok(call.demand_one(&permission, None).await.is_ok())
+    Ok(true)
+}
+
+/// Whether the client may go past a retention in governance mode, of one version or of the current
+/// one. `lock` is what the request sets in its place, if it sets a lock.
+pub(super) async fn may_bypass(
+    call: &Call<'_>,
+    key: &ObjectKey,
+    version: Option<&VersionId>,
+    lock: Option<LockFacts>,
+) -> Result<bool, Fault> {
+    let permission = Permission::bypass_governance(call.bucket()?, key, version, lock);
+    Ok(call.demand_one(&permission).await.is_ok())
 }
 
 pub(super) fn not_locking() -> Fault {

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use record::{BucketConfig, BucketConfigKind, DefaultRetention};
 use s3::object_lock::{LegalHold, ObjectLockConfiguration, Retention};
+use s3::operation::LockFacts;
 use s3::xml::XmlLimits;
 use s3::{Code, Fault};
 use volume::{FsError, Object, ObjectChange, VolumeError};
 
-use super::locks::{bypasses, kept, mode_of, not_locking, now, shown};
+use super::locks::{asks_to_bypass, kept, may_bypass, mode_of, not_locking, now, shown};
 use super::{bucket, read};
 use crate::call::Call;
 use crate::http::HttpBody;
@@ -56,11 +57,17 @@ pub(super) async fn get_retention(call: &Call<'_>) -> Result<S3Response, Fault> 
 pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, XmlLimits::SMALL.bytes).await?;
     let retention = Retention::parse(&document, now(call))?;
-    let change = ObjectChange::Retention {
-        retention: retention.map(kept),
-        bypasses_governance: bypasses(call).await?,
+    let lock = LockFacts {
+        mode: retention.map(|retention| retention.mode),
+        until: retention.map(|retention| retention.until),
+        legal_hold: None,
     };
-    set(call, change).await
+    call.demand_with_body(|facts| facts.lock = Some(lock)).await?;
+    let (version, (_, key)) = (call.arguments().version()?, call.object()?);
+    let bypasses_governance =
+        asks_to_bypass(call)? && may_bypass(call, key, version.as_ref(), Some(lock)).await?;
+    let retention = retention.map(kept);
+    set(call, ObjectChange::Retention { retention, bypasses_governance }).await
 }
 
 pub(super) async fn get_legal_hold(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -72,6 +79,8 @@ pub(super) async fn get_legal_hold(call: &Call<'_>) -> Result<S3Response, Fault>
 pub(super) async fn put_legal_hold(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, XmlLimits::SMALL.bytes).await?;
     let hold = LegalHold::parse(&document)?;
+    let lock = LockFacts { legal_hold: Some(hold.is_on()), ..LockFacts::default() };
+    call.demand_with_body(|facts| facts.lock = Some(lock)).await?;
     set(call, ObjectChange::LegalHold(hold.is_on())).await
 }
 

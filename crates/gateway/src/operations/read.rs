@@ -26,10 +26,10 @@ const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 /// Finds the object that the request names.
 pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result<Object, Fault> {
     let (bucket, key) = call.object()?;
-    let (named, version) = (call.named_bucket()?, translate::version(version)?);
-    match call.volume.stat_version(named, key.as_str().as_bytes(), version).await {
+    let (named, found) = (call.named_bucket()?, translate::version(version)?);
+    match call.volume.stat_version(named, key.as_str().as_bytes(), found).await {
         Ok(object) => {
-            call.check_object(&object, bucket, key, call.rules()?)?;
+            call.check_object(&object, (bucket, key, version), call.rules()?)?;
             Ok(object)
         }
         Err(VolumeError::Fs(error @ (FsError::NoSuchKey | FsError::Deleted(_)))) => {
@@ -64,8 +64,8 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     let wanted = Wanted::of(&request, &object, &tag)?;
     let mut response = S3Response::empty(wanted.status());
     describe(&mut response, &object);
-    describe_tags(call, &mut response, &object, request.version.is_some()).await?;
-    locks::describe(call, &mut response, &object).await?;
+    describe_tags(call, &mut response, &object, request.version.as_ref())?;
+    locks::describe(call, &mut response, &object, request.version.as_ref())?;
     if request.version.is_none() {
         lifecycle::describe_object(call, &mut response, &object)?;
     }
@@ -223,16 +223,16 @@ fn describe(response: &mut S3Response, object: &Object) {
 
 /// Adds the number of tags, "when you have the relevant permission to read object tags" (API
 /// Reference, `GetObject`).
-async fn describe_tags(
+fn describe_tags(
     call: &Call<'_>,
     response: &mut S3Response,
     object: &Object,
-    versioned: bool,
+    version: Option<&VersionId>,
 ) -> Result<(), Fault> {
     let tags = object.file().object.tags.len();
     if tags > 0 {
         let (bucket, key) = call.object()?;
-        if call.demand(&[Permission::read_tags(bucket, key, versioned)]).await.is_ok() {
+        if call.may_with(&Permission::read_tags(bucket, key, version), object)? {
             response.set_named("x-amz-tagging-count", &tags.to_string());
         }
     }

@@ -62,7 +62,7 @@ async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault>
     let bucket = call.bucket()?;
     match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
         Ok(object) => Ok(Some(object)),
-        Err(VolumeError::Fs(FsError::NoSuchKey)) => Ok(None),
+        Err(VolumeError::Fs(FsError::NoSuchKey | FsError::Deleted(_))) => Ok(None),
         Err(error) => Err(translate::on(bucket, error)),
     }
 }
@@ -71,7 +71,7 @@ async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault>
 /// the commit refuses again.
 async fn check_both(call: &Call<'_>, request: &RenameObject, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
-    call.check_object(object, bucket, &request.source, call.rules()?)?;
+    call.check_object(object, (bucket, &request.source, None), call.rules()?)?;
     check_tags(call, object, &request.source).await?;
     check(&request.source_conditions, object, &ConditionNames::RENAME_SOURCE)?;
     if request.target_conditions != ReadPreconditions::default() {
@@ -98,12 +98,13 @@ fn check_target(conditions: &ReadPreconditions, target: Option<&Object>) -> Resu
 
 /// Whether the client may give the object's tags to another key, if it has any.
 async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Result<(), Fault> {
-    if object.file().object.tags.is_empty() {
+    let tags = &object.file().object.tags;
+    if tags.is_empty() {
         return Ok(());
     }
     let (bucket, key) = call.object()?;
     let from = CopySource { bucket: bucket.clone(), key: source.clone(), version: None };
-    call.demand(&Permission::carry_tags(&from, bucket, key)).await
+    call.demand(&Permission::carry_tags(&from, tags, bucket, key)).await
 }
 
 /// What a request is known by: what the client calls it, and what it renames.

@@ -1,7 +1,6 @@
 //! Tags of objects and buckets.
 
 use http::StatusCode;
-use s3::operation::Permission;
 use s3::{Code, Fault, TagSet, Tagged};
 use volume::ObjectChange;
 
@@ -24,9 +23,7 @@ pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Object)?;
-    let (bucket, key) = call.object()?;
-    let versioned = call.arguments().version()?.is_some();
-    call.demand_one(&Permission::write_tags(bucket, key, versioned), Some(&tags)).await?;
+    call.demand_with_body(|facts| facts.tags = Some(tags.clone())).await?;
     set_object(call, tags, StatusCode::OK).await
 }
 

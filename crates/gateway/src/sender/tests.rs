@@ -103,9 +103,22 @@ impl World {
         self.volume.set_bucket("bkt", change).await.unwrap();
     }
 
-    /// Whether somebody may do something with `bkt` or with a key of it.
+    /// Whether a user, or an anonymous client, may do something with `bkt` or with a key of it.
     async fn may(&self, who: Option<&str>, action: &'static str, key: Option<&str>) -> bool {
         let bucket = BucketName::parse("bkt").unwrap();
+        self.has(
+            who,
+            &match key {
+                Some(key) => {
+                    Permission::on_object(action, &bucket, &ObjectKey::from_path(key).unwrap())
+                }
+                None => Permission::on_bucket(action, &bucket),
+            },
+        )
+        .await
+    }
+
+    async fn has(&self, who: Option<&str>, permission: &Permission) -> bool {
         let headers = HeaderMap::new();
         let head = RequestHead {
             method: &http::Method::GET,
@@ -126,7 +139,6 @@ impl World {
         };
         let verified = Credentials::Anonymous.verify(None, &head, &terms).unwrap();
         let identity = who.map(|who| self.access.lookup(who).expect("a user"));
-        let query = Query::parse("").unwrap();
         let sender = Sender {
             access: &self.access,
             volume: &self.volume,
@@ -134,21 +146,13 @@ impl World {
             identity,
             verified: &verified,
             headers: &headers,
-            said: &headers,
-            brings: None,
-            query: &query,
             client: None,
             now,
             resolved: ResolvedPatterns::default(),
         };
-        let permission = match key {
-            Some(key) => {
-                Permission::on_object(action, &bucket, &ObjectKey::from_path(key).unwrap())
-            }
-            None => Permission::on_bucket(action, &bucket),
-        };
-        let rules = self.rules.of(&self.volume, &bucket).await.unwrap();
-        sender.may(&permission, Some(&rules), None).await.unwrap()
+        let bucket = permission.resource.bucket().unwrap();
+        let rules = self.rules.of(&self.volume, bucket).await.unwrap();
+        sender.may(permission, Some(&rules)).await.unwrap()
     }
 }
 
@@ -319,5 +323,94 @@ async fn who_may_replace_or_remove_an_object_is_the_matter_of_the_bucket() {
     {
         assert!(world.may(Some("anna"), action, Some("theirs")).await, "{action}");
         assert!(!world.may(Some("carl"), action, Some("theirs")).await, "{action}");
+    }
+}
+
+/// The id by which requests name a version.
+fn id_of(version: Option<volume::VersionRef>) -> s3::VersionId {
+    s3::VersionId::parse(&translate::version_text(version.expect("a version"))).unwrap()
+}
+
+impl World {
+    /// Makes the bucket keep versions, with a secret version of `k` below a plain one. Returns the
+    /// ids of both.
+    async fn versions(&self) -> [s3::VersionId; 2] {
+        self.change(BucketChange::Versioning(record::Versioning::Enabled)).await;
+        let mut ids = Vec::new();
+        for value in ["secret", "plain"] {
+            self.put("k", None, None, &[("class".to_owned(), value.to_owned())]).await;
+            ids.push(id_of(self.volume.stat("bkt", b"k").await.unwrap().version));
+        }
+        ids.try_into().unwrap()
+    }
+
+    async fn may_version(&self, action: &'static str, version: &s3::VersionId) -> bool {
+        let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("k").unwrap());
+        let permission = Permission::on_version(action, &bucket, &key, Some(version));
+        self.has(Some("anna"), &permission).await
+    }
+}
+
+#[tokio::test]
+async fn a_marker_and_the_versions_below_it_are_removed_where_lists_count() {
+    for ownership in ObjectOwnership::ALL {
+        let world = World::new(ownership).await;
+        let [old, new] = world.versions().await;
+        let deleted = world.volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
+        let marker = id_of(deleted[0].as_ref().unwrap().marker);
+        assert!(world.volume.stat("bkt", b"k").await.is_err(), "the key has a marker");
+        for version in [&old, &new, &marker, &s3::VersionId::Other("none".to_owned())] {
+            let may = world.may_version("s3:DeleteObjectVersion", version).await;
+            assert!(may, "{ownership:?} {version:?}");
+        }
+        assert!(world.may(Some("anna"), "s3:DeleteObject", Some("k")).await, "{ownership:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_tags_of_an_object_are_those_of_the_version_that_is_named() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let [secret, plain] = world.versions().await;
+    world
+        .policy(
+            r#"{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
+                "Condition":{"StringEquals":{"s3:ExistingObjectTag/class":"secret"}}}"#,
+        )
+        .await;
+    for action in [
+        "s3:GetObjectVersion",
+        "s3:PutObjectVersionTagging",
+        "s3:DeleteObjectVersionTagging",
+        "s3:DeleteObjectVersion",
+        "s3:PutObjectRetention",
+        "s3:PutObjectVersionAcl",
+    ] {
+        assert!(!world.may_version(action, &secret).await, "{action}");
+        assert!(world.may_version(action, &plain).await, "{action}");
+    }
+    assert!(world.may(Some("anna"), READ, Some("k")).await, "the current version is plain");
+}
+
+#[tokio::test]
+async fn the_lock_of_an_action_that_sets_none_is_that_of_the_version() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let [kept, free] = world.versions().await;
+    let version = translate::version(Some(&kept)).unwrap();
+    let change = volume::ObjectChange::LegalHold(true);
+    world.volume.change_object("bkt", b"k", version, None, change).await.unwrap();
+    world
+        .policy(
+            r#"{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
+                "Condition":{"StringEquals":{"s3:object-lock-legal-hold":"ON"}}}"#,
+        )
+        .await;
+    let action = "s3:BypassGovernanceRetention";
+    assert!(!world.may_version(action, &kept).await && world.may_version(action, &free).await);
+    // A request that sets a lock is asked about that one.
+    let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("k").unwrap());
+    for (hold, allowed) in [(true, false), (false, true)] {
+        let lock = s3::operation::LockFacts { legal_hold: Some(hold), ..Default::default() };
+        let sets = Permission::bypass_governance(&bucket, &key, Some(&kept), Some(lock));
+        assert_eq!(world.has(Some("anna"), &sets).await, allowed, "{hold}");
     }
 }

@@ -176,7 +176,11 @@ impl<'a> FormCredentials<'a> {
             payload: PayloadMode::Unsigned,
             seed: None,
             hoisted: Vec::new(),
-            signed_at: None,
+            signed_at: match &self.signature {
+                FormSignature::V4(signature) => Some(signature.signed_at),
+                // A signature of version 2 does not say when it was made.
+                FormSignature::Absent | FormSignature::V2(_) => None,
+            },
         };
         Ok(VerifiedForm { form: self.form, verified, lengths })
     }

@@ -1,9 +1,15 @@
 //! How the body of a request is framed and verified.
 
+use std::borrow::Cow;
+
 use sigv4::UNSIGNED_PAYLOAD;
 
 use super::kind::AuthKind;
 use crate::{Code, Fault};
+
+const SIGNED_CHUNKS: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+const SIGNED_CHUNKS_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// How a body is framed, and what vouches for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +57,9 @@ impl PayloadMode {
         };
         match value {
             UNSIGNED_PAYLOAD => Ok(PayloadMode::Unsigned),
-            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => signed_stream(false),
-            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => signed_stream(true),
-            "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => match kind {
+            SIGNED_CHUNKS => signed_stream(false),
+            SIGNED_CHUNKS_TRAILER => signed_stream(true),
+            UNSIGNED_TRAILER => match kind {
                 AuthKind::Header | AuthKind::Anonymous if may_stream => {
                     Ok(PayloadMode::UnsignedTrailer)
                 }
@@ -68,6 +74,18 @@ impl PayloadMode {
                     .with("ArgumentName", "x-amz-content-sha256")
                     .with("ArgumentValue", value)
             }),
+        }
+    }
+
+    /// The value of `x-amz-content-sha256` that stands for it. A request without that header has a
+    /// body that is not signed.
+    pub fn content_sha256(self) -> Cow<'static, str> {
+        match self {
+            PayloadMode::Hashed(hash) => hex::encode(hash).into(),
+            PayloadMode::Unsigned => UNSIGNED_PAYLOAD.into(),
+            PayloadMode::SignedChunks { trailer: false } => SIGNED_CHUNKS.into(),
+            PayloadMode::SignedChunks { trailer: true } => SIGNED_CHUNKS_TRAILER.into(),
+            PayloadMode::UnsignedTrailer => UNSIGNED_TRAILER.into(),
         }
     }
 

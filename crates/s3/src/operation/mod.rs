@@ -5,6 +5,7 @@
 //! matches no row is refused; it never falls through to a similar operation. Every row has an
 //! action, or says that it needs none.
 
+mod facts;
 mod permission;
 mod resource;
 mod route;
@@ -13,6 +14,7 @@ mod stub;
 #[cfg(test)]
 mod tests;
 
+pub use facts::{ConditionFacts, ListingFacts, LockFacts, RequestFacts};
 pub use permission::{Demand, Permission};
 pub use resource::S3Resource;
 pub use route::route;

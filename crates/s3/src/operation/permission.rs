@@ -2,32 +2,43 @@
 
 use std::borrow::Cow;
 
+use super::facts::{LockFacts, RequestFacts};
 use super::{Operation, S3Resource, Scope};
 use crate::Fault;
 use crate::acl::AskedAcl;
-use crate::conditions::{ETagList, StatPrecondition, WritePrecondition};
-use crate::name::{BucketName, CopySource, ObjectKey};
+use crate::conditions::{ETagList, ReadPreconditions, StatPrecondition, WritePrecondition};
+use crate::name::{BucketName, CopySource, ObjectKey, VersionId};
 use crate::object_lock;
-use crate::request::{Fields, PartNumber, Query, RenameObject, WRITE_OFFSET};
+use crate::request::{Deletion, Fields, PartNumber, PostObject, Query, RenameObject, WRITE_OFFSET};
+use crate::tagging::{TagSet, Tagged};
 
-/// An action on a resource, as policies speak of them.
+/// An action on a resource, with the values that conditions of policies compare.
+///
+/// It is made by the code that carries the operation out or parses its request, from the values that
+/// the operation uses. A policy therefore decides about the very thing that is going to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// The action: `s3:GetObject`.
     pub action: &'static str,
     /// What it is done to.
     pub resource: S3Resource,
+    /// The version of the object that the action is about; none for the current one.
+    pub version: Option<VersionId>,
+    /// The values that the request gives to condition keys.
+    pub facts: RequestFacts,
 }
 
-/// What a request demands before anything is looked up.
+/// The permissions that a request needs before anything is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Nothing: everybody may send the request, and its credentials are not looked at.
     Nothing,
     /// All of these; never empty.
     All(Vec<Permission>),
-    /// What the body says: of `DeleteObjects` one for each key, see `Permission::delete`; of
-    /// `PutObjectTagging` one that policies may tie to the tags.
+    /// All of these; never empty. The body has more values for condition keys, so the operation asks
+    /// again when it has read the body.
+    WithBody(Vec<Permission>),
+    /// Those that the body of `DeleteObjects` names: see `Permission::of_deletion`.
     InBody,
 }
 
@@ -37,15 +48,61 @@ impl Permission {
     /// A request that names a version, `null` included, "must have the `s3:GetObjectVersion`
     /// permission …; the `s3:GetObject` permission is not required in this scenario" (S3's API
     /// reference, `GetObject`, `versionId`).
-    pub fn read(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
-        let action = if versioned { "s3:GetObjectVersion" } else { "s3:GetObject" };
-        Permission::on_object(action, bucket, key)
+    pub fn read(bucket: &BucketName, key: &ObjectKey, version: Option<&VersionId>) -> Permission {
+        let action = if version.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
+        Permission::on_version(action, bucket, key, version)
     }
 
-    /// To delete an object, or one version of it.
-    pub fn delete(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
-        let action = if versioned { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
-        Permission::on_object(action, bucket, key)
+    /// To delete an object, or one version of it, if the condition holds.
+    pub fn delete(
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+        condition: WritePrecondition,
+    ) -> Permission {
+        let action = if version.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+        let facts = RequestFacts { condition: condition.into(), ..RequestFacts::default() };
+        Permission { facts, ..Permission::on_version(action, bucket, key, version) }
+    }
+
+    /// Those that one entry of `DeleteObjects` needs.
+    pub fn of_deletion(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
+        let Deletion { key, version, condition, stat } = deletion;
+        let version = version.as_ref();
+        let mut all = vec![Permission::delete(bucket, key, version, condition.clone())];
+        all.extend(Permission::to_compare(condition, stat.is_some(), bucket, key, version));
+        all
+    }
+
+    /// To go past a retention in governance mode, of one version or of the current one. The lock is
+    /// the one that the request sets in its place, if it sets one.
+    pub fn bypass_governance(
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+        lock: Option<LockFacts>,
+    ) -> Permission {
+        let facts = RequestFacts { lock, ..RequestFacts::default() };
+        let action = "s3:BypassGovernanceRetention";
+        Permission { facts, ..Permission::on_version(action, bucket, key, version) }
+    }
+
+    /// Those that a form needs.
+    pub fn of_form(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
+        let facts = RequestFacts::of_form(post);
+        let on_key = |action| Permission::on_object(action, bucket, &post.key).with(&facts);
+        let mut all = vec![on_key("s3:PutObject")];
+        if !post.put.tags.is_empty() {
+            all.push(on_key("s3:PutObjectTagging"));
+        }
+        if post.put.append_at.is_some() {
+            all.push(Permission::read(bucket, &post.key, None));
+        }
+        if post.put.acl.as_ref().is_some_and(|acl| !acl.is_harmless()) {
+            all.push(on_key("s3:PutObjectAcl"));
+        }
+        all.extend(Permission::to_compare(&post.put.condition, false, bucket, &post.key, None));
+        all
     }
 
     /// To make a write depend on an object's entity tag, or its size or time (`stat`). A client that
@@ -60,13 +117,13 @@ impl Permission {
         stat: bool,
         bucket: &BucketName,
         key: &ObjectKey,
+        version: Option<&VersionId>,
     ) -> Option<Permission> {
+        let read = || Permission::read(bucket, key, version);
         match condition {
-            _ if stat => Some(Permission::read(bucket, key, false)),
+            _ if stat => Some(read()),
             WritePrecondition::IfMatch(ETagList::Tags(_))
-            | WritePrecondition::IfNoneMatch(ETagList::Tags(_)) => {
-                Some(Permission::read(bucket, key, false))
-            }
+            | WritePrecondition::IfNoneMatch(ETagList::Tags(_)) => Some(read()),
             WritePrecondition::IfMatch(ETagList::Any)
             | WritePrecondition::IfNoneMatch(ETagList::Any)
             | WritePrecondition::IfNoneMatchStar
@@ -80,35 +137,56 @@ impl Permission {
     /// copying objects that have tags). The tags of a version are read by an action of their own.
     pub fn carry_tags(
         source: &CopySource,
+        tags: &[(String, String)],
         bucket: &BucketName,
         key: &ObjectKey,
     ) -> [Permission; 2] {
+        let tags = TagSet::new(tags.to_vec(), Tagged::Object).ok();
+        let facts = RequestFacts { tags, ..RequestFacts::default() };
         [
-            Permission::read_tags(&source.bucket, &source.key, source.version.is_some()),
-            Permission::on_object("s3:PutObjectTagging", bucket, key),
+            Permission::read_tags(&source.bucket, &source.key, source.version.as_ref()),
+            Permission::on_object("s3:PutObjectTagging", bucket, key).with(&facts),
         ]
     }
 
     /// To read the tags of an object, or of one of its versions.
-    pub fn read_tags(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
+    pub fn read_tags(
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+    ) -> Permission {
+        let versioned = version.is_some();
         let action = if versioned { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
-        Permission::on_object(action, bucket, key)
+        Permission::on_version(action, bucket, key, version)
     }
 
-    /// To replace the tags of an object, or of one of its versions.
-    pub fn write_tags(bucket: &BucketName, key: &ObjectKey, versioned: bool) -> Permission {
-        let action = if versioned { "s3:PutObjectVersionTagging" } else { "s3:PutObjectTagging" };
-        Permission::on_object(action, bucket, key)
-    }
-
-    /// Any action on an object.
+    /// Any action on the current version of an object.
     pub fn on_object(action: &'static str, bucket: &BucketName, key: &ObjectKey) -> Permission {
-        Permission { action, resource: S3Resource::Object(bucket.clone(), key.clone()) }
+        Permission::on_version(action, bucket, key, None)
+    }
+
+    /// Any action on a version of an object, or on the current one.
+    pub fn on_version(
+        action: &'static str,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+    ) -> Permission {
+        let resource = S3Resource::Object(bucket.clone(), key.clone());
+        Permission { version: version.cloned(), ..Permission::on(action, resource) }
     }
 
     /// Any action on a bucket.
     pub fn on_bucket(action: &'static str, bucket: &BucketName) -> Permission {
-        Permission { action, resource: S3Resource::Bucket(bucket.clone()) }
+        Permission::on(action, S3Resource::Bucket(bucket.clone()))
+    }
+
+    fn on(action: &'static str, resource: S3Resource) -> Permission {
+        Permission { action, resource, version: None, facts: RequestFacts::default() }
+    }
+
+    fn with(self, facts: &RequestFacts) -> Permission {
+        Permission { facts: facts.clone(), ..self }
     }
 
     /// The resource as policies name it, without its `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*`
@@ -143,12 +221,17 @@ impl Operation {
         query: &Query,
         fields: Fields<'_>,
     ) -> Result<Demand, Fault> {
-        if matches!(self, Operation::DeleteObjects | Operation::PutObjectTagging) {
+        if self == Operation::DeleteObjects {
             return Ok(Demand::InBody);
         }
-        let versioned = query.has("versionId");
-        let Some(action) = self.versioned_action(versioned) else { return Ok(Demand::Nothing) };
-        let mut all = vec![Permission { action, resource: scoped(self.scope(), resource) }];
+        let version = named_version(query)?;
+        let version = version.as_ref();
+        let Some(action) = self.versioned_action(version.is_some()) else {
+            return Ok(Demand::Nothing);
+        };
+        let facts = RequestFacts::of(self, query, fields);
+        let own = Permission::on(action, scoped(self.scope(), resource)).with(&facts);
+        let mut all = vec![Permission { version: version.cloned(), ..own }];
         let acl = match self {
             Operation::PutObject
             | Operation::CopyObject
@@ -157,58 +240,115 @@ impl Operation {
             _ => None,
         };
         let acl = acl.is_some_and(|acl| !acl.is_harmless());
-        let (bucket, key) = match resource {
-            S3Resource::Object(bucket, key) => (bucket, key),
+        match resource {
+            S3Resource::Object(bucket, key) => {
+                if acl {
+                    all.push(Permission::on_object("s3:PutObjectAcl", bucket, key).with(&facts));
+                }
+                all.extend(self.of_object(bucket, key, version, query, fields)?);
+                if self.makes_an_object() {
+                    let headers = OF_NEW_OBJECT.iter().filter(|(header, _)| fields.has(header));
+                    let actions = headers.map(|(_, action)| *action);
+                    all.extend(
+                        actions.map(|it| Permission::on_object(it, bucket, key).with(&facts)),
+                    );
+                }
+                all.extend(self.to_see(bucket, key, version, fields)?);
+            }
             S3Resource::Bucket(bucket) if self == Operation::CreateBucket => {
-                all.extend(of_new_bucket(bucket, acl, fields)?);
-                return Ok(Demand::All(all));
+                let also = of_new_bucket(bucket, acl, fields)?;
+                all.extend(also.into_iter().map(|permission| permission.with(&facts)));
             }
-            S3Resource::Bucket(_) | S3Resource::Service => return Ok(Demand::All(all)),
-        };
-        if acl {
-            all.push(Permission::on_object("s3:PutObjectAcl", bucket, key));
+            S3Resource::Bucket(_) | S3Resource::Service => {}
         }
-        match self {
-            Operation::GetObjectAttributes => all.push(Permission::read(bucket, key, versioned)),
-            Operation::CopyObject | Operation::UploadPartCopy => {
-                // What is wrong with it is said before the source is looked at.
-                if let Some(number) = query.get("partNumber")? {
-                    PartNumber::parse(number)?;
-                }
-                let value = fields.get("x-amz-copy-source")?.unwrap_or_default();
-                let source = CopySource::parse(value)?;
-                let versioned = source.version.is_some();
-                all.push(Permission::read(&source.bucket, &source.key, versioned));
+        Ok(if self.has_values_in_body() { Demand::WithBody(all) } else { Demand::All(all) })
+    }
+
+    /// What an operation on an object needs for others that it touches.
+    fn of_object(
+        self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+        query: &Query,
+        fields: Fields<'_>,
+    ) -> Result<Vec<Permission>, Fault> {
+        let mut all = Vec::new();
+        if self == Operation::GetObjectAttributes {
+            all.push(Permission::read(bucket, key, version));
+        }
+        if self.copies() {
+            // What is wrong with it is said before the source is looked at.
+            if let Some(number) = query.get("partNumber")? {
+                PartNumber::parse(number)?;
             }
-            Operation::RenameObject => {
-                let source = RenameObject::source(bucket, fields)?;
-                all.push(Permission::read(bucket, &source, false));
-                all.push(Permission::delete(bucket, &source, false));
-                if RenameObject::looks_at_target(fields) {
-                    all.push(Permission::read(bucket, key, false));
-                }
+            let value = fields.get("x-amz-copy-source")?.unwrap_or_default();
+            let source = CopySource::parse(value)?;
+            all.push(Permission::read(&source.bucket, &source.key, source.version.as_ref()));
+        }
+        if self == Operation::RenameObject {
+            let source = RenameObject::source(bucket, fields)?;
+            // The source is deleted on the conditions that speak of the source.
+            let condition = ReadPreconditions::parse_for_rename(fields).unwrap_or_default().into();
+            let facts = RequestFacts { condition, ..RequestFacts::default() };
+            all.push(Permission::read(bucket, &source, None));
+            all.push(Permission::on_object("s3:DeleteObject", bucket, &source).with(&facts));
+            if RenameObject::looks_at_target(fields) {
+                all.push(Permission::read(bucket, key, None));
             }
-            _ => {}
         }
-        if self.makes_an_object() {
-            let headers = OF_NEW_OBJECT.iter().filter(|(header, _)| fields.has(header));
-            all.extend(headers.map(|(_, action)| Permission::on_object(action, bucket, key)));
-        }
+        Ok(all)
+    }
+
+    /// To read the object, if the answer lets its sender know something of the object.
+    fn to_see(
+        self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        version: Option<&VersionId>,
+        fields: Fields<'_>,
+    ) -> Result<Vec<Permission>, Fault> {
+        let mut all = Vec::new();
         if self == Operation::PutObject && fields.has(WRITE_OFFSET) {
             // What the answer says of the object, its length and checksums, only readers may know.
-            all.push(Permission::read(bucket, key, false));
+            all.push(Permission::read(bucket, key, None));
         }
         if self.compares() {
             let condition = WritePrecondition::asked(fields)?;
             let stat = self == Operation::DeleteObject
                 && StatPrecondition::HEADERS.iter().any(|name| fields.has(name));
-            all.extend(Permission::to_compare(&condition, stat, bucket, key));
+            all.extend(Permission::to_compare(&condition, stat, bucket, key, version));
         }
-        Ok(Demand::All(all))
+        Ok(all)
+    }
+
+    /// Whether its body has values for condition keys.
+    const fn has_values_in_body(self) -> bool {
+        matches!(
+            self,
+            Operation::PutObjectTagging
+                | Operation::PutObjectRetention
+                | Operation::PutObjectLegalHold
+                | Operation::CreateBucket
+                | Operation::PutBucketOwnershipControls
+        )
+    }
+
+    /// Whether headers of its request set an access control list.
+    pub(super) const fn sets_an_acl(self) -> bool {
+        matches!(self, Operation::CreateBucket | Operation::PutBucketAcl | Operation::PutObjectAcl)
+    }
+
+    /// Whether parameters of its request say which keys it lists.
+    pub(super) const fn lists_keys(self) -> bool {
+        matches!(
+            self,
+            Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions
+        )
     }
 
     /// Whether its headers say what is kept with a new object.
-    const fn makes_an_object(self) -> bool {
+    pub(super) const fn makes_an_object(self) -> bool {
         matches!(
             self,
             Operation::PutObject | Operation::CopyObject | Operation::CreateMultipartUpload
@@ -216,7 +356,7 @@ impl Operation {
     }
 
     /// Whether `If-Match` is a condition on what the operation writes.
-    const fn compares(self) -> bool {
+    pub(super) const fn compares(self) -> bool {
         matches!(
             self,
             Operation::PutObject
@@ -261,6 +401,13 @@ impl Operation {
             _ => self.action(),
         }
     }
+}
+
+/// The version that a request names. One that cannot be read is kept as it is, because the operation
+/// refuses it later, after the permissions.
+fn named_version(query: &Query) -> Result<Option<VersionId>, Fault> {
+    let text = query.get("versionId")?;
+    Ok(text.map(|text| VersionId::parse(text).unwrap_or(VersionId::Other(text.to_owned()))))
 }
 
 /// Headers of a new object that need a permission of their own.

@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Method, header::ALLOW};
 
 use super::{Demand, Operation, Permission, S3Resource, Scope, Support, TABLE, route};
+use crate::TagSet;
 use crate::name::CopySource;
 use crate::request::{Fields, Query};
 use crate::{Code, Fault};
@@ -263,7 +264,7 @@ fn demand(
     let resource = resource(operation.scope());
     let query = Query::parse(query).unwrap();
     match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
-        Demand::All(all) => all,
+        Demand::All(all) | Demand::WithBody(all) => all,
         Demand::InBody | Demand::Nothing => Vec::new(),
     }
 }
@@ -284,8 +285,7 @@ fn s3_s9_every_operation_demands_something() {
     for &operation in Operation::ALL {
         let sources = [("x-amz-copy-source", "src/from"), ("x-amz-rename-source", "/from")];
         let all = demand(operation, "", &sources);
-        let in_body = [Operation::DeleteObjects, Operation::PutObjectTagging];
-        let none = in_body.contains(&operation) || operation.is_open();
+        let none = operation == Operation::DeleteObjects || operation.is_open();
         assert_eq!(all.is_empty(), none, "{operation:?}");
         for permission in all {
             assert!(permission.action.contains(':'));
@@ -386,7 +386,9 @@ fn s3_s9_tags_are_carried_by_two_permissions() {
         ("src/from?versionId=null", "s3:GetObjectVersionTagging"),
     ] {
         let source = CopySource::parse(source).expect("a source");
-        let carried = Permission::carry_tags(&source, &bucket, &key);
+        let tags = [("class".to_owned(), "secret".to_owned())];
+        let carried = Permission::carry_tags(&source, &tags, &bucket, &key);
+        assert_eq!(carried[1].facts.tags.as_ref().map(TagSet::as_slice), Some(&tags[..]));
         let all = [(reads, "src/from"), ("s3:PutObjectTagging", "bucket/key")];
         assert_eq!(pairs(&carried), expected(all));
     }

@@ -49,6 +49,8 @@ pub struct CreateBucket {
     pub ownership: Option<OwnershipRule>,
     /// Its tags.
     pub tags: TagSet,
+    /// The region that it is to be in, as the request names it; none if it names none.
+    pub location: Option<String>,
 }
 
 impl CreateBucket {
@@ -76,33 +78,34 @@ impl CreateBucket {
         });
         let ownership = ownership.transpose()?;
         let acl = AskedAcl::parse(fields)?;
-        let tags = configuration(body, region)?;
-        Ok(CreateBucket { acl, ownership, tags })
+        let (tags, location) = configuration(body, region)?;
+        Ok(CreateBucket { acl, ownership, tags, location })
     }
 }
 
-/// Reads the document of `CreateBucket`, if there is one: its tags.
-fn configuration(body: &[u8], region: &str) -> Result<TagSet, Fault> {
+/// Reads the document of `CreateBucket`, if there is one: its tags, and the region that it names.
+fn configuration(body: &[u8], region: &str) -> Result<(TagSet, Option<String>), Fault> {
     if is_blank(body) {
-        return Ok(TagSet::default());
+        return Ok((TagSet::default(), None));
     }
     let root = Element::parse(body, "CreateBucketConfiguration", XmlLimits::SMALL)?;
     let known = ["LocationConstraint", "Tags"];
     if let Some(other) = root.children().iter().find(|child| !known.contains(&child.name())) {
         return Err(Fault::new(Code::NotImplemented).with("Element", other.name()));
     }
-    if let Some(location) = root.value("LocationConstraint")?
-        && !location.is_empty()
+    let location = root.value("LocationConstraint")?.filter(|location| !location.is_empty());
+    if let Some(location) = location
         && location != region
     {
         return Err(
             Fault::new(Code::InvalidLocationConstraint).with("LocationConstraint", location)
         );
     }
-    match root.child("Tags")? {
-        Some(tags) => TagSet::of_elements(tags, Tagged::Bucket),
-        None => Ok(TagSet::default()),
-    }
+    let tags = match root.child("Tags")? {
+        Some(tags) => TagSet::of_elements(tags, Tagged::Bucket)?,
+        None => TagSet::default(),
+    };
+    Ok((tags, location.map(str::to_owned)))
 }
 
 /// Whether a body holds no document.

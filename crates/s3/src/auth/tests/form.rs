@@ -150,6 +150,7 @@ fn s3_a9_awss_own_example_is_accepted() {
     assert_eq!(verified.kind(), AuthKind::Form);
     assert_eq!(verified.payload(), PayloadMode::Unsigned);
     assert!(verified.hoisted().is_empty());
+    assert_eq!(verified.signed_at(), Some(datetime!(2015-12-29 0:00 UTC)));
     for (name, value) in [("key", "user/other"), ("Content-Type", "text/x"), ("acl", "private")] {
         let fault = verify(&changed(aws(), name, value), "sigv4examplebucket", &terms).unwrap_err();
         assert_eq!(fault.code, Code::AccessDenied, "{name}");
@@ -180,6 +181,11 @@ fn s3_a9_sigv2_is_accepted_only_where_it_is_switched_on() {
     assert!(verify(&boto3(), "photos", &terms).is_ok());
     let (verified, _) = verify(&boto3_v2(), "photos", &terms_at(BOTO3_SIGNED_AT)).unwrap();
     assert_eq!(verified.kind(), AuthKind::FormV2);
+    assert_eq!(
+        verified.signed_at(),
+        None,
+        "a signature of version 2 does not say when it was made"
+    );
 }
 
 #[test]

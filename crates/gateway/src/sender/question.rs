@@ -1,0 +1,261 @@
+//! The question that policies are asked about one permission of a request.
+//!
+//! The code that carries an operation out makes the `Permission`, with the values that the operation
+//! uses. Conditions get their values from that permission, from its sender, and from the object that
+//! it is about. No value is taken from a header that the operation does not use.
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue, REFERER, USER_AGENT};
+use policy::{ConditionKey, ConditionValues, ResolvedPatterns, Values};
+use record::{RetainUntil, RetentionMode};
+use s3::auth::{AuthKind, Verified};
+use s3::object_lock::{LegalHold, LockMode};
+use s3::operation::{LockFacts, Permission};
+use s3::{TagSet, VersionId};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use volume::Object;
+
+use crate::access::{Identity, Session, WebIdentity};
+use crate::http::ClientAddress;
+use crate::translate;
+
+/// A day, in which the rest of a retention is counted.
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// The age of a signature that does not say when it was made, in milliseconds. A policy that denies
+/// old signatures denies it, because such a signature may be of any age.
+const UNKNOWN_AGE_MILLISECONDS: i64 = i64::MAX;
+
+/// May this sender have this permission for this object?
+pub(super) struct PermissionQuestion<'a> {
+    /// The sender; none if the request is not signed.
+    pub(super) identity: Option<&'a Identity>,
+    pub(super) verified: &'a Verified,
+    /// The headers of HTTP, of which policies ask for `Referer` and `User-Agent` alone.
+    pub(super) headers: &'a HeaderMap,
+    pub(super) client: Option<ClientAddress>,
+    pub(super) now: OffsetDateTime,
+    /// Patterns of policies with their variables filled in, for all questions of the request.
+    pub(super) resolved: &'a ResolvedPatterns,
+    pub(super) permission: &'a Permission,
+    /// The version of the object that the permission is about, if it was looked up and exists.
+    pub(super) object: Option<&'a Object>,
+}
+
+impl ConditionValues for PermissionQuestion<'_> {
+    fn resolved(&self) -> Option<&ResolvedPatterns> {
+        Some(self.resolved)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "a row for each key, so that none is forgotten")]
+    fn values(&self, key: &ConditionKey) -> Values<'_> {
+        let facts = &self.permission.facts;
+        let header = |name| Values::from_borrowed(facts.header(name));
+        let listing = |value| Values::from_borrowed(Option::as_deref(value));
+        let lock = || self.lock();
+        match key {
+            ConditionKey::SourceIp => self.source_ip(),
+            ConditionKey::SecureTransport => self.secure_transport(),
+            ConditionKey::TlsVersion => self.tls_version(),
+            ConditionKey::TokenIssueTime => self.token_issue_time(),
+            ConditionKey::FederatedProvider => {
+                Values::from_owned(self.web().map(WebIdentity::provider_arn))
+            }
+            ConditionKey::Jwt(claim) => self.web().map_or(Values::Absent, |web| web.claim(claim)),
+            ConditionKey::AuthType => self.auth_type(),
+            ConditionKey::SignatureVersion => self.signature_version(),
+            ConditionKey::SignatureAge => self.signature_age(),
+            ConditionKey::ContentSha256 => {
+                let payload = self.verified.payload();
+                Values::from_owned(Some(payload.content_sha256().into_owned()))
+            }
+            ConditionKey::Referer => self.of_transport(&REFERER),
+            ConditionKey::UserAgent => self.of_transport(&USER_AGENT),
+            ConditionKey::CurrentTime => Values::from_owned(self.now.format(&Rfc3339).ok()),
+            ConditionKey::EpochTime => {
+                Values::from_owned(Some(self.now.unix_timestamp().to_string()))
+            }
+            ConditionKey::Prefix => listing(&facts.listing.prefix),
+            ConditionKey::Delimiter => listing(&facts.listing.delimiter),
+            ConditionKey::MaxKeys => listing(&facts.listing.max_keys),
+            ConditionKey::VersionId => {
+                Values::from_owned(self.permission.version.as_ref().map(version_text))
+            }
+            ConditionKey::IfMatch => Values::from_owned(facts.condition.if_match()),
+            ConditionKey::IfNoneMatch => Values::from_borrowed(facts.condition.if_none_match()),
+            ConditionKey::ObjectCreationOperation => {
+                let creates = facts.creates_object;
+                Values::from_borrowed(creates.map(|creates| if creates { "true" } else { "false" }))
+            }
+            ConditionKey::CopySource => Values::from_borrowed(facts.copy_source.as_deref()),
+            ConditionKey::LocationConstraint => Values::from_borrowed(facts.location.as_deref()),
+            ConditionKey::Acl => header("x-amz-acl"),
+            ConditionKey::GrantRead => header("x-amz-grant-read"),
+            ConditionKey::GrantWrite => header("x-amz-grant-write"),
+            ConditionKey::GrantReadAcp => header("x-amz-grant-read-acp"),
+            ConditionKey::GrantWriteAcp => header("x-amz-grant-write-acp"),
+            ConditionKey::GrantFullControl => header("x-amz-grant-full-control"),
+            ConditionKey::MetadataDirective => header("x-amz-metadata-directive"),
+            ConditionKey::StorageClass => header("x-amz-storage-class"),
+            ConditionKey::ServerSideEncryption => header("x-amz-server-side-encryption"),
+            ConditionKey::KmsKeyId => header("x-amz-server-side-encryption-aws-kms-key-id"),
+            ConditionKey::ObjectOwnership => header("x-amz-object-ownership"),
+            ConditionKey::ExistingObjectTag(tag) => value_of(self.tags_of_object(), tag),
+            ConditionKey::RequestObjectTag(tag) => value_of(self.tags_of_request(), tag),
+            ConditionKey::RequestObjectTagKeys => match self.tags_of_request() {
+                [] => Values::Absent,
+                tags => Values::Many(tags.iter().map(|(name, _)| name.as_str().into()).collect()),
+            },
+            ConditionKey::ObjectLockMode => {
+                Values::from_borrowed(lock().mode.map(LockMode::as_str))
+            }
+            ConditionKey::ObjectLockRetainUntilDate => {
+                Values::from_owned(lock().until.and_then(|until| until.format(&Rfc3339).ok()))
+            }
+            ConditionKey::ObjectLockRemainingRetentionDays => {
+                let days = lock().until.map(|until| remaining_days(until, self.now));
+                Values::from_owned(days.map(|days| days.to_string()))
+            }
+            ConditionKey::ObjectLockLegalHold => {
+                let hold = lock().legal_hold.map(|on| LegalHold::of(on).as_str());
+                Values::from_borrowed(hold)
+            }
+            // The policy crate answers these from the principal.
+            ConditionKey::Username
+            | ConditionKey::UserId
+            | ConditionKey::PrincipalArn
+            | ConditionKey::PrincipalAccount
+            | ConditionKey::PrincipalType
+            // No policy that names one of these is accepted.
+            | ConditionKey::PrincipalOrgId
+            | ConditionKey::MultiFactorAuthAge
+            | ConditionKey::MultiFactorAuthPresent
+            | ConditionKey::SourceAccount
+            | ConditionKey::SourceArn
+            | ConditionKey::SourceOwner
+            | ConditionKey::SourceVpc
+            | ConditionKey::SourceVpce
+            | ConditionKey::DataAccessPointArn
+            | ConditionKey::DataAccessPointAccount => Values::Absent,
+        }
+    }
+}
+
+impl PermissionQuestion<'_> {
+    fn source_ip(&self) -> Values<'_> {
+        Values::from_owned(self.client.map(|client| client.address.to_string()))
+    }
+
+    fn secure_transport(&self) -> Values<'_> {
+        let tls = self.client.is_some_and(|client| client.tls.is_some());
+        Values::from_borrowed(Some(if tls { "true" } else { "false" }))
+    }
+
+    fn tls_version(&self) -> Values<'_> {
+        Values::from_borrowed(self.client.and_then(|client| client.tls.flatten()))
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.identity.and_then(|identity| identity.session.as_ref())
+    }
+
+    /// The web identity that the sender's session is of, if it is of one.
+    fn web(&self) -> Option<&WebIdentity> {
+        self.session().and_then(|session| session.web.as_ref())
+    }
+
+    fn token_issue_time(&self) -> Values<'_> {
+        Values::from_owned(self.session().and_then(|session| session.began.format(&Rfc3339).ok()))
+    }
+
+    fn auth_type(&self) -> Values<'_> {
+        Values::from_borrowed(match self.verified.kind() {
+            AuthKind::Anonymous => None,
+            AuthKind::Header => Some("REST-HEADER"),
+            AuthKind::Query | AuthKind::QueryV2 => Some("REST-QUERY-STRING"),
+            AuthKind::Form | AuthKind::FormV2 => Some("POST"),
+        })
+    }
+
+    fn signature_version(&self) -> Values<'_> {
+        Values::from_borrowed(match self.verified.kind() {
+            AuthKind::Anonymous => None,
+            AuthKind::Header | AuthKind::Query | AuthKind::Form => Some("AWS4-HMAC-SHA256"),
+            AuthKind::QueryV2 | AuthKind::FormV2 => Some("AWS"),
+        })
+    }
+
+    /// The milliseconds since the request was signed.
+    fn signature_age(&self) -> Values<'_> {
+        let verified = self.verified;
+        let age = match (verified.kind(), verified.signed_at()) {
+            (AuthKind::Anonymous, _) => None,
+            (_, Some(at)) => Some((self.now - at).whole_milliseconds().max(0)),
+            (_, None) => Some(UNKNOWN_AGE_MILLISECONDS.into()),
+        };
+        Values::from_owned(age.map(|age| age.to_string()))
+    }
+
+    /// The value of a header that says something of the client and nothing to S3.
+    fn of_transport(&self, name: &HeaderName) -> Values<'_> {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let values: Vec<String> = self.headers.get_all(name).iter().map(text).collect();
+        Values::from_owned((!values.is_empty()).then(|| values.join(", ")))
+    }
+
+    fn tags_of_request(&self) -> &[(String, String)] {
+        self.permission.facts.tags.as_ref().map_or(&[], TagSet::as_slice)
+    }
+
+    fn tags_of_object(&self) -> &[(String, String)] {
+        self.object.map_or(&[], |object| &object.file().object.tags)
+    }
+
+    /// The lock that the action sets. For an action that sets none: the lock that the object has.
+    fn lock(&self) -> LockFacts {
+        let own = self.permission.facts.lock;
+        own.or_else(|| self.object.map(lock_of)).unwrap_or_default()
+    }
+}
+
+fn value_of<'t>(tags: &'t [(String, String)], wanted: &str) -> Values<'t> {
+    let found = tags.iter().find(|(name, _)| name == wanted);
+    Values::from_borrowed(found.map(|(_, value)| value.as_str()))
+}
+
+/// The days until a retention ends; a part of a day counts as a day.
+fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
+    let rest = until - now;
+    if !rest.is_positive() {
+        return 0;
+    }
+    let begun =
+        i64::from(rest.whole_seconds() % DAY_SECONDS != 0 || rest.subsec_nanoseconds() != 0);
+    rest.whole_seconds() / DAY_SECONDS + begun
+}
+
+/// The lock that a version has.
+fn lock_of(object: &Object) -> LockFacts {
+    let lock = &object.file().object.lock;
+    let mode = |retention: RetainUntil| match retention.mode {
+        RetentionMode::Governance => LockMode::Governance,
+        RetentionMode::Compliance => LockMode::Compliance,
+    };
+    LockFacts {
+        mode: lock.retention.map(mode),
+        until: lock.retention.map(|retention| translate::time(retention.until)),
+        legal_hold: lock.legal_hold,
+    }
+}
+
+/// A version as answers name it, however the request has written its id.
+fn version_text(version: &VersionId) -> String {
+    match translate::version(Some(version)) {
+        Ok(Some(known)) => translate::version_text(known),
+        Ok(None) | Err(_) => version.as_str().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

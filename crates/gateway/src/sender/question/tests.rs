@@ -1,0 +1,315 @@
+//! Each operation and each condition key that AWS documents for its action: the key has a value, or
+//! the policy of a bucket that names it is refused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use block::MemoryBlocks;
+use http::{HeaderMap, HeaderValue, Method};
+use policy::{KeySource, Policy, PolicyKind};
+use record::{AccountId, ObjectHeaders, ObjectLock, Tag, Timestamp};
+use s3::auth::{Credentials, RequestHead, Terms};
+use s3::operation::{Demand, Support};
+use s3::request::{DeleteObjects, Fields, Query};
+use s3::{BucketName, Operation, S3Resource, Tagged};
+use store::MemoryStore;
+use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
+
+use super::*;
+
+/// Keys that AWS has for every action of S3 ("Actions, resources, and condition keys for Amazon S3").
+const ALWAYS: &[&str] = &[
+    "s3:ResourceAccount",
+    "s3:TlsVersion",
+    "s3:authType",
+    "s3:signatureAge",
+    "s3:signatureversion",
+    "s3:x-amz-content-sha256",
+];
+
+/// Keys that it has for every action on objects.
+const OF_OBJECTS: &[&str] = &[
+    "s3:AccessGrantsInstanceArn",
+    "s3:AccessPointNetworkOrigin",
+    "s3:DataAccessPointAccount",
+    "s3:DataAccessPointArn",
+];
+
+const GRANTS: &[&str] = &[
+    "s3:x-amz-acl",
+    "s3:x-amz-grant-full-control",
+    "s3:x-amz-grant-read",
+    "s3:x-amz-grant-read-acp",
+    "s3:x-amz-grant-write",
+    "s3:x-amz-grant-write-acp",
+];
+
+const OF_NEW_OBJECTS: &[&str] = &[
+    "s3:RequestObjectTag/class",
+    "s3:RequestObjectTagKeys",
+    "s3:object-lock-legal-hold",
+    "s3:object-lock-mode",
+    "s3:object-lock-remaining-retention-days",
+    "s3:object-lock-retain-until-date",
+    "s3:x-amz-server-side-encryption",
+    "s3:x-amz-server-side-encryption-aws-kms-key-id",
+    "s3:x-amz-server-side-encryption-customer-algorithm",
+    "s3:x-amz-storage-class",
+    "s3:x-amz-website-redirect-location",
+];
+
+/// Keys that AWS has for an action beyond those.
+fn documented(action: &str) -> Vec<&'static str> {
+    let mut keys = ALWAYS.to_vec();
+    if action.contains("Object") && !action.contains("Bucket") || action.contains("Multipart") {
+        keys.extend(OF_OBJECTS);
+    }
+    keys.extend::<&[&str]>(match action {
+        "s3:PutObject" => &["s3:if-match", "s3:if-none-match", "s3:ObjectCreationOperation"],
+        "s3:DeleteObject" => &["s3:if-match"],
+        "s3:GetObject" | "s3:GetObjectAcl" | "s3:GetObjectTagging" | "s3:DeleteObjectTagging" => {
+            &["s3:ExistingObjectTag/class"]
+        }
+        "s3:PutObjectAcl" => &["s3:ExistingObjectTag/class", "s3:x-amz-storage-class"],
+        "s3:PutObjectTagging" => {
+            &["s3:ExistingObjectTag/class", "s3:RequestObjectTag/class", "s3:RequestObjectTagKeys"]
+        }
+        "s3:GetObjectVersion"
+        | "s3:GetObjectVersionAcl"
+        | "s3:GetObjectVersionTagging"
+        | "s3:DeleteObjectVersionTagging"
+        | "s3:PutObjectVersionAcl" => &["s3:ExistingObjectTag/class", "s3:VersionId"],
+        "s3:DeleteObjectVersion" => &["s3:if-match", "s3:VersionId"],
+        "s3:PutObjectVersionTagging" => &[
+            "s3:ExistingObjectTag/class",
+            "s3:RequestObjectTag/class",
+            "s3:RequestObjectTagKeys",
+            "s3:VersionId",
+        ],
+        "s3:PutObjectRetention" => &[
+            "s3:object-lock-mode",
+            "s3:object-lock-remaining-retention-days",
+            "s3:object-lock-retain-until-date",
+        ],
+        "s3:PutObjectLegalHold" => &["s3:object-lock-legal-hold"],
+        "s3:CreateBucket" => &["s3:LocationConstraint", "s3:x-amz-object-ownership"],
+        "s3:ListBucket" | "s3:ListBucketVersions" => &["s3:prefix", "s3:delimiter", "s3:max-keys"],
+        _ => &[],
+    });
+    match action {
+        "s3:PutObject" | "s3:BypassGovernanceRetention" => {
+            keys.extend(GRANTS);
+            keys.extend(OF_NEW_OBJECTS);
+            keys.extend(["s3:x-amz-copy-source", "s3:x-amz-metadata-directive"]);
+        }
+        "s3:PutBucketAcl" | "s3:CreateBucket" | "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => {
+            keys.extend(GRANTS);
+        }
+        _ => {}
+    }
+    keys
+}
+
+/// Headers that a request may have together, and others that it may have in their place.
+const HEADERS: &[&[(&str, &str)]] = &[
+    &[
+        ("x-amz-acl", "public-read"),
+        ("if-match", "*"),
+        ("x-amz-copy-source", "/src/from?versionId=null"),
+        ("x-amz-rename-source", "/from"),
+        ("x-amz-rename-source-if-match", "*"),
+        ("x-amz-metadata-directive", "REPLACE"),
+        ("x-amz-tagging-directive", "REPLACE"),
+        ("x-amz-tagging", "class=secret"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-server-side-encryption-aws-kms-key-id", "k"),
+        ("x-amz-object-lock-mode", "GOVERNANCE"),
+        ("x-amz-object-lock-retain-until-date", "2030-01-01T00:00:00Z"),
+        ("x-amz-object-lock-legal-hold", "ON"),
+        ("x-amz-object-ownership", "ObjectWriter"),
+    ],
+    &[
+        ("if-none-match", "*"),
+        ("x-amz-copy-source", "/src/from"),
+        ("x-amz-rename-source", "/from"),
+        ("x-amz-grant-full-control", "id=a"),
+        ("x-amz-grant-read", "id=a"),
+        ("x-amz-grant-read-acp", "id=a"),
+        ("x-amz-grant-write", "id=a"),
+        ("x-amz-grant-write-acp", "id=a"),
+    ],
+];
+
+/// Every permission that an operation may ask for, with the values of a body that says everything.
+fn permissions(operation: Operation) -> Vec<Permission> {
+    let line = operation.request_line();
+    let target = line.split([' ', '?']).nth(1).unwrap();
+    let resource = S3Resource::parse(None, target, &[]).unwrap();
+    let mut all = Vec::new();
+    for headers in HEADERS {
+        let pairs = headers
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        let headers: HeaderMap = pairs.collect();
+        for query in ["prefix=a&delimiter=/&max-keys=7", "versionId=null"] {
+            let query = Query::parse(query).unwrap();
+            let demand = operation.demand(&resource, &query, Fields::new(&headers, &[])).unwrap();
+            match demand {
+                Demand::Nothing => {}
+                Demand::All(permissions) => all.extend(permissions),
+                Demand::WithBody(permissions) => {
+                    all.extend(permissions.into_iter().map(with_body));
+                }
+                Demand::InBody => all.extend(of_deletions()),
+            }
+        }
+    }
+    all
+}
+
+/// A permission once the body has been read.
+fn with_body(mut permission: Permission) -> Permission {
+    let facts = &mut permission.facts;
+    let tags = vec![("class".to_owned(), "secret".to_owned())];
+    facts.tags = TagSet::new(tags, Tagged::Object).ok();
+    facts.location = Some("us-east-1".to_owned());
+    facts.set_ownership("ObjectWriter");
+    facts.lock = Some(LockFacts {
+        mode: Some(LockMode::Compliance),
+        until: Some(OffsetDateTime::UNIX_EPOCH),
+        legal_hold: Some(false),
+    });
+    permission
+}
+
+/// Those of `DeleteObjects`, and the one that its header needs for each version.
+fn of_deletions() -> Vec<Permission> {
+    let body = b"<Delete><Object><Key>k</Key><ETag>*</ETag></Object>\
+                 <Object><Key>k</Key><VersionId>null</VersionId><ETag>*</ETag></Object></Delete>";
+    let bucket = BucketName::parse("bucket").unwrap();
+    let deletions = DeleteObjects::parse(body).unwrap().deletions;
+    let mut all: Vec<Permission> =
+        deletions.iter().flat_map(|one| Permission::of_deletion(&bucket, one)).collect();
+    let (key, version) = (&deletions[1].key, deletions[1].version.as_ref());
+    all.push(Permission::bypass_governance(&bucket, key, version, None));
+    all
+}
+
+/// A version that has a tag and a lock.
+async fn tagged_and_locked(volume: &Volume) -> Object {
+    let owner = FileOwner {
+        access_key: "anna".to_owned(),
+        account: AccountId::MAIN,
+        writer: None,
+        uid: 1,
+        gid: 1,
+        umask: 0,
+    };
+    let new = NewBucket { versioning: record::Versioning::Enabled, ..NewBucket::of(&owner) };
+    volume.create_bucket("bucket", &new).await.unwrap();
+    let lock = ObjectLock {
+        retention: Some(RetainUntil { mode: RetentionMode::Governance, until: Timestamp(1) }),
+        legal_hold: Some(true),
+    };
+    let tags = vec![("class".to_owned(), "secret".to_owned())];
+    let headers = ObjectHeaders { lock, tags, ..ObjectHeaders::default() };
+    let (tag, sums) = (Tag::Md5([0; 16]), Vec::new());
+    let body = volume.writer(Some(0)).finish().await.unwrap();
+    let new = NewObject { owner, headers, tag, sums };
+    volume.put("bucket", b"k", body, new, WriteCondition::None).await.unwrap();
+    volume.stat("bucket", b"k").await.unwrap()
+}
+
+/// Whether the policy of a bucket may deny an action by a key.
+fn is_accepted(action: &str, key: &str) -> bool {
+    let text = format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny","Principal":"*",
+            "Action":"{action}","Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"],
+            "Condition":{{"Null":{{"{key}":"false"}}}}}}]}}"#
+    );
+    Policy::parse_new(&text, PolicyKind::Bucket { bucket: "bucket", exists: &|_| true }).is_ok()
+}
+
+#[tokio::test]
+async fn every_documented_key_has_a_value_or_is_refused() {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
+    let object = tagged_and_locked(&volume).await;
+    let (headers, now) = (HeaderMap::new(), OffsetDateTime::UNIX_EPOCH);
+    let (verified, resolved) = (anonymous(now), ResolvedPatterns::default());
+
+    let served = |one: &&Operation| one.support() == Support::Served;
+    let all: Vec<Permission> =
+        Operation::ALL.iter().filter(served).flat_map(|&one| permissions(one)).collect();
+    let actions: BTreeSet<&str> = all.iter().map(|permission| permission.action).collect();
+    assert!(actions.len() > 50, "{actions:?}");
+    let (mut with_value, mut refused) = (0, 0);
+    for action in actions {
+        for name in documented(action) {
+            if !is_accepted(action, name) {
+                refused += 1;
+                continue;
+            }
+            let key = ConditionKey::parse(name).expect("an accepted key");
+            // Anonymous senders have no signature; the tests of signatures are in the crate `s3`.
+            if key.source() == KeySource::Sender {
+                continue;
+            }
+            let has_value = |permission: &&Permission| {
+                let question = PermissionQuestion {
+                    identity: None,
+                    verified: &verified,
+                    headers: &headers,
+                    client: None,
+                    now,
+                    resolved: &resolved,
+                    permission,
+                    object: Some(&object),
+                };
+                question.values(&key) != Values::Absent
+            };
+            let found = all.iter().filter(|one| one.action == action).find(has_value);
+            assert!(found.is_some(), "{name} never has a value for {action}");
+            with_value += 1;
+        }
+    }
+    assert!(with_value > 100 && refused > 100, "{with_value} have a value, {refused} are refused");
+}
+
+fn anonymous(now: OffsetDateTime) -> s3::auth::Verified {
+    let headers = HeaderMap::new();
+    let head = RequestHead {
+        method: &Method::GET,
+        path: "/",
+        query: "",
+        headers: &headers,
+        authority: Some("localhost"),
+        host_bucket: None,
+    };
+    let terms = Terms {
+        region: "us-east-1",
+        service: "s3",
+        has_session: false,
+        sigv2_presign: false,
+        may_stream: false,
+        now,
+    };
+    Credentials::Anonymous.verify(None, &head, &terms).unwrap()
+}
+
+#[test]
+fn a_part_of_a_day_of_retention_counts_as_a_day() {
+    let now = OffsetDateTime::UNIX_EPOCH;
+    let day = time::Duration::DAY;
+    for (rest, days) in [
+        (day * 10, 10),
+        (day * 10 + time::Duration::NANOSECOND, 11),
+        (day * 10 - time::Duration::SECOND, 10),
+        (time::Duration::MINUTE, 1),
+        (time::Duration::ZERO, 0),
+        (-day, 0),
+    ] {
+        assert_eq!(remaining_days(now + rest, now), days, "{rest}");
+    }
+}

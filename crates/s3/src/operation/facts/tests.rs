@@ -1,0 +1,202 @@
+use http::{HeaderMap, HeaderValue};
+
+use super::*;
+use crate::name::{BucketName, ObjectKey};
+use crate::operation::{Demand, Permission, S3Resource};
+use crate::request::DeleteObjects;
+
+fn demand(
+    operation: Operation,
+    query: &str,
+    list: &[(&'static str, &'static str)],
+) -> Vec<Permission> {
+    let headers = list.iter();
+    let headers: HeaderMap = headers
+        .map(|&(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+        .collect();
+    let line = operation.request_line();
+    let target = line.split([' ', '?']).nth(1).unwrap();
+    let resource = S3Resource::parse(None, target, &[]).unwrap();
+    let query = Query::parse(query).unwrap();
+    match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
+        Demand::All(all) | Demand::WithBody(all) => all,
+        Demand::InBody | Demand::Nothing => Vec::new(),
+    }
+}
+
+fn facts(operation: Operation, query: &str, list: &[(&'static str, &'static str)]) -> RequestFacts {
+    demand(operation, query, list).swap_remove(0).facts
+}
+
+#[test]
+fn a_precondition_counts_where_the_operation_decides_it() {
+    let decides = [
+        Operation::PutObject,
+        Operation::CopyObject,
+        Operation::CompleteMultipartUpload,
+        Operation::RenameObject,
+        Operation::DeleteObject,
+    ];
+    for &operation in Operation::ALL {
+        if operation.is_open() || operation == Operation::DeleteObjects {
+            continue;
+        }
+        let list = [("x-amz-copy-source", "src/k"), ("x-amz-rename-source", "k")];
+        let with = |name, value| {
+            let list: Vec<_> = list.into_iter().chain([(name, value)]).collect();
+            facts(operation, "", &list).condition
+        };
+        let used = decides.contains(&operation);
+        assert_eq!(with("if-match", "\"1\"").if_match().is_some(), used, "{operation:?}");
+        let star = with("if-none-match", "*").if_none_match();
+        assert_eq!(star.is_some(), used, "{operation:?}");
+        // A list of tags does not say "write once".
+        assert_eq!(with("if-none-match", "\"1\"").if_none_match(), None, "{operation:?}");
+    }
+}
+
+#[test]
+fn a_condition_has_the_value_that_is_decided() {
+    let value = |text| facts(Operation::PutObject, "", &[("if-match", text)]).condition.if_match();
+    for (sent, value_of) in
+        [("*", "*"), ("\"1\"", "\"1\""), ("1", "\"1\""), ("W/\"1\",\"2\"", "W/\"1\", \"2\"")]
+    {
+        assert_eq!(value(sent).as_deref(), Some(value_of));
+    }
+}
+
+#[test]
+fn what_is_renamed_has_the_conditions_on_the_source() {
+    let of = |list: &[(&'static str, &'static str)]| {
+        let all = [&[("x-amz-rename-source", "from")][..], list].concat();
+        let mut all = demand(Operation::RenameObject, "", &all);
+        all.retain(|one| matches!(one.action, "s3:PutObject" | "s3:DeleteObject"));
+        let values = all.into_iter().map(|one| (one.action, one.facts.condition.if_match()));
+        values.collect::<Vec<_>>()
+    };
+    let tag = || Some("\"1\"".to_owned());
+    assert_eq!(of(&[("if-match", "\"1\"")]), [("s3:PutObject", tag()), ("s3:DeleteObject", None)]);
+    assert_eq!(
+        of(&[("x-amz-rename-source-if-match", "\"1\"")]),
+        [("s3:PutObject", None), ("s3:DeleteObject", tag())]
+    );
+}
+
+#[test]
+fn each_entry_of_many_deletions_has_its_own_values() {
+    let body = b"<Delete><Object><Key>a</Key></Object>\
+                 <Object><Key>b</Key><VersionId>null</VersionId><ETag>\"1\"</ETag></Object></Delete>";
+    let bucket = BucketName::parse("bucket").unwrap();
+    let deletions = DeleteObjects::parse(body).unwrap().deletions;
+    let [plain, exact] = deletions.as_slice() else { panic!("two entries") };
+    let plain = Permission::of_deletion(&bucket, plain);
+    assert_eq!((plain.len(), plain[0].action), (1, "s3:DeleteObject"));
+    assert_eq!((plain[0].facts.condition.if_match(), &plain[0].version), (None, &None));
+    let exact = Permission::of_deletion(&bucket, exact);
+    let actions: Vec<_> = exact.iter().map(|one| one.action).collect();
+    assert_eq!(actions, ["s3:DeleteObjectVersion", "s3:GetObjectVersion"]);
+    assert_eq!(exact[0].facts.condition.if_match().as_deref(), Some("\"1\""));
+    assert!(exact.iter().all(|one| one.version == Some(crate::VersionId::Null)));
+}
+
+#[test]
+fn the_source_of_a_copy_is_named_in_one_way() {
+    for sent in ["src/a%20b", "/src/a+b", "%2Fsrc%2Fa%20b", "src/a b?versionId=null"] {
+        for operation in [Operation::CopyObject, Operation::UploadPartCopy] {
+            let all = demand(operation, "", &[("x-amz-copy-source", sent)]);
+            assert_eq!(all[0].facts.copy_source.as_deref(), Some("src/a b"), "{sent}");
+            let versioned = sent.contains("versionId");
+            assert_eq!(all[1].version.is_some(), versioned, "the source's own version: {sent}");
+            assert_eq!(all[1].facts, RequestFacts::default(), "the source is only read");
+        }
+    }
+}
+
+#[test]
+fn tags_count_where_they_are_set() {
+    let tags = ("x-amz-tagging", "class=open");
+    let set = |operation, list: &[(&'static str, &'static str)]| {
+        facts(operation, "", &[&[tags, ("x-amz-copy-source", "src/k")][..], list].concat()).tags
+    };
+    let some = TagSet::parse_header("class=open").ok();
+    assert_eq!(set(Operation::PutObject, &[]), some);
+    assert_eq!(set(Operation::CreateMultipartUpload, &[]), some);
+    assert_eq!(set(Operation::PutObject, &[("x-amz-write-offset-bytes", "0")]), some);
+    assert_eq!(set(Operation::PutObject, &[("x-amz-write-offset-bytes", "7")]), None);
+    assert_eq!(set(Operation::CopyObject, &[]), None, "the tags of the source are copied");
+    assert_eq!(set(Operation::CopyObject, &[("x-amz-tagging-directive", "REPLACE")]), some);
+    for operation in [Operation::UploadPart, Operation::CompleteMultipartUpload] {
+        assert_eq!(set(operation, &[]), None, "{operation:?}");
+    }
+}
+
+#[test]
+fn a_lock_in_headers_is_the_one_that_is_set() {
+    let list = [
+        ("x-amz-object-lock-mode", "COMPLIANCE"),
+        ("x-amz-object-lock-retain-until-date", "2030-01-01T00:00:00Z"),
+        ("x-amz-object-lock-legal-hold", "ON"),
+    ];
+    for permission in demand(Operation::PutObject, "", &list) {
+        let lock = permission.facts.lock.expect("a lock");
+        assert_eq!(lock.mode, Some(LockMode::Compliance), "{}", permission.action);
+        assert_eq!(lock.until.map(OffsetDateTime::year), Some(2030));
+        assert_eq!(lock.legal_hold, Some(true));
+    }
+    let plain = facts(Operation::PutObject, "", &[]);
+    assert_eq!(plain.lock, Some(LockFacts::default()), "the old object's lock does not count");
+    assert_eq!(facts(Operation::DeleteObject, "", &list).lock, None);
+}
+
+#[test]
+fn other_headers_count_where_they_have_an_effect() {
+    let list = [("x-amz-acl", "private"), ("x-amz-storage-class", "STANDARD")];
+    let put = facts(Operation::PutObject, "", &list);
+    assert_eq!(put.header("x-amz-acl"), Some("private"));
+    assert_eq!(put.header("x-amz-storage-class"), Some("STANDARD"));
+    let acl = facts(Operation::PutObjectAcl, "", &list);
+    assert_eq!(
+        (acl.header("x-amz-acl"), acl.header("x-amz-storage-class")),
+        (Some("private"), None)
+    );
+    for operation in [Operation::UploadPart, Operation::DeleteObject, Operation::GetObject] {
+        assert_eq!(facts(operation, "", &list), facts(operation, "", &[]), "{operation:?}");
+    }
+    // The ownership that counts for an existing bucket is the one in the document.
+    let header = [("x-amz-object-ownership", "ObjectWriter")];
+    let mut settings = facts(Operation::PutBucketOwnershipControls, "", &header);
+    assert_eq!(settings.header(OWNERSHIP), None);
+    settings.set_ownership("BucketOwnerEnforced");
+    assert_eq!(settings.header(OWNERSHIP), Some("BucketOwnerEnforced"));
+}
+
+#[test]
+fn parameters_of_a_listing_count_for_listings() {
+    let query = "prefix=a&delimiter=&max-keys=7";
+    let listed = facts(Operation::ListObjectVersions, query, &[]).listing;
+    assert_eq!(listed.prefix.as_deref(), Some("a"));
+    assert_eq!((listed.delimiter, listed.max_keys.as_deref()), (None, Some("7")));
+    assert_eq!(facts(Operation::GetObject, query, &[]).listing, ListingFacts::default());
+}
+
+#[test]
+fn an_operation_makes_an_object_or_prepares_one() {
+    let creates = |operation| {
+        let list = [("x-amz-copy-source", "src/k"), ("x-amz-rename-source", "k")];
+        facts(operation, "", &list).creates_object
+    };
+    assert_eq!(creates(Operation::CompleteMultipartUpload), Some(true));
+    assert_eq!(creates(Operation::UploadPart), Some(false));
+    assert_eq!(creates(Operation::DeleteObject), None);
+}
+
+#[test]
+fn the_key_of_an_object_that_is_asked_for_is_kept() {
+    let key = ObjectKey::parse("key").unwrap();
+    let all = demand(Operation::GetObjectAttributes, "versionId=7", &[]);
+    for permission in all {
+        let named = permission.version.as_ref().map(crate::VersionId::as_str);
+        assert_eq!(named, Some("7"), "{}", permission.action);
+        assert_eq!(permission.resource.key(), Some(&key));
+    }
+}
