@@ -191,9 +191,17 @@ impl ConditionKey {
     }
 
     /// Whether all questions of one request get the same value. The value of another key may depend on
-    /// the action or on the object that a question is about.
-    pub(crate) fn is_of_request(&self) -> bool {
-        self.scope() == Scope::Any
+    /// the action or on the object that a question is about: a copy asks one question about its
+    /// source and another one about its destination.
+    pub(crate) const fn is_of_request(&self) -> bool {
+        matches!(self.source(), KeySource::Sender)
+            || matches!(
+                self,
+                ConditionKey::Referer
+                    | ConditionKey::UserAgent
+                    | ConditionKey::CurrentTime
+                    | ConditionKey::EpochTime
+            )
     }
 
     /// Whether requests for this action, which is in lower case, may have a value for the key.

@@ -146,8 +146,8 @@ impl ConditionValues for Counting {
         self.asked.set(self.asked.get() + 1);
         match key {
             ConditionKey::UserAgent => Values::from_borrowed(Some("tool")),
-            // As of the object that each question is about.
-            ConditionKey::ExistingObjectTag(_) => {
+            // As of the object that each question is about, and of the headers that its action uses.
+            ConditionKey::ExistingObjectTag(_) | ConditionKey::KmsKeyId => {
                 Values::from_owned(Some(self.asked.get().to_string()))
             }
             _ => Values::Absent,
@@ -172,10 +172,12 @@ fn a_request_resolves_a_pattern_once_for_all_its_questions() {
         assert_eq!(ask("b/${aws:UserAgent}/*", &conditions, resource), expected);
     }
     assert_eq!(conditions.asked.get(), 1);
-    let conditions = Counting::default();
-    for number in 1..4 {
-        let resource = format!("b/{number}");
-        assert!(ask("b/${s3:ExistingObjectTag/a}", &conditions, &resource), "it may differ");
+    for key in ["s3:ExistingObjectTag/a", "s3:x-amz-server-side-encryption-aws-kms-key-id"] {
+        let conditions = Counting::default();
+        for number in 1..4 {
+            let (pattern, resource) = (format!("b/${{{key}}}"), format!("b/{number}"));
+            assert!(ask(&pattern, &conditions, &resource), "{key} may differ");
+        }
+        assert_eq!(conditions.asked.get(), 3);
     }
-    assert_eq!(conditions.asked.get(), 3);
 }
