@@ -21,7 +21,11 @@ const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
 /// How long closing may take before the socket is simply dropped.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
-/// Parameters that a URL may have. Any other is ours to set, or a mistake to report.
+/// The parameter by which the operator says that all gateways of the volume use one node of a
+/// cluster: see [`Standing`]. It is `yes` or `no`. `sqlx` does not know it.
+const SINGLE_WRITER: &str = "single_writer";
+
+/// The parameters that `sqlx` reads. [`Connector::new`] refuses all others but [`SINGLE_WRITER`].
 const PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
 ];
@@ -117,10 +121,18 @@ impl Connector {
         if !matches!(parsed.scheme(), "mysql" | "mariadb") {
             return Err(wrong("it begins with neither mysql:// nor mariadb://"));
         }
-        if parsed.query_pairs().any(|(name, _)| !PARAMETERS.contains(&&*name)) {
-            return Err(wrong(&format!("a parameter is none of {}", PARAMETERS.join(", "))));
+        let is_known = |name: &str| name == SINGLE_WRITER || PARAMETERS.contains(&name);
+        if parsed.query_pairs().any(|(name, _)| !is_known(&name)) {
+            let known = PARAMETERS.join(", ");
+            return Err(wrong(&format!("a parameter is none of {known}, {SINGLE_WRITER}")));
         }
-        let options = MySqlConnectOptions::from_str(url)
+        let single_writer = match parsed.query_pairs().find(|(name, _)| name == SINGLE_WRITER) {
+            None => false,
+            Some((_, value)) if value == "no" => false,
+            Some((_, value)) if value == "yes" => true,
+            Some(_) => return Err(wrong(&format!("{SINGLE_WRITER} is neither yes nor no"))),
+        };
+        let options = MySqlConnectOptions::from_str(&without_single_writer(parsed))
             .map_err(|_| wrong("ssl-mode, user, password or database cannot be read"))?;
         if options.get_database().is_none() {
             return Err(wrong("it names no database"));
@@ -131,7 +143,7 @@ impl Connector {
             .no_engine_substitution(false)
             .timezone(None)
             .set_names(false);
-        let standing = Standing::new(relaxed);
+        let standing = Standing::new(relaxed, single_writer);
         Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false, standing })
     }
 
@@ -212,6 +224,17 @@ impl Connector {
         script.statement("SELECT CONNECTION_ID()");
         script
     }
+}
+
+/// Returns the URL as `sqlx` reads it.
+fn without_single_writer(url: Url) -> String {
+    let mut rest = url.clone();
+    rest.set_query(None);
+    let kept: Vec<_> = url.query_pairs().filter(|(name, _)| name != SINGLE_WRITER).collect();
+    if !kept.is_empty() {
+        rest.query_pairs_mut().extend_pairs(kept);
+    }
+    rest.into()
 }
 
 #[cfg(test)]

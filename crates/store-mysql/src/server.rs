@@ -20,8 +20,10 @@ use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 /// How long a check of the server is good for.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-const SETTINGS: [&str; 17] = [
+const SETTINGS: [&str; 19] = [
     "binlog_format",
+    "group_replication_group_name",
+    "group_replication_single_primary_mode",
     "hostname",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
@@ -112,6 +114,37 @@ fn unavailable(why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, doing)
 }
 
+/// Refuses a server whose cluster lets several of its nodes write.
+///
+/// Such a cluster certifies the records that a commit writes, and not the shared locks on records
+/// that it only guards. For example, one gateway deletes the last name of a directory and the
+/// directory itself, another one adds a name to it through another node, and both commits are
+/// acknowledged. So a volume may use one node alone, which the operator confirms in the URL.
+fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreError> {
+    let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_empty());
+    let found = if is_on(settings, "wsrep_on") {
+        "wsrep_on is ON: the server is a node of a Galera cluster"
+    } else if is_set("group_replication_group_name")
+        && is_set("group_replication_single_primary_mode")
+        && !is_on(settings, "group_replication_single_primary_mode")
+    {
+        "group_replication_single_primary_mode is OFF: the server is one of several primaries of a \
+         group"
+    } else {
+        return Ok(());
+    };
+    if single_writer {
+        return Ok(());
+    }
+    Err(unavailable(&format!(
+        "{found}, and gateways that use two of its nodes lose acknowledged writes, because the \
+         cluster does not check locks between its nodes. Use a server that has no such cluster. If \
+         all gateways and mounts of this volume use this one node, add single_writer=yes to the URL \
+         of --meta, as in mysql://HOST/DATABASE?single_writer=yes, and start with \
+         --metadata-durability=relaxed"
+    )))
+}
+
 /// Whether this crate can work with the server at all.
 fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
     let wrong = |why: String| Err(unavailable(&why));
@@ -183,9 +216,15 @@ fn risks(settings: &Settings) -> Vec<String> {
         let what = "the server runs with parts of its recovery left out";
         risk("innodb_force_recovery", "0", what);
     }
+    let failover = "if another node of the cluster takes over, it may lack commits that were \
+                    acknowledged last";
     if is("wsrep_on", &["ON", "1"]) {
-        let what = "a node of this cluster may answer reads from before an acknowledged commit";
-        risk("wsrep_on", "OFF", what);
+        risk("wsrep_on", "OFF", failover);
+    }
+    if is("group_replication_single_primary_mode", &["OFF", "0"])
+        && !is("group_replication_group_name", &[""])
+    {
+        risk("group_replication_single_primary_mode", "ON", failover);
     }
     risks
 }
@@ -194,6 +233,8 @@ fn risks(settings: &Settings) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
+    /// The operator says that all gateways use one node of the cluster.
+    single_writer: bool,
     /// What it may lose, as a sentence; empty if nothing.
     risks: Mutex<String>,
     /// How many checks have failed. Connections from before the last failure are not used any more.
@@ -205,10 +246,12 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// A server whose settings risk something is accepted if `relaxed`.
-    pub(crate) fn new(relaxed: bool) -> Standing {
+    /// A server whose settings risk something is accepted if `relaxed`, and one of a cluster whose
+    /// nodes all write if `single_writer`, too.
+    pub(crate) fn new(relaxed: bool, single_writer: bool) -> Standing {
         Standing {
             relaxed,
+            single_writer,
             risks: Mutex::default(),
             refusals: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
@@ -271,6 +314,7 @@ impl Standing {
 
     fn accept(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
         check_usable(settings, follows)?;
+        check_cluster(settings, self.single_writer)?;
         self.identify(settings);
         let found = risks(settings).join("; ");
         if !found.is_empty() && !self.relaxed {

@@ -10,7 +10,12 @@ fn refused(url: &str) -> String {
 
 #[test]
 fn urls_of_either_name_are_read() {
-    for url in ["mysql://user:pass@host:3307/ashlar", "mariadb://host/ashlar?ssl-mode=VERIFY_CA"] {
+    for url in [
+        "mysql://user:pass@host:3307/ashlar",
+        "mariadb://host/ashlar?ssl-mode=VERIFY_CA",
+        "mysql://host/ashlar?single_writer=yes",
+        "mysql://host/ashlar?single_writer=no&ssl-mode=REQUIRED",
+    ] {
         Connector::new(url, false).expect(url);
     }
 }
@@ -30,4 +35,6 @@ fn urls_that_cannot_be_used_say_why() {
     assert!(refused("mysql://host").contains("no database"));
     assert!(refused("mysql://host/ashlar?ssl-moed=REQUIRED").contains("ssl-mode"));
     assert!(refused("mysql://host/ashlar?ssl-mode=PERHAPS").contains("ssl-mode"));
+    let perhaps = refused("mysql://host/ashlar?single_writer=perhaps");
+    assert!(perhaps.contains("single_writer is neither yes nor no"), "{perhaps}");
 }

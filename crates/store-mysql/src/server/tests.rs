@@ -1,4 +1,4 @@
-use super::{Settings, check_usable, risks};
+use super::{Settings, check_cluster, check_usable, risks};
 
 /// The settings of a server as packages install it, with some changed.
 fn settings(changes: &[(&str, &str)]) -> Settings {
@@ -27,7 +27,9 @@ fn the_usual_settings_risk_nothing() {
 
 #[test]
 fn each_risk_is_told_by_the_name_of_its_setting() {
-    let changed: [(&str, &[(&str, &str)]); 8] = [
+    let group = ("group_replication_group_name", "8a5c…");
+    let single = "group_replication_single_primary_mode";
+    let changed: [(&str, &[(&str, &str)]); 9] = [
         ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "2")]),
         ("innodb_flush_log_at_trx_commit", &[("innodb_flush_log_at_trx_commit", "0")]),
         ("sync_binlog", &[("log_bin", "ON")]),
@@ -36,6 +38,7 @@ fn each_risk_is_told_by_the_name_of_its_setting() {
         ("innodb_flush_method", &[("innodb_flush_method", "nosync")]),
         ("innodb_force_recovery", &[("innodb_force_recovery", "3")]),
         ("wsrep_on", &[("wsrep_on", "ON")]),
+        (single, &[group, (single, "OFF")]),
     ];
     for (name, changes) in changed {
         let risks = risks(&settings(changes));
@@ -58,4 +61,28 @@ fn what_cannot_work_is_refused_with_its_remedy() {
     }
     let error = check_usable(&settings(&[]), true).expect_err("it is a replica");
     assert!(error.to_string().contains("STOP SLAVE"), "{error}");
+}
+
+#[test]
+fn a_cluster_whose_nodes_all_write_is_refused_unless_one_node_serves_all() {
+    let single = "group_replication_single_primary_mode";
+    let group = ("group_replication_group_name", "8a5c");
+    let refused: [&[(&str, &str)]; 3] =
+        [&[("wsrep_on", "ON")], &[("wsrep_on", "1")], &[group, (single, "OFF")]];
+    for changes in refused {
+        let error = check_cluster(&settings(changes), false).expect_err("a cluster");
+        assert!(error.to_string().contains("single_writer=yes"), "{error}");
+        assert!(error.to_string().contains(changes.last().unwrap().0), "{error}");
+        check_cluster(&settings(changes), true).expect("one node for all gateways");
+    }
+    // A server with the plugin that has no group, and a group with one primary, are no such cluster.
+    let accepted: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("wsrep_on", "OFF")],
+        &[("group_replication_group_name", ""), (single, "OFF")],
+        &[group, (single, "ON")],
+    ];
+    for changes in accepted {
+        check_cluster(&settings(changes), false).expect("no cluster with several writers");
+    }
 }

@@ -9,6 +9,7 @@ mod asked;
 mod bench;
 mod conformance;
 mod faults;
+mod galera;
 mod gateways;
 mod memory;
 mod opening;

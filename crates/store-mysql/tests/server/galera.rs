@@ -1,0 +1,75 @@
+//! A node of a Galera cluster, started for real.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use sqlx::Row;
+use store::{Durability, MetaStore, StoreErrorKind};
+use store_mysql::{MysqlOptions, MysqlStore};
+
+use crate::bench;
+use crate::service::{connect, execute, skip};
+
+/// The provider, where packages put it.
+const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// Two gateways over two nodes of one cluster lose acknowledged writes. So a node is refused, unless
+/// the URL says that all gateways use this one. The first node of a cluster is enough for the check.
+#[test]
+fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
+    if !Path::new(PROVIDER).exists() {
+        return skip("Galera's provider is not installed here");
+    }
+    bench::run(async |mut bench| {
+        let plain = MysqlStore::open(&bench.direct, MysqlOptions::default()).await;
+        plain.expect("a server without a cluster").close().await;
+        let (group, transfer) = (free_port(), free_port());
+        let options = format!(
+            "base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};\
+             ist.recv_addr=127.0.0.1:{transfer};gcache.size=16M"
+        );
+        bench.server.kill();
+        bench.server.set(&[
+            "--wsrep-on=1",
+            &format!("--wsrep-provider={PROVIDER}"),
+            "--wsrep-cluster-address=gcomm://",
+            "--wsrep-cluster-name=ashlar",
+            &format!("--wsrep-node-address=127.0.0.1:{group}"),
+            &format!("--wsrep-provider-options={options}"),
+            "--innodb-autoinc-lock-mode=2",
+            "--wsrep-new-cluster",
+        ]);
+        bench.server.restart();
+        let mut connection = connect(&bench.direct).await;
+        let status = "SHOW STATUS WHERE Variable_name = 'wsrep_cluster_status'";
+        let row = sqlx::query(status).fetch_one(&mut connection).await.expect("a status");
+        assert_eq!(row.get::<String, _>(1), "Primary", "the node is part of a cluster");
+
+        let single = format!("{}?single_writer=yes", bench.direct);
+        let relaxed = || MysqlOptions { relaxed: true, ..MysqlOptions::default() };
+        for (url, options) in [
+            (&bench.direct, relaxed()),
+            (&bench.direct, MysqlOptions::default()),
+            (&format!("{}?single_writer=no", bench.direct), relaxed()),
+        ] {
+            let error = MysqlStore::open(url, options).await.expect_err("a cluster");
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+            let text = error.to_string();
+            assert!(text.contains("wsrep_on") && text.contains("single_writer=yes"), "{text}");
+        }
+        let error = MysqlStore::open(&single, MysqlOptions::default()).await.expect_err("a risk");
+        assert!(error.to_string().contains("--metadata-durability=relaxed"), "{error}");
+        let store = MysqlStore::open(&single, relaxed()).await.expect("one node for all");
+        assert_eq!(store.durability(), Durability::Relaxed);
+        store.close().await;
+        // The setting may be changed while the server runs, and counts again from then on.
+        execute(&bench.direct, "SET GLOBAL wsrep_on = OFF").await;
+        let store = MysqlStore::open(&bench.direct, relaxed()).await.expect("no cluster");
+        store.close().await;
+    });
+}
