@@ -21,6 +21,7 @@ use crate::call::{Call, RequestHost, tells_of_absence};
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
+use crate::lifecycle::KnownPasses;
 use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 use crate::operations;
 use crate::response::S3Response;
@@ -38,6 +39,7 @@ pub struct Gateway {
     settings: Settings,
     rules: RulesCache,
     lifecycles: LifecycleMeters,
+    known_passes: KnownPasses,
     sending: Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
     documents: ByteBudget,
@@ -74,6 +76,7 @@ impl Gateway {
             settings,
             rules,
             lifecycles,
+            known_passes: KnownPasses::default(),
             sending,
             documents,
             strangers,
@@ -92,6 +95,10 @@ impl Gateway {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub(crate) fn known_passes(&self) -> &KnownPasses {
+        &self.known_passes
     }
 
     pub(crate) fn lifecycles(&self) -> &LifecycleMeters {

@@ -1,15 +1,24 @@
-//! Following the lifecycle rules of buckets, and ending what has been in their trash for its days.
+//! Following the lifecycle rules of buckets, and emptying their trash.
 //!
-//! All actions of rules are due at midnight, so once a day, and whenever its rules have changed, there
-//! is a *pass* over the keys of each bucket that has some: a listing of what they may be about, page by
-//! page. How far a pass has come is a record of the bucket. Every gateway looks at it now and then and
-//! does the next page; of two that do the same one, the commit of the record lets one go on. Pages may
-//! be done twice: whatever a rule ends is looked at again in the commit that ends it.
+//! All actions of rules are due at midnight. So once a day, and whenever the rules of a bucket have
+//! changed, the gateways make a *pass* over the keys of the bucket: a listing of the versions that the
+//! rules may remove, page by page. A record of the bucket holds the position of the pass. Every gateway
+//! looks at the record from time to time and does the next page. If two gateways do the same page, the
+//! commit of the record lets one of them continue. A page may be done twice: the commit that removes a
+//! version checks the version again.
 //!
-//! A listing, and no index by time, finds what is due: writes cost nothing more where there are rules,
-//! and what directories, tags and rules have become since counts as it is when the pass comes by.
+//! Two rules keep a pass from blocking others:
+//! - Every page moves the pass forward, however few entries it has: see `Page::expire`.
+//! - A gateway leaves a bucket after [`TURN_PAGES`] pages and does the next bucket. For example, a
+//!   bucket of a billion keys does not keep the others from their passes.
+//!
+//! `schedule` decides when a pass begins, also if clocks of gateways differ.
+//!
+//! The pass lists versions, instead of keeping an index by time. So rules cost nothing in writes, and
+//! the directories, tags and rules count as they are when the pass reaches a key.
 
 mod expire;
+mod schedule;
 
 use std::time::Duration;
 
@@ -20,28 +29,37 @@ use tracing::{debug, warn};
 use volume::{BucketStat, NamedBucket, VolumeError};
 
 use crate::gateway::Gateway;
-use crate::lifecycle::expire::{Page, Walk};
+use crate::lifecycle::expire::{PAGE_ENTRIES, Page, Walk};
+pub(crate) use crate::lifecycle::schedule::KnownPasses;
+use crate::lifecycle::schedule::{Decision, Wanted, day_of};
 use crate::lifecycle_meters::count;
 use crate::rules::BucketRules;
 use crate::translate;
 
-/// How often it is looked for passes that are due. Shorter days are looked at four times each.
+/// The time between two looks for passes that are due. If days are shorter, there are four looks a day.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The least of that.
+/// The least time between two looks.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// Buckets that are looked at together.
+/// Buckets that one request to the volume lists.
 const BUCKETS_AT_ONCE: usize = 1_000;
+
+/// Pages of one bucket before the next bucket has its turn. A turn also ends no earlier than the pass
+/// has left a key behind, because a pass continues at the first version of a key.
+const TURN_PAGES: usize = 16;
 
 /// After each page a pass rests for as long as the page took, but no longer than this: requests come
 /// first.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// The day of an instant, of such length, counted from 1970.
-fn day_of(now: Timestamp, day: Duration) -> i64 {
-    let day = i64::try_from(day.as_nanos()).unwrap_or(i64::MAX).max(1);
-    now.0.div_euclid(day)
+/// How a turn of a bucket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// No pass is due, or another gateway does it, or it is done.
+    Over,
+    /// The pass has more pages, and waits for the other buckets.
+    Paused,
 }
 
 impl Gateway {
@@ -57,39 +75,54 @@ impl Gateway {
         }
     }
 
+    /// Does the passes of all buckets that are due.
     async fn follow_all(&self) -> Result<(), VolumeError> {
-        let mut after: Option<String> = None;
+        let today = day_of(self.volume().passed(), self.settings().lifecycle_day);
+        self.known_passes().keep_only(today);
+        while self.give_turns().await? == Turn::Paused {}
+        Ok(())
+    }
+
+    /// Gives each bucket one turn. Returns [`Turn::Paused`] if a bucket needs another one.
+    async fn give_turns(&self) -> Result<Turn, VolumeError> {
+        let (mut after, mut all): (Option<String>, _) = (None, Turn::Over);
         loop {
             let page = self.volume().buckets("", after.as_deref(), BUCKETS_AT_ONCE).await?;
             let is_last = page.len() < BUCKETS_AT_ONCE;
             after = page.last().map(|bucket| bucket.name.clone());
             for bucket in page.iter().filter(|bucket| bucket.bucket.configs_version > 0) {
-                if let Err(fault) = self.follow(bucket).await {
-                    count(&self.lifecycles().failures, 1);
-                    let why = fault.detail.as_deref().unwrap_or_default();
-                    warn!(bucket = bucket.name, %fault, why, "its lifecycle is not followed for now");
+                match self.follow(bucket).await {
+                    Ok(Turn::Over) => {}
+                    Ok(Turn::Paused) => all = Turn::Paused,
+                    Err(fault) => {
+                        count(&self.lifecycles().failures, 1);
+                        let why = fault.detail.as_deref().unwrap_or_default();
+                        let bucket = &bucket.name;
+                        warn!(bucket, %fault, why, "a lifecycle pass failed, and is tried again later");
+                    }
                 }
             }
             if is_last {
-                return Ok(());
+                return Ok(all);
             }
         }
     }
 
-    /// Goes on with the pass over a bucket, if one is due, until it ends or another gateway is at it.
-    async fn follow(&self, bucket: &BucketStat) -> Result<(), Fault> {
-        let Ok(name) = BucketName::parse(&bucket.name) else { return Ok(()) };
+    /// Continues the pass over a bucket, if one is due, for a turn.
+    async fn follow(&self, bucket: &BucketStat) -> Result<Turn, Fault> {
+        let Ok(name) = BucketName::parse(&bucket.name) else { return Ok(Turn::Over) };
         let rules = self.bucket_rules(&name).await?;
         if rules.lifecycle.is_none() && rules.trash_days.is_none() {
-            return Ok(());
+            return Ok(Turn::Over);
         }
         let named = NamedBucket { name: name.as_str().as_bytes(), ino: Some(rules.ino) };
-        let Some(mut pass) = self.due(&name, &rules).await? else { return Ok(()) };
+        let Some(mut pass) = self.due(&name, &rules).await? else { return Ok(Turn::Over) };
         if pass.next.left == PassLeft::Keys(None) {
             let page = self.page(named, &rules);
             page.abort_uploads(&name).await.map_err(translate::fault)?;
             self.empty_trash(named, &rules).await.map_err(translate::fault)?;
         }
+        let (began_behind, mut pages) = (pass.walk.whole.clone(), 0);
         loop {
             let begun = Instant::now();
             let more = match rules.lifecycle {
@@ -97,30 +130,35 @@ impl Gateway {
                 None => Ok(false),
             };
             let more = more.map_err(translate::fault)?;
-            // Whoever goes on from the record begins with the first version of a key.
+            // A gateway that continues from the record begins with the first version of a key.
             let whole = || PassLeft::Keys(pass.walk.whole.clone());
             pass.next.left = if more { whole() } else { PassLeft::Nothing };
             let config = pass.next.to_config();
             let noted = self.volume().note_pass(named, pass.was.as_ref(), &config).await;
             if !noted.map_err(translate::fault)? {
-                return Ok(());
+                return Ok(Turn::Over);
             }
             pass.was = Some(config);
+            self.known_passes().note(rules.ino, &pass.next);
             if !more {
                 count(&self.lifecycles().passes, 1);
                 debug!(bucket = %name, day = pass.next.day, "a pass over its lifecycle is done");
-                return Ok(());
+                return Ok(Turn::Over);
             }
             tokio::time::sleep(begun.elapsed().min(REST_MAX)).await;
-            // Whoever comes next begins anew by what they say now.
+            // The next page must follow the rules as they are now: begin anew if they have changed.
             let seen = self.bucket_rules(&name).await?;
             if seen.ino != rules.ino || seen.settings != rules.settings {
-                return Ok(());
+                return Ok(Turn::Over);
+            }
+            pages += 1;
+            if pages >= TURN_PAGES && pass.walk.whole != began_behind {
+                return Ok(Turn::Paused);
             }
         }
     }
 
-    /// Ends what has been in the trash of a bucket for its days.
+    /// Removes what has been in the trash of a bucket for the days that the bucket keeps it.
     async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -138,38 +176,39 @@ impl Gateway {
     fn page<'a>(&'a self, bucket: NamedBucket<'a>, rules: &'a BucketRules) -> Page<'a> {
         let rules = rules.lifecycle.as_ref().map_or(&[][..], |lifecycle| &lifecycle.rules);
         let day = self.settings().lifecycle_day.try_into().unwrap_or(time::Duration::DAY);
-        Page { volume: self.volume(), bucket, rules, day, meters: self.lifecycles() }
+        let (volume, meters, limit) = (self.volume(), self.lifecycles(), PAGE_ENTRIES);
+        Page { volume, bucket, rules, day, limit, meters }
     }
 
-    /// The pass over a bucket that is due, as far as it has come.
+    /// Returns the pass over a bucket that is due, at the recorded position; none if there is nothing
+    /// to do now.
     async fn due(&self, name: &BucketName, rules: &BucketRules) -> Result<Option<Pass>, Fault> {
         let (volume, kind) = (self.volume(), BucketConfigKind::LifecyclePass);
         let was = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
-        // What cannot be read is written anew.
+        // A record that cannot be decoded is replaced by a new pass.
         let noted = was.as_ref().and_then(|was| LifecyclePass::of_config(was).ok());
-        let day = day_of(volume.passed(), self.settings().lifecycle_day);
         let configs_version = rules.settings.configs_version;
-        let next = match noted {
-            Some(noted) if noted.configs_version == configs_version && noted.day == day => noted,
-            // This gateway has not yet heard of what another one follows, or its clock is behind.
-            Some(noted) if noted.configs_version > configs_version => return Ok(None),
-            Some(noted) if noted.configs_version == configs_version && noted.day > day => {
-                return Ok(None);
+        let own = Wanted::at(volume.passed(), self.settings().lifecycle_day, configs_version);
+        let next = match self.known_passes().decide(rules.ino, noted.as_ref(), own) {
+            Decision::Wait => return Ok(None),
+            Decision::Continue(pass) => pass,
+            Decision::Begin => {
+                LifecyclePass { configs_version, day: own.day, left: PassLeft::Keys(None) }
             }
-            _ => LifecyclePass { configs_version, day, left: PassLeft::Keys(None) },
         };
-        Ok(match next.left.clone() {
-            PassLeft::Nothing => None,
-            PassLeft::Keys(whole) => Some(Pass { was, next, walk: Walk::behind(whole) }),
-        })
+        let whole = match &next.left {
+            PassLeft::Nothing => return Ok(None),
+            PassLeft::Keys(whole) => whole.clone(),
+        };
+        Ok(Some(Pass { was, next, walk: Walk::behind(whole) }))
     }
 }
 
-/// A pass under way.
+/// A pass in progress.
 struct Pass {
-    /// What is noted of it.
+    /// The record as it is.
     was: Option<BucketConfig>,
-    /// What will be.
+    /// The record as the next page will write it.
     next: LifecyclePass,
     walk: Walk,
 }

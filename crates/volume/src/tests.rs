@@ -27,6 +27,7 @@ mod sole;
 mod sweeping;
 mod throttling;
 mod trash;
+mod version_pages;
 mod versions;
 
 use std::sync::Arc;

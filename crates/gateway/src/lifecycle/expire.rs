@@ -17,34 +17,34 @@ use crate::lifecycle_meters::{LifecycleMeters, count};
 use crate::translate;
 
 /// Versions of a page, and uploads.
-const PAGE_ENTRIES: usize = 1_000;
+pub(super) const PAGE_ENTRIES: usize = 1_000;
 
 /// Versions that are removed at a time.
 const VERSIONS_AT_ONCE: usize = 16;
 
-/// Where a pass stands among the versions of a bucket.
+/// The position of a pass among the versions of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    /// The last key of which all versions are behind.
+    /// The last key of which the pass has seen all versions.
     pub(super) whole: Option<Vec<u8>>,
-    /// What is behind.
-    after: Option<(Vec<u8>, Option<VersionRef>)>,
-    /// The key that it has come to.
+    /// The last version that the pass has seen. Each page moves it forward: see [`Page::expire`].
+    pub(super) after: Option<(Vec<u8>, Option<VersionRef>)>,
+    /// The key of that version.
     key: Vec<u8>,
-    /// How many versions of it that are no longer current are behind.
+    /// The number of noncurrent versions of `key` that the pass has seen.
     noncurrent: u32,
-    /// When the version was made that is newer than the next one.
+    /// The time at which the last seen version of `key` was made.
     newer: Option<Timestamp>,
 }
 
 impl Walk {
-    /// Behind all versions of a key, or at the beginning.
+    /// A walk that begins behind all versions of the key `whole`, or at the first key if it is none.
     pub(super) fn behind(whole: Option<Vec<u8>>) -> Walk {
         Walk { after: whole.clone().map(|key| (key, None)), whole, ..Walk::default() }
     }
 
-    /// Comes to a version, and answers what is known of those that are newer.
-    fn come_to(&mut self, key: &[u8], is_latest: bool, made: Timestamp) -> Newer {
+    /// Advances to a version. Returns the facts about the newer versions of its key.
+    fn advance(&mut self, key: &[u8], is_latest: bool, made: Timestamp) -> Newer {
         if self.key != key {
             let last = std::mem::replace(&mut self.key, key.to_vec());
             if self.newer.take().is_some() {
@@ -84,6 +84,8 @@ pub(super) struct Page<'a> {
     pub(super) rules: &'a [Rule],
     /// How long a day is.
     pub(super) day: Duration,
+    /// The most versions, or uploads, that one page reads.
+    pub(super) limit: usize,
     pub(super) meters: &'a LifecycleMeters,
 }
 
@@ -97,7 +99,7 @@ impl Page<'_> {
         }
         loop {
             let (key_after, id_after) = after.take().unzip();
-            let (prefix, limit) = (self.prefix(), PAGE_ENTRIES);
+            let (prefix, limit) = (self.prefix(), self.limit);
             let query = UploadsQuery { prefix, delimiter: None, key_after, id_after, limit };
             let page = self.volume.uploads(name.as_str(), query).await?;
             for entry in page.entries {
@@ -121,46 +123,69 @@ impl Page<'_> {
         }
     }
 
-    /// Ends what is due of the next versions. Answers whether there are more.
+    /// Removes the versions that are due of the next page. Returns true if there are more versions
+    /// behind the page.
+    ///
+    /// The walk moves behind every entry of the page, also behind the only entry of a page that has
+    /// one. For example, one key below 100 directories may cost all that a page may cost. So a pass
+    /// ends after as many pages as there are versions at most.
     pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
-        let (prefix, limit) = (self.prefix(), PAGE_ENTRIES);
+        let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
         let listing = self.volume.list_versions(self.bucket, &query).await?;
         let entries = &listing.entries;
-        // Of the last one it is not known yet whether it is the last one of its key.
-        let known = entries.len().saturating_sub(usize::from(listing.truncated));
         let mut expired = Expired::default();
-        for (place, entry) in entries[..known].iter().enumerate() {
-            let VersionsEntry::Version { key, version, is_latest, what } = entry else { continue };
-            let next = entries.get(place + 1);
-            let is_last =
-                !matches!(next, Some(VersionsEntry::Version { key: other, .. }) if other == key);
+        for (index, entry) in entries.iter().enumerate() {
+            let VersionsEntry::Version { key, version, place, is_latest, what } = entry else {
+                continue;
+            };
+            // The removals below may remove the null version, which has no id. So the next page
+            // continues behind its place.
+            let seen = place.map_or(*version, VersionRef::Id);
+            walk.after = Some((key.clone(), Some(seen)));
             let made = match what {
                 ListedAs::Marker(made) => *made,
                 ListedAs::Object(inode) => inode.attributes.changed,
             };
-            let newer = walk.come_to(key, *is_latest, made);
+            let newer = walk.advance(key, *is_latest, made);
             match what {
                 _ if !is_latest => {
                     if self.noncurrent_is_due(key, *version, what, &newer).await? {
                         expired.noncurrent.push((key.clone(), *version));
                     }
                 }
-                ListedAs::Marker(made) => {
-                    if is_last && self.marker_is_due(key, *made) {
+                ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
+                    let next = match entries.get(index + 1) {
+                        None if listing.truncated => self.version_behind(key, seen).await?,
+                        next => next.cloned(),
+                    };
+                    let hides = matches!(&next, Some(VersionsEntry::Version { key: other, .. }) if other == key);
+                    if !hides {
                         expired.markers.push((key.clone(), *version));
                     }
                 }
+                ListedAs::Marker(_) => {}
                 ListedAs::Object(inode) => {
                     if self.current_is_due(key, inode).await? {
                         expired.current.push((key.clone(), condition(inode)));
                     }
                 }
             }
-            walk.after = Some((key.clone(), Some(*version)));
         }
         self.remove(expired).await?;
         Ok(listing.truncated)
+    }
+
+    /// Finds the entry behind a version, for the last entry of a page: the next version of the key,
+    /// or the first one of a key that begins with it.
+    async fn version_behind(
+        &self,
+        key: &[u8],
+        version: VersionRef,
+    ) -> Result<Option<VersionsEntry>, VolumeError> {
+        let (prefix, after) = (key.to_vec(), Some((key.to_vec(), Some(version))));
+        let query = VersionsQuery { prefix, delimiter: None, after, limit: 1 };
+        Ok(self.volume.list_versions(self.bucket, &query).await?.entries.into_iter().next())
     }
 
     fn enabled(&self) -> impl Iterator<Item = &Rule> {
@@ -206,8 +231,8 @@ impl Page<'_> {
         self.any(key, Some(version), inode, is_due).await
     }
 
-    /// Whether a delete marker that hides nothing goes: if a rule says so of all of them, or, "when
-    /// the delete markers are old enough", by the days or the date of a rule (user guide, "Removing
+    /// Returns true if a rule removes a delete marker that hides no version. Such a rule asks for all
+    /// of them, or for those that are old enough by its days or its date (user guide, "Removing
     /// expired object delete markers").
     fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
         let now = translate::time(self.volume.passed());

@@ -1,5 +1,7 @@
 //! Passes over a volume in memory: pages, several gateways at once, and one that stops.
 
+mod progress;
+
 use std::sync::Arc;
 
 use block::MemoryBlocks;
@@ -34,10 +36,14 @@ impl World {
     }
 
     async fn set(&self, rules: &str) {
+        self.set_in("bkt", rules).await;
+    }
+
+    async fn set_in(&self, bucket: &str, rules: &str) {
         let text = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>");
         let config = BucketConfig { bytes: text.into_bytes().into() };
         let kind = BucketConfigKind::Lifecycle;
-        self.volume.set_bucket_config("bkt", kind, Some(&config)).await.unwrap();
+        self.volume.set_bucket_config(bucket, kind, Some(&config)).await.unwrap();
     }
 
     async fn put(&self, key: &str) {
@@ -171,12 +177,4 @@ async fn another_gateway_goes_on_where_one_stopped() {
     let left = world.left().await;
     assert_eq!(left.len(), 2_500 + 1_250);
     assert!(left.iter().all(|(key, is_latest)| *is_latest || &key[..] > "goes/1249"));
-}
-
-#[test]
-fn days_are_counted_from_1970() {
-    assert_eq!(day_of(Timestamp(0), DAY), 0);
-    assert_eq!(day_of(Timestamp(-1), DAY), -1);
-    assert_eq!(day_of(Timestamp(86_400_000_000_000), DAY), 1);
-    assert_eq!(day_of(Timestamp(5), Duration::ZERO), 5);
 }

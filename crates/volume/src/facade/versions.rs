@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use namespace::{
     Kept, ListEntry, ListQuery, ListedVersion, NamedBucket, ReadVersions, VersionsFrom, successor,
 };
-use record::{InodeHead, Timestamp, VersionRef};
+use record::{InodeHead, Timestamp, VersionRef, VersionStamp};
 
 use crate::{Volume, VolumeError};
 
@@ -36,6 +36,10 @@ pub enum VersionsEntry {
         key: Vec<u8>,
         /// How clients name it.
         version: VersionRef,
+        /// The place of a noncurrent version or marker among those of its key; none for the current
+        /// version. A caller that removes versions between two pages continues behind this place:
+        /// the null version cannot be found by its name once it is removed.
+        place: Option<VersionStamp>,
         /// Whether it is what a request without a version meets.
         is_latest: bool,
         /// What it is.
@@ -94,7 +98,12 @@ enum Old {
 }
 
 impl Volume {
-    /// A page of the versions of a bucket's objects.
+    /// Reads a page of the versions of a bucket's objects, in the order of keys, the newest version of
+    /// each key first.
+    ///
+    /// Every page makes progress. If `limit` is not 0 and the page is truncated, it has at least one
+    /// entry, and all its entries are behind `query.after`. A page may hold fewer than `limit`
+    /// entries, even a single one, because the work for a page is bounded.
     pub async fn list_versions(
         &self,
         bucket: NamedBucket<'_>,
@@ -263,6 +272,7 @@ fn of_current(entry: ListEntry) -> VersionsEntry {
         ListEntry::Object { key, inode, version } => VersionsEntry::Version {
             key,
             version: version.map_or(VersionRef::Null, VersionRef::Id),
+            place: None,
             is_latest: true,
             what: ListedAs::Object(Box::new(inode)),
         },
@@ -272,9 +282,10 @@ fn of_current(entry: ListEntry) -> VersionsEntry {
 fn of_old(old: Old) -> VersionsEntry {
     match old {
         Old::Prefix(prefix) => VersionsEntry::Prefix(prefix),
-        Old::Version(ListedVersion { object, version, since, inode, .. }) => {
+        Old::Version(ListedVersion { object, version, id, since, inode, .. }) => {
             let what = inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
-            VersionsEntry::Version { key: object, version, is_latest: false, what }
+            let place = Some(id);
+            VersionsEntry::Version { key: object, version, place, is_latest: false, what }
         }
     }
 }

@@ -103,7 +103,7 @@ async fn listed(volume: &Volume, limit: usize, delimiter: bool) -> Vec<String> {
         });
         shown.extend(page.entries.into_iter().map(|entry| match entry {
             VersionsEntry::Prefix(prefix) => String::from_utf8(prefix).unwrap(),
-            VersionsEntry::Version { key, version, is_latest, what } => {
+            VersionsEntry::Version { key, version, is_latest, what, .. } => {
                 let marker = matches!(what, ListedAs::Marker(_));
                 let key = String::from_utf8(key).unwrap();
                 format!("{key} {version:?} {is_latest} {marker}")

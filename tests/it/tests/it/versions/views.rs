@@ -80,7 +80,7 @@ fn lines(model: &Model, bucket: usize) -> Vec<Line> {
 fn line_of(entry: VersionsEntry) -> Line {
     match entry {
         VersionsEntry::Prefix(prefix) => (prefix, None, String::new()),
-        VersionsEntry::Version { key, version, is_latest, what } => {
+        VersionsEntry::Version { key, version, is_latest, what, .. } => {
             let what = match what {
                 ListedAs::Marker(at) => format!("{is_latest} marker {at:?}"),
                 ListedAs::Object(inode) => object_found(&inode, is_latest),

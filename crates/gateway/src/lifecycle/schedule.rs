@@ -1,0 +1,135 @@
+//! Deciding when a pass over a bucket begins.
+//!
+//! The record of a pass holds the day of the gateway that began it, and clocks of gateways differ.
+//! A single start with a clock that is ahead records a day of the future. So a recorded day of the
+//! future must not keep gateways with other clocks from a pass of their own, and two gateways
+//! whose clocks differ for long must not begin one pass after the other. Each gateway therefore
+//! remembers the pass of its own day, and begins it once:
+//!
+//! | recorded day | own pass of today | result |
+//! |---|---|---|
+//! | the same | | continue it, or wait for tomorrow if it is done |
+//! | later, by no more than [`SKEW_PART`] of a day | | wait: this clock reaches that day soon |
+//! | later | not begun | begin |
+//! | later | begun or done | wait: a gateway whose clock is ahead has begun a pass after it |
+//! | earlier | done | wait for tomorrow |
+//! | earlier | not begun, or begun and replaced | begin |
+//!
+//! So there is at most one pass a day for each clock, and one more for each start of a gateway.
+//! The recorded day decides only when a pass begins. Each page compares dates with the clock of the
+//! gateway that does the page, as locks do: see [`volume::Volume::passed`].
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use record::{Ino, LifecyclePass, PassLeft, Timestamp};
+
+/// Clocks that differ by this part of a day are taken for equal: an hour of 24.
+const SKEW_PART: u32 = 24;
+
+/// The pass that a gateway needs by its own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The version of the bucket's configurations that this gateway knows.
+    pub(super) configs_version: u64,
+    /// The day, counted from 1970.
+    pub(super) day: i64,
+    /// The latest day that a clock with a tolerable difference may record now.
+    pub(super) day_max: i64,
+}
+
+impl Wanted {
+    /// The pass of the instant `now`, by days of such length.
+    pub(super) fn at(now: Timestamp, day: Duration, configs_version: u64) -> Wanted {
+        let skew = i64::try_from((day / SKEW_PART).as_nanos()).unwrap_or(i64::MAX);
+        let day_max = day_of(Timestamp(now.0.saturating_add(skew)), day);
+        Wanted { configs_version, day: day_of(now, day), day_max }
+    }
+}
+
+/// The day of an instant, of such length, counted from 1970.
+pub(super) fn day_of(now: Timestamp, day: Duration) -> i64 {
+    let day = i64::try_from(day.as_nanos()).unwrap_or(i64::MAX).max(1);
+    now.0.div_euclid(day)
+}
+
+/// What a gateway does about a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Begin a pass at the first key.
+    Begin,
+    /// Continue the recorded pass.
+    Continue(LifecyclePass),
+    /// Do nothing now.
+    Wait,
+}
+
+/// The progress of the last pass of a bucket that was of this gateway's own day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    configs_version: u64,
+    day: i64,
+    is_done: bool,
+}
+
+/// The passes that this gateway has begun, or found in a record, by its own clock.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPasses(Mutex<HashMap<Ino, Known>>);
+
+impl KnownPasses {
+    /// Decides about a bucket whose record holds the pass `noted`.
+    pub(super) fn decide(
+        &self,
+        bucket: Ino,
+        noted: Option<&LifecyclePass>,
+        own: Wanted,
+    ) -> Decision {
+        let Some(noted) = noted else { return Decision::Begin };
+        if noted.configs_version > own.configs_version {
+            // This gateway has not yet read the rules that another one follows.
+            return Decision::Wait;
+        }
+        if noted.configs_version < own.configs_version {
+            return Decision::Begin;
+        }
+        if noted.day == own.day {
+            self.note(bucket, noted);
+            return match noted.left {
+                PassLeft::Keys(_) => Decision::Continue(noted.clone()),
+                PassLeft::Nothing => Decision::Wait,
+            };
+        }
+        let known = self.of(bucket, own);
+        let waits = match noted.day > own.day {
+            true => noted.day <= own.day_max || known.is_some(),
+            false => known.is_some_and(|known| known.is_done),
+        };
+        if waits { Decision::Wait } else { Decision::Begin }
+    }
+
+    /// Remembers the progress of a pass of this gateway's own day.
+    pub(super) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
+        let is_done = pass.left == PassLeft::Nothing;
+        let known = Known { configs_version: pass.configs_version, day: pass.day, is_done };
+        self.lock().insert(bucket, known);
+    }
+
+    /// Forgets the passes of other days than `day`, also those of buckets that were deleted.
+    pub(super) fn keep_only(&self, day: i64) {
+        self.lock().retain(|_, known| known.day == day);
+    }
+
+    fn of(&self, bucket: Ino, own: Wanted) -> Option<Known> {
+        let known = self.lock().get(&bucket).copied()?;
+        let is_own = (known.configs_version, known.day) == (own.configs_version, own.day);
+        is_own.then_some(known)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Ino, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Gateways whose clocks differ, over one record.
+
+use super::*;
+
+const DAY: Duration = Duration::from_hours(24);
+const HOUR: i64 = 3_600_000_000_000;
+const BUCKET: Ino = Ino(7);
+
+/// A gateway whose clock differs from the true time.
+#[derive(Debug)]
+struct Clocked {
+    ahead_hours: i64,
+    passes: KnownPasses,
+    begun: usize,
+    done: usize,
+}
+
+impl Clocked {
+    fn ahead_by(ahead_hours: i64) -> Clocked {
+        Clocked { ahead_hours, passes: KnownPasses::default(), begun: 0, done: 0 }
+    }
+
+    /// Looks once at the record at a true hour, and does one of the two pages that a pass has.
+    fn look(&mut self, record: &mut Option<LifecyclePass>, hour: i64) {
+        let now = Timestamp((hour + self.ahead_hours) * HOUR);
+        let own = Wanted::at(now, DAY, 1);
+        let mut pass = match self.passes.decide(BUCKET, record.as_ref(), own) {
+            Decision::Wait => return,
+            Decision::Continue(pass) => pass,
+            Decision::Begin => {
+                self.begun += 1;
+                let (configs_version, day) = (1, own.day);
+                LifecyclePass { configs_version, day, left: PassLeft::Keys(None) }
+            }
+        };
+        pass.left = match pass.left {
+            PassLeft::Keys(None) => PassLeft::Keys(Some(b"k".to_vec())),
+            PassLeft::Keys(Some(_)) | PassLeft::Nothing => PassLeft::Nothing,
+        };
+        self.done += usize::from(pass.left == PassLeft::Nothing);
+        self.passes.note(BUCKET, &pass);
+        *record = Some(pass);
+    }
+}
+
+#[test]
+fn days_are_counted_from_1970() {
+    assert_eq!(day_of(Timestamp(0), DAY), 0);
+    assert_eq!(day_of(Timestamp(-1), DAY), -1);
+    assert_eq!(day_of(Timestamp(86_400_000_000_000), DAY), 1);
+    assert_eq!(day_of(Timestamp(5), Duration::ZERO), 5);
+}
+
+#[test]
+fn a_day_of_the_future_does_not_keep_other_gateways_from_their_passes() {
+    for ahead_days in [1, 2, 300] {
+        let mut record = None;
+        let mut right = Clocked::ahead_by(0);
+        (24..30).for_each(|hour| right.look(&mut record, hour));
+        assert_eq!(right.done, 1);
+        // A gateway whose clock is ahead starts, makes its pass, and ends. It does so three times.
+        for _ in 0..3 {
+            let mut ahead = Clocked::ahead_by(ahead_days * 24);
+            (30..34).for_each(|hour| ahead.look(&mut record, hour));
+        }
+        assert_eq!(record.as_ref().unwrap().day, 1 + ahead_days, "the fault has happened");
+        // The gateway of before has done its pass of that day, one that starts has not.
+        let mut started = Clocked::ahead_by(0);
+        (34..48).for_each(|hour| started.look(&mut record, hour));
+        assert_eq!((started.begun, started.done), (1, 1), "{ahead_days}");
+        for day in 2..6 {
+            let before = right.done;
+            (day * 24..day * 24 + 24).for_each(|hour| right.look(&mut record, hour));
+            assert_eq!(right.done, before + 1, "{ahead_days}, day {day}");
+        }
+    }
+}
+
+#[test]
+fn gateways_whose_clocks_differ_begin_one_pass_a_day_each() {
+    const DAYS: i64 = 20;
+    for (first, second) in [(0, 300 * 24), (0, -300 * 24), (0, 30), (-5, 5), (0, 2)] {
+        let mut record = None;
+        let mut gateways = [Clocked::ahead_by(first), Clocked::ahead_by(second)];
+        for hour in 24..24 * (DAYS + 1) {
+            for gateway in &mut gateways {
+                gateway.look(&mut record, hour);
+            }
+        }
+        let begun: usize = gateways.iter().map(|gateway| gateway.begun).sum();
+        let done: usize = gateways.iter().map(|gateway| gateway.done).sum();
+        let days = usize::try_from(DAYS).unwrap();
+        // A pass that another one has replaced is begun once more.
+        assert!(begun <= 3 * days + 3, "{first} {second}: {begun}");
+        assert!(done >= days - 1, "{first} {second}: {done}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
+    let half = Timestamp(47 * HOUR + HOUR / 2);
+    let noted = |day| {
+        let (configs_version, left) = (1, PassLeft::Nothing);
+        Some(LifecyclePass { configs_version, day, left })
+    };
+    let passes = KnownPasses::default();
+    let at = |now| Wanted::at(now, DAY, 1);
+    assert_eq!(passes.decide(BUCKET, noted(2).as_ref(), at(half)), Decision::Wait);
+    let noon = Timestamp(36 * HOUR);
+    assert_eq!(passes.decide(BUCKET, noted(2).as_ref(), at(noon)), Decision::Begin);
+    assert_eq!(passes.decide(BUCKET, noted(0).as_ref(), at(noon)), Decision::Begin);
+    assert_eq!(passes.decide(BUCKET, None, at(noon)), Decision::Begin);
+}
+
+#[test]
+fn rules_that_this_gateway_has_not_read_are_left_to_others() {
+    let left = PassLeft::Keys(None);
+    let noted = LifecyclePass { configs_version: 2, day: -9, left };
+    let passes = KnownPasses::default();
+    let own = |version| Wanted::at(Timestamp(36 * HOUR), DAY, version);
+    assert_eq!(passes.decide(BUCKET, Some(&noted), own(1)), Decision::Wait);
+    assert_eq!(passes.decide(BUCKET, Some(&noted), own(3)), Decision::Begin);
+}
