@@ -66,6 +66,7 @@ impl Admin {
             sole,
             place: self.surroundings.place.clone(),
             clock: Arc::clone(&self.surroundings.clock),
+            creates_volume: false,
             ..SessionOptions::default()
         };
         let options = VolumeOptions { session, collect: false, ..VolumeOptions::default() };

@@ -38,6 +38,7 @@ impl Admin {
             sole: how.sole,
             place: self.surroundings.place.clone(),
             clock: Arc::clone(&self.surroundings.clock),
+            creates_volume: false,
             ..SessionOptions::default()
         };
         let options = VolumeOptions {
@@ -63,6 +64,8 @@ impl Admin {
         progress: &dyn Progress,
     ) -> Result<Report, AdminError> {
         self.check_volume().await?;
+        // Over another place, the check would report each block of the volume as lost.
+        session::check_blocks(&*self.store, &*blocks).await?;
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 

@@ -19,6 +19,9 @@ pub struct VolumeRecord {
     pub generation: u64,
     /// Content bytes of a full block.
     pub block_bytes: u32,
+    /// True once the place of its blocks bears its mark. From then on a place without the mark is
+    /// another place, and the volume does not open over it.
+    pub marked: bool,
 }
 
 impl VolumeRecord {
@@ -34,7 +37,8 @@ record!(
             .signed(this.made.0)
             .varint(u64::from(this.format))
             .varint(this.generation)
-            .varint(u64::from(this.block_bytes));
+            .varint(u64::from(this.block_bytes))
+            .u8(u8::from(this.marked));
     },
     |from| {
         VolumeRecord {
@@ -43,6 +47,11 @@ record!(
             format: from.narrow("format")?,
             generation: from.varint("generation")?,
             block_bytes: from.narrow("block bytes")?,
+            marked: match from.u8("marked")? {
+                0 => false,
+                1 => true,
+                _ => return Err(DecodeError::Field("marked")),
+            },
         }
     }
 );

@@ -46,6 +46,6 @@ pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, ShortSession, begin_short_sessio
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::{CLOSE_PATIENCE, Session};
 pub use slots::SLOTS_MAX;
-pub use state::{Seen, check_known, counter, entries, named_session, others, value};
+pub use state::{Seen, check_blocks, check_known, counter, entries, named_session, others, value};
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
 pub use watch::{Coherence, NodeChanges, NodeWatch, PUSHED_FOR, Trust};

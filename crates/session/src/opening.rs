@@ -25,18 +25,19 @@ use crate::peers::{self, Peers};
 use crate::records::{CachedStore, RecordCache};
 use crate::session::Session;
 use crate::slots::IdempotencySlots;
-use crate::state::{self, Heartbeat, Resumed, SessionState};
+use crate::state::{self, Founding, Heartbeat, Resumed, SessionState};
 use crate::throttle::Throttle;
 use crate::watch::Watches;
 
 impl Session {
-    /// Opens the volume in `store`, or makes one if there is none, and begins a session. The blocks
-    /// are asked whose they are, and marked. `block_bytes`, the content of a full block, counts when
-    /// the volume is made, and never after.
+    /// Opens the volume in `store`, or makes one if there is none and `options` allow it, and begins a
+    /// session. Checks that the place of the blocks bears the mark of the volume, and marks the place
+    /// of a new one. `block_bytes`, the content of a full block, counts only when the volume is made.
     ///
     /// # Errors
     /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
-    /// made the volume, or if the blocks are another volume's; then nothing was changed.
+    /// made the volume, if there is none and none may be made, or if the place of the blocks has the
+    /// mark of another volume or lacks the one that was set; then nothing was changed.
     pub async fn open(
         options: SessionOptions,
         block_bytes: u32,
@@ -44,7 +45,13 @@ impl Session {
         blocks: &dyn BlockStore,
     ) -> Result<Arc<Session>, VolumeError> {
         let now = options.clock.now();
-        let volume = state::find_volume(&*store, blocks, block_bytes, now).await?;
+        let how = Founding {
+            creates: options.creates_volume,
+            adopts: options.adopts_blocks,
+            block_bytes,
+            now,
+        };
+        let volume = state::find_volume(&*store, blocks, how).await?;
         let resumed = match &options.ledger {
             Some(ledger) => state::resume(&*store, ledger, &volume).await?,
             None => None,

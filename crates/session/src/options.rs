@@ -17,6 +17,7 @@ pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 
 /// How a session is begun.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on each other")]
 pub struct SessionOptions {
     /// Bytes of the records that are remembered; with 0 none are.
     pub record_cache_bytes: u64,
@@ -40,6 +41,12 @@ pub struct SessionOptions {
     pub heartbeat_interval: Duration,
     /// How long another session may be silent before it is ended.
     pub session_silence: Duration,
+    /// Makes a volume if the store has none. If not, opening such a store is refused.
+    pub creates_volume: bool,
+    /// Accepts a place of blocks that does not bear the volume's mark, and marks it anew, though it
+    /// was marked before: the blocks were restored without the mark. A place with the mark of another
+    /// volume is refused in any case.
+    pub adopts_blocks: bool,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// Where it stands what must outlive this process, if another one may follow it: then the
@@ -59,6 +66,8 @@ impl Default for SessionOptions {
             reads_in_flight: 1,
             heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
+            creates_volume: true,
+            adopts_blocks: false,
             clock: Arc::new(SystemClock::new()),
             ledger: None,
         }

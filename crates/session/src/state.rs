@@ -23,8 +23,8 @@ pub(crate) use heartbeat::{Heartbeat, end};
 pub(crate) use observe::fence;
 pub use observe::{Seen, nonce as named_session};
 pub(crate) use resume::{Resumed, note_session, resume};
-pub use start::check_known;
-pub(crate) use start::{begin, find_volume, start};
+pub(crate) use start::{Founding, begin, find_volume, start};
+pub use start::{check_blocks, check_known};
 
 /// This process's session.
 #[derive(Debug)]

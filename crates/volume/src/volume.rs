@@ -51,11 +51,8 @@ impl Health {
 }
 
 impl Volume {
-    /// Opens the volume in `store`, or makes one if there is none, and begins a session.
-    ///
-    /// # Errors
-    /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
-    /// made the volume, or if the blocks are another volume's; then nothing was changed.
+    /// Opens the volume in `store`, or makes one if there is none and the options allow it, and begins
+    /// a session. The errors are those of [`Session::open`].
     pub async fn open(
         options: VolumeOptions,
         store: Arc<dyn MetaStore>,

@@ -392,7 +392,15 @@ proptest! {
     ) {
         let (id, uid, gid) = ids;
         let (refuse_overlap, opaque_tags) = flags;
-        returns(&key, &VolumeRecord { id, made: at, format: uid, generation: a, block_bytes: gid });
+        let volume = VolumeRecord {
+            id,
+            made: at,
+            format: uid,
+            generation: a,
+            block_bytes: gid,
+            marked: refuse_overlap,
+        };
+        returns(&key, &volume);
         returns(&key, &Sequence(a));
         returns(&key, &bucket);
         let config = BucketConfig::of_acl(&acl);

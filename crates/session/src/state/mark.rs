@@ -1,12 +1,18 @@
-//! Whose blocks these are: the volume's id stands beside its blocks.
+//! The mark of a volume: its id, in an object beside its blocks.
 //!
-//! To a sweeper, blocks of sessions that no record knows are leftovers. So a volume is opened only
-//! over blocks that bear its own mark or none, and a volume is made only where there are no blocks
-//! and no mark. The mark is set once the volume's record is committed and before the first session
-//! begins: a crash between the two leaves a volume without a mark, which its next start sets, and
-//! never a mark without a volume.
+//! The sweeper deletes blocks of sessions that no record names. And a gateway that opens a volume over
+//! an empty place would serve none of its objects, and write new ones where no other gateway finds
+//! them. So a volume opens only over a place that bears its own mark, and a volume is made only where
+//! there are no blocks and no mark.
 //!
-//! Knows nothing of where blocks lie; whoever asked for the volume says so.
+//! ```text
+//! record committed -> place marked -> `marked` committed -> session begins
+//! ```
+//!
+//! A crash after the first step leaves a volume whose record is not `marked`. Its next start marks the
+//! place. There is never a mark without a volume. If the record says `marked` and the place has no
+//! mark, the place is another one, or a disk is not mounted there, or the blocks were restored without
+//! the mark.
 
 use block::{BlockErrorKind, BlockStore};
 use bytes::Bytes;
@@ -73,7 +79,24 @@ pub(super) async fn check_free(
     Err(VolumeError::Refused(format!("{whose}, but the metadata store is new: {ADVICE}{or}")))
 }
 
-/// Marks the blocks as the volume's, unless they are.
+/// Fails if the place of a volume's blocks was marked, and the given place bears no mark.
+pub(super) fn check_kept(
+    owner: Option<BlockOwner>,
+    volume: &VolumeRecord,
+) -> Result<(), VolumeError> {
+    if owner.is_some() || !volume.marked {
+        return Ok(());
+    }
+    Err(VolumeError::Refused(format!(
+        "the place of its blocks bears the mark of volume {}, and this place bears no mark: give the \
+         --blocks of this volume, and mount the disk or share that belongs there; if the blocks were \
+         restored to this place without the object named \"volume\", start once with \
+         --adopt-blocks",
+        hex::encode(volume.id)
+    )))
+}
+
+/// Marks the place of a volume's blocks, unless it bears the mark. Fails if it has another mark.
 pub(super) async fn claim(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,
@@ -91,9 +114,16 @@ pub(super) async fn claim(
             Err(error) => return Err(error.into()),
         },
     };
-    if owner == ours {
-        return Ok(());
-    }
+    check_owner(Some(owner), volume)
+}
+
+/// Fails if the place of the blocks has the mark of another volume.
+pub(super) fn check_owner(
+    owner: Option<BlockOwner>,
+    volume: &VolumeRecord,
+) -> Result<(), VolumeError> {
+    let ours = BlockOwner(volume.id);
+    let Some(owner) = owner.filter(|owner| *owner != ours) else { return Ok(()) };
     Err(VolumeError::Refused(format!(
         "the blocks belong to volume {}, but the metadata store belongs to volume {}: {ADVICE}",
         hex::encode(owner.0),

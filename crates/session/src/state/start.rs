@@ -37,25 +37,87 @@ pub(crate) struct Started {
     pub(crate) epoch: u64,
 }
 
-/// Opens the volume in a store, or makes one with full blocks of `block_bytes`, and makes sure that the
-/// blocks are its own.
+/// How a volume is opened or made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Founding {
+    /// Makes a volume if the store has none.
+    pub(crate) creates: bool,
+    /// Accepts a place of blocks without the mark that was set.
+    pub(crate) adopts: bool,
+    /// The content of a full block of a new volume.
+    pub(crate) block_bytes: u32,
+    /// The time of day.
+    pub(crate) now: Timestamp,
+}
+
+/// Opens the volume in a store, or makes one if `how` allows it, and checks that the place of the
+/// blocks is its own.
 pub(crate) async fn find_volume(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
-    block_bytes: u32,
-    now: Timestamp,
+    how: Founding,
 ) -> Result<VolumeRecord, VolumeError> {
     let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,
+        None if !how.creates => {
+            return Err(VolumeError::Refused(
+                "there is no volume in the metadata store".to_owned(),
+            ));
+        }
         None => {
             mark::check_free(blocks, owner).await?;
-            make_volume(store, block_bytes, now).await?
+            make_volume(store, how.block_bytes, how.now).await?
         }
     };
     check_format(&volume)?;
+    if !how.adopts {
+        mark::check_kept(owner, &volume)?;
+    }
     mark::claim(blocks, owner, &volume).await?;
-    Ok(volume)
+    note_marked(store, volume).await
+}
+
+/// Checks that a place of blocks belongs to the volume in a store, and changes nothing. A store
+/// without a volume, or with a damaged record of one, passes.
+///
+/// # Errors
+/// [`VolumeError::Refused`] if the place has the mark of another volume, or lacks the mark that was
+/// set. The errors of reading both.
+pub async fn check_blocks(
+    store: &dyn MetaStore,
+    blocks: &dyn BlockStore,
+) -> Result<(), VolumeError> {
+    let volume = match read_volume(store).await {
+        Ok(Some(volume)) => volume,
+        Ok(None) | Err(VolumeError::Corrupt(_)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let owner = mark::read(blocks).await?;
+    mark::check_kept(owner, &volume)?;
+    mark::check_owner(owner, &volume)
+}
+
+/// Records that the place of a volume's blocks bears its mark. Of several processes that do so at the
+/// same time, one changes the record.
+async fn note_marked(
+    store: &dyn MetaStore,
+    volume: VolumeRecord,
+) -> Result<VolumeRecord, VolumeError> {
+    if volume.marked {
+        return Ok(volume);
+    }
+    let at = key::volume();
+    let marked = VolumeRecord { marked: true, ..volume.clone() };
+    let plan = Plan {
+        guards: vec![Guard::Equals(at.clone(), volume.encode(&at))],
+        writes: vec![Write::Put(at.clone(), marked.encode(&at))],
+    };
+    commit_once(store, plan).await?;
+    match read_volume(store).await? {
+        Some(volume) if volume.marked => Ok(volume),
+        _ => Err(VolumeError::Corrupt("the volume's record was changed meanwhile".to_owned())),
+    }
 }
 
 /// Begins a session in a volume.
@@ -136,6 +198,7 @@ async fn make_volume(
         format: VolumeRecord::CURRENT,
         generation: 1,
         block_bytes,
+        marked: false,
     };
     let attributes = Attributes::new(ROOT_MODE, 0, 0, now);
     let body = InodeBody::Directory(Directory { parent: Ino::ROOT, name: Vec::new() });

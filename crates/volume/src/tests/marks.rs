@@ -11,7 +11,7 @@ use record::{Nonce, key};
 use store::{MemoryStore, MetaStore};
 
 use super::{count_blocks, make_bucket, open, publish};
-use crate::{SweepOptions, Volume, VolumeError, VolumeOptions};
+use crate::{SessionOptions, SweepOptions, Volume, VolumeError, VolumeOptions};
 
 fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
     (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()))
@@ -51,19 +51,57 @@ async fn a_new_volume_marks_its_blocks_and_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_whose_blocks_bear_no_mark_marks_them() {
+async fn a_place_without_the_mark_that_was_set_is_refused() {
     let (store, marked) = memory();
     let volume = open(store.clone(), marked.clone()).await;
+    assert!(volume.record().marked, "the record says so before the first session");
     make_bucket(&volume).await;
     publish(&volume, b"one", 100_000).await.unwrap();
     volume.close().await;
-    // What a release that knew no marks has left, or a crash before the mark was set.
-    let blocks = Arc::new(MemoryBlocks::new());
-    blocks.put(&a_block()).await.unwrap();
-    let again = open(store, blocks.clone()).await;
+    // Another place, with and without blocks: a mistyped one, or one where a disk is not mounted.
+    let (empty, kept) = (Arc::new(MemoryBlocks::new()), Arc::new(MemoryBlocks::new()));
+    kept.put(&a_block()).await.unwrap();
+    for place in [&empty, &kept] {
+        let said = refused(&store, place).await;
+        let id = hex::encode(volume.record().id);
+        assert!(said.contains(&id) && said.contains("--adopt-blocks"), "{said}");
+        let error = session::check_blocks(&*store, &**place).await.unwrap_err();
+        assert_eq!(error.to_string(), said);
+    }
+    session::check_blocks(&*store, &*marked).await.unwrap();
+    // The blocks were restored without the mark: the operator says so once.
+    let session = SessionOptions { adopts_blocks: true, ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..VolumeOptions::default() };
+    let adopting = Volume::open(options, store.clone(), kept.clone()).await.unwrap();
+    assert_eq!(kept.mark().await.unwrap(), Some(mark_of(&volume)));
+    adopting.close().await;
+    let again = open(store, kept.clone()).await;
     assert_eq!(again.record(), volume.record());
-    assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
-    assert_eq!(count_blocks(&blocks).await, 1);
+    assert_eq!(count_blocks(&kept).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_of_another_volume_are_not_adopted() {
+    let ((store, _), (_, other_blocks)) = (memory(), memory());
+    open(store.clone(), Arc::new(MemoryBlocks::new())).await.close().await;
+    open(Arc::new(MemoryStore::new()), other_blocks.clone()).await.close().await;
+    let session = SessionOptions { adopts_blocks: true, ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..VolumeOptions::default() };
+    let error = Volume::open(options, store, other_blocks).await.unwrap_err();
+    assert!(error.to_string().starts_with("the blocks belong to volume "), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_made_only_if_the_options_allow_it() {
+    let (store, blocks) = memory();
+    let session = SessionOptions { creates_volume: false, ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..VolumeOptions::default() };
+    let error = Volume::open(options.clone(), store.clone(), blocks.clone()).await.unwrap_err();
+    assert!(matches!(error, VolumeError::Refused(_)), "{error}");
+    assert_eq!(get(&*store, &key::volume()).await, None);
+    assert_eq!(blocks.mark().await.unwrap(), None);
+    open(store.clone(), blocks.clone()).await.close().await;
+    Volume::open(options, store, blocks).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,6 +114,7 @@ async fn a_crash_before_the_mark_is_made_good_by_the_next_start() {
     assert!(get(&*store, &key::volume()).await.is_some());
     assert_eq!(blocks.mark().await.unwrap(), None, "never a mark without a volume");
     let volume = open(store, blocks.clone()).await;
+    assert!(volume.record().marked);
     assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
 }
 
