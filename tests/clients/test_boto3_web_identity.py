@@ -55,7 +55,7 @@ class Gateway:
         environment = {name: value for name, value in os.environ.items() if "ASHLAR" not in name}
         environment |= {"ASHLAR_ROOT_USER": self.operator[0]}
         environment |= {"ASHLAR_ROOT_PASSWORD": self.operator[1]}
-        words = ["serve", "--config", self.config, "--data-dir", self.folder / "data"]
+        words = ["serve", "--create", "--config", self.config, "--data-dir", self.folder / "data"]
         words += ["--listen", self.endpoint.removeprefix("http://"), "--admin-listen", "off"]
         words += ["--log", "debug"]
         with open(self.log, "ab") as log:

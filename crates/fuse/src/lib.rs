@@ -37,8 +37,8 @@ pub use handshake::{
     BACKGROUND_MAX, BACKGROUND_MIN, KernelOptions, Negotiated, NotNegotiated, WRITE_BYTES_MAX,
 };
 pub use mounting::{
-    MountError, MountOptions, UnmountError, UnmountMode, device_of, mount, raise_read_ahead,
-    unmount,
+    MountError, MountOptions, UnmountError, UnmountMode, check_mountable, device_of, mount,
+    raise_read_ahead, unmount,
 };
 pub use node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId};
 pub use notify::{NOTICES_WAITING_MAX, Notice, NoticeQueue, NoticeRefused, Notifier};

@@ -38,6 +38,19 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
     }
 }
 
+/// Checks that [`mount`] can mount on a folder, as far as that can be known before: the folder is an
+/// empty one without a mount of ours, and the device is there. Nothing is changed.
+pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
+    usable(folder, options)?;
+    if rustix::process::geteuid().is_root() {
+        open_device().map(drop)
+    } else if Path::new(DEVICE).exists() {
+        Ok(())
+    } else {
+        Err(MountError::DeviceMissing)
+    }
+}
+
 /// The folder's full path, if it can be mounted on.
 fn usable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
     let folder = resolve(folder).map_err(|error| about_folder(error, "looking at the folder"))?;

@@ -10,8 +10,8 @@ use volume::{Ledger, SessionOptions, Volume, VolumeOptions};
 
 use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
-use crate::instance;
 use crate::problem::Problem;
+use crate::{founding, instance};
 
 /// The stores, the cache and the volume of a process.
 #[derive(Debug)]
@@ -44,14 +44,21 @@ impl Backend {
     }
 }
 
-/// Opens the metadata store and the block store, and the volume over both.
+/// Opens the metadata store and the block store, and the volume over both. `existing` is the metadata
+/// store if [`founding::admit`] has opened it: then no volume is made.
 pub(crate) async fn open(
     settings: &VolumeSettings,
     open: &OpenSettings,
     seed: u64,
     ledger: Option<Arc<Ledger>>,
+    existing: Option<Arc<dyn MetaStore>>,
 ) -> Result<Backend, Problem> {
-    let meta = engines::meta(settings, Use::Serve).await?;
+    let creates_volume = existing.is_none();
+    let meta = match existing {
+        Some(meta) => meta,
+        None => engines::meta(settings, Use::Serve).await?,
+    };
+    founding::check_folder(settings, &meta, open.adopt_blocks).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
     let cache = engines::cache(settings, open, &blocks).await?;
     let budget = open.memory_budget.0;
@@ -63,6 +70,8 @@ pub(crate) async fn open(
         reads_in_flight: engines::reads_in_flight(&settings.meta),
         place: instance::place(),
         ledger,
+        creates_volume,
+        adopts_blocks: open.adopt_blocks,
         ..SessionOptions::default()
     };
     let options = VolumeOptions {
@@ -78,6 +87,7 @@ pub(crate) async fn open(
     let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
+    founding::remember(settings, volume.record());
     let folder = match &settings.blocks {
         BlocksPlace::Folder(path) => Some(path.clone()),
         _ => None,

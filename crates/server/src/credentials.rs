@@ -14,14 +14,15 @@ use gateway::access::{MasterKey, Secret};
 use crate::config::VolumeSettings;
 use crate::environment::{first_secret, secret_file, variable};
 use crate::operator::SystemRandom;
-use crate::private;
 use crate::problem::Problem;
+use crate::{founding, private};
 
 /// Characters of a generated access key.
 const ACCESS_KEY_CHARS: usize = 20;
 
 /// What a data directory contains, besides the metadata store's files.
-const OURS: [&str; 5] = ["master.key", ROOT_CREDENTIALS, "blocks", "cache", "mount.log"];
+const OURS: [&str; 6] =
+    ["master.key", ROOT_CREDENTIALS, "blocks", "cache", "mount.log", founding::PLACE_FILE];
 
 /// The file with the operator's credentials, if they were made here.
 const ROOT_CREDENTIALS: &str = "root-credentials";

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use volume::{Ledger, NodeName, Volume, VolumeError};
 
 use crate::backend::Backend;
-use crate::config::MountSettings;
+use crate::config::{MountSettings, Owner};
 use crate::metrics::Metrics;
 use crate::operator;
 use crate::problem::Problem;
@@ -86,10 +86,38 @@ pub(crate) fn mount_options(settings: &MountSettings) -> MountOptions {
     options
 }
 
-/// What mounting on a folder fails with.
+/// Fails if a folder cannot be mounted on, or FUSE is missing, before anything else is done.
+pub(crate) fn check_mountable(settings: &MountSettings, folder: &Path) -> Result<(), Problem> {
+    let checked = fuse::check_mountable(folder, &mount_options(settings));
+    checked.map_err(|error| not_mounted(folder, &error))
+}
+
+/// The problem of a mount that failed, with the remedy for its cause.
 pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
-    Problem::new(format!("mount on {}", folder.display()), error)
-        .remedy("choose an empty folder of your own")
+    let problem = Problem::new(format!("mount on {}", folder.display()), error);
+    match error {
+        MountError::Missing => problem.remedy("make the folder, or name another one"),
+        MountError::NotAFolder | MountError::NotEmpty => problem.remedy("name an empty folder"),
+        // These texts say what to do.
+        MountError::InUse { .. }
+        | MountError::Dead
+        | MountError::DeviceMissing
+        | MountError::NotPermitted { .. }
+        | MountError::NoFusermount
+        | MountError::Fusermount { .. }
+        | MountError::Options
+        | MountError::Other { .. } => problem,
+    }
+}
+
+/// The owner that a mount shows: the one that is set, or else the user who mounts. Root sees each
+/// file's own owner, since it may change all files anyway and sets owners itself.
+fn shown_owner(set: Option<Owner>, mounter: u32, is_root: bool) -> Option<u32> {
+    match set {
+        Some(Owner::Number(number)) => Some(number),
+        Some(Owner::Own) => None,
+        None => (!is_root).then_some(mounter),
+    }
 }
 
 impl Mounted {
@@ -139,8 +167,12 @@ impl Mounted {
         };
         let files = Files::new(Arc::clone(volume), options);
         files.take_over().await.map_err(|error| serving(folder, error))?;
-        let MountSettings { uid, gid, umask, .. } = *settings;
-        let shown = ShownAs { uid, gid, umask: umask.map(|umask| umask.0) };
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let shown = ShownAs {
+            uid: shown_owner(settings.uid, uid.as_raw(), uid.is_root()),
+            gid: shown_owner(settings.gid, gid.as_raw(), uid.is_root()),
+            umask: settings.umask.map(|umask| umask.0),
+        };
         let beside = Beside {
             space: Space::new(volume, bucket, backend.folder.clone()),
             shown,
@@ -343,3 +375,6 @@ fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {
     Problem::new(format!("mount the directory {:?}", settings.subdir.join("/")), error)
         .remedy("make it first, or mount the whole volume")
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,6 +97,11 @@ pub(crate) fn given(path: &Path) -> Result<(), Problem> {
     file(path, STRANGERS)
 }
 
+/// Returns true if only its owner may read a file that exists.
+pub(crate) fn is_closed(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS == 0)
+}
+
 fn file(path: &Path, closed: u32) -> Result<(), Problem> {
     // If the file is missing, the code that needs it reports that.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };

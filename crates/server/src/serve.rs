@@ -5,6 +5,7 @@
 
 mod announce;
 pub(crate) mod observe;
+mod shutdown;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,20 +26,19 @@ use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, 
 use crate::edge::{
     AnswerPatience, ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, Service, bind,
 };
+use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
-use crate::mount::Mounted;
+use crate::mount::{Mounted, check_mountable};
 use crate::problem::Problem;
 use crate::tls::{RELOAD_EVERY, Tls};
 use crate::{credentials, metrics_listener, web_roles};
+use shutdown::{Phase, Shutdown};
 
 /// How often access keys and policies are read again even if the change feed reports nothing.
 const ACCESS_EVERY: Duration = Duration::from_secs(30);
 
 /// How soon they are read again after that failed.
 const ACCESS_RETRY: Duration = Duration::from_secs(1);
-
-/// The exit status after a second signal to stop.
-const EXIT_IMPATIENT: i32 = 130;
 
 /// What a gateway is started with.
 #[derive(Debug)]
@@ -53,19 +53,24 @@ pub(crate) struct GatewaySettings {
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     let signals = Signals::catch()?;
-    credentials::make_data_dir(&volume.data_dir)?;
-    // What can fail without the volume is tried first: a start that fails leaves no session behind.
+    // All that can fail without the volume is tried first: a start that fails leaves no session behind,
+    // and makes no volume.
+    if let Some(folder) = &serve.mount {
+        check_mountable(&mount, folder)?;
+    }
     let tls = serve.tls.clone().map(Tls::load).transpose()?;
     let web_roles = web_roles::of(&serve.openid)?;
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
+    let existing = founding::admit(&volume, Intent::Serve { create: serve.create }).await?;
+    credentials::make_data_dir(&volume.data_dir)?;
     let root = credentials::root(&volume.data_dir)?;
     let known = credentials::known_master_key(&volume)?;
     let mut random = [0; 8];
     credentials::random(&mut random)?;
     let random = u64::from_ne_bytes(random);
 
-    let backend = backend::open(&volume, &open, random, None).await?;
+    let backend = backend::open(&volume, &open, random, None, existing).await?;
     let master = match known {
         Some(known) => known,
         None => first_master_key(&volume, &backend).await?,
@@ -93,12 +98,13 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
-    // `accepting` ends with the first signal, `stop` when no request is in flight any more: access
-    // keys and metrics are served until then.
+    // `accepting` ends when the shutdown delay after the first signal is over, `stop` when no request is
+    // in flight any more: access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
-    tasks.spawn(signals.obey(tls, edge, accepting.clone(), stop.clone()));
+    let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
+    tasks.spawn(signals.obey(tls, shutdown, stop.clone()));
     if !listener.serve(socket, accepting, drain).await {
         tracing::warn!(seconds = drain.as_secs(), "stopping although requests are under way");
     }
@@ -306,21 +312,21 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped. The first signal to stop drains the gateway,
-    /// the second one ends the process. SIGHUP reads the certificate again; so does a timer, if the
-    /// file has changed.
+    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP reads the certificate
+    /// again; so does a timer, if the file has changed.
     async fn obey<S: Service>(
         mut self,
         tls: Option<Tls>,
-        edge: Arc<Edge<S>>,
-        accepting: CancellationToken,
+        shutdown: Shutdown<S>,
         stop: CancellationToken,
     ) {
         let mut ticks = tokio::time::interval(RELOAD_EVERY);
+        let mut phase = Phase::Serving;
         loop {
             let always = tokio::select! {
-                _ = self.terminate.recv() => { stop_or_exit(&*edge, &accepting); continue }
-                _ = self.interrupt.recv() => { stop_or_exit(&*edge, &accepting); continue }
+                _ = self.terminate.recv() => { phase = shutdown.signalled(phase); continue }
+                _ = self.interrupt.recv() => { phase = shutdown.signalled(phase); continue }
+                () = phase.delay_over() => { phase = shutdown.close(); continue }
                 () = stop.cancelled() => return,
                 _ = self.hangup.recv() => true,
                 _ = ticks.tick() => false,
@@ -334,15 +340,4 @@ impl Signals {
             }
         }
     }
-}
-
-/// Drains the gateway at the first signal, ends the process at the second one.
-fn stop_or_exit<S: Service>(edge: &Edge<S>, accepting: &CancellationToken) {
-    if accepting.is_cancelled() {
-        tracing::warn!("told twice to stop: stopping at once");
-        std::process::exit(EXIT_IMPATIENT);
-    }
-    tracing::info!("told to stop: finishing what is under way");
-    edge.drain();
-    accepting.cancel();
 }

@@ -132,7 +132,7 @@ impl Connector {
             Some((_, value)) if value == "yes" => true,
             Some(_) => return Err(wrong(&format!("{SINGLE_WRITER} is neither yes nor no"))),
         };
-        let options = MySqlConnectOptions::from_str(&without_single_writer(parsed))
+        let options = MySqlConnectOptions::from_str(&without_single_writer(&parsed))
             .map_err(|_| wrong("ssl-mode, user, password or database cannot be read"))?;
         if options.get_database().is_none() {
             return Err(wrong("it names no database"));
@@ -227,7 +227,7 @@ impl Connector {
 }
 
 /// Returns the URL as `sqlx` reads it.
-fn without_single_writer(url: Url) -> String {
+fn without_single_writer(url: &Url) -> String {
     let mut rest = url.clone();
     rest.set_query(None);
     let kept: Vec<_> = url.query_pairs().filter(|(name, _)| name != SINGLE_WRITER).collect();

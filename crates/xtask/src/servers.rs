@@ -110,6 +110,8 @@ impl Server {
             .arg(blocks.url(folder))
             .arg("--data-dir")
             .arg(folder.join("data"))
+            // A variable, because programs of earlier releases do not know the flag.
+            .env("ASHLAR_CREATE", "true")
             .env("ASHLAR_ROOT_USER", ACCESS_KEY)
             .env("ASHLAR_ROOT_PASSWORD", SECRET_KEY)
             .env("ASHLAR_BLOCKS_ACCESS_KEY", ACCESS_KEY)

@@ -101,9 +101,10 @@ impl KnownPasses {
             };
         }
         let known = self.of(bucket, own);
-        let waits = match noted.day > own.day {
-            true => noted.day <= own.day_max || known.is_some(),
-            false => known.is_some_and(|known| known.is_done),
+        let waits = if noted.day > own.day {
+            noted.day <= own.day_max || known.is_some()
+        } else {
+            known.is_some_and(|known| known.is_done)
         };
         if waits { Decision::Wait } else { Decision::Begin }
     }

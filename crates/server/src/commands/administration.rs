@@ -8,7 +8,7 @@ use store::MetaStore;
 use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::problem::Problem;
-use crate::{credentials, operator};
+use crate::{founding, operator};
 
 /// The administration of a volume, and the store that was opened for it.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Administration {
 }
 
 impl Administration {
-    /// Opens the metadata store that the settings name.
+    /// Opens the metadata store that the settings name. Fails if it has no volume; then nothing is made.
     pub(super) async fn open(
         settings: &VolumeSettings,
         doing: &str,
@@ -29,13 +29,20 @@ impl Administration {
                 Problem::new(doing, wrong).remedy("name the gateway's metadata store with --meta")
             );
         }
-        if let MetaPlace::Sqlite(path) = &settings.meta
-            && let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir)
-        {
-            credentials::make_data_dir(folder)?;
-        }
+        founding::check_present(settings, doing)?;
         let store = engines::meta(settings, Use::Administer).await?;
-        Ok(Administration { admin: operator::over(Arc::clone(&store)), store })
+        let admin = operator::over(Arc::clone(&store));
+        match admin.has_volume().await {
+            Ok(true) => Ok(Administration { admin, store }),
+            Ok(false) => {
+                store.close().await;
+                Err(founding::no_volume(settings, doing))
+            }
+            Err(error) => {
+                store.close().await;
+                Err(Problem::new(doing, error))
+            }
+        }
     }
 
     /// Closes the store.

@@ -12,6 +12,7 @@ use super::refusal;
 use crate::config::{Size, VolumeSettings};
 use crate::output::say;
 use crate::problem::Problem;
+use crate::safe_name::safe_name;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketCommand {
@@ -125,7 +126,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
 async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
     let used = admin.bucket_usage(name).await?;
     let found = &used.bucket;
-    say(format_args!("bucket        {}", String::from_utf8_lossy(&found.name)));
+    say(format_args!("bucket        {}", safe_name(&found.name)));
     say(format_args!("owner         {}", found.settings.owner));
     say(format_args!("opaque ETags  {}", found.settings.opaque_tags));
     say_usage(&used);

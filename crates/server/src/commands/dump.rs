@@ -20,11 +20,11 @@ use tempfile::NamedTempFile;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{MetaPlace, ServerKind, VolumeSettings};
-use crate::credentials;
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
 use crate::problem::Problem;
+use crate::{credentials, founding};
 
 /// The file name that stands for standard input or output.
 const STANDARD: &str = "-";
@@ -127,16 +127,12 @@ async fn existing(
     settings: &VolumeSettings,
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, VolumeRecord), Problem> {
-    let absent = || {
-        Problem::new(doing, format!("there is no volume in {}", settings.meta))
-            .remedy("name the gateway's --meta or --data-dir")
-    };
-    match &settings.meta {
-        MetaPlace::Memory => return Err(absent()),
-        // Opening a database file that is not there would make it.
-        MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
-        _ => {}
+    let absent = || founding::no_volume(settings, doing);
+    if settings.meta == MetaPlace::Memory {
+        return Err(absent());
     }
+    // Opening a database file that is not there would make it.
+    founding::check_present(settings, doing)?;
     let meta = engines::meta(settings, Use::Administer).await?;
     let at = key::volume();
     let reads = [Read::Record { key: at.clone(), follow: None }];

@@ -12,9 +12,10 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{File, MountSettings, Mounting, OpenSettings, Opening, VolumeSettings};
+use crate::founding::{self, Intent};
 use crate::keeper::{self, Announcement, EXIT_LEFT, KeeperLink, Keeping, ToWorker};
 use crate::metrics::Metrics;
-use crate::mount::{Mounted, mount_options};
+use crate::mount::{Mounted, check_mountable, mount_options};
 use crate::problem::Problem;
 use crate::serve::observe;
 use crate::{backend, credentials, logging};
@@ -79,6 +80,8 @@ pub(crate) fn run(
         logging::start(&settings.volume)?;
         return serve(settings, &runtime()?);
     }
+    check_mountable(&settings.mount, &settings.folder)?;
+    founding::check_present(&settings.volume, "mount")?;
     credentials::make_data_dir(&settings.volume.data_dir)?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if !foreground && !detached {
@@ -133,7 +136,8 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let mut random = [0; 8];
     credentials::random(&mut random)?;
     let seed = u64::from_ne_bytes(random);
-    let backend = backend::open(&volume, &open, seed, Some(link.ledger())).await?;
+    let meta = founding::admit(&volume, Intent::Mount).await?;
+    let backend = backend::open(&volume, &open, seed, Some(link.ledger()), meta).await?;
     let metrics = Arc::new(Metrics::new());
     observe::register(&metrics, &backend);
     let begun = match link.mount() {

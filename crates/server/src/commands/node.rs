@@ -3,6 +3,7 @@
 //! Of a file on a mount the mount is asked, by an attribute of the file: over SQLite nobody else may
 //! have the volume open. What is not there is looked for in the volume.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use crate::config::VolumeSettings;
 use crate::node_report::{ATTRIBUTE, json, text};
 use crate::output::say;
 use crate::problem::Problem;
+use crate::safe_name::safe_name;
 
 /// The most that a mount tells of a file.
 const TOLD_BYTES_MAX: usize = 64 << 10;
@@ -71,7 +73,8 @@ async fn tell(
     if as_json {
         say(format_args!("{told}"));
     } else {
-        say(format_args!("{}\n{}", path.display(), text(&told)));
+        let name = safe_name(path.as_os_str().as_bytes());
+        say(format_args!("{name}\n{}", text(&told)));
     }
     Ok(())
 }

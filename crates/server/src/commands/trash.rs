@@ -13,6 +13,7 @@ use crate::config::VolumeSettings;
 use crate::node_report::time;
 use crate::output::say;
 use crate::problem::Problem;
+use crate::safe_name::safe_name;
 use crate::{engines, operator};
 
 /// How often the progress bar moves.
@@ -80,7 +81,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
         TrashCommand::List { prefix, .. } => list(trash, prefix.as_bytes()).await,
         TrashCommand::Restore { key, id, all: false, .. } => {
             trash.restore(key.as_bytes(), *id).await?;
-            say(format_args!("restored {key}"));
+            say(format_args!("restored {}", safe_name(key.as_bytes())));
             Ok(())
         }
         TrashCommand::Restore { key, .. } => {
@@ -114,7 +115,7 @@ async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
             return Ok(());
         }
         for (key, trashed) in page {
-            let key = String::from_utf8_lossy(&key);
+            let key = safe_name(&key);
             let since = time(trashed.since);
             say(format_args!("{key}\t{since}\t{} bytes\t{}", trashed.bytes, trashed.id));
         }

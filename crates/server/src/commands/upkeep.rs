@@ -13,7 +13,7 @@ use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
 use crate::problem::Problem;
-use crate::{credentials, operator};
+use crate::{credentials, founding, operator};
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {}
@@ -118,10 +118,10 @@ pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
-    let absent = || problem(settings, doing, AdminError::NoVolume);
+    let absent = || founding::no_volume(settings, doing);
+    founding::check_present(settings, doing)?;
     let (meta, sole) = match &settings.meta {
         MetaPlace::Memory => return Err(absent()),
-        MetaPlace::Sqlite(path) if !path.exists() => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
             Ok(alone) => (alone, true),
             // Perhaps a gateway is running. If it is something else, this fails too, and says why.
@@ -131,7 +131,10 @@ pub(super) async fn existing(
     };
     // Opened before the block store, because opening a folder for blocks would make it.
     match operator::over(Arc::clone(&meta)).has_volume().await {
-        Ok(true) => Ok((meta, sole)),
+        Ok(true) => {
+            founding::check_folder(settings, &meta, false).await?;
+            Ok((meta, sole))
+        }
         Ok(false) => Err(absent()),
         Err(error) => Err(problem(settings, doing, error)),
     }
@@ -139,10 +142,7 @@ pub(super) async fn existing(
 
 pub(super) fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem {
     match error {
-        AdminError::NoVolume => {
-            Problem::new(doing, format!("there is no volume in {}", settings.meta))
-                .remedy("name the gateway's --meta or --data-dir")
-        }
+        AdminError::NoVolume => founding::no_volume(settings, doing),
         error => Problem::new(doing, error),
     }
 }

@@ -4,11 +4,13 @@
 //! sources have the same options, which are declared once, in `options`. Their values are checked
 //! once, here; the rest of the program sees only settings that are valid. Secrets are not options.
 
+mod delay;
 mod grace;
 mod memory;
 mod network;
 mod openid;
 mod options;
+mod owner;
 mod place;
 mod size;
 mod umask;
@@ -22,10 +24,12 @@ use block::BLOCK_BYTES_DEFAULT;
 use serde::Serialize;
 use volume::{Coherence, RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
+pub(crate) use delay::Delay;
 pub(crate) use grace::Grace;
 pub(crate) use network::Network;
 pub(crate) use openid::OpenIdRole;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};
+pub(crate) use owner::Owner;
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
 pub(crate) use size::Size;
 pub(crate) use umask::Umask;
@@ -108,6 +112,9 @@ pub(crate) enum AdminListen {
     At(String),
 }
 
+/// The data directory of a start that names none.
+pub(crate) const DATA_DIR_DEFAULT: &str = "ashlar-data";
+
 /// Where metrics are served by default.
 pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 
@@ -136,6 +143,8 @@ pub(crate) struct OpenSettings {
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk: Size,
+    /// A place of blocks without the volume's mark is marked anew.
+    pub(crate) adopt_blocks: bool,
 }
 
 /// The settings of a mount.
@@ -147,9 +156,9 @@ pub(crate) struct MountSettings {
     pub(crate) allow_other: bool,
     /// Whether it is not noted when files are read.
     pub(crate) noatime: bool,
-    /// Whose all of it is shown to be, if not whose it is.
-    pub(crate) uid: Option<u32>,
-    pub(crate) gid: Option<u32>,
+    /// The owner that all files are shown with; none is the user who mounts, unless that is root.
+    pub(crate) uid: Option<Owner>,
+    pub(crate) gid: Option<Owner>,
     /// The permissions that nobody is shown to have, if not those of each file.
     pub(crate) umask: Option<Umask>,
     pub(crate) coherence: CoherenceClass,
@@ -160,6 +169,8 @@ pub(crate) struct MountSettings {
 /// The settings of `serve` besides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeSettings {
+    /// A volume is made whatever the data directory shows.
+    pub(crate) create: bool,
     /// Where the volume is mounted.
     pub(crate) mount: Option<PathBuf>,
     pub(crate) listen: String,
@@ -180,6 +191,8 @@ pub(crate) struct ServeSettings {
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) body_timeout_seconds: u64,
     pub(crate) answer_timeout_seconds: u64,
+    /// The time between the signal to stop and the close of the listener.
+    pub(crate) shutdown_delay: Delay,
     pub(crate) drain_timeout_seconds: u64,
     pub(crate) openid: Vec<OpenIdRole>,
 }
@@ -217,10 +230,10 @@ impl Common {
     pub(crate) fn settle(self, file: &File) -> Result<VolumeSettings, Problem> {
         let common = self.or(Common::from_file(file));
         let data_dir = common.data_dir.filter(|path| !path.as_os_str().is_empty());
-        let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("ashlar-data"));
+        let data_dir = data_dir.unwrap_or_else(|| PathBuf::from(DATA_DIR_DEFAULT));
         let meta = match text(common.meta) {
             Some(url) => MetaPlace::parse(&url)?,
-            None => MetaPlace::Sqlite(data_dir.join("meta.db")),
+            None => MetaPlace::default_in(&data_dir),
         };
         let blocks = match text(common.blocks) {
             Some(url) => BlocksPlace::parse(&url)?,
@@ -258,6 +271,7 @@ impl Opening {
             cache_memory: opening.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: opening.cache_dir.filter(present),
             cache_disk: opening.cache_disk.unwrap_or(Size::mebibytes(0)),
+            adopt_blocks: opening.adopt_blocks.unwrap_or(false),
         };
         settings.check()?;
         Ok(settings)
@@ -346,6 +360,7 @@ impl Serving {
         // By default one host may have half of what there is.
         let half = |all: u32| all.div_ceil(2);
         let settings = ServeSettings {
+            create: serving.create.unwrap_or(false),
             mount: serving.mount.filter(present),
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
@@ -363,6 +378,7 @@ impl Serving {
             trusted_proxies: serving.trusted_proxy.unwrap_or_default(),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
             answer_timeout_seconds: serving.answer_timeout_seconds.unwrap_or(300),
+            shutdown_delay: serving.shutdown_delay.unwrap_or_default(),
             drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
             openid: serving.openid.unwrap_or_default(),
         };
@@ -413,6 +429,7 @@ pub(crate) fn in_force(
         coherence: Some(mount.coherence),
         write_memory: Some(mount.write_memory),
         io_timeout_seconds: Some(mount.io_timeout_seconds),
+        create: Some(serve.create),
         mount: serve.mount.clone(),
         listen: Some(serve.listen.clone()),
         admin_listen: match &serve.admin_listen {
@@ -436,6 +453,7 @@ pub(crate) fn in_force(
         cache_memory: Some(open.cache_memory),
         cache_dir: open.cache_dir.clone(),
         cache_disk: Some(open.cache_disk),
+        adopt_blocks: Some(open.adopt_blocks),
         connections_max: Some(serve.connections_max),
         requests_max: Some(serve.requests_max),
         host_connections_max: Some(serve.host_connections_max),
@@ -443,6 +461,7 @@ pub(crate) fn in_force(
         trusted_proxy: Some(serve.trusted_proxies.clone()),
         body_timeout_seconds: Some(serve.body_timeout_seconds),
         answer_timeout_seconds: Some(serve.answer_timeout_seconds),
+        shutdown_delay: Some(serve.shutdown_delay),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
         openid: Some(serve.openid.clone()),
     }

@@ -5,9 +5,14 @@
 use std::path::PathBuf;
 
 use super::{
-    CoherenceClass, DurabilityClass, Grace, LogFormat, Network, OpenIdRole, OwnershipClass, Size,
-    Umask,
+    CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, Network, OpenIdRole, Owner,
+    OwnershipClass, Size, Umask,
 };
+
+/// Reads a switch that is often set by a variable: `true`, `yes`, `on` and `1`, and their opposites.
+fn boolish() -> clap::builder::BoolishValueParser {
+    clap::builder::BoolishValueParser::new()
+}
 
 /// Declares groups of options for the command line, and one file that holds them all.
 macro_rules! options {
@@ -130,6 +135,10 @@ options! {
         /// What may lie in that folder, 64MiB or more; 0 for nothing [default: 0]
         #[arg(value_name = "SIZE")]
         cache_disk: Size = "ASHLAR_CACHE_DISK",
+        /// Whether a place of blocks that lacks the mark of the volume is accepted and marked anew: for
+        /// one start after the blocks were restored without it [default: false]
+        #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
+        adopt_blocks: bool = "ASHLAR_ADOPT_BLOCKS",
     }
 
     /// How a volume is shown as files.
@@ -143,14 +152,14 @@ options! {
         /// Whether other users than the one who mounts may use the mount [default: false]
         #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
-        /// The user that all on the mount is shown as belonging to, and that owns what is made there
-        /// [default: each file's own]
+        /// The user that all files on the mount are shown as belonging to, and that owns the files made
+        /// there: a number, or own for each file's own user [default: the user who mounts; own for root]
         #[arg(value_name = "NUMBER", visible_alias = "uid")]
-        mount_uid: u32 = "ASHLAR_MOUNT_UID",
-        /// The group that all on the mount is shown as belonging to, and that owns what is made there
-        /// [default: each file's own]
+        mount_uid: Owner = "ASHLAR_MOUNT_UID",
+        /// The group that all files on the mount are shown as belonging to, and that owns the files made
+        /// there: a number, or own for each file's own group [default: as mount_uid]
         #[arg(value_name = "NUMBER", visible_alias = "gid")]
-        mount_gid: u32 = "ASHLAR_MOUNT_GID",
+        mount_gid: Owner = "ASHLAR_MOUNT_GID",
         /// The permissions, in octal, that nobody is shown to have on the mount; all others anybody has
         /// [default: each file's own permissions]
         #[arg(value_name = "OCTAL", visible_alias = "umask")]
@@ -172,6 +181,10 @@ options! {
 
     /// How the gateway serves.
     group Serving {
+        /// Whether a new volume is made if --meta has none, though the data directory does not exist or
+        /// belongs to another volume [default: false]
+        #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
+        create: bool = "ASHLAR_CREATE",
         /// A folder on which the volume is mounted besides, as a file system
         #[arg(value_name = "DIR")]
         mount: PathBuf = "ASHLAR_MOUNT",
@@ -232,7 +245,12 @@ options! {
         /// How long a client may take nothing of an object that it downloads [default: 300]
         #[arg(value_name = "SECONDS")]
         answer_timeout_seconds: u64 = "ASHLAR_ANSWER_TIMEOUT_SECONDS",
-        /// How long requests under way may take to finish after SIGTERM [default: 30]
+        /// How long the gateway still accepts connections after SIGTERM, while its readiness check
+        /// answers 503, so that load balancers stop sending clients: a time such as 10s. A second
+        /// signal ends it [default: 0s]
+        #[arg(value_name = "TIME")]
+        shutdown_delay: Delay = "ASHLAR_SHUTDOWN_DELAY",
+        /// How long requests under way may take to finish once the listener is closed [default: 30]
         #[arg(value_name = "SECONDS")]
         drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",
         /// An OpenID issuer and the role that its users get, as a table of TOML with `role`,

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::problem::Problem;
 
@@ -66,6 +66,11 @@ const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
 
 impl MetaPlace {
+    /// The metadata store of a data directory, if no other one is named.
+    pub(crate) fn default_in(data_dir: &Path) -> MetaPlace {
+        MetaPlace::Sqlite(data_dir.join("meta.db"))
+    }
+
     pub(crate) fn parse(url: &str) -> Result<MetaPlace, Problem> {
         let problem = |wrong: String| {
             Problem::new(format!("use the metadata store {}", shown(url)), wrong).remedy(META_FORMS)

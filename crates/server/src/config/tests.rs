@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use super::options::ALL;
 use super::{
-    AdminListen, BlocksPlace, Common, File, LogFormat, MetaPlace, Mounting, Opening, Serving, Size,
-    Umask, in_force,
+    AdminListen, BlocksPlace, Common, Delay, File, LogFormat, MetaPlace, Mounting, Opening, Owner,
+    Serving, Size, Umask, in_force,
 };
 
 const DEFAULT: &str = include_str!("../../../../config/default.toml");
@@ -97,7 +97,7 @@ fn what_is_in_force_brings_itself_into_force() {
         "blocks = \"s3://b/p/q?endpoint=http://127.0.0.1:9000&region=eu\"\nblock_bytes = \"1MiB\"
          tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]
          mount = \"/mnt\"\nmount_subdir = \"bucket/below\"\nmount_read_only = true
-         mount_uid = 7\nmount_umask = \"027\"",
+         mount_uid = 7\nmount_gid = \"own\"\nmount_umask = \"027\"",
     );
     let settle = |file: &File| {
         let volume = Common::default().settle(file).expect("it settles");
@@ -223,6 +223,22 @@ fn sizes_are_read_and_written_exactly() {
     }
     assert_eq!("20GB".parse(), Ok(Size(20_000_000_000)));
     assert!("many".parse::<Size>().is_err());
+}
+
+#[test]
+fn a_delay_is_a_number_of_seconds_or_a_time() {
+    let seconds = |text: &str| text.parse().ok().map(|Delay(time)| time.as_secs_f32());
+    assert_eq!(["3", "3s", "1m", "500ms", "0s"].map(seconds), [3.0, 3.0, 60.0, 0.5, 0.0].map(Some));
+    assert_eq!(["", "-1", "soon"].map(seconds), [None; 3]);
+}
+
+#[test]
+fn the_owner_of_a_mount_is_a_number_or_each_files_own() {
+    let uid = |text: &str| file(&format!("mount_uid = {text}")).mount_uid;
+    assert_eq!(uid("7"), Some(Owner::Number(7)));
+    assert_eq!(uid("\"own\""), Some(Owner::Own));
+    assert_eq!("1000".parse(), Ok(Owner::Number(1000)));
+    assert!("anna".parse::<Owner>().is_err());
 }
 
 #[test]

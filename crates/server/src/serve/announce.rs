@@ -7,8 +7,9 @@ use tokio::net::TcpListener;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
-/// Logs where the gateway listens. On a terminal, or when credentials were made, also prints what
-/// to paste into clients. With JSON logs no secret is ever printed.
+/// Logs where the gateway listens, and the file of the root credentials if they were made now. On a
+/// terminal also prints what to paste into clients. Elsewhere standard output often ends in a log
+/// collector, so no secret is printed there, and none with JSON logs.
 pub(super) fn say(
     volume: &VolumeSettings,
     serve: &ServeSettings,
@@ -31,9 +32,11 @@ pub(super) fn say(
         version = env!("CARGO_PKG_VERSION"),
         "serving"
     );
-    let made = matches!(root.source, Source::Made(_));
-    let wanted = made || std::io::stdout().is_terminal();
-    if volume.log_format == LogFormat::Text && wanted {
+    if let Source::Made(file) = &root.source {
+        let file = file.display();
+        tracing::info!(%file, "root credentials were made; only this user can read the file");
+    }
+    if volume.log_format == LogFormat::Text && std::io::stdout().is_terminal() {
         crate::output::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::kept::{Kept, can_mount, eventually, is_mounted, make, program, signal};
+use crate::kept::{Kept, can_mount, eventually, is_mounted, make, make_volume, program, signal};
 
 fn said(output: &Output) -> String {
     format!(
@@ -99,6 +99,7 @@ fn a_mount_goes_to_the_background_and_ends_with_umount() {
     let (at, data) = (folder.path().join("mount"), folder.path().join("data"));
     fs::create_dir(&at).unwrap();
     fs::write(at.join("in the way"), "").unwrap();
+    make_volume(&data, None, &[]);
     let mount = || program().arg("mount").arg(&at).arg("--data-dir").arg(&data).output().unwrap();
     let refused = mount();
     assert_eq!(refused.status.code(), Some(1));
@@ -140,6 +141,7 @@ fn mount_8_mounts_what_fstab_says() {
         command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").stdin(Stdio::null());
         command.arg(&config).arg(&at).args(["-o", options]).output().unwrap()
     };
+    make_volume(&data, None, &[]);
     let refused = mount("rw,no-such-option");
     assert!(!refused.status.success() && said(&refused).contains("--no-such-option"));
     let mounted = mount("rw,nofail,_netdev,allow_other,write-memory=64MiB");

@@ -1,6 +1,7 @@
 //! A mount of the program, its keeper, and its workers one after the other.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -53,6 +54,26 @@ pub(crate) fn redis() -> Option<Database> {
     None
 }
 
+/// Makes the volume of a data directory, which a mount does not, by a gateway that is stopped again.
+pub(crate) fn make_volume(data: &Path, meta: Option<&str>, options: &[&str]) {
+    if data.join("volume.place").exists() {
+        return;
+    }
+    let mut command = program();
+    command.args(["serve", "--create", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    command.arg("--data-dir").arg(data).args(options);
+    if let Some(meta) = meta {
+        command.args(["--meta", meta]);
+    }
+    let mut gateway = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines();
+    let serving = lines.any(|line| line.unwrap().contains(" serving "));
+    assert!(serving, "the gateway has ended");
+    signal(gateway.id(), Signal::TERM);
+    lines.for_each(drop);
+    assert!(gateway.wait().unwrap().success());
+}
+
 /// A mount, and the process that keeps it. Dropped, both end.
 pub(crate) struct Kept {
     pub(crate) folder: TempDir,
@@ -77,6 +98,7 @@ impl Kept {
     fn mounted(folder: TempDir, meta: Option<&str>, options: &[&str]) -> Kept {
         let at = folder.path().join("mount");
         fs::create_dir_all(&at).unwrap();
+        make_volume(&folder.path().join("data"), meta, options);
         let log = OpenOptions::new().append(true).create(true).open(log_of(&folder)).unwrap();
         let before = read_log(&folder).matches("mounted folder").count();
         let mut command = program();

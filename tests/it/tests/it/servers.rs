@@ -116,6 +116,8 @@ impl Setup {
             .env("ASHLAR_BLOCKS_ACCESS_KEY", USER)
             .env("ASHLAR_BLOCKS_SECRET_KEY", PASSWORD)
             .env("NO_COLOR", "1")
+            // Fleets have volumes side by side, and folders that do not exist yet.
+            .env("ASHLAR_CREATE", "true")
             .stdin(Stdio::null());
         command_line
     }

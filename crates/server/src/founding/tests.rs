@@ -1,0 +1,72 @@
+use super::*;
+use crate::config::{Common, File};
+
+fn settings(data_dir: &Path, meta: Option<&str>) -> VolumeSettings {
+    let common = Common {
+        data_dir: Some(data_dir.to_owned()),
+        meta: meta.map(str::to_owned),
+        ..Common::default()
+    };
+    common.settle(&File::default()).expect("settings")
+}
+
+fn refused(data_dir: &Path, intent: Intent) -> Option<String> {
+    let place = Place::read(data_dir).expect("readable");
+    refusal(&settings(data_dir, None), intent, place.as_ref()).map(|problem| problem.to_string())
+}
+
+const SERVE: Intent = Intent::Serve { create: false };
+
+fn remembered(data_dir: &Path) {
+    let place = Place { volume: "ab".repeat(16), meta: "redis://db/1".to_owned() };
+    place.write(data_dir).expect("written");
+    assert_eq!(Place::read(data_dir).expect("readable"), Some(place));
+}
+
+#[test]
+fn a_gateway_makes_a_volume_only_where_nothing_shows_another_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    assert_eq!(refused(Path::new(DATA_DIR_DEFAULT), SERVE), None, "the default place");
+    assert_eq!(refused(&one, SERVE), None, "nothing is beside it");
+    fs::create_dir(&one).expect("a folder");
+    assert_eq!(refused(&one, SERVE), None, "an empty folder");
+    remembered(&one);
+    let said = refused(&one, SERVE).expect("it has a volume");
+    assert!(said.contains(&"ab".repeat(16)) && said.contains("redis://db/1"), "{said}");
+    assert!(said.contains("--create"), "{said}");
+    let said = refused(&two, SERVE).expect("its neighbour has a volume");
+    assert!(said.contains("one beside it") && said.contains("--create"), "{said}");
+    let deep = folder.path().join("none/two");
+    let said = refused(&deep, SERVE).expect("its folder is missing");
+    assert!(said.starts_with("cannot make the data directory "), "{said}");
+    fs::create_dir(&two).expect("a folder");
+    assert_eq!(refused(&two, SERVE), None, "an empty folder that somebody has made");
+    for dir in [&one, &two, &deep] {
+        assert_eq!(refused(dir, Intent::Serve { create: true }), None, "asked for");
+        assert!(refused(dir, Intent::Mount).is_some(), "a mount makes none");
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_makes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("dir");
+    let absent = settings(&dir, None);
+    admit(&absent, Intent::Mount).await.expect_err("no volume");
+    check_present(&absent, "list users").expect_err("no volume");
+    assert!(!dir.exists(), "nothing was made");
+    fs::create_dir(&dir).expect("a folder");
+    remembered(&dir);
+    admit(&absent, SERVE).await.expect_err("its volume is not there");
+    let names: Vec<_> = fs::read_dir(&dir).expect("a folder").collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn a_file_that_names_no_volume_is_not_overlooked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join(PLACE_FILE), "meta = x\n").expect("written");
+    let problem = Place::read(folder.path()).expect_err("it names no volume");
+    assert!(problem.to_string().contains("remove the file"), "{problem}");
+}

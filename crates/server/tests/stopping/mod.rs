@@ -1,0 +1,66 @@
+//! A gateway behind a load balancer that is told to stop.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::running::{Folder, Gateway};
+
+/// How long a listener may take to close.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn ready(gateway: &Gateway) -> String {
+    let answer = gateway.ask("GET /-/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+fn wait_closed(gateway: &Gateway) {
+    let limit = Instant::now() + PATIENCE;
+    while TcpStream::connect(gateway.address()).is_ok() {
+        assert!(Instant::now() < limit, "the listener stays open");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn wait_not_ready(gateway: &Gateway) {
+    let limit = Instant::now() + PATIENCE;
+    while !ready(gateway).starts_with("HTTP/1.1 503") {
+        assert!(Instant::now() < limit, "it stays ready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn during_the_shutdown_delay_a_gateway_is_not_ready_and_serves() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--shutdown-delay", "10m"], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    assert!(ready(&gateway).starts_with("HTTP/1.1 200"));
+    gateway.terminate();
+    wait_not_ready(&gateway);
+    // New connections are accepted and served, as from clients that a balancer has sent before.
+    for number in 0..3 {
+        gateway.sign("PUT", &format!("/bucket/{number}"), b"x").send_all().expect_status(200);
+        assert!(ready(&gateway).starts_with("HTTP/1.1 503"));
+    }
+    // A second signal ends the delay, and lets an upload finish.
+    let body = vec![b'x'; 1 << 20];
+    let mut upload = gateway.sign("PUT", "/bucket/key", &body).send_head();
+    upload.send(&body[..1024]);
+    std::thread::sleep(Duration::from_millis(300));
+    gateway.terminate();
+    wait_closed(&gateway);
+    upload.send(&body[1024..]);
+    upload.read().expect_status(200);
+    assert_eq!(gateway.wait().code, Some(0));
+}
+
+#[test]
+fn the_shutdown_delay_ends_by_itself() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--shutdown-delay", "2"], &[]);
+    let began = Instant::now();
+    gateway.terminate();
+    wait_closed(&gateway);
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(gateway.wait().code, Some(0));
+}
