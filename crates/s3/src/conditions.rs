@@ -302,18 +302,24 @@ impl ConditionNames {
     };
 }
 
+/// Whether a list states something about entity tags. A star in quotes, or in a list, means "only if
+/// there is no object" to its sender, and no object has it as its tag: such a list would never refuse.
+fn is_list_of_tags(tags: &[ListedTag]) -> bool {
+    !tags.is_empty() && tags.iter().all(|listed| !listed.tag.contains('*'))
+}
+
 impl WritePrecondition {
     /// Reads the conditions of `PutObject`, `CopyObject` and `CompleteMultipartUpload`.
     ///
-    /// Fault: `NotImplemented` for what S3 does not define on writes: both conditions at once, and
-    /// dates.
+    /// Fault: `NotImplemented` for what S3 does not define on writes: both conditions at once, dates,
+    /// and an `If-None-Match` that is neither `*` nor a list of entity tags.
     pub fn parse(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         for name in ["if-modified-since", "if-unmodified-since"] {
-            if fields.has(name) {
+            if fields.is_sent(name) {
                 return Err(Fault::new(Code::NotImplemented).with("Header", name));
             }
         }
-        if fields.has("if-match") && fields.has("if-none-match") {
+        if fields.is_sent("if-match") && fields.has("if-none-match") {
             return Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match"));
         }
         WritePrecondition::asked(fields)
@@ -321,15 +327,23 @@ impl WritePrecondition {
 
     /// The precondition on the entity tag, whether it is served or not; of two, `If-Match`.
     pub(crate) fn asked(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
-        let list = |name| -> Result<_, Fault> {
-            Ok(fields.joined(name)?.map(|list| ETagList::parse(&list)))
+        // An empty `If-Match` matches no object, so the write is refused. An empty `If-None-Match`
+        // is no condition, as S3 has it.
+        if let Some(list) = fields.joined_as_sent("if-match")? {
+            return Ok(WritePrecondition::IfMatch(ETagList::parse(&list)));
+        }
+        let Some(list) = fields.joined("if-none-match")? else {
+            return Ok(WritePrecondition::None);
         };
-        Ok(match (list("if-match")?, list("if-none-match")?) {
-            (Some(list), _) => WritePrecondition::IfMatch(list),
-            (None, Some(ETagList::Any)) => WritePrecondition::IfNoneMatchStar,
-            (None, Some(list)) => WritePrecondition::IfNoneMatch(list),
-            (None, None) => WritePrecondition::None,
-        })
+        match ETagList::parse(&list) {
+            ETagList::Any => Ok(WritePrecondition::IfNoneMatchStar),
+            ETagList::Tags(tags) if is_list_of_tags(&tags) => {
+                Ok(WritePrecondition::IfNoneMatch(ETagList::Tags(tags)))
+            }
+            ETagList::Tags(_) => {
+                Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match"))
+            }
+        }
     }
 
     /// Decides against the object as it stands; `None` where there is none or only a delete

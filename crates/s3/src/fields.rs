@@ -6,7 +6,9 @@ use crate::{Code, Fault};
 
 /// The headers of a request, with those that a presigned URL moved into its query.
 ///
-/// Names are given in lower case. A value is text: visible ASCII or UTF-8.
+/// Names are given in lower case. A value is text: visible ASCII or UTF-8. A header with an empty value
+/// counts as absent, as S3 has it: programs forward headers that nothing was filled into. For example,
+/// `x-amz-acl:` asks for no list. [`means_something_empty`] has the exceptions.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     headers: &'a HeaderMap,
@@ -33,23 +35,34 @@ impl<'a> Fields<'a> {
 
     /// All values of a header, joined by `,` as HTTP and signing have it. Faults as `get`.
     pub fn joined(&self, name: &str) -> Result<Option<String>, Fault> {
-        let values = self.values(name).collect::<Result<Vec<_>, _>>()?;
-        Ok((!values.is_empty()).then(|| values.join(",")))
+        join(self.values(name))
     }
 
-    /// Whether a header is there.
+    /// As [`Fields::joined`], with empty values: for conditions of writes. A condition that came out
+    /// empty by mistake must not let the write through.
+    pub(crate) fn joined_as_sent(&self, name: &str) -> Result<Option<String>, Fault> {
+        join(self.all_values(name))
+    }
+
+    /// Whether a header is there and not empty.
     pub fn has(&self, name: &str) -> bool {
-        self.headers.contains_key(name) || self.hoisted.iter().any(|(other, _)| other == name)
+        // A value that cannot be read is there. Reading it fails.
+        self.values(name).next().is_some()
     }
 
-    /// The distinct names of headers that begin with `prefix`, sorted.
+    /// Whether a header is there, even an empty one.
+    pub(crate) fn is_sent(&self, name: &str) -> bool {
+        self.all_values(name).next().is_some()
+    }
+
+    /// The distinct names of headers that begin with `prefix` and are not empty, sorted.
     pub(crate) fn names(&self, prefix: &str) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .headers
             .keys()
             .map(http::HeaderName::as_str)
             .chain(self.hoisted.iter().map(|(name, _)| name.as_str()))
-            .filter(|name| name.starts_with(prefix))
+            .filter(|name| name.starts_with(prefix) && self.has(name))
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -57,6 +70,12 @@ impl<'a> Fields<'a> {
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
+        let keeps_empty = means_something_empty(name);
+        self.all_values(name)
+            .filter(move |value| keeps_empty || !value.as_ref().is_ok_and(|text| text.is_empty()))
+    }
+
+    fn all_values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
         let headers = self.headers.get_all(name).into_iter().map(http::HeaderValue::as_bytes);
         let hoisted = self.hoisted.iter().filter(move |(other, _)| other == name);
         let name = name.to_owned();
@@ -72,6 +91,36 @@ impl<'a> Fields<'a> {
     }
 }
 
+fn join<'a>(values: impl Iterator<Item = Result<&'a str, Fault>>) -> Result<Option<String>, Fault> {
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    Ok((!values.is_empty()).then(|| values.join(",")))
+}
+
+/// Headers whose empty value is not the same as no header. Metadata may be empty. Without one of the
+/// others less would be checked, or the request would be another one and could replace or delete an
+/// object: an empty one is refused by its reader.
+fn means_something_empty(name: &str) -> bool {
+    name.starts_with("x-amz-meta-")
+        || is_checksum(name)
+        || [
+            "x-amz-copy-source",
+            "x-amz-rename-source",
+            "x-amz-write-offset-bytes",
+            "x-amz-if-match-size",
+            "x-amz-if-match-last-modified-time",
+        ]
+        .contains(&name)
+}
+
+/// Whether a header holds a checksum of bytes that were sent.
+fn is_checksum(name: &str) -> bool {
+    let kind = name.strip_prefix("x-amz-checksum-");
+    kind.is_some_and(|kind| !["algorithm", "mode", "type"].contains(&kind))
+}
+
 pub(crate) fn invalid(name: &str, why: &'static str) -> Fault {
     Fault::because(Code::InvalidArgument, why).with("ArgumentName", name)
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,7 +165,7 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
 
 /// The checksum that is to be computed, though none was sent.
 fn wanted(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
-    match texts(headers, "x-amz-checksum-algorithm")?.first() {
+    match filled(headers, "x-amz-checksum-algorithm")? {
         Some(name) => ChecksumAlgorithm::parse(name).map(StatedChecksum::Algorithm),
         None => Ok(StatedChecksum::Nothing),
     }
@@ -212,9 +212,9 @@ fn named(
     hoisted: &[(String, String)],
 ) -> Result<Option<(ChecksumAlgorithm, bool)>, Fault> {
     const NAME: &str = "x-amz-sdk-checksum-algorithm";
-    let in_header = texts(headers, NAME)?.into_iter().next().map(|text| (text, false));
-    let in_query =
-        hoisted.iter().find(|(name, _)| name == NAME).map(|(_, text)| (text.as_str(), true));
+    let in_header = filled(headers, NAME)?.map(|text| (text, false));
+    let in_query = hoisted.iter().find(|(name, text)| name == NAME && !text.is_empty());
+    let in_query = in_query.map(|(_, text)| (text.as_str(), true));
     let Some((text, hoisted)) = in_header.or(in_query) else { return Ok(None) };
     Ok(Some((ChecksumAlgorithm::parse(text)?, hoisted)))
 }
@@ -233,6 +233,11 @@ fn algorithm_of(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
 
 fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
     algorithm.decode(text).ok_or_else(|| algorithm.invalid_header())
+}
+
+/// The first value of a header that is not empty. See [`crate::fields::Fields`] for why.
+fn filled<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
+    Ok(texts(headers, name)?.into_iter().find(|text| !text.is_empty()))
 }
 
 /// All values of a header, as text.

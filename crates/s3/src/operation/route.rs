@@ -181,8 +181,8 @@ fn is_ignored(name: &str, query: &Query, fields: Fields<'_>) -> bool {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
         name if SIGNING.contains(&name) => true,
-        "content-type" | "content-md5" => query.has("AWSAccessKeyId") && fields.has(&name),
-        name if name.starts_with("x-amz-") => fields.has(name),
+        "content-type" | "content-md5" => query.has("AWSAccessKeyId") && fields.is_sent(&name),
+        name if name.starts_with("x-amz-") => fields.is_sent(name),
         name => name.starts_with("x-"),
     }
 }

@@ -42,13 +42,34 @@ impl PartHead {
         let name = value.parameter("name").filter(|name| !name.is_empty());
         match name {
             Some(name) if value.kind.eq_ignore_ascii_case("form-data") => {
-                let filename = value.parameter("filename").map(str::to_owned);
+                let filename = match (value.parameter("filename"), value.parameter("filename*")) {
+                    (Some(plain), _) => Some(plain.to_owned()),
+                    (None, Some(extended)) => Some(extended_value(extended)?),
+                    (None, None) => None,
+                };
                 let file = FilePart { filename, content_type: self.content_type };
                 Ok((name.to_ascii_lowercase(), file))
             }
             _ => Err(malformed()),
         }
     }
+}
+
+/// The value of a parameter like `filename*=UTF-8''na%C3%AFve.txt` (RFC 8187). Forms should not have
+/// it, but some programs send it alone. Without the name, the object would get the key that a form
+/// without a file gets.
+fn extended_value(text: &str) -> Result<String, Fault> {
+    let mut parts = text.splitn(3, '\'');
+    let (Some(charset), Some(_language), Some(encoded)) =
+        (parts.next(), parts.next(), parts.next())
+    else {
+        return Err(malformed());
+    };
+    if !charset.eq_ignore_ascii_case("utf-8") {
+        return Err(malformed());
+    }
+    let decoded = percent_encoding::percent_decode_str(encoded).decode_utf8();
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| malformed())
 }
 
 /// A header's value with parameters: `form-data; name="key"`.

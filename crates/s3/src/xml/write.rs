@@ -126,8 +126,9 @@ impl Writer {
 
     /// Writes an element that holds text.
     ///
-    /// A character that XML 1.0 cannot hold becomes U+FFFD, so that the document always parses;
-    /// clients that may meet such keys ask for `encoding-type=url`.
+    /// A character that XML 1.0 cannot hold is written as a reference, as S3 does. For example, U+0001
+    /// becomes `&#x1;`. Some parsers refuse such a document, but no client is told a wrong key.
+    /// Clients that may meet such keys ask for `encoding-type=url`.
     pub fn text(&mut self, name: &str, text: &str) {
         self.element(name, |writer| escape(&mut writer.out, text));
     }
@@ -199,8 +200,7 @@ const fn may_need_escape(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'>' | b'"' | 0..=0x1f | 0xef)
 }
 
-/// Whether a document can hold a character, by XML 1.0, section 2.2; what cannot is written as a
-/// replacement character.
+/// Whether a document can hold a character, by XML 1.0, section 2.2.
 pub(crate) fn is_writable(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => true,
@@ -219,6 +219,11 @@ fn push_escaped(out: &mut String, character: char) {
         '\r' => out.push_str("&#13;"),
         '\n' => out.push_str("&#10;"),
         '\t' => out.push_str("&#9;"),
-        _ => out.push(if is_writable(character) { character } else { '\u{fffd}' }),
+        // No reference may name it, and no key contains it.
+        '\0' => out.push('\u{fffd}'),
+        character if is_writable(character) => out.push(character),
+        character => {
+            let _ = write!(out, "&#x{:x};", u32::from(character));
+        }
     }
 }

@@ -50,6 +50,23 @@ fn s3_u20_metadata_is_limited() {
 }
 
 #[test]
+fn empty_headers_ask_for_nothing() {
+    let names = [
+        "x-amz-acl",
+        "x-amz-server-side-encryption",
+        "x-amz-storage-class",
+        "x-amz-tagging",
+        "x-amz-object-lock-mode",
+        "x-amz-website-redirect-location",
+    ];
+    let request = put(&names.map(|name| (name, ""))).expect("a request");
+    assert_eq!(request, put(&[]).expect("a request"));
+    let request = put(&[("x-amz-meta-a", "")]).expect("a request");
+    assert_eq!(request.metadata.headers().len(), 1, "metadata may be empty");
+    refused(put(&[("x-amz-write-offset-bytes", "")]), Code::InvalidArgument);
+}
+
+#[test]
 fn s3_u11_framing_is_no_encoding() {
     let encoding =
         |value: &str| put(&[("content-encoding", value)]).unwrap().metadata.content_encoding;
@@ -102,6 +119,15 @@ fn s3_c1_c2_write_conditions() {
     refused(other.check(Some("tag")), Code::PreconditionFailed);
     assert_eq!(condition(&[]).check(None), Ok(()));
     refused(put(&[("if-match", "\"a\""), ("if-none-match", "*")]), Code::NotImplemented);
+    // A star in quotes or among tags is no tag that an object could have: the write would go through.
+    for text in ["\"*\"", "W/\"*\"", "*, \"a\"", "\"a\", *", "\"a\",\"*\"", "**", "\"\"", ","] {
+        refused(put(&[("if-none-match", text)]), Code::NotImplemented);
+    }
+    assert_eq!(condition(&[("if-none-match", "")]), WritePrecondition::None);
+    // An empty condition that would have to hold does not let the write through.
+    refused(condition(&[("if-match", "")]).check(Some("tag")), Code::PreconditionFailed);
+    refused(put(&[("if-match", ""), ("if-none-match", "*")]), Code::NotImplemented);
+    refused(put(&[("if-unmodified-since", "")]), Code::NotImplemented);
 }
 
 #[test]

@@ -83,6 +83,27 @@ fn s3_a9_a_form_is_read_the_same_whatever_its_pieces() {
 }
 
 #[test]
+fn a_file_may_have_only_an_extended_name() {
+    let name = |parameters: &str| {
+        let body = format!(
+            "--b\r\nContent-Disposition: form-data; name=\"file\"; {parameters}\r\n\r\nv\r\n--b--\r\n"
+        );
+        whole("b", body.as_bytes()).map(|read| read.1.filename)
+    };
+    for (parameters, expected) in [
+        ("filename*=UTF-8''na%C3%AFve%20a.txt", "na\u{ef}ve a.txt"),
+        ("filename*=utf-8'en'a.txt", "a.txt"),
+        ("filename=\"plain\"; filename*=UTF-8''other", "plain"),
+    ] {
+        assert_eq!(name(parameters).unwrap().as_deref(), Some(expected), "{parameters}");
+    }
+    for parameters in ["filename*=a.txt", "filename*=latin1''a", "filename*=UTF-8''%FF"] {
+        let refused = name(parameters).expect_err("it cannot be read");
+        assert_eq!(refused.code, Code::MalformedPOSTRequest, "{parameters}");
+    }
+}
+
+#[test]
 fn s3_s13_a_file_passes_in_slices_of_what_arrived() {
     let body = Bytes::from(form("b", &[("key", "k")], &vec![7; 100_000]));
     let mut events = Vec::new();
