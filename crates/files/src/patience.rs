@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::time::Instant;
 use tracing::warn;
-use volume::{FsError, VolumeError};
+use volume::{CONTENTION_DEADLINE, FsError, VolumeError};
 
 use crate::errno::errno;
 
@@ -14,7 +14,9 @@ use crate::errno::errno;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Tries an operation again while the stores do not answer, which does nothing when that is so.
+/// Tries an operation again while the stores do not answer, until `io_timeout`. An operation that
+/// other writers keep from committing is tried again for [`CONTENTION_DEADLINE`] at most: the volume
+/// has waited as long already. In both cases the failed try has changed nothing.
 pub(crate) async fn patiently<T, F>(
     io_timeout: Duration,
     operation: impl Fn() -> F,
@@ -33,13 +35,12 @@ where
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let passes = matches!(
-            error,
-            VolumeError::Unavailable(_)
-                | VolumeError::Overloaded
-                | VolumeError::Fs(FsError::Contended)
-        );
-        if !passes || began.elapsed() + pause > io_timeout {
+        let patience = match error {
+            VolumeError::Unavailable(_) | VolumeError::Overloaded => io_timeout,
+            VolumeError::Fs(FsError::Contended) => io_timeout.min(CONTENTION_DEADLINE),
+            error => return Err(errno(&error)),
+        };
+        if began.elapsed() + pause > patience {
             return Err(errno(&error));
         }
         tokio::time::sleep(pause).await;

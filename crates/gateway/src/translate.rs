@@ -463,13 +463,13 @@ fn fs_fault(error: FsError) -> Fault {
             Code::InvalidRequest,
             "The parts are together not as long as the request said, or longer than 5 TiB.",
         ),
-        FsError::Contended => Code::ConditionalRequestConflict.into(),
         FsError::OtherRequest => Code::IdempotencyParameterMismatch.into(),
         FsError::TooDeep => Fault::because(
             Code::InvalidRequest,
             "The keys have more directories than one request can make and remove.",
         ),
-        FsError::SourceChanged => Code::SlowDown.into(),
+        // Only a request that states a condition conflicts with others: see its operation.
+        FsError::Contended | FsError::OtherObject | FsError::SourceChanged => Code::SlowDown.into(),
         _ => Code::InternalError.into(),
     }
 }

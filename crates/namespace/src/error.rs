@@ -161,7 +161,10 @@ pub enum FsError {
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,
-    /// What the plan relies on changed so often that it is not tried again.
+    /// The key has another object than the one that the caller looked at. The caller looks again.
+    #[error("the key has another object by now")]
+    OtherObject,
+    /// Other writers changed what the plan relies on until the deadline. Nothing happened.
     #[error("too much contention")]
     Contended,
 }

@@ -402,7 +402,8 @@ pub struct SetObject<'a> {
     pub path: &'a Path,
     /// Which version; none for the current one.
     pub version: Option<VersionRef>,
-    /// The object that it must be, if the caller has looked at one.
+    /// The object that it must be, if the caller has looked at one. With another one the operation
+    /// fails with [`FsError::OtherObject`].
     pub expected: Option<Ino>,
     /// What is to change.
     pub change: ObjectChange<'a>,
@@ -440,7 +441,7 @@ impl Planner for SetObject<'_> {
             return Err(FsError::NoSuchKey.into());
         }
         if self.expected.is_some_and(|expected| expected != ino) {
-            return Err(FsError::Contended.into());
+            return Err(FsError::OtherObject.into());
         }
         let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
         let mut plan = Plan { guards, writes: Vec::new() };

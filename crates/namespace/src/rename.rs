@@ -44,8 +44,8 @@ pub struct RenameKey<'a> {
     pub token: Option<RenameToken>,
 }
 
-/// What was found under a key by whoever decided what may be done with it. With anything else that
-/// decision is made again: [`FsError::Contended`].
+/// The object that the caller found under a key when it decided what may be done. If the key has
+/// another object, the operation fails with [`FsError::OtherObject`], and the caller decides again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expected {
     /// Nobody has looked.
@@ -88,8 +88,8 @@ impl Planner for RenameKey<'_> {
         }
         let (node, source) = source.ok_or(FsError::NoSuchKey)?;
         match self.expected {
-            Expected::Is(ino) if ino != source.ino => return Err(FsError::Contended.into()),
-            Expected::Absent => return Err(FsError::Contended.into()),
+            Expected::Is(ino) if ino != source.ino => return Err(FsError::OtherObject.into()),
+            Expected::Absent => return Err(FsError::OtherObject.into()),
             Expected::Any | Expected::Is(_) => {}
         }
         if !self.source.accepts(&source.inode) {

@@ -58,8 +58,9 @@ pub enum Next<T> {
 }
 
 /// How often an operation may be planned without having met a record that it had not met before.
-/// Hints that turned out wrong are not believed again, so only real contention comes near; the
-/// depth of a path does not, though each of its directories may take a pass.
+/// Then the answer is [`FsError::Contended`], and the driver decides whether a new run begins. Hints
+/// that turned out wrong are not believed again, so only real contention comes near; the depth of a
+/// path does not, though each of its directories may take a pass.
 const PASSES_MAX: u32 = 64;
 
 /// How often an operation may be planned at all: more than the deepest path takes.
@@ -131,6 +132,18 @@ impl<'a, O: Planner> Run<'a, O> {
     /// Takes the answers to the last [`Next::Read`].
     pub fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
         self.known.learn(reads, found);
+    }
+
+    /// Returns true if this operation has met the record of a guard before: read it, or been refused
+    /// by it.
+    pub fn has_met(&self, guard: &Guard) -> bool {
+        match guard {
+            Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
+                self.known.has_met(key)
+            }
+            Guard::Empty(start, _) => self.known.has_met(start),
+            Guard::AtMost(counter, _) => self.known.has_met(&counter.0),
+        }
     }
 
     /// Takes note of the guard that refused the last plan and of the record it met.

@@ -298,6 +298,11 @@ impl Known {
         self.met.len()
     }
 
+    /// Returns true if this operation has learnt of the record or range.
+    pub(crate) fn has_met(&self, key: &Key) -> bool {
+        self.met.contains(key)
+    }
+
     /// Whether the pass used anything that is not a fact.
     pub(crate) fn used_unverified(&self) -> bool {
         self.unverified

@@ -7,7 +7,7 @@ use record::DecodeError;
 use store::{Key, StoreError, StoreErrorKind};
 
 /// Why an operation failed: an answer of the namespace, or trouble behind it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
     /// The namespace's answer.

@@ -8,8 +8,10 @@
 //!
 //! Nothing here knows what the bytes of files are, or which view asks.
 
+mod backoff;
 mod coalesce;
 mod commit;
+mod contention;
 mod drawn;
 mod epoch;
 mod error;
@@ -32,6 +34,7 @@ mod throttle;
 mod watch;
 mod watching;
 
+pub use backoff::{Backoff, CONTENTION_DEADLINE};
 pub use coalesce::META_READ_DEADLINE;
 pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};
 pub use epoch::{Epochs, ReaderGuard};

@@ -130,6 +130,7 @@ impl Session {
             record: started.volume,
             state,
             committer,
+            reservations: Arc::default(),
             coalescer,
             records,
             inode_allocator,

@@ -1,15 +1,19 @@
 //! The loop that drives an operation: plan, read or commit, and plan again.
 //!
-//! One [`Run`] lives as long as its operation and says when to give up; here is what it does not
-//! know: how a read and a commit are made, and what becomes of staged blocks. Reads and commits go
-//! to the store together with others that wait.
+//! A [`Run`] keeps what the operation learns and says what comes next. This loop adds what it does
+//! not know: how a read and a commit are made, what becomes of staged blocks, and how operations
+//! that contend for a record take turns (see [`crate::contention`]). Reads and commits go to the
+//! store together with others that wait.
 
 use content::StagedContent;
 use ledger::Note;
 use namespace::{Env, FsError, Next, Planner, Run, recall};
 use store::{Read, ReadResult};
+use tokio::time::Instant;
 
+use crate::backoff::CONTENTION_DEADLINE;
 use crate::commit::{CommittedFor, Outcome};
+use crate::contention::Contender;
 use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::session::Session;
@@ -35,7 +39,23 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, None, CommittedFor::Client, &Note::none()).await
+        self.run_until(operation, Instant::now() + CONTENTION_DEADLINE).await
+    }
+
+    /// As [`Session::run`], with a deadline of the caller's for contention. After it one more try is
+    /// made, and then the answer is [`FsError::Contended`].
+    pub async fn run_until<O>(
+        &self,
+        operation: &O,
+        deadline: Instant,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        let mut contender = Contender::until(deadline, &self.reservations, &self.state);
+        let (client, note) = (CommittedFor::Client, Note::none());
+        self.drive(operation, None, client, &note, &mut contender).await
     }
 
     /// As [`Session::run_as_watch`], for a request that a journal notes.
@@ -49,7 +69,8 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, staged, CommittedFor::Watch, note).await
+        let mut contender = self.contender();
+        self.drive(operation, staged, CommittedFor::Watch, note, &mut contender).await
     }
 
     /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself, and
@@ -64,7 +85,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, staged, CommittedFor::Watch, &Note::none()).await
+        self.run_noted(operation, staged, &Note::none()).await
     }
 
     /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
@@ -78,7 +99,8 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.drive(operation, Some(staged), CommittedFor::Client, &Note::none()).await
+        let (client, note, mut contender) = (CommittedFor::Client, Note::none(), self.contender());
+        self.drive(operation, Some(staged), client, &note, &mut contender).await
     }
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
@@ -105,12 +127,18 @@ impl Session {
         Ok(found)
     }
 
+    fn contender(&self) -> Contender<'_> {
+        let deadline = Instant::now() + CONTENTION_DEADLINE;
+        Contender::until(deadline, &self.reservations, &self.state)
+    }
+
     async fn drive<O>(
         &self,
         operation: &O,
         mut staged: Option<StagedContent>,
         committed_for: CommittedFor,
         note: &Note,
+        contender: &mut Contender<'_>,
     ) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -126,6 +154,10 @@ impl Session {
                     self.state.fence("a number that this session leased is taken");
                     return Err(VolumeError::Fenced);
                 }
+                Next::Done(Err(FsError::Contended)) => {
+                    contender.begin_anew().await?;
+                    run = Run::new(operation, self.env());
+                }
                 Next::Done(answer) => return answer.map_err(VolumeError::from),
                 Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
                 Next::Read(reads) => {
@@ -133,14 +165,21 @@ impl Session {
                     run.learn(reads, found);
                 }
                 Next::Commit(plan, output) => {
+                    if contender.wait_for_turn(&plan).await? {
+                        run = Run::new(operation, self.env());
+                        continue;
+                    }
                     let guards = plan.guards.clone();
                     let (reading, staging, note) = (reading.clone(), staged.take(), note.clone());
-                    let committer = &self.committer;
-                    let commit = committer.commit(plan, reading, staging, committed_for, note);
+                    let began = Instant::now();
+                    let commit = self.committer.commit(plan, reading, staging, committed_for, note);
                     let answer = commit.await;
+                    contender.committed_in(began.elapsed());
                     staged = answer.staged;
                     match answer.outcome {
                         Outcome::Committed => {
+                            // The next one in the line does not wait for other programs' caches.
+                            contender.leave();
                             if let Some(taking_back) = answer.taking_back {
                                 taking_back.done().await;
                             }
@@ -150,7 +189,9 @@ impl Session {
                             let guard = guards.get(guard).ok_or_else(|| {
                                 VolumeError::Corrupt("the store refused by no guard".to_owned())
                             })?;
+                            let repeats = run.has_met(guard);
                             run.refused(guard, found);
+                            contender.refused(&guards, repeats).await?;
                         }
                         Outcome::Aborted(_) if aborts < ABORTS_MAX => aborts += 1,
                         Outcome::Aborted(why) => return Err(VolumeError::Unavailable(why)),

@@ -13,6 +13,7 @@ use tracing::{Instrument, info, warn};
 
 use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
 use crate::commit::{CommittedFor, Committer, Outcome};
+use crate::contention::Reservations;
 use crate::drawn::DrawnBits;
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
@@ -40,6 +41,8 @@ pub struct Session {
     pub(crate) record: VolumeRecord,
     pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,
+    /// The line of operations that contend for records.
+    pub(crate) reservations: Arc<Reservations>,
     pub(crate) coalescer: ReadCoalescer,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) inode_allocator: Arc<InodeAllocator>,

@@ -31,13 +31,16 @@ pub use start::{check_blocks, check_known};
 pub(crate) struct SessionState {
     pub nonce: Nonce,
     fenced: AtomicBool,
+    /// Whether the volume had other sessions when this one looked last.
+    has_peers: AtomicBool,
     /// Cancelled when the session has ended, by itself or from outside.
     pub ended: CancellationToken,
 }
 
 impl SessionState {
     pub(crate) fn new(nonce: Nonce) -> SessionState {
-        SessionState { nonce, fenced: AtomicBool::new(false), ended: CancellationToken::new() }
+        let [fenced, has_peers] = [false; 2].map(AtomicBool::new);
+        SessionState { nonce, fenced, has_peers, ended: CancellationToken::new() }
     }
 
     pub(crate) fn key(&self) -> Key {
@@ -55,6 +58,16 @@ impl SessionState {
             error!(session = %self.nonce, how, "this session has ended; nothing is served any more");
         }
         self.ended.cancel();
+    }
+
+    /// Takes note of whether the volume has other sessions.
+    pub(crate) fn note_peers(&self, has_peers: bool) {
+        self.has_peers.store(has_peers, Ordering::Relaxed);
+    }
+
+    /// Whether the volume had other sessions when this one looked last. That may be a heartbeat ago.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.has_peers.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_fenced(&self) -> bool {

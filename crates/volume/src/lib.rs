@@ -39,8 +39,8 @@ pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use record::VersionRef;
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    Coherence, LockNotices, LockWatch, NodeChanges, NodeWatch, RECORD_CACHE_BYTES_DEFAULT,
-    ReaderGuard, SessionOptions, Trips, Trust, VolumeError, measured,
+    Backoff, CONTENTION_DEADLINE, Coherence, LockNotices, LockWatch, NodeChanges, NodeWatch,
+    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions, Trips, Trust, VolumeError, measured,
 };
 pub use upkeep::{
     Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped,

@@ -27,6 +27,7 @@ mod sole;
 mod sweeping;
 mod throttling;
 mod trash;
+mod turns;
 mod version_pages;
 mod versions;
 

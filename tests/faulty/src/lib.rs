@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
-    Changes, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan, Position,
-    Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
+    Changes, CounterPage, Durability, Guard, Key, Limits, MemoryStore, MetaStore, Page, Plan,
+    Position, Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
 };
 use tokio::sync::Notify;
 
@@ -63,6 +63,15 @@ impl Gate {
     }
 }
 
+/// Another writer that is always faster: it replaces a record right before each commit that guards it.
+#[derive(Clone, Debug)]
+pub struct Rival {
+    /// The record.
+    pub key: Key,
+    /// What it becomes, in turn.
+    pub values: [Bytes; 2],
+}
+
 /// A store in memory with faults in front.
 #[derive(Debug, Default)]
 pub struct Faulty {
@@ -80,6 +89,8 @@ pub struct Faulty {
     pub reading: Mutex<Reading>,
     /// Where the next walk that comes there waits, once.
     pub gate: Mutex<Option<Gate>>,
+    /// Another writer that nobody catches up with.
+    pub rival: Mutex<Option<Rival>>,
     /// The questions of each read so far.
     pub asked: Mutex<Vec<Vec<Read>>>,
 }
@@ -119,6 +130,25 @@ impl Faulty {
     /// Lets all go on that hang.
     pub fn release(&self) {
         self.released.notify_waiters();
+    }
+
+    /// Lets the rival write, if a plan guards its record.
+    async fn overtake(&self, plans: &[Plan]) {
+        let rival = self.rival.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(Rival { key, values }) = rival else { return };
+        let guards = plans.iter().flat_map(|plan| &plan.guards);
+        let is_guarded = |guard: &Guard| match guard {
+            Guard::Equals(guarded, _) | Guard::Absent(guarded) | Guard::Present(guarded) => {
+                *guarded == key
+            }
+            Guard::Empty(..) | Guard::AtMost(..) => false,
+        };
+        if guards.into_iter().any(is_guarded) {
+            let turn = self.fired.fetch_add(1, Ordering::SeqCst) % 2;
+            let value = if turn == 0 { &values[0] } else { &values[1] };
+            let writes = vec![Write::Put(key, value.clone())];
+            self.commit_now(&[Plan { guards: Vec::new(), writes }]).await;
+        }
     }
 
     fn next(&self, plans: &[Plan]) -> Fault {
@@ -185,6 +215,7 @@ impl MetaStore for Faulty {
         self.commits.fetch_add(1, Ordering::SeqCst);
         // A round trip takes a while, so that others can collect behind it.
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        self.overtake(plans).await;
         let unknown = || StoreError::new(StoreErrorKind::Unknown, "losing an answer");
         match self.next(plans) {
             Fault::Pass => self.inner.commit(plans).await,

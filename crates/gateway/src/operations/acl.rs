@@ -6,7 +6,7 @@ use s3::acl::{AclDocument, AskedAcl};
 use s3::request::PutAcl;
 use s3::response::AccessControlPolicy;
 use s3::{Code, Fault};
-use volume::{Object, ObjectChange};
+use volume::{Backoff, FsError, Object, ObjectChange, VolumeError};
 
 use super::{bucket, read};
 use crate::call::Call;
@@ -53,22 +53,30 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = parse(call, &document)?;
     let request_version = call.arguments().version()?;
-    let object = read::find(call, request_version.as_ref()).await;
-    let object = object.map_err(translate::no_object)?;
-    let owner = call.owner_of(object.file().writer)?.id;
-    let bucket_owner = call.owner_of(None)?.id;
-    let Some(acl) = asked(call, &request, &owner, &bucket_owner)? else {
-        return Ok(S3Response::empty(StatusCode::OK));
-    };
+    let version = translate::version(request_version.as_ref())?;
     let (name, key) = call.object()?;
     let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-    let (version, change) =
-        (translate::version(request_version.as_ref())?, ObjectChange::Acl(&acl));
-    let set = call.volume.change_object(bucket, key, version, Some(object.ino), change);
-    let version = set.await.map_err(|error| translate::on(name, error))?;
-    let mut response = S3Response::empty(StatusCode::OK);
-    response.version(version);
-    Ok(response)
+    let mut backoff = Backoff::default();
+    loop {
+        let object = read::find(call, request_version.as_ref()).await;
+        let object = object.map_err(translate::no_object)?;
+        let owner = call.owner_of(object.file().writer)?.id;
+        let bucket_owner = call.owner_of(None)?.id;
+        let Some(acl) = asked(call, &request, &owner, &bucket_owner)? else {
+            return Ok(S3Response::empty(StatusCode::OK));
+        };
+        let change = ObjectChange::Acl(&acl);
+        match call.volume.change_object(bucket, key, version, Some(object.ino), change).await {
+            Ok(version) => {
+                let mut response = S3Response::empty(StatusCode::OK);
+                response.version(version);
+                return Ok(response);
+            }
+            // The object that has the key by now may belong to another account.
+            Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
+            Err(error) => return Err(translate::on(name, error)),
+        }
+    }
 }
 
 /// The list of a new object, as its headers ask for it; nothing if it is the owner's alone.

@@ -9,7 +9,7 @@ use s3::operation::Permission;
 use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
 use s3::response::{CopyObjectOutput, CopyPartOutput};
 use s3::{Code, CopySource, Fault, VersionId};
-use volume::{CopyChanges, FsError, NamedBucket, Object, VolumeError};
+use volume::{Backoff, CopyChanges, FsError, NamedBucket, Object, VolumeError};
 
 use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
@@ -20,10 +20,6 @@ use crate::summing::{sum_of, sums_of_copy};
 use crate::translate::{
     self, checksum, checksum_algorithm, etag, part_count, shown_sum, time, write_condition,
 };
-
-/// How often a copy starts again because its source has changed. Each time somebody else's write
-/// went through, so only a key that is written without a pause comes close to this.
-pub(super) const SOURCE_TRIES: u32 = 64;
 
 /// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
@@ -79,9 +75,8 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
     let lock = locks::of_new(call)?;
-    let mut tries = 0;
+    let mut backoff = Backoff::default();
     let (object, published) = loop {
-        tries += 1;
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
@@ -114,7 +109,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let copy = call.volume.copy(&object, bucket, key, differing, condition, &owner);
         match copy.await {
             Ok(published) => break (object, published),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
+            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
     };
@@ -148,9 +143,8 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     // What can be refused before anything is read is refused here. The commit decides again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let wanted = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
-    let mut tries = 0;
+    let mut backoff = Backoff::default();
     let (object, part) = loop {
-        tries += 1;
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
@@ -171,7 +165,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         };
         match call.volume.copy_part(bucket, key, id, number, &object, range, sum).await {
             Ok(part) => break (object, part.part),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if tries < SOURCE_TRIES => {}
+            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(translate::fault(error)),
         }
     };

@@ -34,7 +34,8 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let condition = condition(&request.condition, request.stat);
     let keys = vec![(key.as_str().as_bytes().to_vec(), condition)];
     let bucket = call.named_bucket()?;
-    let mut removed = call.volume.delete(bucket, keys).await.map_err(translate::fault)?;
+    let removed = call.volume.delete(bucket, keys).await;
+    let mut removed = removed.map_err(|error| refusal(error, &request.condition, request.stat))?;
     match removed.pop() {
         Some(Err(error)) => Err(refusal(error, &request.condition, request.stat)),
         Some(Ok(RemovedKey { marker: Some(marker), .. })) => {
@@ -196,6 +197,9 @@ fn refusal(error: VolumeError, condition: &WritePrecondition, stat: StatPrecondi
         VolumeError::Fs(FsError::PreconditionFailed) => {
             failed(stat.name().filter(|_| !tags).unwrap_or("If-Match"))
         }
+        VolumeError::Fs(FsError::Contended) if tags || stat.is_some() => {
+            Code::ConditionalRequestConflict.into()
+        }
         other => translate::fault(other),
     }
 }
@@ -207,3 +211,6 @@ fn error(deletion: &Deletion, fault: Fault) -> DeleteError {
         fault,
     }
 }
+
+#[cfg(test)]
+mod tests;

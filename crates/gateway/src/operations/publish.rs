@@ -77,10 +77,13 @@ pub(super) async fn refuse_early(
 pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Fault {
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
-        // Without a precondition the client has nothing to decide again: it only has to retry.
-        VolumeError::Fs(FsError::Contended) if *condition == WritePrecondition::None => {
-            Code::SlowDown.into()
+        // The client that states a condition decides again. Any other only retries.
+        VolumeError::Fs(FsError::Contended) if *condition != WritePrecondition::None => {
+            Code::ConditionalRequestConflict.into()
         }
         other => translate::fault(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

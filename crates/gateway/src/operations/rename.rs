@@ -7,9 +7,8 @@ use s3::operation::Permission;
 use s3::request::RenameObject;
 use s3::{Code, CopySource, Fault, ObjectKey};
 use sha2::{Digest, Sha256};
-use volume::{Expected, FsError, Object, RenameConditions, VolumeError};
+use volume::{Backoff, Expected, FsError, Object, RenameConditions, VolumeError};
 
-use super::copy::SOURCE_TRIES;
 use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, etag, object_condition, time};
@@ -22,14 +21,15 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let token = request.token.as_deref().map(|token| token_of(token, &request.source));
     let (name, from, to) =
         (call.named_bucket()?, request.source.as_str().as_bytes(), key.as_str().as_bytes());
+    let none = ReadPreconditions::default();
+    let has_condition = request.source_conditions != none || request.target_conditions != none;
     let mut conditions = RenameConditions {
         expected: Expected::Any,
         source: object_condition(&request.source_conditions),
         target: object_condition(&request.target_conditions),
     };
-    let mut tries = 0;
+    let mut backoff = Backoff::default();
     loop {
-        tries += 1;
         let source = stat(call, &request.source).await?;
         if let Some(object) = &source
             && let Err(fault) = check_both(call, &request, object).await
@@ -47,7 +47,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let renamed = call.volume.rename(name, from, to, &conditions, token).await;
         match renamed {
             Ok(()) => return Ok(S3Response::empty(StatusCode::OK)),
-            Err(VolumeError::Fs(FsError::Contended)) if tries < SOURCE_TRIES => {}
+            Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
+            Err(VolumeError::Fs(FsError::Contended)) if has_condition => {
+                return Err(Code::ConditionalRequestConflict.into());
+            }
             Err(VolumeError::Fs(FsError::NoSuchKey)) => {
                 let fault = Fault::new(Code::NoSuchKey).with("Key", request.source.as_str());
                 return Err(call.hidden(bucket, fault).await);

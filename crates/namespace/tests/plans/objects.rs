@@ -448,7 +448,7 @@ fn a_rename_is_of_what_was_looked_at() {
     let before = world.state();
     let (from, to) = (path(b"x"), path(b"y"));
     for other in [Expected::Absent, Expected::Is(Ino(9_999))] {
-        assert_eq!(rename(other, &from, &to), Err(FsError::Contended), "{other:?}");
+        assert_eq!(rename(other, &from, &to), Err(FsError::OtherObject), "{other:?}");
     }
     assert_eq!(rename(Expected::Absent, &path(b"none"), &to), Err(FsError::NoSuchKey));
     assert_eq!(world.state(), before);

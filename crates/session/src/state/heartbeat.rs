@@ -106,6 +106,7 @@ impl Heartbeat {
         }
         let seen = Seen::all(&entries(found.next()), &entries(found.next()));
         let own = self.state.nonce;
+        self.state.note_peers(seen.iter().any(|session| session.nonce != own));
         let silent = self.others.observe(own, seen, Instant::now(), self.silence);
         for session in silent {
             match fence(&*self.store, &self.state, &session).await {

@@ -6,14 +6,17 @@
 //! up few others.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use namespace::{
-    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, NamedBucket, Path, REMOVAL_ITEMS, Removal, Remove,
-    RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion, Spared,
+    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, FsError, NamedBucket, Path, REMOVAL_ITEMS, Removal,
+    Remove, RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion, Spared,
 };
 use record::VersionRef;
+use session::CONTENTION_DEADLINE;
 use store::Limits;
+use tokio::time::Instant;
 
 use crate::{Volume, VolumeError};
 
@@ -35,6 +38,14 @@ const _: () = assert!(
 /// Plans that one call has under way at a time, none of which relies on what another removes.
 const PLANS_AT_ONCE: usize = 8;
 
+/// How long a plan of several names waits for other writers. Then it is cut into two, so that a key
+/// that others keep changing delays no other key. A plan of one name waits until the deadline.
+const SHARED_PLAN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What became of each key, with its place. A failure is the plan's: the namespace's answer to the
+/// key is not known.
+type Answers = Vec<(usize, Result<Removed, VolumeError>)>;
+
 /// Names by directory, each with the place of its answer.
 type ByDirectory = BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>>;
 
@@ -49,6 +60,11 @@ struct Share {
 
 impl Volume {
     /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
+    ///
+    /// A key that cannot be removed has an error of its own, and the others are removed.
+    ///
+    /// # Errors
+    /// If no key can be removed, because of the bucket or the stores: the error of the first one.
     pub async fn delete(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -70,20 +86,27 @@ impl Volume {
             let removal = Removal { name: path.name, condition };
             directories.entry(path.directories).or_default().push((index, removal));
         }
+        let deadline = Instant::now() + CONTENTION_DEADLINE;
         let removed = futures::stream::iter(lines(directories))
-            .map(|line| self.remove(bucket, line))
+            .map(|line| self.remove(bucket, line, deadline))
             .buffer_unordered(PLANS_AT_ONCE)
-            .try_collect::<Vec<_>>()
-            .await?;
-        for (index, removed) in removed.into_iter().flatten() {
-            answers[index] = Some(removed.map_err(VolumeError::from));
+            .collect::<Vec<_>>()
+            .await;
+        let removed: Answers = removed.into_iter().flatten().collect();
+        if removed.iter().all(|(_, removed)| removed.is_err())
+            && let Some((_, Err(error))) = removed.first()
+        {
+            return Err(error.clone());
+        }
+        for (index, removed) in removed {
+            answers[index] = Some(removed.and_then(|removed| removed.map_err(VolumeError::from)));
         }
         for (index, first) in repeated {
-            answers[index] = Some(match &answers[first] {
-                Some(Err(VolumeError::Fs(error))) => Err(VolumeError::Fs(*error)),
-                Some(Ok(removed)) => Ok(RemovedKey { existed: false, ..*removed }),
-                _ => Ok(RemovedKey::default()),
+            let again = answers[first].as_ref().map(|first| match first {
+                Ok(removed) => Ok(RemovedKey { existed: false, ..*removed }),
+                Err(error) => Err(error.clone()),
             });
+            answers[index] = again;
         }
         self.session.wake_reaper();
         Ok(answers.into_iter().flatten().collect())
@@ -132,14 +155,36 @@ impl Volume {
         &self,
         bucket: NamedBucket<'_>,
         line: Vec<Share>,
-    ) -> Result<Vec<(usize, Removed)>, VolumeError> {
-        let mut answers = Vec::new();
-        for share in line {
+        deadline: Instant,
+    ) -> Answers {
+        let mut answers = Answers::new();
+        let mut shares: Vec<Share> = line.into_iter().rev().collect();
+        while let Some(share) = shares.pop() {
             let operation = Remove { bucket, branches: &share.branches };
-            let removed = self.session.run(&operation).await?;
-            answers.extend(share.answers.into_iter().zip(removed));
+            let patience = if share.answers.len() > 1 {
+                deadline.min(Instant::now() + SHARED_PLAN_PATIENCE)
+            } else {
+                deadline
+            };
+            match self.session.run_until(&operation, patience).await {
+                Ok(removed) => {
+                    let removed = removed.into_iter().map(Ok);
+                    answers.extend(share.answers.into_iter().zip(removed));
+                }
+                // One of the keys may be the cause, and the others are not to suffer from it.
+                Err(VolumeError::Fs(FsError::Contended) | VolumeError::Corrupt(_))
+                    if share.answers.len() > 1 =>
+                {
+                    let (first, second) = share.halves();
+                    shares.extend([second, first]);
+                }
+                Err(error) => {
+                    let failed = |index| (index, Err(error.clone()));
+                    answers.extend(share.answers.into_iter().map(failed));
+                }
+            }
         }
-        Ok(answers)
+        answers
     }
 }
 
@@ -187,6 +232,20 @@ impl Share {
     /// Whether the last directory and this one lie below one of the bucket's, or are one.
     fn is_beside(&self, path: &[Vec<u8>]) -> bool {
         self.branches.last().is_some_and(|last| last.directories.first() == path.first())
+    }
+
+    /// Two shares that remove together what this one removes.
+    fn halves(self) -> (Share, Share) {
+        let half = self.answers.len() / 2;
+        let (mut first, mut second) = (Share::default(), Share::default());
+        let mut answers = self.answers.into_iter();
+        for Branch { directories, removals } in self.branches {
+            for (removal, index) in removals.into_iter().zip(answers.by_ref()) {
+                let share = if first.answers.len() < half { &mut first } else { &mut second };
+                share.push(&directories, index, removal);
+            }
+        }
+        (first, second)
     }
 
     fn push(&mut self, path: &[Vec<u8>], index: usize, removal: Removal) {

@@ -239,7 +239,7 @@ impl Volume {
     }
 
     /// Changes what S3 keeps with an object, or a version of one, if it is still the one that was
-    /// expected: else [`namespace::FsError::Contended`]. Neither ETag nor Last-Modified changes.
+    /// expected: else [`namespace::FsError::OtherObject`]. Neither ETag nor Last-Modified changes.
     /// Answers which version it is, if the bucket keeps any.
     pub async fn change_object(
         &self,

@@ -22,7 +22,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`namespace::FsError::NoSuchKey`], [`namespace::FsError::PreconditionFailed`],
-    /// [`namespace::FsError::Contended`]; [`namespace::FsError::TooDeep`] if both keys have so many
+    /// [`namespace::FsError::OtherObject`]; [`namespace::FsError::TooDeep`] if both keys have so many
     /// directories that no commit can make and remove them at once.
     pub async fn rename(
         &self,

@@ -12,6 +12,7 @@ use crate::servers::Gateway;
 on_each_engine!(
     of_creations_racing_over_two_gateways_exactly_one_wins,
     a_counter_kept_through_two_gateways_loses_nothing,
+    writers_without_conditions_are_never_refused,
 );
 
 /// Clients that want the same key at the same moment.
@@ -19,6 +20,12 @@ const RACERS: usize = 16;
 
 /// Clients that count together.
 const COUNTERS: usize = 8;
+
+/// Clients that write the same keys without conditions.
+const WRITERS: usize = 16;
+
+/// Keys that they write besides the one that all of them write.
+const JOBS: usize = 20;
 
 /// So many increments at least, however long that takes, and no more than so many.
 const INCREMENTS_MIN: u64 = 60;
@@ -121,6 +128,51 @@ fn a_counter_kept_through_two_gateways_loses_nothing(engine: Engine) {
     }
     assert!(again > 10, "too little was tried: {added} added, {again} refused");
     eprintln!("{}: counted to {added}, {again} times told to read again", engine.name());
+    gateways.iter().for_each(Gateway::check_log);
+    fleet.ends_tidy(gateways);
+}
+
+/// What the writer does in a round, and the answer that S3 gives whatever others do meanwhile.
+fn unconditional(bucket: &str, writer: usize, round: usize) -> (Request, u16) {
+    let hot = format!("/{bucket}/hot");
+    let job = format!("/{bucket}/job/{}/part", (writer + round) % JOBS);
+    match (writer % 8, round % 2) {
+        (0, _) => (Request::new("DELETE", &hot), 204),
+        (1, _) => {
+            let key = |n| format!("<Object><Key>job/{n}/part</Key></Object>");
+            let keys: String = (0..JOBS).map(key).collect();
+            let request = Request::new("POST", &format!("/{bucket}?delete"));
+            (request.body(format!("<Delete>{keys}</Delete>")), 200)
+        }
+        (2 | 3, _) | (_, 0) => (Request::new("PUT", &hot).body(format!("{writer} {round}")), 200),
+        _ => (Request::new("PUT", &job).body("job"), 200),
+    }
+}
+
+fn writers_without_conditions_are_never_refused(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let gateways = fleet.start();
+    let clients = &clients(&gateways);
+    clients[0].put("/kept", b"").expect(200);
+    let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    clients[0].put("/kept?versioning", enabled.as_bytes()).expect(200);
+    for bucket in ["box", "kept"] {
+        let limit = Instant::now() + scale::load();
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                scope.spawn(move || {
+                    let mut line = Line::new(&clients[writer % 2]);
+                    let mut round = 0;
+                    while Instant::now() < limit {
+                        let (request, status) = unconditional(bucket, writer, round);
+                        let answer = line.send(&request).expect("an answer").expect(status);
+                        assert!(!answer.text().contains("<Error>"), "{}", answer.text());
+                        round += 1;
+                    }
+                });
+            }
+        });
+    }
     gateways.iter().for_each(Gateway::check_log);
     fleet.ends_tidy(gateways);
 }

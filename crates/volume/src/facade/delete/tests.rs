@@ -46,3 +46,15 @@ fn no_plan_is_larger_than_every_engine_takes() {
         assert!(share.items <= PLAN_ITEMS, "{} items", share.items);
     }
 }
+
+#[test]
+fn a_plan_is_cut_into_two_halves() {
+    let mut lines = line_up(["a/1", "a/2", "a/3", "b/1", "b/2"].map(str::to_owned));
+    let share = lines.pop().unwrap().pop().unwrap();
+    let (first, second) = share.halves();
+    assert_eq!((&first.answers[..], &second.answers[..]), (&[0, 1][..], &[2, 3, 4][..]));
+    let names = |share: &Share| share.branches.iter().map(|b| b.removals.len()).collect::<Vec<_>>();
+    assert_eq!((names(&first), names(&second)), (vec![2], vec![1, 2]));
+    let (one, other) = first.halves();
+    assert_eq!((one.answers, other.answers), (vec![0], vec![1]));
+}

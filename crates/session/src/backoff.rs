@@ -1,0 +1,60 @@
+//! Pauses between two tries of something that others got in the way of.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long an operation goes on while other writers keep changing what it depends on. Then it
+/// fails with [`namespace::FsError::Contended`].
+pub const CONTENTION_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The longest first pause. Each further one may be twice as long, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Exponential backoff with full jitter: a pause has any length between nothing and its limit, and
+/// the limit doubles. So two writers that collided do not collide again in step.
+#[derive(Debug)]
+pub struct Backoff {
+    deadline: Instant,
+    pauses: u32,
+    random: RandomState,
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff::until(Instant::now() + CONTENTION_DEADLINE)
+    }
+}
+
+impl Backoff {
+    /// Backs off until a deadline.
+    pub fn until(deadline: Instant) -> Backoff {
+        Backoff { deadline, pauses: 0, random: RandomState::new() }
+    }
+
+    /// When the last try begins at the latest.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Pauses before the next try. Returns false, without a pause, if the deadline has passed.
+    pub async fn pause(&mut self) -> bool {
+        let limit = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
+        self.pause_within(limit).await
+    }
+
+    /// Pauses for a random time up to `limit`. Returns false, without a pause, if the deadline has
+    /// passed.
+    pub(crate) async fn pause_within(&mut self, limit: Duration) -> bool {
+        if Instant::now() >= self.deadline {
+            return false;
+        }
+        self.pauses = self.pauses.saturating_add(1);
+        let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+        let pause = Duration::from_micros(self.random.hash_one(self.pauses) % micros);
+        tokio::time::sleep_until((Instant::now() + pause).min(self.deadline)).await;
+        true
+    }
+}
