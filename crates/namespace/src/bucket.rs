@@ -1,8 +1,8 @@
 //! Buckets: the directories below the root.
 
 use record::{
-    Attributes, Bucket, BucketConfig, BucketConfigKind, DefaultRetention, Dentry, Directory, Ino,
-    Inode, InodeBody, ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, SortKey,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
+    ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, RetentionDefault, SortKey,
     Timestamp, Versioning, Xattr, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
@@ -421,7 +421,7 @@ pub struct SetBucketConfig<'a> {
     pub value: Option<&'a BucketConfig>,
     /// The retention that an object lock configuration gives to new objects. Of no meaning for other
     /// kinds.
-    pub default_retention: Option<DefaultRetention>,
+    pub default_retention: Option<RetentionDefault>,
 }
 
 impl Planner for SetBucketConfig<'_> {

@@ -9,7 +9,7 @@ use store::Key;
 use crate::account::{AccountId, S3Acl};
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::headers::{read_pairs, write_pairs};
-use crate::object_lock::DefaultRetention;
+use crate::object_lock::RetentionDefault;
 
 /// What every request needs to know of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Bucket {
     pub configs_version: u64,
     /// The retention of new objects whose request names none, if the bucket has object lock. It is in
     /// the bucket's object lock configuration too: plans that make an object read it here.
-    pub default_retention: Option<DefaultRetention>,
+    pub default_retention: Option<RetentionDefault>,
 }
 
 /// Whom the objects of a bucket belong to, and whether access control lists count.
@@ -97,7 +97,7 @@ record!(
             .u8(this.ownership.map_or(0, |ownership| ownership as u8))
             .u8(this.public_access.map_or(NO_BLOCK, PublicAccessBlock::bits))
             .varint(this.configs_version);
-        DefaultRetention::write(this.default_retention, &mut to);
+        RetentionDefault::write(this.default_retention, &mut to);
     },
     |from| {
         let owner = AccountId::read(&mut from)?;
@@ -126,7 +126,7 @@ record!(
             ownership,
             public_access,
             configs_version: from.varint("configurations")?,
-            default_retention: DefaultRetention::read(&mut from)?,
+            default_retention: RetentionDefault::read(&mut from)?,
         }
     }
 );

@@ -46,7 +46,7 @@ pub use lock::{
     Written,
 };
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
-pub use object_lock::{DefaultRetention, ObjectLock, RetainUntil, RetentionMode};
+pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use small::{
     Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
     SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,

@@ -32,14 +32,14 @@ pub enum RetentionMode {
 
 /// The retention that a bucket gives to new objects whose request names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DefaultRetention {
+pub struct RetentionDefault {
     /// Who may remove the version before its retention ends.
     pub mode: RetentionMode,
     /// How long it lasts, in days of 24 hours.
     pub days: u32,
 }
 
-impl DefaultRetention {
+impl RetentionDefault {
     const NANOSECONDS_OF_DAY: i64 = 86_400_000_000_000;
     const NANOSECONDS_OF_MILLISECOND: i64 = 1_000_000;
 
@@ -52,21 +52,21 @@ impl DefaultRetention {
         RetainUntil { mode: self.mode, until: Timestamp(until) }
     }
 
-    pub(crate) fn write(default: Option<DefaultRetention>, to: &mut Writer) {
+    pub(crate) fn write(default: Option<RetentionDefault>, to: &mut Writer) {
         match default {
             None => to.u8(0),
-            Some(DefaultRetention { mode, days }) => to.u8(mode as u8).varint(u64::from(days)),
+            Some(RetentionDefault { mode, days }) => to.u8(mode as u8).varint(u64::from(days)),
         };
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Option<DefaultRetention>, DecodeError> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Option<RetentionDefault>, DecodeError> {
         let mode = match from.u8("default retention")? {
             0 => return Ok(None),
             1 => RetentionMode::Governance,
             2 => RetentionMode::Compliance,
             _ => return Err(DecodeError::Field("default retention")),
         };
-        Ok(Some(DefaultRetention { mode, days: from.narrow("days")? }))
+        Ok(Some(RetentionDefault { mode, days: from.narrow("days")? }))
     }
 }
 

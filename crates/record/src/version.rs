@@ -208,14 +208,6 @@ pub struct BoundVersion {
     pub id: VersionStamp,
 }
 
-impl BoundVersion {
-    /// The version that the key of a version record names; `None` if it is no such key.
-    pub fn of(key: &store::Key) -> Option<BoundVersion> {
-        crate::key::version_parts(key)
-            .map(|(object, id)| BoundVersion { object: object.to_vec(), id })
-    }
-}
-
 record!(
     Superseded,
     1,

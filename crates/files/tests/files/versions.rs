@@ -7,7 +7,7 @@ use bytes::Bytes;
 use files::{Files, HandleId};
 use futures::TryStreamExt;
 use record::{
-    BucketConfig, DefaultRetention, Ino, RetainUntil, RetentionMode, VersionRef, Versioning,
+    BucketConfig, Ino, RetainUntil, RetentionDefault, RetentionMode, VersionRef, Versioning,
 };
 use rustix::io::Errno;
 use volume::{BucketChange, RenameMode, Volume};
@@ -160,7 +160,7 @@ async fn created(files: &Arc<Files>, bucket: Ino, body: &[u8]) -> HandleId {
 async fn retaining() -> Bench {
     let bench = versioned().await;
     let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };
-    let default = DefaultRetention { mode: RetentionMode::Compliance, days: 10 };
+    let default = RetentionDefault { mode: RetentionMode::Compliance, days: 10 };
     bench.volume.set_object_lock("bkt", &config, Some(default)).await.unwrap();
     bench
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use record::{BucketConfig, BucketConfigKind, DefaultRetention};
+use record::{BucketConfig, BucketConfigKind, RetentionDefault};
 use s3::object_lock::{LegalHold, ObjectLockConfiguration, Retention};
 use s3::operation::LockFacts;
 use s3::xml::XmlLimits;
@@ -32,7 +32,7 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let asked = ObjectLockConfiguration::parse(&document)?;
-    let default = asked.default.map(|default| DefaultRetention {
+    let default = asked.default.map(|default| RetentionDefault {
         mode: mode_of(default.mode),
         days: default.period.days(),
     });

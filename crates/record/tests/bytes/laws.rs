@@ -5,14 +5,15 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
-    BucketConfigKind, CanonicalId, Content, DecodeError, DefaultRetention, Dentry, Directory, File,
-    FileLocks, Grant, Grantee, Header, HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode,
-    InodeBody, Kind, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, ObjectHeaders,
-    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
-    PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RetainUntil, RetentionMode,
-    S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm,
-    SumKind, Superseded, Symlink, Tag, Timestamp, Upload, UploadState, User, Version, VersionBody,
-    VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    BucketConfigKind, CanonicalId, Content, DecodeError, Dentry, Directory, File, FileLocks, Grant,
+    Grantee, Header, HeartbeatRecord, HeldLock, HiddenBlock, Ino, Inode, InodeBody, Kind,
+    LockKeeping, LockPlace, MapPage, Nonce, NullVersion, ObjectHeaders, ObjectLock,
+    ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
+    PublicAccessBlock, Quota, RangeLock, RangeLockKind, RetainUntil, RetentionDefault,
+    RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
+    SumAlgorithm, SumKind, Superseded, Symlink, Tag, Timestamp, Upload, UploadState, User, Version,
+    VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue,
+    key,
 };
 use store::{Key, Value};
 
@@ -127,7 +128,7 @@ fn bucket() -> impl Strategy<Value = Bucket> {
                 restrict_public_buckets: d,
             }),
             configs_version,
-            default_retention: refuse_overlap.then_some(DefaultRetention {
+            default_retention: refuse_overlap.then_some(RetentionDefault {
                 mode: if opaque_tags {
                     RetentionMode::Compliance
                 } else {

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
-    BucketConfigKind, CanonicalId, Content, DefaultRetention, Dentry, Directory, Expiry, File,
-    FileLocks, Grant, Grantee, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino,
-    Inode, InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion,
-    ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums,
-    PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken,
-    RetainUntil, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special,
-    SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp,
-    Upload, UploadState, User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord,
-    Written, Xattr, XattrPlace, XattrValue, key,
+    BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
+    Grantee, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino, Inode, InodeBody,
+    Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock,
+    ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
+    PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionDefault,
+    RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
+    SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState,
+    User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
+    XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -389,7 +389,7 @@ fn volume() -> Vec<Sample> {
             ..PublicAccessBlock::default()
         }),
         configs_version: 300,
-        default_retention: Some(DefaultRetention { mode: RetentionMode::Compliance, days: 365 }),
+        default_retention: Some(RetentionDefault { mode: RetentionMode::Compliance, days: 365 }),
     };
     let account = Account { name: "lab".to_owned(), canonical_id: CanonicalId([0xc1; 32]) };
     let config_key = key::bucket_config(BUCKET, BucketConfigKind::Tags);

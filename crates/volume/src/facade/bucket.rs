@@ -7,8 +7,8 @@ use namespace::{
     ReadBuckets, SetBucket, SetBucketConfig,
 };
 use record::{
-    AccountId, Bucket, BucketConfig, BucketConfigKind, DefaultRetention, Ino, ObjectOwnership,
-    Quota, Timestamp, Versioning,
+    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Quota,
+    RetentionDefault, Timestamp, Versioning,
 };
 
 use super::FileOwner;
@@ -223,7 +223,7 @@ impl Volume {
         &self,
         name: &str,
         config: &BucketConfig,
-        default_retention: Option<DefaultRetention>,
+        default_retention: Option<RetentionDefault>,
     ) -> Result<(), VolumeError> {
         let (name, kind) = (name.as_bytes(), BucketConfigKind::ObjectLock);
         let value = Some(config);
