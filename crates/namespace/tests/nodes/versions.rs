@@ -111,20 +111,23 @@ where
     }
 }
 
-/// Runs every planner that changes an inode, each in a state made anew. Answers what each said; where
-/// it was refused, nothing may have changed.
+/// Runs a change in a state made anew and returns its answer. A change that is refused must leave the inode
+/// as it was.
+fn run_in(state_name: &str, change: &dyn Fn(&World, Ino) -> Answer) -> Answer {
+    let (world, ino) = state(state_name);
+    let before = world.state().inode(ino);
+    let said = change(&world, ino);
+    if said != Yes {
+        assert_eq!(world.state().inode(ino), before, "{state_name}: refused, and changed");
+    }
+    world.audit();
+    said
+}
+
+/// Runs every planner that changes an inode, each in a state made anew, and returns their answers.
 fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
     let named = ["current", "locked", "superseded and named"].contains(&state_name);
-    let run = |change: &dyn Fn(&World, Ino) -> Answer| {
-        let (world, ino) = state(state_name);
-        let before = world.state().inode(ino);
-        let said = change(&world, ino);
-        if said != Yes {
-            assert_eq!(world.state().inode(ino), before, "{state_name}: refused, and changed");
-        }
-        world.audit();
-        said
-    };
+    let run = |change: &dyn Fn(&World, Ino) -> Answer| run_in(state_name, change);
     let item = |item: ObjectItem| {
         move |world: &World, ino: Ino| {
             answer(world, &SetObjectItem { ino, item: &item, value: Some("v"), had: None })
@@ -180,96 +183,88 @@ fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
         ),
     ];
     if named {
-        all.push((
-            "rename",
-            run(&|world, _| {
-                let (from, to) = (&at(B, "b"), &at(B, "renamed"));
-                answer(world, &RenameNode { from, to, mode: RenameMode::Replace })
-            }),
-        ));
-        all.push((
-            "tags by S3",
-            run(&|world, _| {
-                let tags = [("k".to_owned(), "v".to_owned())];
-                let path = Path::new(b"b", b"b");
-                let change = ObjectChange::Tags(&tags);
-                answer(world, &SetObject { path: &path, version: None, expected: None, change })
-            }),
-        ));
+        all.extend(answers_by_name(state_name));
     }
     all
 }
 
+/// Runs the planners that find an inode by its name.
+fn answers_by_name(state_name: &str) -> [(&'static str, Answer); 2] {
+    let rename = run_in(state_name, &|world, _| {
+        let (from, to) = (&at(B, "b"), &at(B, "renamed"));
+        answer(world, &RenameNode { from, to, mode: RenameMode::Replace })
+    });
+    let tags = run_in(state_name, &|world, _| {
+        let tags = [("k".to_owned(), "v".to_owned())];
+        let path = Path::new(b"b", b"b");
+        let change = ObjectChange::Tags(&tags);
+        answer(world, &SetObject { path: &path, version: None, expected: None, change })
+    });
+    [("rename", rename), ("tags by S3", tags)]
+}
+
+/// Each state with its answers: first to the changes of an inode, then to those by a name.
+const STATES: [(&str, [Answer; 9], &[Answer]); 7] = [
+    //            content      attributes   read time xattr        acl
+    //            header         user           tag  link
+    ("current", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[Yes, Yes]),
+    ("locked", [LOCKED, Yes, Yes, Yes, Yes, LOCKED, LOCKED, Yes, Yes], &[Yes, Yes]),
+    (
+        "superseded",
+        [
+            NOT_CURRENT,
+            NOT_CURRENT,
+            Nothing,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            KEPT_AS_IT_IS,
+            KEPT_AS_IT_IS,
+            Yes,
+            NOT_CURRENT,
+        ],
+        &[],
+    ),
+    (
+        "superseded and named",
+        [
+            NOT_CURRENT,
+            NOT_CURRENT,
+            Nothing,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            NOT_CURRENT,
+        ],
+        &[NOT_CURRENT, NOT_CURRENT],
+    ),
+    (
+        "superseded and locked",
+        [LOCKED, NOT_CURRENT, Nothing, NOT_CURRENT, NOT_CURRENT, LOCKED, LOCKED, Yes, NOT_CURRENT],
+        &[],
+    ),
+    (
+        "in the trash",
+        [
+            NOT_CURRENT,
+            NOT_CURRENT,
+            Nothing,
+            NOT_CURRENT,
+            NOT_CURRENT,
+            KEPT_AS_IT_IS,
+            KEPT_AS_IT_IS,
+            Yes,
+            NOT_CURRENT,
+        ],
+        &[],
+    ),
+    ("unlinked", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[]),
+];
+
 #[test]
 fn each_state_admits_its_changes_and_no_others() {
-    let table: [(&str, [Answer; 9], &[Answer]); 7] = [
-        //            content      attributes   read time xattr        acl
-        //            header         user           tag  link
-        ("current", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[Yes, Yes]),
-        ("locked", [LOCKED, Yes, Yes, Yes, Yes, LOCKED, LOCKED, Yes, Yes], &[Yes, Yes]),
-        (
-            "superseded",
-            [
-                NOT_CURRENT,
-                NOT_CURRENT,
-                Nothing,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                KEPT_AS_IT_IS,
-                KEPT_AS_IT_IS,
-                Yes,
-                NOT_CURRENT,
-            ],
-            &[],
-        ),
-        (
-            "superseded and named",
-            [
-                NOT_CURRENT,
-                NOT_CURRENT,
-                Nothing,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                NOT_CURRENT,
-            ],
-            &[NOT_CURRENT, NOT_CURRENT],
-        ),
-        (
-            "superseded and locked",
-            [
-                LOCKED,
-                NOT_CURRENT,
-                Nothing,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                LOCKED,
-                LOCKED,
-                Yes,
-                NOT_CURRENT,
-            ],
-            &[],
-        ),
-        (
-            "in the trash",
-            [
-                NOT_CURRENT,
-                NOT_CURRENT,
-                Nothing,
-                NOT_CURRENT,
-                NOT_CURRENT,
-                KEPT_AS_IT_IS,
-                KEPT_AS_IT_IS,
-                Yes,
-                NOT_CURRENT,
-            ],
-            &[],
-        ),
-        ("unlinked", [Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes, Yes], &[]),
-    ];
-    for (name, all, of_names) in table {
+    for (name, all, of_names) in STATES {
         let expected: Vec<Answer> = all.iter().chain(of_names).copied().collect();
         let found = answers(name);
         for ((change, said), expected) in found.iter().zip(&expected) {
