@@ -208,6 +208,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     let mut workers: Vec<Worker> = (0..CLIENTS).map(Worker::new).collect();
     let mut gateway = setup.start();
     gateway.client.put("/box", b"").expect(200);
+    let mut cut_off_in_all = 0;
     for round in 0..ROUNDS {
         let client = gateway.client.clone();
         let work = Work::default();
@@ -226,8 +227,10 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
             std::thread::sleep(Duration::from_millis(37 * round));
             gateway.child.kill();
         });
+        // Many were under way a moment before. On a busy machine some of them are answered by the kill.
         let cut_off = work.cut_off.into_inner();
-        assert!(cut_off > CLIENTS / 5, "round {round}: only {cut_off} changes under way");
+        assert!(cut_off > 0, "round {round}: nothing was under way");
+        cut_off_in_all += cut_off;
         // Every other time the next gateway has to clear up.
         if round % 2 == 0 {
             let staged = collect(setup);
@@ -241,6 +244,10 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
         let acknowledged = work.acknowledged.into_inner();
         println!("round {round}: {acknowledged} acknowledged, {cut_off} cut off");
     }
+    assert!(
+        cut_off_in_all > CLIENTS / 2,
+        "only {cut_off_in_all} changes were under way at the kills"
+    );
     let mut wanted: Vec<String> = workers
         .iter()
         .flat_map(|worker| &worker.keys)
