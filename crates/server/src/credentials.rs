@@ -53,8 +53,12 @@ pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
-        Problem::new(format!("make the data directory {}", path.display()), error)
-            .remedy("choose a folder that this user can write with --data-dir")
+        let problem = Problem::new(format!("make the data directory {}", path.display()), &error);
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            problem.remedy("it is a file: name a folder with --data-dir")
+        } else {
+            problem.remedy("choose a folder that this user can write with --data-dir")
+        }
     })?;
     private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
 }
@@ -78,7 +82,10 @@ pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
         }
     };
     let root = Root { user, password, source: Source::Environment };
-    check(&root).map_err(|wrong| Problem::new("use the root credentials", wrong))?;
+    check(&root).map_err(|wrong| {
+        Problem::new("use the root credentials", wrong)
+            .remedy("change ASHLAR_ROOT_USER or ASHLAR_ROOT_PASSWORD")
+    })?;
     Ok(root)
 }
 
@@ -128,7 +135,17 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
             private::secret(path)?;
             parse_master_key(&secret_file(path)?, &path.display().to_string()).map(Some)
         }
-        None => Ok(None),
+        None => {
+            // Found out before a volume is made.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let doing = format!("keep the master key in {}", path.display());
+                let wrong = format!("there is no folder {}", folder.display());
+                return Err(Problem::new(doing, wrong)
+                    .remedy("make that folder, or correct --master-key-file"));
+            }
+            Ok(None)
+        }
     }
 }
 
@@ -156,8 +173,11 @@ pub(crate) fn fresh_master_key(
 }
 
 fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
-    MasterKey::parse(text.expose())
-        .map_err(|error| Problem::new(format!("use the master key in {place}"), error))
+    MasterKey::parse(text.expose()).map_err(|error| {
+        Problem::new(format!("use the master key in {place}"), error).remedy(
+            "restore the key of this volume; a new volume takes one of `openssl rand -hex 32`",
+        )
+    })
 }
 
 /// The text of a file, and whether the file was made just now because there was none. If two

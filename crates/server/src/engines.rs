@@ -3,6 +3,8 @@
 //! Each engine is a cargo feature, and all are on by default. A contributor who works on one engine
 //! can build without the others: `--no-default-features --features sqlite`.
 
+mod remedy;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,8 +84,8 @@ pub(crate) async fn meta(
         MetaPlace::Sqlite(path) => {
             let opened = open_sqlite(path, purpose).await;
             opened.map_err(|error| {
-                Problem::new(format!("open the metadata store {place}"), error)
-                    .remedy("--meta sqlite:PATH names a file in a folder that this user can write")
+                let remedy = remedy::of_file(&error);
+                Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
             })
         }
         MetaPlace::Server(server) => {
@@ -94,10 +96,8 @@ pub(crate) async fn meta(
             let url = url.map_err(|wrong| Problem::new(doing(), wrong))?;
             let opened = open_server(server.kind, &url, relaxed).await;
             opened.map_err(|error| {
-                Problem::new(doing(), error).remedy(
-                    "the server must answer at this address, and the user in the URL must be \
-                     allowed in; its password may stand in ASHLAR_META_PASSWORD",
-                )
+                let remedy = remedy::of_server(&error);
+                Problem::new(doing(), error).remedy_if(remedy)
             })
         }
     }
@@ -221,14 +221,10 @@ impl fmt::Debug for Blocks {
 /// Opens the block store, and checks that blocks can be read and written there.
 pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Problem> {
     let doing = || format!("use the block store {place}");
-    let remedy = match place {
-        BlocksPlace::Bucket(_) => {
-            "the bucket must exist, its endpoint must answer, and the key in \
-             ASHLAR_BLOCKS_ACCESS_KEY must be allowed to read and write it"
-        }
-        _ => "--blocks file:PATH names a folder that this user can write",
+    let problem = |error: block::BlockError| {
+        let remedy = remedy::of_blocks(place, &error);
+        Problem::new(doing(), error).remedy_if(remedy)
     };
-    let problem = |error: block::BlockError| Problem::new(doing(), error).remedy(remedy);
     let opened = match place {
         BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
         BlocksPlace::Folder(path) => {

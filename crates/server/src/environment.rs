@@ -31,7 +31,11 @@ pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
             Err(Problem::new(format!("read {name}"), wrong).remedy("set one of them"))
         }
         (Some(value), None) => Ok(Some(Secret::new(value))),
-        (None, Some(path)) => secret_file(Path::new(&path)).map(Some),
+        (None, Some(path)) => {
+            let remedy =
+                format!("{file_name} names a file with the secret that this user can read");
+            secret_file(Path::new(&path)).map(Some).map_err(|problem| problem.remedy(remedy))
+        }
         (None, None) => Ok(None),
     }
 }

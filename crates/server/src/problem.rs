@@ -31,12 +31,24 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Adds a remedy, if there is one.
+    #[must_use]
+    pub(crate) fn remedy_if(self, remedy: Option<&'static str>) -> Problem {
+        match remedy {
+            Some(remedy) => self.remedy(remedy),
+            None => self,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(said) = &self.said {
             return f.write_str(said);
         }
-        let wrong = self.wrong.trim().trim_end_matches('.');
+        // Some drivers write several lines, and a problem is one.
+        let wrong = self.wrong.trim().trim_end_matches('.').replace(['\n', '\r'], " ");
         write!(f, "cannot {}: {wrong}", self.doing)?;
         match &self.remedy {
             Some(remedy) => write!(f, "; {remedy}"),

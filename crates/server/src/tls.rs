@@ -112,12 +112,18 @@ fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Pro
     let key_doing = || format!("read the TLS key in {}", files.key.display());
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| Problem::new(cert_doing(), error))?;
+        .map_err(|error| {
+            Problem::new(cert_doing(), error)
+                .remedy("--tls-cert names a file in PEM that this user can read")
+        })?;
     if chain.is_empty() {
-        return Err(Problem::new(cert_doing(), "there is no PEM certificate in it"));
+        return Err(Problem::new(cert_doing(), "there is no PEM certificate in it")
+            .remedy("--tls-cert names the certificate chain, and --tls-key its key"));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| Problem::new(key_doing(), error))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
+        Problem::new(key_doing(), error)
+            .remedy("--tls-key names the certificate's key in PEM, which this user can read")
+    })?;
     let key = provider
         .key_provider
         .load_private_key(key)

@@ -83,7 +83,11 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
     // The store's file, too: SQLite would make it with another mode, and takes an empty one as new.
     let opened = private.open(&name).and_then(|lock| private.open(path).map(|_| lock));
     let file = opened.map_err(|error| {
-        let doing = format!("{doing}: its folder must exist and be writable");
+        let doing = if path.is_dir() {
+            format!("{doing}, which is a folder: name a file")
+        } else {
+            format!("{doing}: its folder must exist and be writable")
+        };
         StoreError::because(StoreErrorKind::Unavailable, doing, error)
     })?;
     if options.exclusive {

@@ -43,7 +43,13 @@ pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
         .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
     match answer.status {
         200 => Ok(()),
-        status => Err(Problem::new(doing(), format!("it answers {status}"))),
+        503 => Err(Problem::new(
+            doing(),
+            "it answers 503: it is starting, stopping, or a store is away",
+        )
+        .remedy("its log says which")),
+        status => Err(Problem::new(doing(), format!("it answers {status}"))
+            .remedy("another program answers there: --listen or ASHLAR_LISTEN names the gateway")),
     }
 }
 
@@ -66,7 +72,8 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
         .map_err(|_| Problem::new(doing(), "no answer in time").remedy(remedy))?
         .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
     if answer.status != 200 {
-        return Err(Problem::new(doing(), format!("it answers {}", answer.status)));
+        return Err(Problem::new(doing(), format!("it answers {}", answer.status))
+            .remedy("another program answers there: name the gateway's --admin-listen"));
     }
     say(format_args!("{}", answer.body.trim_end()));
     Ok(())

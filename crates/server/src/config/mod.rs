@@ -280,19 +280,17 @@ impl Opening {
 
 impl OpenSettings {
     fn check(&self) -> Result<(), Problem> {
-        let least = [
-            ("block_bytes", self.block_bytes.0, 64 << 10),
-            ("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0),
-        ];
-        at_least(&least)?;
+        // The block's size first: the least budget follows from it.
+        at_least(&[("block_bytes", self.block_bytes.0, 64 << 10)])?;
+        if self.block_bytes.0 > 16 << 20 {
+            let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
+            return Err(Problem::new("use the option block_bytes", wrong));
+        }
+        at_least(&[("memory_budget", self.memory_budget.0, 4 * self.block_bytes.0)])?;
         if (1..cache::DISK_BYTES_MIN).contains(&self.cache_disk.0) {
             let wrong =
                 format!("{} is neither 0 nor {} or more", self.cache_disk.0, cache::DISK_BYTES_MIN);
             return Err(Problem::new("use the option cache_disk", wrong));
-        }
-        if self.block_bytes.0 > 16 << 20 {
-            let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
-            return Err(Problem::new("use the option block_bytes", wrong));
         }
         Ok(())
     }

@@ -74,6 +74,16 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
             io::ErrorKind::PermissionDenied => {
                 problem.remedy("choose a port of 1024 or above, or grant the right to bind it")
             }
+            io::ErrorKind::AddrNotAvailable => {
+                problem.remedy("this machine has no such address: name one of its own, or 0.0.0.0")
+            }
+            io::ErrorKind::InvalidInput => {
+                problem.remedy("an address is HOST:PORT, such as 127.0.0.1:9700")
+            }
+            // Looking up a name has no kind of its own.
+            _ if address.rsplit_once(':').is_some_and(|(host, _)| !host.is_empty()) => {
+                problem.remedy("name an address of this machine, such as 127.0.0.1:9700")
+            }
             _ => problem.remedy("an address is HOST:PORT, such as 127.0.0.1:9700"),
         }
     })

@@ -1,0 +1,37 @@
+use store::StoreErrorKind;
+
+use super::*;
+
+fn driver(words: &str) -> Option<&'static str> {
+    let words = words.to_owned();
+    of_server(&StoreError::because(StoreErrorKind::Unavailable, "connecting", words))
+}
+
+#[test]
+fn errors_of_drivers_get_the_remedy_for_their_cause() {
+    for (words, remedy) in [
+        ("Connection refused (os error 111)", ADDRESS),
+        ("failed to lookup address information: Name or service not known", ADDRESS),
+        ("\"NOAUTH\": HELLO must be called with the client already authenticated", CREDENTIALS),
+        ("\"WRONGPASS\": invalid username-password pair or user is disabled", CREDENTIALS),
+        ("Access denied for user 'me'@'localhost' (using password: NO)", CREDENTIALS),
+        ("password authentication failed for user \"me\"", CREDENTIALS),
+        ("role \"me\" does not exist", CREDENTIALS),
+        ("database \"db\" does not exist", DATABASE),
+        ("Unknown database 'db'", DATABASE),
+        ("refused to switch database: DB index is out of range", DATABASE),
+        ("invalid peer certificate: UnknownIssuer", TLS),
+        ("Parse error at 0: Unexpected `72`", ANOTHER),
+    ] {
+        assert_eq!(driver(words), Some(remedy), "{words}");
+    }
+    assert_eq!(driver("something else"), None);
+}
+
+#[test]
+fn errors_that_name_a_setting_get_no_second_remedy() {
+    let own = |doing: &str| of_server(&StoreError::new(StoreErrorKind::Unavailable, doing));
+    assert_eq!(own("appendonly is not yes; --metadata-durability=relaxed accepts that"), None);
+    assert_eq!(own("single_writer is neither yes nor no"), None);
+    assert_eq!(own("connecting: no answer within 2s"), Some(ADDRESS));
+}
