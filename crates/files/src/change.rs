@@ -1,8 +1,12 @@
 //! Changing names and attributes.
 
+use std::sync::Arc;
+
 use record::{AccountId, Header, Ino, Kind, ObjectOwnership, SpecialKind, Versioning};
 use rustix::io::Errno;
-use volume::{AttributeChange, Maker, NewBucket, NewNode, NodeName, RenameMode, empty_file};
+use volume::{
+    AttributeChange, Maker, NewBucket, NewNode, NodeName, RenameMode, empty_file, without_rights,
+};
 
 use crate::attributes::NodeStat;
 use crate::files::{Files, NAME_BYTES_MAX};
@@ -203,6 +207,35 @@ impl Files {
         if let Some(ino) = renamed.exchanged {
             self.names.found(ino, &from);
         }
+        Ok(())
+    }
+
+    /// Gives a node another name, and leaves a whiteout under the old one: what an overlay file system
+    /// needs of its upper layer. `replaces` is false if nothing may have the new name.
+    pub async fn rename_to_whiteout(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        owner: (u32, u32),
+        replaces: bool,
+    ) -> Result<(), Errno> {
+        self.changeable()?;
+        let whiteout = self.patiently(|| self.volume.new_whiteout(owner, replaces)).await?;
+        self.rename(from, to, RenameMode::Whiteout(whiteout)).await
+    }
+
+    /// Takes the rights of the set-user-ID and set-group-ID bits from an open file that a program
+    /// without privileges is about to change, as write(2) does. The kernel does not ask for it with
+    /// fallocate(2) and `copy_file_range`(2).
+    pub async fn drop_rights(&self, handle: HandleId) -> Result<(), Errno> {
+        let file = Arc::clone(&self.open.handle(handle)?.file);
+        let mode = self.attributes_of_open(&file).await?.mode;
+        if without_rights(mode) == mode {
+            return Ok(());
+        }
+        let attributes = AttributeChange { drop_rights: true, ..AttributeChange::default() };
+        self.set(file.ino, None, SetNode { attributes, size: None }).await?;
+        self.forget_soon(file.ino);
         Ok(())
     }
 

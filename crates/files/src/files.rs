@@ -23,6 +23,7 @@ use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::noted_reads::NotedReads;
+use crate::numbers::BY_NUMBER_MAX;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
 use crate::read_ahead::STREAMS_MAX;
@@ -81,10 +82,12 @@ pub struct Files {
 /// What all requests share.
 #[derive(Debug)]
 pub struct SharedFiles {
-    tasks: TaskTracker,
+    pub(crate) tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
     pub(crate) names: KnownNames,
+    /// Nodes that were found by their numbers alone.
+    pub(crate) by_number: Cache<Ino, ()>,
     /// Data versions of files as programs' machines remember them.
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
@@ -128,6 +131,7 @@ impl Files {
             locks: Locks::new(before_sharing(me), &volume, options.io_timeout, locks_ledger),
             volume,
             names: KnownNames::new(),
+            by_number: Cache::new(BY_NUMBER_MAX),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::from(first_handle),
             fleeting: Fleeting::default(),
@@ -230,9 +234,12 @@ impl Files {
 
     /// The attributes of a node.
     pub async fn attributes(&self, ino: Ino) -> Result<NodeStat, Errno> {
+        if let Some(file) = self.open.of(ino) {
+            return self.attributes_of_open(&file).await;
+        }
         match self.patiently(|| self.volume.find_node(ino)).await {
             Ok(node) => Ok(self.shown(&node).await),
-            // It is gone, but for those who have it open.
+            // The record is gone. A file that was opened meanwhile, or is kept, has attributes yet.
             Err(Errno::STALE) => match self.open.of(ino).or_else(|| self.fleeting.of(ino)) {
                 Some(file) => Ok(self.with_read(file.attributes(None).await)),
                 None => Err(self.missed(ino)),

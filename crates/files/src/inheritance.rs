@@ -137,6 +137,7 @@ impl Files {
             again.extend(opened?.map(|file| (ino, file)));
         }
         self.adopt(&files, again);
+        self.take_over_claims().await;
         for kept in &directories {
             self.open_directory_again(kept).await;
         }

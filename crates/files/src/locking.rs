@@ -70,17 +70,20 @@ impl Files {
         let Some(file) = self.open.of(ino) else { return };
         // What is on its way to the volume may be planned over what the file was before.
         let flushing = file.flushing.lock().await;
-        let Ok(node) = self.patiently(|| self.volume.find_node(ino)).await else { return };
-        {
+        let Ok((node, lost_name)) = self.find_of_open(&file).await else { return };
+        if let Some(node) = &node {
             let mut state = file.state.lock().await;
-            state.refresh(&node);
-            state.rebase(&node);
+            state.refresh(node);
+            state.rebase(node);
         }
         drop(flushing);
-        let version = node.inode.file().map(|file| file.data_version);
-        if let Some(version) = version
-            && self.seen_versions.get(&ino) != Some(version)
+        let version = node.and_then(|node| node.inode.file().map(|file| file.data_version));
+        let changed = version.filter(|version| self.seen_versions.get(&ino) != Some(*version));
+        // A program that waited for the lock of a lock file looks next whether the file still has a
+        // name. It must not be answered from what its machine remembers.
+        if (changed.is_some() || lost_name)
             && self.forget_content(ino).await
+            && let Some(version) = changed
         {
             self.seen_versions.insert(ino, version);
         }

@@ -62,6 +62,9 @@ pub(crate) struct OpenFile {
     /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
     /// written front to back.
     pub(crate) flushing: tokio::sync::Mutex<Option<SequentialSums>>,
+    /// How many handles may be mapped shared and writable. This session has claimed the file while it
+    /// is not 0. Locked while the claim changes.
+    pub(crate) mapped_by: tokio::sync::Mutex<u64>,
     /// Whether what was written is wanted to become the file's content soon.
     pub(crate) wanted: AtomicBool,
     /// Counts failures, and says which the last one was.
@@ -300,6 +303,7 @@ impl OpenFile {
             _pin: pin,
             state: tokio::sync::Mutex::new(FileState::new(node)),
             flushing: tokio::sync::Mutex::new(None),
+            mapped_by: tokio::sync::Mutex::new(0),
             wanted: AtomicBool::new(false),
             failures: Mutex::new((0, None)),
         }
@@ -336,15 +340,19 @@ pub(crate) struct Handle {
     pub(crate) unnoted: AtomicBool,
     /// Whether the program that it is runs.
     pub(crate) executes: AtomicBool,
+    /// True if a program may map the file shared and writable through it.
+    pub(crate) may_map: AtomicBool,
+    /// True if the kernel reads and writes through it without its page cache.
+    pub(crate) uncached: AtomicBool,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
     fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        let (unnoted, executes) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [unnoted, executes, may_map, uncached] = [const { AtomicBool::new(false) }; 4];
         let (ahead, told) = (ReadAhead::default(), AtomicU64::new(told));
-        Arc::new(Handle { file, ahead, unnoted, executes, told })
+        Arc::new(Handle { file, ahead, unnoted, executes, may_map, uncached, told })
     }
 
     /// A failure that this handle has not been told of.

@@ -77,6 +77,9 @@ impl Files {
             let node = self.patiently(|| self.volume.find_node(ino)).await?;
             return Ok(FoundToOpen { node, kept: None });
         }
+        if let Some(node) = self.found_by_number(ino).await? {
+            return Ok(FoundToOpen { node, kept: None });
+        }
         self.told_stale.tell(self.thread, Told::of(ino, began));
         name.into_iter().for_each(|name| self.fleeting.missed(name));
         Err(Errno::STALE)
@@ -158,8 +161,16 @@ impl Files {
         let ino = handle.file.ino;
         // Nobody is left to be told, but those who have the file open too.
         let _told = self.flush_file(&handle.file).await;
+        // Before the file leaves the table: an open that comes now finds the same claim.
+        self.end_claim(&handle).await;
         if let Some(file) = self.open.leave(ino) {
-            self.end_log(&mut *file.state.lock().await);
+            let mut state = file.state.lock().await;
+            self.end_log(&mut state);
+            if state.is_dirty() {
+                // What was written could not become content, for example because of a quota. It is lost
+                // now, and the kernel may remember its size.
+                self.forget_soon(ino);
+            }
         }
     }
 }

@@ -91,6 +91,9 @@ impl Files {
     ) -> Result<Vec<Bytes>, Errno> {
         let handle = self.open.handle(handle)?;
         let file = &handle.file;
+        if handle.uncached.load(Ordering::Relaxed) {
+            self.look(file).await?;
+        }
         let read = async || self.patiently(|| self.read_as_known(&handle, position, length)).await;
         let first = read().await;
         let Err(error) = first else { return first };

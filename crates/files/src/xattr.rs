@@ -15,6 +15,9 @@ use crate::object::{self, ObjectAttribute};
 /// Prefixes of attributes that are kept.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
+/// The capabilities of a program's file. A change of its content takes them away.
+const CAPABILITIES: &[u8] = b"security.capability";
+
 /// How an extended attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrWrite {
@@ -69,6 +72,12 @@ impl Files {
             return self.set_object_attribute(ino, &attribute, Some(value), had).await;
         }
         is_kept(name)?;
+        if name == CAPABILITIES
+            && let Some(file) = self.open.of(ino)
+        {
+            // What was written before takes capabilities away when it becomes content.
+            self.flush_file(&file).await?;
+        }
         if value.len() > XATTR_BYTES_MAX {
             return Err(Errno::TOOBIG);
         }

@@ -13,10 +13,14 @@ mod directories;
 mod fleet;
 #[path = "files/locks.rs"]
 mod locks;
+#[path = "files/maps.rs"]
+mod maps;
 #[path = "files/model.rs"]
 mod model;
 #[path = "files/names.rs"]
 mod names;
+#[path = "files/numbers.rs"]
+mod numbers;
 #[path = "files/open.rs"]
 mod open;
 #[path = "files/ranges.rs"]
@@ -147,6 +151,17 @@ impl Bench {
             NewObject { owner: owner(), headers: ObjectHeaders::default(), tag, sums: Vec::new() };
         let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None).await;
         put.unwrap();
+    }
+
+    /// Appends to an object, as S3 does.
+    async fn append(&self, key: &str, bytes: &[u8]) {
+        let object = self.volume.stat("bkt", key.as_bytes()).await.unwrap();
+        let length = bytes.len() as u64;
+        let mut writer = self.volume.append_writer(&object, Some(length)).await.unwrap();
+        writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
+        let body = writer.finish().await.unwrap();
+        let tag = Tag::opaque(opaque_tag().unwrap());
+        self.volume.append(&object, body, length, tag, Vec::new()).await.unwrap();
     }
 
     async fn get(&self, key: &str) -> Result<Vec<u8>, VolumeError> {

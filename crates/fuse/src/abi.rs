@@ -221,6 +221,7 @@ pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
     pub(crate) const ATOMIC_O_TRUNC: u64 = 1 << 3;
+    pub(crate) const EXPORT_SUPPORT: u64 = 1 << 4;
     pub(crate) const BIG_WRITES: u64 = 1 << 5;
     pub(crate) const DONT_MASK: u64 = 1 << 6;
     pub(crate) const FLOCK_LOCKS: u64 = 1 << 10;

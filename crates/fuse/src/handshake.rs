@@ -73,6 +73,7 @@ impl KernelOptions {
         let always = init::ASYNC_READ
             | init::POSIX_LOCKS
             | init::ATOMIC_O_TRUNC
+            | init::EXPORT_SUPPORT
             | init::BIG_WRITES
             | init::DONT_MASK
             | init::FLOCK_LOCKS

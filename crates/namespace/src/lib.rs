@@ -53,13 +53,13 @@ pub use lock::{
 pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
-    DetachVersions, DirectoryCounts, DirectoryPage, FindName, FindNode, FindXattr, ForkBucket,
-    ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName,
-    ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX, ObjectItem,
-    ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory, RemoveName,
-    RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetTime,
-    SetXattr, SharedRange, USER_METADATA_BYTES_MAX, WriteContent, XattrChange, forked,
-    without_rights,
+    DetachVersions, DirectoryCounts, DirectoryPage, FindLeft, FindName, FindNode, FindXattr,
+    ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode,
+    ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX,
+    ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem,
+    SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX, Whiteout, WriteContent, XattrChange,
+    forked, without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish, Published,

@@ -33,7 +33,7 @@ pub use acl::{Acl, AclKind, NotAnAcl};
 pub use attributes::{AttributeChange, NoteRead, SetAttributes, SetTime, without_rights};
 pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
-pub use find::{DirectoryCounts, FindName, FindNode, FoundNode};
+pub use find::{DirectoryCounts, FindLeft, FindName, FindNode, FoundNode};
 pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};
 pub use link::LinkNode;
 pub use make::{MakeNode, NewNode};
@@ -42,7 +42,7 @@ pub use object_item::{
     CONTENT_HEADERS_BYTES_MAX, OBJECT_TAGS_MAX, ObjectItem, SetObjectItem, USER_METADATA_BYTES_MAX,
 };
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
-pub use rename::{RenameMode, RenameNode, Renamed};
+pub use rename::{RenameMode, RenameNode, Renamed, Whiteout};
 pub use set_acl::SetAcl;
 pub use write::{ContentChange, RelocateContent, Relocated, SharedRange, WriteContent};
 pub use xattr::{FindXattr, SetXattr, XattrChange};

@@ -8,7 +8,7 @@ mod space;
 mod stats;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
@@ -178,6 +178,7 @@ impl Mounted {
             shown,
             stats: Stats::new(metrics),
             admin: operator::over(Arc::clone(&backend.meta)),
+            root: Mutex::default(),
         };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {

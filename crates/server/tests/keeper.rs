@@ -7,6 +7,8 @@
 mod answers;
 #[path = "keeper/away.rs"]
 mod away;
+#[path = "keeper/calls.rs"]
+mod calls;
 #[path = "keeper/ending.rs"]
 mod ending;
 #[path = "keeper/full.rs"]
@@ -19,5 +21,7 @@ mod programs;
 mod questions;
 #[path = "keeper/reads.rs"]
 mod reads;
+#[path = "keeper/several.rs"]
+mod several;
 #[path = "keeper/shown.rs"]
 mod shown;

@@ -78,6 +78,8 @@ impl NodeChanges {
             let ino = Ino(key.partition());
             match key.space() {
                 space::INODE => drop(nodes.insert(ino)),
+                // A node that is left to the reaper has lost its last name: its links change.
+                space::ORPHAN => nodes.extend(left_node(key)),
                 space::DENTRY => {
                     nodes.insert(ino);
                     let name = key.suffix();
@@ -95,6 +97,11 @@ impl NodeChanges {
     fn is_empty(&self) -> bool {
         self.names.is_empty() && self.nodes.is_empty()
     }
+}
+
+/// The node that the record under this key leaves to the reaper.
+fn left_node(key: &Key) -> Option<Ino> {
+    key.suffix().try_into().ok().map(u64::from_be_bytes).map(Ino)
 }
 
 /// Whoever lets others remember what it was told.

@@ -33,7 +33,7 @@ pub use namespace::{
     Listing, LockFound, LockUse, LocksSet, NamedBucket, NewNode, NodeName, NotAnAcl,
     OBJECT_TAGS_MAX, ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey,
     RemovedName, RemovedVersion, RenameMode, Renamed, SetTime, Spared, TagMatch,
-    USER_METADATA_BYTES_MAX, WriteCondition, XattrChange, without_rights,
+    USER_METADATA_BYTES_MAX, Whiteout, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use record::VersionRef;

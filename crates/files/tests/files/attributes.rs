@@ -228,3 +228,37 @@ async fn what_s3_keeps_stays_when_the_content_changes() {
     assert_eq!(object.file().object.user, [("a".to_owned(), "1".to_owned())]);
     assert_eq!(bench.get("f").await.unwrap(), b"dirty");
 }
+
+#[tokio::test]
+async fn capabilities_go_with_the_rights_of_a_file() {
+    const CAPABILITIES: &str = "security.capability";
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"program").await;
+    let handle = bench.open("f", WRITES).await;
+    let files = &bench.files;
+    // What was written before they were set does not take them away.
+    files.write(handle, 0, b"P", false, true).await.unwrap();
+    put(&bench, ino, CAPABILITIES, "cap").await.unwrap();
+    files.flush(handle).await.unwrap();
+    assert_eq!(text(&bench, ino, CAPABILITIES).await.unwrap(), "cap");
+    files.write(handle, 0, b"p", false, true).await.unwrap();
+    files.flush(handle).await.unwrap();
+    assert_eq!(text(&bench, ino, CAPABILITIES).await, Err(Errno::NODATA));
+    put(&bench, ino, CAPABILITIES, "cap").await.unwrap();
+    bench.append("f", b" appended").await;
+    assert_eq!(text(&bench, ino, CAPABILITIES).await, Err(Errno::NODATA), "S3 has appended");
+    bench.close(handle).await;
+}
+
+#[tokio::test]
+async fn rights_are_dropped_where_the_kernel_does_not_ask_for_it() {
+    let bench = Bench::new().await;
+    let ino = bench.write("f", b"program").await;
+    let handle = bench.open("f", WRITES).await;
+    for (before, after) in [(0o6755, 0o755), (0o2745, 0o2745), (0o644, 0o644)] {
+        chmod(&bench, ino, before).await;
+        bench.files.drop_rights(handle).await.unwrap();
+        assert_eq!(bench.files.attributes(ino).await.unwrap().mode, after, "{before:o}");
+    }
+    bench.close(handle).await;
+}

@@ -351,6 +351,50 @@ async fn what_was_written_under_a_lock_is_found_under_the_next() {
 }
 
 #[tokio::test]
+async fn a_lock_file_that_another_mount_removed_has_no_links_under_the_lock() {
+    let fleet = Fleet::new();
+    let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
+    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
+    let mine = ours.create(bucket, b"lock", by()).await.unwrap();
+    let ino = mine.attributes.ino;
+    ours.lock(ino, exclusive(1)).await.unwrap();
+    theirs.look_up(bucket, b"lock").await.unwrap();
+    let watch = Arc::new(Forgets::default());
+    theirs.watch(watch.clone(), volume::Coherence::Strict);
+    let other = theirs.open(ino, OpenMode { ..WRITES }).await.unwrap().handle;
+    let (mut waiting, files) = (JoinSet::new(), Arc::clone(&theirs));
+    waiting.spawn(async move { files.lock(ino, exclusive(1)).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    ours.unlink(bucket, b"lock").await.unwrap();
+    ours.unlock(ino, 1, false, 0..=9).await.unwrap();
+    tokio::time::timeout(LONG, waiting.join_next()).await.unwrap().unwrap().unwrap().unwrap();
+    assert!(watch.nodes.lock().unwrap().contains(&ino), "its kernel forgets the links");
+    assert_eq!(theirs.attributes(ino).await.unwrap().links, 0);
+    theirs.release(other).await;
+    ours.release(mine.handle).await;
+}
+
+/// A machine that forgets what it is told to forget.
+#[derive(Debug, Default)]
+struct Forgets {
+    nodes: Mutex<HashSet<Ino>>,
+}
+
+impl volume::NodeWatch for Forgets {
+    fn changed(
+        &self,
+        changes: &volume::NodeChanges,
+        done: Option<tokio::sync::oneshot::Sender<()>>,
+    ) {
+        self.nodes.lock().unwrap().extend(&changes.nodes);
+        let _gone = done.map(|done| done.send(()));
+    }
+
+    fn all_changed(&self) {}
+}
+
+#[tokio::test]
 async fn upkeep_takes_away_what_an_ended_session_held() {
     let fleet = Fleet::new();
     let ((one, ours), (other, theirs)) = (fleet.open().await, fleet.open().await);

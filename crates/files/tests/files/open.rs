@@ -37,6 +37,45 @@ async fn a_file_without_a_name_is_there_for_those_who_have_it_open() {
 }
 
 #[tokio::test]
+async fn an_open_file_whose_last_name_s3_took_has_no_links() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    for (name, length) in [("small", 100), ("large", 200_000)] {
+        for replaced in [false, true] {
+            bench.put(name, &bytes(length, 3)).await;
+            let handle = bench.open(name, OpenMode::default()).await;
+            let ino = files.look_up(bench.bucket, name.as_bytes()).await.unwrap().ino;
+            assert_eq!(files.attributes(ino).await.unwrap().links, 1);
+            if replaced {
+                bench.put(name, b"another").await;
+            } else {
+                assert!(bench.delete(name).await);
+            }
+            let case = format!("{name}, replaced: {replaced}");
+            assert_eq!(files.attributes(ino).await.unwrap().links, 0, "{case}");
+            let read = files.read(handle, 0, u64::MAX).await.unwrap().concat();
+            assert!(read == bytes(length, 3), "{case}");
+            bench.close(handle).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_open_file_that_loses_one_of_two_names_has_one_link() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("a", &bytes(100_000, 1)).await;
+    let ino = files.look_up(bench.bucket, b"a").await.unwrap().ino;
+    files.link(ino, bench.bucket, b"b").await.unwrap();
+    let handle = bench.open("b", OpenMode::default()).await;
+    assert!(bench.delete("b").await);
+    assert_eq!(files.attributes(ino).await.unwrap().links, 1);
+    assert!(bench.delete("a").await);
+    assert_eq!(files.attributes(ino).await.unwrap().links, 0);
+    bench.close(handle).await;
+}
+
+#[tokio::test]
 async fn a_small_object_that_is_deleted_is_there_for_those_who_have_it_open() {
     let bench = Bench::new().await;
     let files = &bench.files;

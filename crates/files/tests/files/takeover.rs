@@ -71,6 +71,37 @@ impl Kept {
 }
 
 #[tokio::test]
+async fn a_claim_of_maps_is_the_next_processs_until_the_handle_ends() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    assert!(kept.bench.files.claim_map(opened.handle).await);
+    // The process ends after a handle has ended in the ledger, and before its claim has.
+    let other = kept.asked().create(bucket, b"g", by()).await.unwrap();
+    assert!(kept.bench.files.claim_map(other.handle).await);
+    kept.bench.files.end_handle(other.handle);
+    let kept = kept.killed().await;
+    let files = &kept.bench.files;
+    let claimed = || {
+        let claims = |held: &[RangeLock]| held.iter().any(|lock| lock.start == u64::MAX);
+        let files: Vec<Ino> = files
+            .locks()
+            .export()
+            .into_iter()
+            .filter_map(|(ino, held)| claims(&held).then_some(ino))
+            .collect();
+        files
+    };
+    let began = std::time::Instant::now();
+    while claimed() != [opened.attributes.ino] {
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", claimed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    files.release(opened.handle).await;
+    assert_eq!(claimed(), []);
+}
+
+#[tokio::test]
 async fn what_was_written_and_not_flushed_is_there() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;

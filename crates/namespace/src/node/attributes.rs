@@ -19,6 +19,9 @@ const SET_USER_ID: u32 = 0o4000;
 /// else.
 const GROUP_EXECUTES: u32 = 0o010;
 
+/// The extended attribute in which Linux keeps the capabilities of a program's file.
+const CAPABILITIES: &[u8] = b"security.capability";
+
 /// A time that is to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
@@ -50,8 +53,8 @@ pub struct AttributeChange {
     pub accessed: Option<SetTime>,
     /// When its content was last changed.
     pub modified: Option<SetTime>,
-    /// Whether anything but a directory loses the rights that its set-user-ID and set-group-ID bits
-    /// give, as it does with a change of its content or owner.
+    /// True if anything but a directory loses the rights that its set-user-ID and set-group-ID bits and
+    /// its capabilities give, as it does with a change of its content or owner.
     pub drop_rights: bool,
 }
 
@@ -67,7 +70,9 @@ impl AttributeChange {
         let at = &mut inode.attributes;
         if self.drop_rights && !is_directory {
             at.mode = without_rights(at.mode);
+            inode.xattrs.retain(|xattr| xattr.name != CAPABILITIES);
         }
+        let at = &mut inode.attributes;
         if let Some(mode) = self.mode {
             at.mode = mode;
             if let Some(acl) = Acl::find(&inode.xattrs, AclKind::Access) {

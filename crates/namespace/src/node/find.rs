@@ -87,6 +87,27 @@ impl Planner for FindName<'_> {
     }
 }
 
+/// Finds a node by its number, and whether it is left to the reaper: then its last name is gone,
+/// though its record still has the links that it had. One round trip.
+#[derive(Clone, Debug)]
+pub struct FindLeft {
+    /// The number.
+    pub ino: Ino,
+}
+
+impl Planner for FindLeft {
+    /// The node, and true if it is left to the reaper.
+    type Output = (FoundNode, bool);
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<(FoundNode, bool)>, Halt> {
+        // Both are asked for before either is looked at, so that they come in one round trip.
+        let known = Known::find(view, self.ino);
+        let orphan = view.record(&key::orphan(self.ino));
+        let (known, orphan) = (known?, orphan?);
+        Ok(Step::Done((FoundNode::of(view, self.ino, known)?, orphan.is_some())))
+    }
+}
+
 /// Finds what has a number: one round trip.
 #[derive(Clone, Debug)]
 pub struct FindNode {

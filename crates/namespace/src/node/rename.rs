@@ -6,7 +6,10 @@
 //! refused.
 
 use record::key::CounterKind;
-use record::{Dentry, Ino, Inode, InodeBody, Kind, RetainUntil, VersionStamp};
+use record::{
+    Attributes, Dentry, Ino, Inode, InodeBody, Kind, RetainUntil, Special, SpecialKind,
+    VersionStamp,
+};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
@@ -15,6 +18,7 @@ use super::{ANCESTORS_MAX, Known, NodeName, keeping};
 use crate::inode_state::{Change, admit};
 use crate::path::Bound;
 use crate::run::{Env, Planner, Step};
+use crate::stage::guard_absent;
 use crate::unbind::Unbinding;
 use crate::view::View;
 use crate::{FsError, Halt};
@@ -28,6 +32,47 @@ pub enum RenameMode {
     NoReplace,
     /// It gets the old name: `RENAME_EXCHANGE`.
     Exchange,
+    /// It is replaced if the whiteout says so, and the old name gets the whiteout: `RENAME_WHITEOUT`.
+    Whiteout(Whiteout),
+}
+
+/// What stands for a name that an overlay file system hides: a character device with the number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whiteout {
+    /// The number of its inode.
+    pub ino: Ino,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// False if nothing may have the new name: `RENAME_NOREPLACE`.
+    pub replaces: bool,
+}
+
+impl Whiteout {
+    /// Adds to a plan that a name is bound to it, which no file has any more by that plan.
+    fn bind(
+        &self,
+        name: &NodeName,
+        bucket: Ino,
+        view: &mut View<'_>,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let (slot, at) = (name.file_slot(), record::key::inode(self.ino));
+        let dentry = Dentry::of(self.ino, Kind::Special);
+        plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
+        let special = Special { kind: SpecialKind::Character, device: 0, links: 1 };
+        let inode = Inode {
+            attributes: Attributes::new(0, self.uid, self.gid, env.now),
+            bucket,
+            xattrs: Vec::new(),
+            body: InodeBody::Special(special),
+        };
+        guard_absent(&at, view, plan)?;
+        plan.writes.push(Write::Put(at.clone(), inode.encode(&at)));
+        Ok(())
+    }
 }
 
 /// What a [`RenameNode`] did.
@@ -164,7 +209,10 @@ impl Planner for RenameNode<'_> {
         }
         let done = Renamed { ino: source.ino(), replaced: None, exchanged: None };
         match (&target, self.mode) {
-            (Some(_), RenameMode::NoReplace) => return Err(FsError::NameExists.into()),
+            (
+                Some(_),
+                RenameMode::NoReplace | RenameMode::Whiteout(Whiteout { replaces: false, .. }),
+            ) => return Err(FsError::NameExists.into()),
             // Two names of one file stay, as POSIX says; so does one that is renamed to itself.
             (Some(target), _) if target.ino() == source.ino() => return Ok(Step::Done(done)),
             (None, RenameMode::Exchange) => return Err(FsError::NoSuchKey.into()),
@@ -187,7 +235,12 @@ impl Planner for RenameNode<'_> {
             plan.guards.push(new_parent.guard_present());
         }
         let parents = (&old_parent, &new_parent);
-        let ends = Ends { from, to, bucket: new_parent.inode.bucket, source: &source, parents };
+        let whiteout = match self.mode {
+            RenameMode::Whiteout(whiteout) => Some(whiteout),
+            RenameMode::Replace | RenameMode::NoReplace | RenameMode::Exchange => None,
+        };
+        let bucket = new_parent.inode.bucket;
+        let ends = Ends { from, to, bucket, source: &source, parents, whiteout };
         match &target {
             Some(target) if self.mode == RenameMode::Exchange => {
                 if moves && target.is_directory() {
@@ -215,6 +268,8 @@ struct Ends<'a> {
     source: &'a End,
     /// The directories that the names are in.
     parents: (&'a Known, &'a Known),
+    /// What gets the old name, if anything does.
+    whiteout: Option<Whiteout>,
 }
 
 impl Ends<'_> {
@@ -227,7 +282,7 @@ impl Ends<'_> {
         env: &Env,
         plan: &mut Plan,
     ) -> Result<bool, Halt> {
-        let Ends { from, to, bucket, source, parents } = *self;
+        let Ends { from, to, bucket, source, parents, whiteout: _ } = *self;
         let (mut counts, mut last) = (Counts::default(), target.is_some());
         let (mut binding, mut unbinding) = (Binding::default(), Unbinding::new(bucket));
         if source.kind() == Kind::File || target.is_some_and(|target| target.kind() == Kind::File) {
@@ -262,7 +317,7 @@ impl Ends<'_> {
         }
         counts.name(from.directory, bucket, source.kind(), -1);
         counts.name(to.directory, bucket, source.kind(), 1);
-        plan.writes.push(Write::Delete(source.bound.key.clone()));
+        self.leave_old_name(view, env, &mut counts, plan)?;
         match target {
             None => {
                 for slot in [to.directory_slot(), to.file_slot()] {
@@ -295,6 +350,33 @@ impl Ends<'_> {
         Ok(last)
     }
 
+    /// Takes the old name from the source, and gives it to the whiteout if there is one.
+    fn leave_old_name(
+        &self,
+        view: &mut View<'_>,
+        env: &Env,
+        counts: &mut Counts,
+        plan: &mut Plan,
+    ) -> Result<(), Halt> {
+        let Ends { from, bucket, source, .. } = *self;
+        let Some(whiteout) = self.whiteout else {
+            plan.writes.push(Write::Delete(source.bound.key.clone()));
+            return Ok(());
+        };
+        if source.is_directory() {
+            plan.writes.push(Write::Delete(source.bound.key.clone()));
+            // A file behind the directory must not be written over.
+            let slot = from.file_slot();
+            if view.guess(&slot, None).is_some() {
+                return Err(FsError::NameExists.into());
+            }
+            plan.guards.push(Guard::Absent(slot));
+        }
+        plan.guards.push(self.parents.0.guard_present());
+        counts.name(from.directory, bucket, Kind::Special, 1);
+        whiteout.bind(from, bucket, view, env, plan)
+    }
+
     /// Gives each of two nodes the other's name.
     fn exchange(
         &self,
@@ -303,7 +385,7 @@ impl Ends<'_> {
         env: &Env,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
-        let Ends { from, to, bucket, source, parents } = *self;
+        let Ends { from, to, bucket, source, parents, whiteout: _ } = *self;
         to.guard_bound(&target.bound, plan);
         let (mut counts, mut unbinding) = (Counts::default(), Unbinding::new(bucket));
         let moves = [(source, target, from, to, parents.1), (target, source, to, from, parents.0)];

@@ -1,7 +1,7 @@
 //! Giving nodes other names.
 
-use namespace::{FsError, NodeName, RenameMode, RenameNode, Renamed};
-use record::{InodeBody, key::space};
+use namespace::{FsError, NodeName, RenameMode, RenameNode, Renamed, Whiteout};
+use record::{InodeBody, Special, SpecialKind, key::space};
 
 use crate::memory::Stale;
 use crate::world::{B, C, World, at, decision, drive};
@@ -59,6 +59,48 @@ fn everything_below_a_directory_moves_with_it() {
     world.audit();
     world.rename(&at(d, "e"), &at(d, "f"), Replace).unwrap();
     assert_eq!(place(&world, &at(d, "f")), (d, b"f".to_vec()));
+    world.audit();
+}
+
+#[test]
+fn a_whiteout_takes_the_old_name_in_the_same_commit() {
+    let world = World::new();
+    let whiteout = |replaces| Whiteout { ino: world.ino(), uid: 3, gid: 4, replaces };
+    let (file, d) = (world.file(B, "a", 5), world.mkdir(B, "d"));
+    let directory = world.mkdir(B, "e");
+    let over = world.file(d, "b", 7);
+    let refused = RenameMode::Whiteout(whiteout(false));
+    let renamed = world.rename(&at(B, "a"), &at(d, "b"), refused);
+    assert_eq!(renamed, Err(FsError::NameExists));
+    let left = whiteout(true);
+    let renamed = world.rename(&at(B, "a"), &at(d, "b"), RenameMode::Whiteout(left)).unwrap();
+    assert_eq!(renamed, Renamed { replaced: Some((over, true)), ..moved(file) });
+    assert_eq!(world.find(&at(d, "b")), Ok(file));
+    assert_eq!(world.find(&at(B, "a")), Ok(left.ino));
+    let found = world.node(left.ino).unwrap().inode;
+    let special = Special { kind: SpecialKind::Character, device: 0, links: 1 };
+    assert_eq!(found.body, InodeBody::Special(special));
+    assert_eq!((found.attributes.mode, found.attributes.uid, found.attributes.gid), (0, 3, 4));
+    let left = whiteout(false);
+    world.rename(&at(B, "e"), &at(d, "e"), RenameMode::Whiteout(left)).unwrap();
+    assert_eq!(world.find(&at(d, "e")), Ok(directory));
+    assert_eq!(world.find(&at(B, "e")), Ok(left.ino), "of a directory, too");
+    assert_eq!(world.keys(), ["d/b", "d/e/"], "S3 shows no whiteout");
+    world.audit();
+    world.unlink(B, "a").unwrap();
+    world.unlink(B, "e").unwrap();
+    world.audit();
+}
+
+#[test]
+fn a_whiteout_does_not_take_the_place_of_an_object_behind_a_directory() {
+    let world = World::new();
+    world.put("a", 5);
+    world.put("a/b", 1);
+    let whiteout = Whiteout { ino: world.ino(), uid: 3, gid: 4, replaces: true };
+    let renamed = world.rename(&at(B, "a"), &at(B, "c"), RenameMode::Whiteout(whiteout));
+    assert_eq!(renamed, Err(FsError::NameExists));
+    assert_eq!(world.keys(), ["a", "a/b"]);
     world.audit();
 }
 

@@ -31,12 +31,17 @@ use super::beside::Beside;
 use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
 use super::stats::Stats;
 use answer::Answer;
+use dying::Waiting;
 
 /// Bits of `st_mode` that say what a node is.
 const KIND_BITS: u32 = 0o170_000;
 
+/// How long the attributes of the root are waited for if they were known before.
+const ROOT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Flags of open(2).
 const ACCESS_MODE: u32 = 0o3;
+const READ_WRITE: u32 = 0o2;
 const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const APPEND: u32 = 0o2000;
@@ -45,9 +50,15 @@ const NO_ATIME: u32 = 0o1_000_000;
 /// What the kernel sets itself when it opens a program to run it: its `FMODE_EXEC`.
 const EXECUTE: u32 = 0o40;
 
+/// Names that the kernel looks up for file handles alone: of a node itself, and of the directory that a
+/// directory is in.
+const THIS: &str = ".";
+const PARENT: &str = "..";
+
 /// Flags of renameat2(2).
 const RENAME_NO_REPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
+const RENAME_WHITEOUT: u32 = 4;
 
 /// The file system of a volume, as the kernel is shown it.
 #[derive(Debug)]
@@ -70,7 +81,9 @@ impl FileSystem for Glue {
             if Stats::is_handle(handle) {
                 return self.beside.stats.read(handle, offset, size, reply);
             }
-            return self.begin(read(Arc::clone(&self.files), handle, offset, size, reply));
+            let (files, pid) = (Arc::clone(&self.files), request.pid());
+            return self
+                .begin(async move { read(&files, pid, (handle, offset, size), reply).await });
         }
         let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
         // What is read from here on may be remembered until then.
@@ -103,13 +116,21 @@ impl Glue {
 }
 
 /// Answers a read.
-async fn read(files: Arc<Files>, handle: FileHandle, offset: u64, size: u32, reply: Reply) {
-    match files.read(HandleId(handle.0), offset, u64::from(size)).await {
-        Ok(bytes) => {
+async fn read(
+    files: &Files,
+    pid: u32,
+    (handle, offset, size): (FileHandle, u64, u32),
+    reply: Reply,
+) {
+    let reading = files.read(HandleId(handle.0), offset, u64::from(size));
+    let mut reading = std::pin::pin!(reading);
+    match Waiting::of(pid).until_done(reading.as_mut(), &reply).await {
+        Some(Ok(bytes)) => {
             let parts: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
             reply.data(&parts);
         }
-        Err(error) => reply.error(errno(error)),
+        Some(Err(error)) => reply.error(errno(error)),
+        None => reply.error(Errno::EINTR),
     }
 }
 
@@ -158,20 +179,55 @@ impl Call {
         if stat.unsettled { Duration::ZERO } else { self.trust.left() }
     }
 
+    /// The attributes of a node. Those of the root are what they were last if the stores do not answer
+    /// in time: df(1) looks at the root of every mount of a machine.
+    async fn attributes(&self, ino: Ino) -> Result<NodeStat, rustix::io::Errno> {
+        let finding = self.files.attributes(ino);
+        if ino != self.files.root() {
+            return finding.await;
+        }
+        let mut finding = std::pin::pin!(finding);
+        let last = match tokio::time::timeout(ROOT_PATIENCE, finding.as_mut()).await {
+            Ok(found) => {
+                self.beside.remember_root(found.as_ref().ok());
+                return found;
+            }
+            Err(_elapsed) => self.beside.last_root(),
+        };
+        match last {
+            Some(stat) => Ok(NodeStat { unsettled: true, ..stat }),
+            None => finding.await,
+        }
+    }
+
     /// An entry of something that the kernel may know. It takes attributes from such an answer,
     /// though it was told meanwhile that they have changed, so it is not to remember them.
     fn known_entry(&self, stat: &NodeStat) -> NodeEntry {
         NodeEntry { attributes_timeout: Duration::ZERO, ..self.entry(stat) }
     }
 
-    fn opened(&self, opened: &OpenedFile) -> Answer {
+    /// The answer to OPEN. `flags` are those of open(2).
+    async fn opened(&self, opened: &OpenedFile, flags: u32) -> Answer {
         let handle = FileHandle(opened.handle.0);
-        if opened.unchanged {
+        let maps = self.map_flags(flags, opened.handle).await;
+        if opened.unchanged && maps == OpenFlags::none() {
             Answer::Opened(handle, OpenFlags::KEEP_CACHE)
         } else if self.trust.may_be_old() {
-            Answer::OpenedChanged(self.request.node(), handle)
+            Answer::OpenedChanged(self.request.node(), handle, maps)
         } else {
-            Answer::Opened(handle, OpenFlags::none())
+            Answer::Opened(handle, maps)
+        }
+    }
+
+    /// How the kernel treats the maps of a file that was opened with these flags of open(2). If another
+    /// session of the volume may map the file, mmap(2) with `MAP_SHARED` fails with `ENODEV` here: the
+    /// kernel refuses it for files whose reads and writes pass by the page cache.
+    async fn map_flags(&self, flags: u32, handle: HandleId) -> OpenFlags {
+        let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
+        if may_be_mapped && !self.files.claim_map(handle).await {
+            OpenFlags::DIRECT_IO
+        } else {
+            OpenFlags::none()
         }
     }
 
@@ -199,6 +255,12 @@ impl Call {
     async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
+            FileOperation::Lookup { name } if name == THIS => {
+                Answer::Entry(self.known_entry(&files.look_up_number(node).await?))
+            }
+            FileOperation::Lookup { name } if name == PARENT => {
+                Answer::Entry(self.known_entry(&files.look_up_parent(node).await?))
+            }
             FileOperation::Lookup { name } => match files.look_up(node, name.as_bytes()).await {
                 Err(rustix::io::Errno::NOENT) if self.names_folder(name) => {
                     Answer::Entry(self.folder())
@@ -207,11 +269,11 @@ impl Call {
                 found => Answer::Entry(self.entry(&found?)),
             },
             FileOperation::GetAttr { .. } => {
-                let stat = files.attributes(node).await?;
+                let stat = self.attributes(node).await?;
                 Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
-                let stat = files.attributes(node).await?;
+                let stat = self.attributes(node).await?;
                 let timeout = self.timeout(&stat);
                 Answer::StatX(self.beside.shown.attributes(&stat), file_time(stat.created), timeout)
             }
@@ -315,19 +377,35 @@ impl Call {
                 return Ok(Answer::Ok);
             }
             FileOperation::Rename { name, new_parent, new_name, flags } => {
-                let mode = match flags {
-                    0 => RenameMode::Replace,
-                    RENAME_NO_REPLACE => RenameMode::NoReplace,
-                    RENAME_EXCHANGE => RenameMode::Exchange,
-                    _ => return Err(rustix::io::Errno::INVAL),
-                };
-                let to = (self.ino(new_parent), new_name.as_bytes());
-                files.rename((node, name.as_bytes()), to, mode).await?;
+                let (from, to) =
+                    ((node, name.as_bytes()), (self.ino(new_parent), new_name.as_bytes()));
+                self.rename(from, to, flags).await?;
                 return Ok(Answer::Ok);
             }
             _ => return Err(rustix::io::Errno::NOSYS),
         };
         Ok(Answer::Entry(self.entry(&stat)))
+    }
+
+    /// Renames with these flags of renameat2(2).
+    async fn rename(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: u32,
+    ) -> Result<(), rustix::io::Errno> {
+        let mode = match flags {
+            0 => RenameMode::Replace,
+            RENAME_NO_REPLACE => RenameMode::NoReplace,
+            RENAME_EXCHANGE => RenameMode::Exchange,
+            _ if flags & !RENAME_NO_REPLACE == RENAME_WHITEOUT => {
+                let MadeBy { uid, gid, .. } = self.made_by(0, 0);
+                let replaces = flags & RENAME_NO_REPLACE == 0;
+                return self.files.rename_to_whiteout(from, to, (uid, gid), replaces).await;
+            }
+            _ => return Err(rustix::io::Errno::INVAL),
+        };
+        self.files.rename(from, to, mode).await
     }
 
     async fn change_content(
@@ -341,7 +419,7 @@ impl Call {
                 let opened = files.open(node, mode).await?;
                 let known = opened.unchanged && !mode.writes;
                 files.opened_to_read(&opened, flags & NO_ATIME == 0, known).await;
-                self.opened(&opened)
+                self.opened(&opened, flags).await
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
                 let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
@@ -351,12 +429,14 @@ impl Call {
                     }
                     opened => opened?,
                 };
-                Answer::Created(self.entry(&opened.attributes), opened.handle)
+                let maps = self.map_flags(flags, opened.handle).await;
+                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
-            FileOperation::TmpFile { mode, umask, .. } => {
+            FileOperation::TmpFile { flags, mode, umask } => {
                 let by = self.made_by(mode & PERMISSION_BITS, umask);
                 let opened = files.create_nameless(node, by).await?;
-                Answer::Created(self.entry(&opened.attributes), opened.handle)
+                let maps = self.map_flags(flags, opened.handle).await;
+                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::Flush { handle, lock_owner } => {
                 let flushed = files.flush(HandleId(handle.0)).await;
@@ -376,14 +456,22 @@ impl Call {
     /// the session has only so many, and serves nobody without one.
     async fn settle_write(self, taken: Result<TakenWrite, rustix::io::Errno>, reply: Reply) {
         let Call { files, request, .. } = self;
+        let pid = request.pid();
         drop(request);
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => return reply.error(errno(error)),
         };
-        match files.settle_write(&taken).await {
-            Ok(bytes) => reply.written(bytes),
-            Err(error) => reply.error(errno(error)),
+        {
+            let mut settling = std::pin::pin!(files.settle_write(&taken));
+            match Waiting::of(pid).until_done(settling.as_mut(), &reply).await {
+                Some(Ok(bytes)) => reply.written(bytes),
+                Some(Err(error)) => reply.error(errno(error)),
+                None => {
+                    reply.error(Errno::EINTR);
+                    let _unheard = settling.await;
+                }
+            }
         }
         files.end_write(taken).await;
     }

@@ -121,6 +121,13 @@ impl Kept {
         kept
     }
 
+    /// Mounts the same volume once more, in another folder and by another keeper.
+    pub(crate) fn beside(&self) -> Kept {
+        let blocks = format!("file:{}", self.folder.path().join("data/blocks").display());
+        let meta = self.meta.as_deref();
+        Kept::mounted(tempfile::tempdir().unwrap(), meta, &["--blocks", &blocks])
+    }
+
     /// A path on the mount.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("mount").join(name)

@@ -251,7 +251,8 @@ fn over_redis() -> Option<(Database, Kept)> {
 
 /// A program that writes to a file and closes it, and goes on with names.
 const WRITER: &str = "
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: None)
 os.mkdir(sys.argv[1])
 file = open(sys.argv[1] + '/file', 'w')
 file.write('unsynced')
@@ -263,6 +264,14 @@ os.mkdir(sys.argv[1] + '/below')
 
 #[test]
 fn a_program_that_waits_for_the_database_can_be_killed() {
+    for handles_one_before in [false, true] {
+        kill_a_waiting_program(handles_one_before);
+    }
+}
+
+/// Kills a program that waits. The kernel tells of the first signal alone, so one that the program
+/// handles before must not hide the one that ends it.
+fn kill_a_waiting_program(handles_one_before: bool) {
     let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
     let mut command = Command::new("python3");
@@ -274,6 +283,11 @@ fn a_program_that_waits_for_the_database_can_be_killed() {
     writeln!(writer.stdin.as_mut().unwrap()).unwrap();
     thread::sleep(Duration::from_secs(2));
     assert!(writer.try_wait().unwrap().is_none(), "it waits for the database");
+    if handles_one_before {
+        crate::kept::signal(writer.id(), rustix::process::Signal::USR1);
+        thread::sleep(Duration::from_secs(1));
+        assert!(writer.try_wait().unwrap().is_none(), "it goes on waiting");
+    }
     writer.kill().unwrap();
     let began = std::time::Instant::now();
     eventually("it dies", || writer.try_wait().unwrap().is_some());

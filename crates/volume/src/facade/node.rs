@@ -8,10 +8,11 @@ use bytes::Bytes;
 use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
-    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindXattr,
-    FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, NoteRead, ObjectItem,
-    Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed,
-    SetAcl, SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange, pages_of,
+    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindLeft, FindName, FindNode,
+    FindXattr, FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, NoteRead,
+    ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode,
+    RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetXattr, Whiteout, WriteContent,
+    XattrChange, pages_of,
 };
 use record::{Content, File, Held, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp};
 use session::ReadPin;
@@ -122,6 +123,23 @@ impl Volume {
     /// Finds a node by its number; [`namespace::FsError::Stale`] if there is none.
     pub async fn find_node(&self, ino: Ino) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindNode { ino }, None).await
+    }
+
+    /// A whiteout of this owner, to be bound by [`OnBehalf::rename_node`]. `replaces` is false if nothing
+    /// may have the new name.
+    pub async fn new_whiteout(
+        &self,
+        (uid, gid): (u32, u32),
+        replaces: bool,
+    ) -> Result<Whiteout, VolumeError> {
+        let [ino] = self.fresh().await?;
+        Ok(Whiteout { ino, uid, gid, replaces })
+    }
+
+    /// Finds a node by its number. Returns true with it if its last name is gone and the reaper is
+    /// about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
+    pub async fn find_left(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
+        self.session.run_as_watch(&FindLeft { ino }, None).await
     }
 
     /// Notes when a node was last read, and answers whether that was not noted yet. Nothing that S3

@@ -76,14 +76,16 @@ impl Call {
                 let stat = files.made(made, node, name.as_bytes()).await?;
                 Answer::Entry(self.entry(&stat))
             }
-            FileOperation::Create { name, .. } => {
+            FileOperation::Create { name, flags, .. } => {
                 let opened = files.open_made(made).await?;
                 let stat = files.made(made, node, name.as_bytes()).await?;
-                Answer::Created(self.entry(&stat), opened.handle)
+                let maps = self.map_flags(flags, opened.handle).await;
+                Answer::Created(self.entry(&stat), opened.handle, maps)
             }
-            FileOperation::TmpFile { .. } => {
+            FileOperation::TmpFile { flags, .. } => {
                 let opened = files.open_made(made).await?;
-                Answer::Created(self.entry(&opened.attributes), opened.handle)
+                let maps = self.map_flags(flags, opened.handle).await;
+                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::SetAttr(_) => {
                 let stat = files.attributes(node).await?;

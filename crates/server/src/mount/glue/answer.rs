@@ -22,8 +22,8 @@ pub(super) enum Answer {
     Size(u32),
     Opened(FileHandle, OpenFlags),
     /// And the kernel may remember wrongly how long the file is.
-    OpenedChanged(NodeId, FileHandle),
-    Created(NodeEntry, HandleId),
+    OpenedChanged(NodeId, FileHandle, OpenFlags),
+    Created(NodeEntry, HandleId, OpenFlags),
     Position(u64),
     Copied(u64),
     Directory(DirectoryBuffer),
@@ -44,11 +44,11 @@ impl Answer {
             Answer::Bytes(bytes) => reply.target(&OsString::from_vec(bytes)),
             Answer::Size(size) => reply.xattr_size(size),
             Answer::Opened(handle, flags) => reply.opened(handle, flags),
-            Answer::OpenedChanged(node, handle) => {
-                reply.opened_changed(node, handle, OpenFlags::none());
+            Answer::OpenedChanged(node, handle, flags) => {
+                reply.opened_changed(node, handle, flags);
             }
-            Answer::Created(entry, handle) => {
-                reply.created(&entry, FileHandle(handle.0), OpenFlags::none());
+            Answer::Created(entry, handle, flags) => {
+                reply.created(&entry, FileHandle(handle.0), flags);
             }
             Answer::Position(offset) => reply.seeked(offset),
             Answer::Copied(bytes) => reply.copied(bytes),

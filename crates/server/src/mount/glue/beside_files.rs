@@ -11,7 +11,7 @@ use record::Ino;
 use rustix::io::Errno;
 
 use super::answer::{Answer, sized};
-use super::{ACCESS_MODE, Call, errno};
+use super::{ACCESS_MODE, Call, THIS, errno};
 use crate::mount::stats::{FILE_NAME, FOLDER_NAME};
 
 /// Their numbers: no node of a volume has one below those that are leased, but the root.
@@ -24,8 +24,9 @@ const _: () = assert!(FILE.0 < Ino::FIRST_LEASED.0 && FOLDER.0 > Ino::ROOT.0);
 const FOLDER_HANDLE: FileHandle = FileHandle(u64::MAX);
 
 /// Kinds and permissions, as in `st_mode`.
-const FOLDER_MODE: u32 = 0o040_555;
-const FILE_MODE: u32 = 0o100_444;
+/// The counters tell of all that goes on in the process, so only its user reads them.
+const FOLDER_MODE: u32 = 0o040_500;
+const FILE_MODE: u32 = 0o100_400;
 
 impl Call {
     /// Whether a request is about them.
@@ -54,6 +55,9 @@ impl Call {
     fn dispatch_beside(&self, operation: &FileOperation<'_>) -> Result<Answer, Errno> {
         let (node, stats) = (self.request.node(), &self.beside.stats);
         Ok(match *operation {
+            FileOperation::Lookup { name } if name == THIS => {
+                Answer::Entry(self.entry_beside(node))
+            }
             FileOperation::Lookup { name } if node == FOLDER => {
                 if name.as_bytes() != FILE_NAME.as_bytes() {
                     return Err(Errno::NOENT);
@@ -110,8 +114,8 @@ impl Call {
             inode: node.0,
             mode: if node == FOLDER { FOLDER_MODE } else { FILE_MODE },
             links: if node == FOLDER { 2 } else { 1 },
-            uid: shown.uid.unwrap_or_default(),
-            gid: shown.gid.unwrap_or_default(),
+            uid: shown.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
+            gid: shown.gid.unwrap_or_else(|| rustix::process::getegid().as_raw()),
             ..NodeAttributes::default()
         }
     }

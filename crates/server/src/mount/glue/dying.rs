@@ -6,6 +6,7 @@
 //! on to its end, unanswered.
 
 use std::fs;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,42 +66,77 @@ fn is_exiting(stat: &str) -> bool {
 impl Call {
     /// Answers an operation when it is done, or when nobody is left to hear it.
     pub(super) async fn answer_living(&self, operation: FileOperation<'_>, reply: Reply) {
-        // At the end of a program its files are closed, of which the kernel does not say that it was
-        // interrupted.
         let closes = matches!(operation, FileOperation::Flush { .. });
+        let waiting = Waiting { pid: self.request.pid(), closes };
         let mut work = std::pin::pin!(self.dispatch(operation));
+        match waiting.until_done(work.as_mut(), &reply).await {
+            Some(done) => send(done, reply),
+            None => {
+                reply.error(Errno::EINTR);
+                let _unheard = work.await;
+            }
+        }
+    }
+}
+
+/// A program that waits for an answer.
+pub(super) struct Waiting {
+    /// The thread that waits; 0 if it is not known.
+    pid: u32,
+    /// It closes a file. At the end of a program the kernel does so, and does not say that the request
+    /// was interrupted.
+    closes: bool,
+}
+
+impl Waiting {
+    /// A thread that waits for anything but the close of a file.
+    pub(super) fn of(pid: u32) -> Waiting {
+        Waiting { pid, closes: false }
+    }
+
+    /// Waits until `work` is done. Returns `None` before that if the program was ended meanwhile: the
+    /// caller answers with `EINTR`, and goes on with the work.
+    pub(super) async fn until_done<T>(
+        &self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+        reply: &Reply,
+    ) -> Option<T> {
         let done = tokio::select! {
             biased;
             done = &mut work => Some(done),
             () = tokio::time::sleep(SOON) => None,
         };
-        if let Some(done) = done {
-            return send(done, reply);
+        if done.is_some() {
+            return done;
         }
-        let pid = self.request.pid();
         let interrupted = Arc::new(Notify::new());
         let interrupt = Arc::clone(&interrupted);
         reply.on_interrupt(move || interrupt.notify_one());
-        let ended = async {
-            loop {
-                tokio::select! {
-                    biased;
-                    () = interrupted.notified() => {}
-                    () = tokio::time::sleep(SOON), if closes => {}
-                }
-                if pid != 0 && asked_whether_dying(pid).await {
-                    return;
-                }
-            }
-        };
         tokio::select! {
             biased;
-            done = &mut work => return send(done, reply),
-            () = ended => {}
+            done = &mut work => Some(done),
+            () = self.ended(&interrupted) => {
+                tracing::debug!(self.pid, "a program was ended that waited");
+                None
+            }
         }
-        tracing::debug!(pid, "a program was ended that waited");
-        reply.error(Errno::EINTR);
-        let _unheard = work.await;
+    }
+
+    /// Waits until the program is on its way to its end. The kernel tells of the first signal only. If
+    /// the program handles that one, it is silent about a second one that ends the program. So after
+    /// the first signal the program is looked at again and again.
+    async fn ended(&self, interrupted: &Notify) {
+        let mut looks = self.closes;
+        loop {
+            tokio::select! {
+                biased;
+                () = interrupted.notified() => looks = true,
+                () = tokio::time::sleep(SOON), if looks => {}
+            }
+            if self.pid != 0 && asked_whether_dying(self.pid).await {
+                return;
+            }
+        }
     }
 }
 

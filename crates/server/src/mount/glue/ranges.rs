@@ -12,6 +12,9 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 0x10;
 
+/// The user whose programs may change a file and leave it its rights.
+const ROOT_USER: u32 = 0;
+
 /// What lseek(2) seeks besides a position.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
@@ -19,6 +22,14 @@ const SEEK_HOLE: u32 = 4;
 impl Call {
     pub(super) async fn range(&self, operation: FileOperation<'_>) -> Result<Answer, Errno> {
         let files = &self.files;
+        let changed = match &operation {
+            FileOperation::FAllocate { handle, .. } => Some(handle),
+            FileOperation::CopyFileRange { target_handle, .. } => Some(target_handle),
+            _ => None,
+        };
+        if let Some(handle) = changed.filter(|_| self.request.uid() != ROOT_USER) {
+            files.drop_rights(HandleId(handle.0)).await?;
+        }
         Ok(match operation {
             FileOperation::FAllocate { handle, offset, length, mode } => {
                 let (handle, keeps) = (HandleId(handle.0), mode & KEEP_SIZE != 0);
