@@ -1,6 +1,7 @@
 //! Reading directories.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use record::{Ino, InodeBody, Kind};
 use rustix::io::Errno;
@@ -17,19 +18,16 @@ const PAGE_NAMES: u32 = 1_000;
 /// Pages whose beginnings a handle remembers.
 const PAGES_MAX: usize = 4_096;
 
+/// How long an open of the root waits for stores that do not answer.
+const ROOT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Positions of `.` and `..`.
 const DOTS: u64 = 2;
 
 impl Files {
     /// Opens a directory for reading its names.
     pub async fn open_directory(&self, ino: Ino) -> Result<HandleId, Errno> {
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
-        let InodeBody::Directory(directory) = &node.inode.body else {
-            return Err(Errno::NOTDIR);
-        };
-        // Whoever opens one reads it.
-        self.note_read(&node);
-        let parent = if ino == self.options.root { ino } else { directory.parent };
+        let parent = self.parent_of_opened(ino).await?;
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
         let handle = {
             let mut cursors =
@@ -42,6 +40,28 @@ impl Files {
         let kept = self.keep_handle(handle, ino, true);
         kept.inspect_err(|_| self.release_directory(handle))?;
         Ok(handle)
+    }
+
+    /// Finds a directory that is to be opened. Returns the one that it is in; the root is in itself.
+    async fn parent_of_opened(&self, ino: Ino) -> Result<Ino, Errno> {
+        let is_root = ino == self.options.root;
+        let finding = self.patiently(|| self.volume.find_node(ino));
+        let node = if is_root {
+            // df(1) opens the root of a mount, and is not to wait for stores that do not answer. Whatever
+            // reads names of it waits then.
+            match tokio::time::timeout(ROOT_PATIENCE, finding).await {
+                Ok(found) => found?,
+                Err(_elapsed) => return Ok(ino),
+            }
+        } else {
+            finding.await?
+        };
+        let InodeBody::Directory(directory) = &node.inode.body else {
+            return Err(Errno::NOTDIR);
+        };
+        // Whoever opens one reads it.
+        self.note_read(&node);
+        Ok(if is_root { ino } else { directory.parent })
     }
 
     /// Ends a handle of a directory.
