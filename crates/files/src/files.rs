@@ -23,7 +23,6 @@ use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
 use crate::noted_reads::NotedReads;
-use crate::numbers::BY_NUMBER_MAX;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
 use crate::read_ahead::STREAMS_MAX;
@@ -35,6 +34,9 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Handles of each process have numbers of their own, and so have those of directories.
 const HANDLES_SHIFT: u32 = 40;
 const DIRECTORY_HANDLES: u64 = 1 << 39;
+
+/// Nodes of which it is remembered that they were found by their numbers.
+const BY_NUMBER_MAX: usize = 1 << 16;
 
 /// Files whose data versions are remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;

@@ -11,9 +11,6 @@ use volume::FoundNode;
 use crate::attributes::NodeStat;
 use crate::files::Files;
 
-/// Nodes of which it is remembered that they were found by their numbers.
-pub(crate) const BY_NUMBER_MAX: usize = 1 << 16;
-
 /// The most directories above a node that are looked at.
 const ANCESTORS_MAX: usize = 2_048;
 

@@ -5,6 +5,7 @@ mod again;
 mod answer;
 mod beside_files;
 mod dying;
+mod living;
 mod locks;
 mod ranges;
 mod xattrs;

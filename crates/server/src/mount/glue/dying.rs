@@ -10,10 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuse::{Errno, FileOperation, Reply};
+use fuse::Reply;
 use tokio::sync::{Notify, Semaphore};
-
-use super::{Answer, Call, errno};
 
 /// A request that is answered so soon is not asked after.
 const SOON: Duration = Duration::from_millis(500);
@@ -63,29 +61,13 @@ fn is_exiting(stat: &str) -> bool {
     flags.is_some_and(|flags: u64| flags & EXITING != 0)
 }
 
-impl Call {
-    /// Answers an operation when it is done, or when nobody is left to hear it.
-    pub(super) async fn answer_living(&self, operation: FileOperation<'_>, reply: Reply) {
-        let closes = matches!(operation, FileOperation::Flush { .. });
-        let waiting = Waiting { pid: self.request.pid(), closes };
-        let mut work = std::pin::pin!(self.dispatch(operation));
-        match waiting.until_done(work.as_mut(), &reply).await {
-            Some(done) => send(done, reply),
-            None => {
-                reply.error(Errno::EINTR);
-                let _unheard = work.await;
-            }
-        }
-    }
-}
-
 /// A program that waits for an answer.
 pub(super) struct Waiting {
     /// The thread that waits; 0 if it is not known.
-    pid: u32,
+    pub(super) pid: u32,
     /// It closes a file. At the end of a program the kernel does so, and does not say that the request
     /// was interrupted.
-    closes: bool,
+    pub(super) closes: bool,
 }
 
 impl Waiting {
@@ -137,13 +119,6 @@ impl Waiting {
                 return;
             }
         }
-    }
-}
-
-fn send(done: Result<Answer, rustix::io::Errno>, reply: Reply) {
-    match done {
-        Ok(answer) => answer.send(reply),
-        Err(error) => reply.error(errno(error)),
     }
 }
 
