@@ -11,6 +11,7 @@ use crate::script::Failure;
 mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const CORRUPT: i32 = 11;
+    pub(super) const FULL: i32 = 13;
     pub(super) const NOTADB: i32 = 26;
 }
 
@@ -24,6 +25,12 @@ fn primary_code(error: &sqlx::Error) -> Option<i32> {
 /// Whether another connection was in the way.
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::BUSY)
+}
+
+/// Whether the disk had no room for what was to be written. An error of fsync has another code, though
+/// the cause may be the same.
+pub(crate) fn is_full(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::FULL)
 }
 
 /// What an error means if nothing can have been committed.
@@ -42,17 +49,19 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
 /// What a failure means in a script of `statements` whose last one is COMMIT.
 ///
 /// Before COMMIT began, nothing can have been committed. If COMMIT was refused as busy, SQLite
-/// left the transaction as it was, and a ROLLBACK that then succeeds has ended it. Any other error
-/// of COMMIT may come from an fsync: this process forgets the transaction, but its frames may be
-/// whole in the log, and a process that recovers the file after a crash would believe them. That
-/// is settled only by a later commit, which writes over them.
+/// left the transaction as it was, and a ROLLBACK that then succeeds has ended it. If COMMIT found the
+/// disk full, SQLite could not write one of the frames. The last frame is the one that commits, and no
+/// recovery believes the others without it. SQLite rolls back by itself then, or the writer closes the
+/// connection, so nothing was committed. Any other error of COMMIT may come from an fsync: this process
+/// forgets the transaction, but its frames may be whole in the log, and a process that recovers the file
+/// after a crash would believe them. That is settled only by a later commit, which writes over them.
 pub(crate) fn kind_of_commit(
     failure: &Failure,
     statements: usize,
     rolled_back: bool,
 ) -> StoreErrorKind {
     let began = failure.done + 1 >= statements;
-    if !began || (is_busy(&failure.error) && rolled_back) {
+    if !began || is_full(&failure.error) || (is_busy(&failure.error) && rolled_back) {
         kind(&failure.error)
     } else {
         StoreErrorKind::Unknown

@@ -273,3 +273,58 @@ async fn the_file_and_what_lies_beside_it_are_their_owners_alone() {
     SqliteStore::open(&foreign, SqliteOptions::default()).await.expect_err("it is no store");
     assert_eq!(metadata(&foreign).expect("there").permissions().mode() & 0o777, 0o644);
 }
+
+/// A small file system, until it is dropped.
+struct Small(TempDir);
+
+impl Small {
+    /// Mounts one of 4 MiB. None where this process may not mount.
+    fn mount() -> Option<Small> {
+        let folder = TempDir::new().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount.args(["-t", "tmpfs", "-o", "size=4m", "none"]).arg(folder.path());
+        let mounted = mounted.stderr(std::process::Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Small(folder))
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _gone = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_commits_for_certain_and_takes_them_again() {
+    let Some(small) = Small::mount() else {
+        eprintln!("not run: this process may not mount a file system");
+        return;
+    };
+    let path = small.path("meta.db");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    store.commit(&[put(0, b"before")]).await.unwrap();
+    std::fs::write(small.path("other"), vec![1; 1 << 20]).unwrap();
+    let value = vec![7; 100_000];
+    let mut refused = None;
+    for number in 1..100 {
+        if let Err(error) = store.commit(&[put(number, &value)]).await {
+            refused = Some((number, error));
+            break;
+        }
+    }
+    let (number, error) = refused.expect("the disk fills up");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert_eq!(get(&store, number).await, None);
+    assert_eq!(get(&store, 0).await.as_deref(), Some(&b"before"[..]));
+    std::fs::remove_file(small.path("other")).unwrap();
+    store.commit(&[put(1_000, &value)]).await.unwrap();
+    store.close().await;
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    assert_eq!(get(&store, number).await, None, "what was refused has not happened");
+    assert!(get(&store, number - 1).await.is_some() && get(&store, 1_000).await.is_some());
+    store.close().await;
+}

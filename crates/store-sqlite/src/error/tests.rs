@@ -48,8 +48,6 @@ impl DatabaseError for Coded {
 
 /// SQLite's code for an I/O error of fsync.
 const IOERR_FSYNC: i32 = 0x040a;
-/// SQLite's code for a full disk.
-const FULL: i32 = 13;
 /// SQLite's code for a busy file, in one of its extended forms.
 const BUSY_SNAPSHOT: i32 = 0x0205;
 
@@ -62,7 +60,7 @@ fn check(done: usize, code: i32, rolled_back: bool, expected: store::StoreErrorK
 #[test]
 fn nothing_is_committed_before_commit_begins() {
     for done in 0..3 {
-        check(done, FULL, true, Unavailable);
+        check(done, code::FULL, true, Unavailable);
         check(done, IOERR_FSYNC, false, Unavailable);
         check(done, code::BUSY, true, Unavailable);
         check(done, code::CORRUPT, true, Corrupt);
@@ -77,10 +75,15 @@ fn a_busy_commit_that_rolls_back_is_definite() {
 }
 
 #[test]
+fn a_commit_that_a_full_disk_refuses_has_not_happened() {
+    check(3, code::FULL, true, Unavailable);
+    check(3, code::FULL, false, Unavailable);
+}
+
+#[test]
 fn any_other_error_of_commit_is_unknown() {
     check(3, IOERR_FSYNC, true, Unknown);
     check(3, IOERR_FSYNC, false, Unknown);
-    check(3, FULL, false, Unknown);
     check(3, code::CORRUPT, true, Unknown);
     let crashed = Failure { done: 3, error: sqlx::Error::WorkerCrashed };
     assert_eq!(kind_of_commit(&crashed, 4, false), Unknown);
