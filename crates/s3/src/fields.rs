@@ -8,7 +8,7 @@ use crate::{Code, Fault};
 ///
 /// Names are given in lower case. A value is text: visible ASCII or UTF-8. A header with an empty value
 /// counts as absent, as S3 has it: programs forward headers that nothing was filled into. For example,
-/// `x-amz-acl:` asks for no list. [`means_something_empty`] has the exceptions.
+/// `x-amz-acl:` asks for no list. `means_something_empty` has the exceptions.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     headers: &'a HeaderMap,
