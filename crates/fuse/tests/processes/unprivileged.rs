@@ -55,6 +55,8 @@ pub(crate) fn mounts() {
     std::fs::set_permissions(&program, everybody).unwrap();
     let mut command = Command::new(&program);
     command.arg("--part-mount").arg(&mountpoint).uid(NOBODY).gid(NOBODY).current_dir("/");
+    // A folder of the search path that this user may not enter would hide that the program is missing.
+    command.env("PATH", "/usr/bin:/bin");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr);
