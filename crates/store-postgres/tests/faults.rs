@@ -481,7 +481,7 @@ fn a_server_without_room_for_locks_aborts_whole_batches() {
         let mut other = connect(&url).await;
         // Somebody else holds most of what there is.
         let text = "begin; select count(pg_advisory_xact_lock(7, n)) \
-                    from generate_series(1, 1900) n";
+                    from generate_series(1, 3600) n";
         sqlx::raw_sql(text).execute(&mut other).await.expect("room for these");
         let limits = store.limits();
         let many = u64::try_from(limits.plan_items).expect("a number");
