@@ -479,17 +479,21 @@ fn a_server_without_room_for_locks_aborts_whole_batches() {
         server.restart();
         let store = open(&url, true).await;
         let mut other = connect(&url).await;
-        // Somebody else holds most of what there is.
-        let text = "begin; select count(pg_advisory_xact_lock(7, n)) \
-                    from generate_series(1, 3600) n";
-        sqlx::raw_sql(text).execute(&mut other).await.expect("room for these");
+        // Another client takes all locks that the server has room for, and gives a thousand back.
+        let text = "do $$ declare taken int := 0; begin \
+                    loop begin perform pg_advisory_lock(7, taken + 1); taken := taken + 1; \
+                    exception when out_of_memory then exit; end; end loop; \
+                    perform pg_advisory_unlock(7, n) from generate_series(taken - 1000, taken) n; \
+                    end $$";
+        sqlx::raw_sql(text).execute(&mut other).await.expect("locks until there is no room");
         let limits = store.limits();
         let many = u64::try_from(limits.plan_items).expect("a number");
         let puts: Vec<_> = (0..many).map(|n| put(&n.to_string(), "x")).collect();
         let error = store.commit(&[plan([], puts.clone())]).await.expect_err("no room");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("shared memory"), "{error}");
-        sqlx::raw_sql("rollback").execute(&mut other).await.expect("a rollback");
+        let text = "select pg_advisory_unlock_all()";
+        sqlx::raw_sql(text).execute(&mut other).await.expect("no lock is left");
         let ReadResult::Range(entries) = store.read(&[range()]).await.expect("a range").remove(0)
         else {
             panic!("a range was asked for")
