@@ -25,7 +25,7 @@ const HOLD_PACE: Duration = Duration::from_secs(4);
 pub(crate) struct Pressure {
     /// Bytes that have arrived so far.
     arrived: AtomicU64,
-    /// Bytes of memory that are held for what has arrived and for what comes next.
+    /// Bytes of memory that are held for bytes that have arrived and for the next ones.
     held: AtomicU64,
     measured: Mutex<Option<Measured>>,
     wanted: Notify,
@@ -39,7 +39,7 @@ struct Measured {
 }
 
 impl Pressure {
-    /// Notes what has arrived, and what is held of it.
+    /// Notes how many bytes have arrived, and how many of them are held.
     pub(crate) fn note(&self, arrived: u64, held: u64) {
         self.arrived.store(arrived, Ordering::Relaxed);
         self.held.store(held, Ordering::Relaxed);

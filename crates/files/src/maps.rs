@@ -1,6 +1,6 @@
 //! Shared writable maps of files, beside other sessions of the volume.
 //!
-//! The kernel asks nobody before a program changes a page of a shared map, and it writes the page
+//! The kernel does not ask before a program changes a page of a shared map, and it writes the page
 //! back as a whole. If two mounts mapped one file, each would overwrite what the other has written,
 //! whatever locks their programs take. For example, two SQLite connections in WAL mode on two mounts
 //! would lose commits that both had acknowledged. So one session at a time has maps of a file.

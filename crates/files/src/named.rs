@@ -1,6 +1,6 @@
 //! Whether an open file still has a name.
 //!
-//! `st_nlink` of an open file is 0 once its last name is gone, whoever took the name away: another
+//! `st_nlink` of an open file is 0 once its last name is gone. The name may have been removed by another
 //! mount, a PUT or DELETE of S3, or an operator. Programs that use lock files depend on it: they lock
 //! the file, and then look whether it was unlinked while they waited.
 

@@ -59,7 +59,7 @@ impl Files {
         let InodeBody::Directory(directory) = &node.inode.body else {
             return Err(Errno::NOTDIR);
         };
-        // Whoever opens one reads it.
+        // A reader reads it when it opens one.
         self.note_read(&node);
         Ok(if is_root { ino } else { directory.parent })
     }

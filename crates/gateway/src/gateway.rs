@@ -45,7 +45,7 @@ pub struct Gateway {
     documents: ByteBudget,
     /// As `documents`, of senders who are not known, or not yet.
     strangers: ByteBudget,
-    /// Memory for the tokens of web identities, and for what is parsed from them.
+    /// Memory for the tokens of web identities, and for the values parsed from them.
     tokens: ByteBudget,
 }
 

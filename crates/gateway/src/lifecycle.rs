@@ -158,7 +158,7 @@ impl Gateway {
         }
     }
 
-    /// Removes what has been in the trash of a bucket for the days that the bucket keeps it.
+    /// Removes the items of a bucket's trash that are older than the days that the bucket keeps them.
     async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,

@@ -55,7 +55,7 @@ pub(crate) struct Reservations {
     commit_micros: AtomicU64,
 }
 
-/// A place in the line, and what is reserved for it. Dropping it ends the reservation.
+/// A place in the line, and the records reserved for it. Dropping it ends the reservation.
 #[derive(Debug)]
 struct Reservation {
     place: u64,

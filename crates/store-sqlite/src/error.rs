@@ -27,7 +27,7 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::BUSY)
 }
 
-/// Whether the disk had no room for what was to be written. An error of fsync has another code, though
+/// Returns true if the disk had no room for a write. An error of fsync has another code, though
 /// the cause may be the same.
 pub(crate) fn is_full(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::FULL)

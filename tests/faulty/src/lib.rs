@@ -89,7 +89,7 @@ pub struct Faulty {
     pub reading: Mutex<Reading>,
     /// Where the next walk that comes there waits, once.
     pub gate: Mutex<Option<Gate>>,
-    /// Another writer that nobody catches up with.
+    /// Another writer, which always commits first.
     pub rival: Mutex<Option<Rival>>,
     /// The questions of each read so far.
     pub asked: Mutex<Vec<Vec<Read>>>,

@@ -15,7 +15,7 @@ impl ContentWriter {
         self.memory.pressure.wanted().await;
     }
 
-    /// Puts what has arrived as a short block, so that others get its memory.
+    /// Puts the bytes that have arrived as a short block, so that others get their memory.
     ///
     /// # Errors
     /// As [`ContentWriter::write`].

@@ -37,7 +37,7 @@ async fn version_of(volume: &Volume, key: &str) -> Option<VersionRef> {
 
 /// Writes through a descriptor, cuts the file, and reads it whole.
 async fn change(files: &Files, handle: HandleId, size: usize) -> Vec<u8> {
-    files.write(handle, 3, b"XXXX", false, false).await.unwrap();
+    files.write(handle, 3, b"EDIT", false, false).await.unwrap();
     files.flush(handle).await.unwrap();
     files.read(handle, 0, size as u64).await.unwrap().concat()
 }
@@ -63,7 +63,7 @@ async fn a_descriptor_never_changes_a_noncurrent_version() {
                 _ => assert!(bench.delete("k").await),
             }
             let mut expected = body.clone();
-            expected[3..7].copy_from_slice(b"XXXX");
+            expected[3..7].copy_from_slice(b"EDIT");
             let read = change(files, handle, size).await;
             assert!(read == expected, "{how}, {size}: the descriptor reads what it wrote");
             bench.close(handle).await;
@@ -89,7 +89,7 @@ async fn a_hard_link_never_changes_a_noncurrent_version_of_the_other_name() {
         bench.close(handle).await;
         assert!(read_version(&bench.volume, "k", version).await == body, "{size}");
         let other = bench.cat("other").await.unwrap();
-        assert!(other[3..7] == *b"XXXX" && other.len() == size, "{size}: the write is there");
+        assert!(other[3..7] == *b"EDIT" && other.len() == size, "{size}: the write is there");
         let still = bench.files.look_up(bench.bucket, b"other").await.unwrap().ino;
         assert_eq!(still, ino, "a file keeps its number");
         bench.check("after a write to the other link").await;
@@ -136,7 +136,7 @@ async fn a_write_reaches_a_file_that_another_mount_renamed() {
                 change(&files, handle, size).await;
                 files.release(handle).await;
                 let got = read_version(&volume2, "new", None).await;
-                assert!(got[3..7] == *b"XXXX", "{versioning:?}, {how}, {size}");
+                assert!(got[3..7] == *b"EDIT", "{versioning:?}, {how}, {size}");
                 assert_eq!(got.len(), size);
                 volume.close().await;
                 volume2.close().await;

@@ -98,7 +98,7 @@ impl ResponseBody {
         }
     }
 
-    /// Ready when the client has taken what was sent, and the request has a slot to go on.
+    /// Ready when the client has taken the bytes sent so far, and the request has a slot to go on.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let Some(flow) = &self.flow {
             ready!(flow.poll_taken(cx))?;

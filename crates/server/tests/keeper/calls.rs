@@ -25,7 +25,7 @@ assert libc.name_to_handle_at(-100, sys.argv[1].encode(), ctypes.byref(handle), 
 print(bytes(handle).hex())
 ";
 
-/// Opens a file handle on a mount, and prints what is in the file, or the names in the directory.
+/// Opens a file handle on a mount, and prints the content of the file, or the names in the directory.
 const OPENS: &str = "
 import ctypes, os, stat, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -56,7 +56,7 @@ impl Volume {
                 self.session.wake_reaper();
                 Ok(true)
             }
-            // No version binds the file any more: what was staged for the copy is taken back.
+            // No version binds the file any more: the records staged for the copy are taken back.
             Ok(false) => {
                 self.unstage(staged, &FsError::NotCurrent.into()).await;
                 Ok(false)

@@ -6,7 +6,7 @@ use super::dying::Waiting;
 use super::{Answer, Call, errno};
 
 impl Call {
-    /// Answers an operation when it is done, or when nobody is left to hear it.
+    /// Answers an operation when it is done, or when its caller is gone.
     pub(super) async fn answer_living(&self, operation: FileOperation<'_>, reply: Reply) {
         let closes = matches!(operation, FileOperation::Flush { .. });
         let waiting = Waiting { pid: self.request.pid(), closes };
