@@ -11,6 +11,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use store::{Durability, StoreError, StoreErrorKind};
 
+use crate::append_log;
 use crate::error;
 
 /// The first major release of Redis that has what the scripts need. Valkey reports a release that it is
@@ -23,11 +24,16 @@ pub(crate) struct About {
     facts: HashMap<String, String>,
     /// The settings that durability depends on; `None` if we may not ask for them.
     settings: Option<HashMap<String, String>>,
+    /// The run in which the server began to rewrite its append-only file, as far as a process noted it.
+    rewritten_in: Option<String>,
+    /// Why the server does not rewrite its append-only file, although it should.
+    rewrite_refused: Option<String>,
 }
 
 /// Asks, in one trip. This also shows whether the user may run transactions, which commits need.
 pub(crate) async fn ask(
     connection: &mut MultiplexedConnection,
+    prefix: &str,
     doing: &str,
 ) -> Result<About, StoreError> {
     // The transaction is empty, because a server out of memory would refuse any command in it.
@@ -37,11 +43,14 @@ pub(crate) async fn ask(
     questions.cmd("INFO").arg(&sections);
     questions.cmd("CONFIG").arg("GET").arg("appendonly").arg("appendfsync");
     questions.arg("no-appendfsync-on-rewrite").arg("maxmemory-policy");
+    questions.arg("aof-load-truncated");
+    questions.cmd("GET").arg(append_log::rewritten_key(prefix));
     questions.ignore_errors();
     let unreachable = |error: redis::RedisError| error::unreachable(doing, error);
     let answers: Vec<Value> = questions.query_async(connection).await.map_err(unreachable)?;
     let garbled = || error::garbled(doing);
-    let [multi, exec, facts, settings] = <[Value; 4]>::try_from(answers).map_err(|_| garbled())?;
+    let [multi, exec, facts, settings, rewritten_in] =
+        <[Value; 5]>::try_from(answers).map_err(|_| garbled())?;
     for answer in [multi, exec] {
         answer.extract_error().map_err(unreachable)?;
     }
@@ -56,7 +65,10 @@ pub(crate) async fn ask(
             None
         }
     };
-    Ok(About { facts, settings })
+    // If the note cannot be read, the server rewrites its file once more.
+    let rewritten_in = rewritten_in.extract_error().ok();
+    let rewritten_in = rewritten_in.and_then(|note| redis::from_redis_value(note).ok()).flatten();
+    Ok(About { facts, settings, rewritten_in, rewrite_refused: None })
 }
 
 impl About {
@@ -67,6 +79,30 @@ impl About {
     /// What the server calls its life from one start to the next.
     pub(crate) fn run(&self) -> &str {
         self.fact("run_id")
+    }
+
+    /// Returns true if the server should rewrite its append-only file, as [`append_log`] says, and no
+    /// process has seen it begin since its start.
+    pub(crate) fn needs_rewrite(&self) -> bool {
+        let truncates = self.settings.as_ref().is_none_or(|settings| {
+            settings.get("aof-load-truncated").is_none_or(|truncates| truncates != "no")
+        });
+        truncates
+            && self.fact("aof_enabled") == "1"
+            && self.rewritten_in.as_deref() != Some(self.run())
+    }
+
+    /// Notes that the server refuses to rewrite its append-only file.
+    pub(crate) fn refuse_rewrite(&mut self, why: String) {
+        self.rewrite_refused = Some(why);
+    }
+
+    /// Checks that the server can be used, whatever the options.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] if it is too old, a replica, or a node of a cluster.
+    pub(crate) fn check(&self, doing: &str) -> Result<(), StoreError> {
+        self.refused().map_or(Ok(()), |why| Err(unavailable(doing, &why)))
     }
 
     /// Why the server cannot be used, whatever the options.
@@ -135,8 +171,19 @@ impl About {
                  away when memory runs short"
             ));
         }
+        if let Some(why) = &self.rewrite_refused {
+            risks.push(format!(
+                "aof-load-truncated is yes and the server does not rewrite its append-only file \
+                 ({why}), so that a half of a transaction may come back at its second start after a \
+                 crash: let this user run BGREWRITEAOF, or set aof-load-truncated to no"
+            ));
+        }
         risks
     }
+}
+
+fn unavailable(doing: &str, why: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {why}"))
 }
 
 /// The result of the last check.
@@ -162,17 +209,17 @@ impl Standing {
         if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
     }
 
-    /// Checks that the server can be used, and notes and logs what has changed about its risks.
-    pub(crate) fn check(&self, about: &About, doing: &str) -> Result<(), StoreError> {
-        let unavailable = |why: String| {
-            Err(StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {why}")))
-        };
-        if let Some(why) = about.refused() {
-            return unavailable(why);
-        }
+    /// Checks that the risks of the server are accepted. Notes and logs how they have changed.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] if there are risks that the options do not accept.
+    pub(crate) fn accept(&self, about: &About, doing: &str) -> Result<(), StoreError> {
         let found = about.risks().join("; ");
         if !found.is_empty() && !self.relaxed {
-            return unavailable(format!("{found}; --metadata-durability=relaxed accepts that"));
+            return Err(unavailable(
+                doing,
+                &format!("{found}; --metadata-durability=relaxed accepts that"),
+            ));
         }
         let mut risks = self.risks();
         if *risks != found {

@@ -23,8 +23,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
 use crate::RedisOptions;
-use crate::about::{self, Standing};
+use crate::about::{self, About, Standing};
 use crate::address::Address;
+use crate::append_log::{self, Rewrite};
 use crate::error::{self, Effect};
 use crate::overflow::{Overflow, Transaction};
 
@@ -217,6 +218,8 @@ pub(crate) struct Links {
     asked: std::sync::Mutex<Instant>,
     /// The run of the server that the last connection led to.
     run: std::sync::Mutex<Option<Arc<str>>>,
+    /// The run in which this process saw the server begin to rewrite its append-only file; empty before.
+    rewritten_in: Mutex<String>,
 }
 
 impl fmt::Debug for Links {
@@ -240,6 +243,7 @@ impl Links {
             standing: Standing::new(options.relaxed),
             asked: std::sync::Mutex::new(Instant::now()),
             run: std::sync::Mutex::default(),
+            rewritten_in: Mutex::default(),
         }
     }
 
@@ -354,10 +358,13 @@ impl Links {
         let connecting = async {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await.map_err(unreachable)?;
-            let about = about::ask(&mut connection, doing).await?;
-            self.standing.check(&about, doing).inspect_err(|_| {
+            let mut about = about::ask(&mut connection, &self.prefix, doing).await?;
+            let refused = |_: &StoreError| {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
-            })?;
+            };
+            about.check(doing).inspect_err(refused)?;
+            self.rewrite(&mut connection, &mut about, doing).await?;
+            self.standing.accept(&about, doing).inspect_err(refused)?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             let run: Arc<str> = about.run().into();
             let refusals = self.meet(&run, refusals);
@@ -367,6 +374,25 @@ impl Links {
             let doing = format!("{doing}: connecting to the server took too long");
             Err(StoreError::new(StoreErrorKind::Unavailable, doing))
         })
+    }
+
+    /// Has the server rewrite its append-only file, if that is still due in this run of the server.
+    async fn rewrite(
+        &self,
+        connection: &mut MultiplexedConnection,
+        about: &mut About,
+        doing: &str,
+    ) -> Result<(), StoreError> {
+        // One connection asks, and the others wait for it.
+        let mut rewritten_in = self.rewritten_in.lock().await;
+        if !about.needs_rewrite() || *rewritten_in == about.run() {
+            return Ok(());
+        }
+        match append_log::rewrite(connection, &self.prefix, about.run(), doing).await? {
+            Rewrite::Begun => about.run().clone_into(&mut rewritten_in),
+            Rewrite::Refused(why) => about.refuse_rewrite(why),
+        }
+        Ok(())
     }
 
     /// Runs something in the background, if the runtime still runs.

@@ -18,6 +18,7 @@
 
 mod about;
 mod address;
+mod append_log;
 mod batch;
 mod commit;
 mod connect;

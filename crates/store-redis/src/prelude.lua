@@ -1,5 +1,6 @@
 -- Comes before every script but `commit_batch.lua`. KEYS[1] is what every key of the volume begins
 -- with: its hash tag and a colon.
+--   a            string: the run of the server in which it began to rewrite its append-only file
 --   m            hash: the volume's format and id
 --   rSCCCCCC     hash: the records of point space S in a chunk, which is all partitions whose first six
 --                bytes are C. A field is the rest of the partition, and the suffix.

@@ -4,6 +4,7 @@
 //! (`redis://127.0.0.1:PORT/`); the rest starts a `redis-server` of its own. Without them these
 //! tests say so and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
 
+mod append_log;
 mod asked;
 mod conformance;
 mod dice;
