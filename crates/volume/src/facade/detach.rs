@@ -68,7 +68,19 @@ impl Volume {
         }
     }
 
-    /// As [`Volume::detaching`], for a change that names its files: `names` are detached.
+    /// Runs a change of the file `ino`, as [`Volume::detaching_files`] does.
+    pub(super) async fn detaching<T, F>(
+        &self,
+        ino: Ino,
+        change: impl Fn() -> F,
+    ) -> Result<T, VolumeError>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+    {
+        self.detaching_files(change, || async move { Ok(vec![ino]) }).await
+    }
+
+    /// Runs a change of the files with these names, as [`Volume::detaching_files`] does.
     pub(super) async fn detaching_names<T, F>(
         &self,
         names: [&NodeName; 2],
@@ -77,25 +89,22 @@ impl Volume {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
-        for _ in 0..DETACH_ATTEMPTS_MAX {
-            match change().await {
-                Err(VolumeError::Fs(FsError::NotCurrent)) => {}
-                done => return done,
-            }
+        let files = || async move {
+            let mut files = Vec::new();
             for name in names {
                 match self.find_name(name).await {
-                    Ok(found) if found.inode.kind() == Kind::File => {
-                        self.detach_versions(found.ino).await?;
-                    }
+                    Ok(found) if found.inode.kind() == Kind::File => files.push(found.ino),
                     Ok(_) | Err(VolumeError::Fs(FsError::NoSuchKey)) => {}
                     Err(error) => return Err(error),
                 }
             }
-        }
-        Err(FsError::Contended.into())
+            Ok(files)
+        };
+        self.detaching_files(change, files).await
     }
 
-    /// As [`Volume::detaching`], for a change of an object that a key and maybe a version name.
+    /// Runs a change of the object at `path`, or of one of its versions, as
+    /// [`Volume::detaching_files`] does.
     pub(super) async fn detaching_object<T, F>(
         &self,
         path: &Path,
@@ -105,31 +114,32 @@ impl Volume {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
+        let lookup = Lookup { path, version };
+        let files = || async { Ok(vec![self.session.run(&lookup).await?.ino]) };
+        self.detaching_files(change, files).await
+    }
+
+    /// Runs a change. If it fails because noncurrent versions bind a file, gives the versions that bind
+    /// `files` copies of them, and runs the change again.
+    ///
+    /// # Errors
+    /// [`FsError::Contended`] if other clients make noncurrent versions of the files each time.
+    async fn detaching_files<T, F, G>(
+        &self,
+        change: impl Fn() -> F,
+        files: impl Fn() -> G,
+    ) -> Result<T, VolumeError>
+    where
+        F: Future<Output = Result<T, VolumeError>>,
+        G: Future<Output = Result<Vec<Ino>, VolumeError>>,
+    {
         for _ in 0..DETACH_ATTEMPTS_MAX {
             match change().await {
                 Err(VolumeError::Fs(FsError::NotCurrent)) => {}
                 done => return done,
             }
-            let found = self.session.run(&Lookup { path, version }).await?;
-            self.detach_versions(found.ino).await?;
-        }
-        Err(FsError::Contended.into())
-    }
-
-    /// Runs a change of a file. If noncurrent versions bind the file, gives them a copy and runs the
-    /// change again.
-    pub(super) async fn detaching<T, F>(
-        &self,
-        ino: Ino,
-        change: impl Fn() -> F,
-    ) -> Result<T, VolumeError>
-    where
-        F: Future<Output = Result<T, VolumeError>>,
-    {
-        for _ in 0..DETACH_ATTEMPTS_MAX {
-            match change().await {
-                Err(VolumeError::Fs(FsError::NotCurrent)) => self.detach_versions(ino).await?,
-                done => return done,
+            for file in files().await? {
+                self.detach_versions(file).await?;
             }
         }
         Err(FsError::Contended.into())
