@@ -110,7 +110,6 @@ impl Iterator for Forgotten<'_> {
 
 /// What the kernel asks for. The node that it is about, and who asks, is in the request.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum FileOperation<'a> {
     /// Which node a name of this directory is bound to.
     Lookup {

@@ -88,16 +88,45 @@ impl<'a> Call<'a> {
     /// Refuses a client that lacks one of these permissions, and one that has not signed what S3
     /// lets nobody do who has not.
     pub(crate) async fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
-        if self.sender.identity.is_none()
-            && let Some(why) = self.operation.refusal_of_anonymous()
-        {
-            return Err(Fault::because(Code::AccessDenied, why));
-        }
+        self.check_signed()?;
         self.check_source_owner().await?;
         for permission in permissions {
             self.demand_one(permission).await?;
         }
         Ok(())
+    }
+
+    /// As [`Call::demand`], for an operation on one object that is at hand; none if there is none.
+    pub(crate) async fn demand_about(
+        &self,
+        permissions: &[Permission],
+        object: Option<&Object>,
+    ) -> Result<(), Fault> {
+        self.check_signed()?;
+        for permission in permissions {
+            if permission.resource != *self.resource {
+                self.demand_one(permission).await?;
+            } else if !self.sender.rule(permission, Some(self.rules()?), object) {
+                return Err(Code::AccessDenied.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if one of the permissions depends on the object that the request names.
+    pub(crate) fn object_decides(&self, permissions: &[Permission]) -> Result<bool, Fault> {
+        let rules = self.rules()?;
+        Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
+    }
+
+    /// Refuses a request that is not signed, where S3 allows that to nobody.
+    fn check_signed(&self) -> Result<(), Fault> {
+        match self.operation.refusal_of_anonymous() {
+            Some(why) if self.sender.identity.is_none() => {
+                Err(Fault::because(Code::AccessDenied, why))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Refuses a client that lacks a permission.
@@ -119,6 +148,16 @@ impl<'a> Call<'a> {
     /// Whether the client has a permission about an object of the request's bucket that is at hand.
     pub(crate) fn may_with(&self, permission: &Permission, object: &Object) -> Result<bool, Fault> {
         Ok(self.sender.rule(permission, Some(self.rules()?), Some(object)))
+    }
+
+    /// Returns true if the client has a permission about the object that the request names, which is
+    /// at hand if the permission depends on it.
+    pub(crate) fn may_about(
+        &self,
+        permission: &Permission,
+        object: Option<&Object>,
+    ) -> Result<bool, Fault> {
+        Ok(self.sender.rule(permission, Some(self.rules()?), object))
     }
 
     /// The fault of a request whose object, or version of an object, is not there. A client that may
@@ -209,12 +248,29 @@ impl<'a> Call<'a> {
         &self,
         learn: impl Fn(&mut RequestFacts),
     ) -> Result<(), Fault> {
+        self.demand(&self.permissions_with_body(learn)?).await
+    }
+
+    /// Returns the permissions of the request; `learn` adds the values that the body has for
+    /// condition keys.
+    pub(crate) fn permissions_with_body(
+        &self,
+        learn: impl Fn(&mut RequestFacts),
+    ) -> Result<Vec<Permission>, Fault> {
         let Demand::WithBody(permissions) = self.demanded else {
             return Err(Code::InternalError.into());
         };
         let mut permissions = permissions.clone();
         permissions.iter_mut().for_each(|permission| learn(&mut permission.facts));
-        self.demand(&permissions).await
+        Ok(permissions)
+    }
+
+    /// Returns the permissions of a request whose body has no values for condition keys.
+    pub(crate) fn permissions(&self) -> &'a [Permission] {
+        match self.demanded {
+            Demand::All(permissions) | Demand::WithBody(permissions) => permissions,
+            Demand::Nothing | Demand::InBody => &[],
+        }
     }
 
     /// Whether nobody has signed the request, and its bucket lets in nobody but its owner's account.

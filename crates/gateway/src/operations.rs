@@ -4,6 +4,7 @@ mod acl;
 mod append;
 mod bucket;
 mod bucket_access;
+mod change;
 mod complete;
 mod copy;
 mod delete;

@@ -143,19 +143,7 @@ impl Sender<'_> {
         let (S3Resource::Object(bucket, key), Some(rules)) = (&permission.resource, rules) else {
             return Ok(None);
         };
-        let of_object = permits(permission.action).is_none_or(|(of, _)| of == AclOf::Object);
-        let by_acl = rules.acls_count() && of_object;
-        let asked = || {
-            self.asks(Some(rules), |key| match key.source() {
-                KeySource::Object => true,
-                KeySource::Lock => permission.facts.lock.is_none(),
-                KeySource::Sender
-                | KeySource::Header
-                | KeySource::Request
-                | KeySource::Unsupported => false,
-            })
-        };
-        if !(by_acl || asked()) {
+        if !self.object_decides(permission, rules) {
             return Ok(None);
         }
         // No version has an id that cannot be read.
@@ -171,6 +159,21 @@ impl Sender<'_> {
             )) => Ok(None),
             Err(error) => Err(translate::on(bucket, error)),
         }
+    }
+
+    /// Returns true if a permission about an object depends on the object: because a policy asks for
+    /// its tags or its lock, or because access control lists count in its bucket.
+    pub(crate) fn object_decides(&self, permission: &Permission, rules: &BucketRules) -> bool {
+        let of_object = permits(permission.action).is_none_or(|(of, _)| of == AclOf::Object);
+        (rules.acls_count() && of_object)
+            || self.asks(Some(rules), |key| match key.source() {
+                KeySource::Object => true,
+                KeySource::Lock => permission.facts.lock.is_none(),
+                KeySource::Sender
+                | KeySource::Header
+                | KeySource::Request
+                | KeySource::Unsupported => false,
+            })
     }
 
     /// Whether an access control list gives the sender a permission.

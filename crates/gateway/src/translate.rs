@@ -424,6 +424,7 @@ fn marked(fault: Fault, marker: VersionRef) -> Fault {
 }
 
 /// The table that gives each refusal of the namespace its code.
+#[expect(clippy::too_many_lines, reason = "a row for each refusal, so that none is forgotten")]
 fn fs_fault(error: FsError) -> Fault {
     match error {
         FsError::NoSuchBucket => Code::NoSuchBucket.into(),
@@ -470,7 +471,35 @@ fn fs_fault(error: FsError) -> Fault {
         ),
         // Only a request that states a condition conflicts with others: see its operation.
         FsError::Contended | FsError::OtherObject | FsError::SourceChanged => Code::SlowDown.into(),
-        _ => Code::InternalError.into(),
+        // No request of S3 leads to these: a bucket's trash is the operator's, nodes are those of
+        // programs, and the session settles the others itself.
+        FsError::VersionsLeft
+        | FsError::TrashLeft
+        | FsError::HasTrash
+        | FsError::HasNoTrash
+        | FsError::NotCurrent
+        | FsError::VersionKept
+        | FsError::KeepsNoVersions
+        | FsError::NameExists
+        | FsError::NotADirectory
+        | FsError::IsADirectory
+        | FsError::DirectoryNotEmpty
+        | FsError::BelowItself
+        | FsError::OtherBucket
+        | FsError::OnlyBuckets
+        | FsError::LinkedDirectory
+        | FsError::Stale
+        | FsError::ContentReplaced
+        | FsError::LettingGo
+        | FsError::NoSuchAttribute
+        | FsError::AttributeExists
+        | FsError::TooManyAttributes
+        | FsError::NoAcl
+        | FsError::NoDefaultAcl
+        | FsError::NoObject
+        | FsError::MetadataTooLarge
+        | FsError::TooManyTags
+        | FsError::NumberTaken => Code::InternalError.into(),
     }
 }
 

@@ -5,7 +5,6 @@ use store::Key;
 
 /// An answer of the namespace that is not a success. Views translate it: an errno, an S3 code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
 pub enum FsError {
     /// No bucket of this name.
     #[error("no such bucket")]
@@ -161,7 +160,8 @@ pub enum FsError {
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
     NumberTaken,
-    /// The key has another object than the one that the caller looked at. The caller looks again.
+    /// The key has another object than the one that the caller looked at, or that object has other
+    /// tags, another list, lock or owner. The caller looks again.
     #[error("the key has another object by now")]
     OtherObject,
     /// Other writers changed what the plan relies on until the deadline. Nothing happened.

@@ -62,8 +62,9 @@ pub use node::{
     forked, without_rights,
 };
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish, Published,
-    RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained, staged_inline_mark,
+    DIRECTORY_MODE, FILE_MODE, JudgedObject, ObjectChange, ObjectCondition, Overlap, Publish,
+    Published, RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained,
+    staged_inline_mark,
 };
 pub use packs::join_packs;
 pub use path::{DIRECTORIES_MAX, NamedBucket, Path};

@@ -402,20 +402,42 @@ pub struct SetObject<'a> {
     pub path: &'a Path,
     /// Which version; none for the current one.
     pub version: Option<VersionRef>,
-    /// The object that it must be, if the caller has looked at one. With another one the operation
+    /// The object that it must be, if the caller has decided by one. With another one the operation
     /// fails with [`FsError::OtherObject`].
-    pub expected: Option<Ino>,
+    pub expected: Option<JudgedObject<'a>>,
     /// What is to change.
     pub change: ObjectChange<'a>,
 }
 
-/// A change of what S3 keeps with an object; the rest stays as it is.
+/// An object as a caller has looked at it to decide who may change it.
 #[derive(Clone, Copy, Debug)]
+pub struct JudgedObject<'a> {
+    /// Its inode's number.
+    pub ino: Ino,
+    /// Its file.
+    pub file: &'a record::File,
+}
+
+impl JudgedObject<'_> {
+    /// Returns true if this inode is the same object, and all that permissions depend on is as the
+    /// caller has seen it: the owner, the tags, the access control list and the lock.
+    fn is(&self, ino: Ino, file: &record::File) -> bool {
+        let (seen, now) = (&self.file.object, &file.object);
+        self.ino == ino
+            && self.file.writer == file.writer
+            && seen.tags == now.tags
+            && seen.acl == now.acl
+            && seen.lock == now.lock
+    }
+}
+
+/// A change of what S3 keeps with an object; the rest stays as it is.
+#[derive(Clone, Debug)]
 pub enum ObjectChange<'a> {
     /// The tags; none removes them.
     Tags(&'a [(String, String)]),
     /// Whom it is granted to.
-    Acl(&'a S3Acl),
+    Acl(S3Acl),
     /// Whether it stays as it is until somebody says that it need not.
     LegalHold(bool),
     /// Until when it stays as it is.
@@ -437,30 +459,28 @@ impl Planner for SetObject<'_> {
             unreachable!("who looks an object up commits nothing")
         };
         let FoundObject { ino, mut inode, record, way, version, .. } = found;
-        if inode.file().is_none() {
-            return Err(FsError::NoSuchKey.into());
-        }
-        if self.expected.is_some_and(|expected| expected != ino) {
+        let Some(file) = inode.file() else { return Err(FsError::NoSuchKey.into()) };
+        if self.expected.is_some_and(|expected| !expected.is(ino, file)) {
             return Err(FsError::OtherObject.into());
         }
         let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
         let mut plan = Plan { guards, writes: Vec::new() };
         admit(view, env, (ino, &inode), Change::VersionItem, &mut plan)?;
         if let InodeBody::File(file) = &mut inode.body {
-            match self.change {
+            match &self.change {
                 ObjectChange::Tags(tags) => file.object.tags = tags.to_vec(),
                 ObjectChange::Acl(acl) => file.object.acl = Some(acl.clone()),
-                ObjectChange::LegalHold(hold) => file.object.lock.legal_hold = Some(hold),
+                ObjectChange::LegalHold(hold) => file.object.lock.legal_hold = Some(*hold),
                 ObjectChange::Retention { retention, bypasses_governance } => {
                     if !may_retain(
                         file.object.lock.retention,
-                        retention,
+                        *retention,
                         env.passed,
-                        bypasses_governance,
+                        *bypasses_governance,
                     ) {
                         return Err(FsError::Locked.into());
                     }
-                    file.object.lock.retention = retention;
+                    file.object.lock.retention = *retention;
                 }
             }
         }

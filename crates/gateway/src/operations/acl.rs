@@ -6,9 +6,9 @@ use s3::acl::{AclDocument, AskedAcl};
 use s3::request::PutAcl;
 use s3::response::AccessControlPolicy;
 use s3::{Code, Fault};
-use volume::{Backoff, FsError, Object, ObjectChange, VolumeError};
+use volume::{Object, ObjectChange};
 
-use super::{bucket, read};
+use super::{bucket, change, read};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::document;
@@ -52,31 +52,16 @@ pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = parse(call, &document)?;
-    let request_version = call.arguments().version()?;
-    let version = translate::version(request_version.as_ref())?;
-    let (name, key) = call.object()?;
-    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-    let mut backoff = Backoff::default();
-    loop {
-        let object = read::find(call, request_version.as_ref()).await;
-        let object = object.map_err(translate::no_object)?;
+    let looked_at = |object: Option<&Object>| {
+        let object = object.ok_or(Code::InternalError)?;
         let owner = call.owner_of(object.file().writer)?.id;
         let bucket_owner = call.owner_of(None)?.id;
-        let Some(acl) = asked(call, &request, &owner, &bucket_owner)? else {
-            return Ok(S3Response::empty(StatusCode::OK));
-        };
-        let change = ObjectChange::Acl(&acl);
-        match call.volume.change_object(bucket, key, version, Some(object.ino), change).await {
-            Ok(version) => {
-                let mut response = S3Response::empty(StatusCode::OK);
-                response.version(version);
-                return Ok(response);
-            }
-            // The object that has the key by now may belong to another account.
-            Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
-            Err(error) => return Err(translate::on(name, error)),
-        }
-    }
+        Ok(asked(call, &request, &owner, &bucket_owner)?.map(ObjectChange::Acl))
+    };
+    let version = change::object(call, call.permissions(), true, looked_at).await?;
+    let mut response = S3Response::empty(StatusCode::OK);
+    response.version(version);
+    Ok(response)
 }
 
 /// The list of a new object, as its headers ask for it; nothing if it is the owner's alone.

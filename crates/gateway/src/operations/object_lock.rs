@@ -4,13 +4,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use record::{BucketConfig, BucketConfigKind, RetentionDefault};
 use s3::object_lock::{LegalHold, ObjectLockConfiguration, Retention};
-use s3::operation::LockFacts;
+use s3::operation::{LockFacts, Permission};
 use s3::xml::XmlLimits;
 use s3::{Code, Fault};
 use volume::{FsError, Object, ObjectChange, VolumeError};
 
-use super::locks::{asks_to_bypass, kept, may_bypass, mode_of, not_locking, now, shown};
-use super::{bucket, read};
+use super::locks::{asks_to_bypass, kept, mode_of, not_locking, now, shown};
+use super::{bucket, change, read};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::{document, required_document};
@@ -62,12 +62,20 @@ pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3R
         until: retention.map(|retention| retention.until),
         legal_hold: None,
     };
-    call.demand_with_body(|facts| facts.lock = Some(lock)).await?;
-    let (version, (_, key)) = (call.arguments().version()?, call.object()?);
-    let bypasses_governance =
-        asks_to_bypass(call)? && may_bypass(call, key, version.as_ref(), Some(lock)).await?;
+    let permissions = call.permissions_with_body(|facts| facts.lock = Some(lock))?;
+    call.demand(&permissions).await?;
+    let bypass = bypass(call, Some(lock))?;
     let retention = retention.map(kept);
-    set(call, ObjectChange::Retention { retention, bypasses_governance }).await
+    let looks = match &bypass {
+        Some(bypass) => call.object_decides(std::slice::from_ref(bypass))?,
+        None => false,
+    };
+    set(call, &permissions, looks, |object| {
+        let may = |bypass| call.may_about(bypass, object);
+        let bypasses_governance = bypass.as_ref().map(may).transpose()?.unwrap_or(false);
+        Ok(Some(ObjectChange::Retention { retention, bypasses_governance }))
+    })
+    .await
 }
 
 pub(super) async fn get_legal_hold(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -80,8 +88,10 @@ pub(super) async fn put_legal_hold(call: &Call<'_>, body: HttpBody) -> Result<S3
     let document = document(call, body, XmlLimits::SMALL.bytes).await?;
     let hold = LegalHold::parse(&document)?;
     let lock = LockFacts { legal_hold: Some(hold.is_on()), ..LockFacts::default() };
-    call.demand_with_body(|facts| facts.lock = Some(lock)).await?;
-    set(call, ObjectChange::LegalHold(hold.is_on())).await
+    let permissions = call.permissions_with_body(|facts| facts.lock = Some(lock))?;
+    call.demand(&permissions).await?;
+    let change = |_: Option<&Object>| Ok(Some(ObjectChange::LegalHold(hold.is_on())));
+    set(call, &permissions, false, change).await
 }
 
 async fn find(call: &Call<'_>) -> Result<Object, Fault> {
@@ -90,16 +100,25 @@ async fn find(call: &Call<'_>) -> Result<Object, Fault> {
     Ok(object)
 }
 
-async fn set(call: &Call<'_>, change: ObjectChange<'_>) -> Result<S3Response, Fault> {
+async fn set(
+    call: &Call<'_>,
+    permissions: &[Permission],
+    looks: bool,
+    change: impl Fn(Option<&Object>) -> Result<Option<ObjectChange<'static>>, Fault>,
+) -> Result<S3Response, Fault> {
     call.rules()?.object_lock.ok_or_else(not_locking)?;
-    let version = translate::version(call.arguments().version()?.as_ref())?;
-    let (_, key) = call.object()?;
-    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-    let set = call.volume.change_object(bucket, key, version, None, change).await;
-    let version = set.map_err(translate::fault)?;
+    let version = change::object(call, permissions, looks, change).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.version(version);
     Ok(response)
+}
+
+/// Returns the permission to go past a retention in governance mode, if the request asks for that.
+fn bypass(call: &Call<'_>, lock: Option<LockFacts>) -> Result<Option<Permission>, Fault> {
+    let version = call.arguments().version()?;
+    let (bucket, key) = call.object()?;
+    let permission = || Permission::bypass_governance(bucket, key, version.as_ref(), lock);
+    Ok(asks_to_bypass(call)?.then(permission))
 }
 
 fn unlocked(call: &Call<'_>) -> Fault {

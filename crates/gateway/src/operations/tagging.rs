@@ -1,9 +1,11 @@
 //! Tags of objects and buckets.
 
 use http::StatusCode;
+use s3::operation::Permission;
 use s3::{Code, Fault, TagSet, Tagged};
-use volume::ObjectChange;
+use volume::{Object, ObjectChange};
 
+use super::change;
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::operations::read::find;
@@ -23,25 +25,22 @@ pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let tags = TagSet::parse_xml(&document, Tagged::Object)?;
-    call.demand_with_body(|facts| facts.tags = Some(tags.clone())).await?;
-    set_object(call, tags, StatusCode::OK).await
+    let permissions = call.permissions_with_body(|facts| facts.tags = Some(tags.clone()))?;
+    set_object(call, &permissions, &tags, StatusCode::OK).await
 }
 
 pub(super) async fn delete_object(call: &Call<'_>) -> Result<S3Response, Fault> {
-    set_object(call, TagSet::default(), StatusCode::NO_CONTENT).await
+    set_object(call, call.permissions(), &TagSet::default(), StatusCode::NO_CONTENT).await
 }
 
 async fn set_object(
     call: &Call<'_>,
-    tags: TagSet,
+    permissions: &[Permission],
+    tags: &TagSet,
     status: StatusCode,
 ) -> Result<S3Response, Fault> {
-    let version = translate::version(call.arguments().version()?.as_ref())?;
-    let (_, key) = call.object()?;
-    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-    let change = ObjectChange::Tags(tags.as_slice());
-    let set = call.volume.change_object(bucket, key, version, None, change);
-    let version = set.await.map_err(|error| translate::no_object(translate::fault(error)))?;
+    let change = |_: Option<&Object>| Ok(Some(ObjectChange::Tags(tags.as_slice())));
+    let version = change::object(call, permissions, false, change).await?;
     let mut response = S3Response::empty(status);
     response.version(version);
     Ok(response)
@@ -69,6 +68,7 @@ pub(super) async fn delete_bucket(call: &Call<'_>) -> Result<S3Response, Fault> 
 
 async fn set_bucket(call: &Call<'_>, tags: TagSet) -> Result<S3Response, Fault> {
     let name = call.bucket()?.as_str();
+    call.check_bound_now().await?;
     let set = call.volume.set_bucket_tags(name, tags.as_slice());
     set.await.map_err(translate::fault)?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use content::{ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent};
 use namespace::{
-    FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish, SetObject,
-    WriteCondition,
+    FILE_MODE, FoundObject, JudgedObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
+    SetObject, WriteCondition,
 };
 use record::{
     Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
@@ -238,18 +238,21 @@ impl Volume {
         }
     }
 
-    /// Changes what S3 keeps with an object, or a version of one, if it is still the one that was
-    /// expected: else [`namespace::FsError::OtherObject`]. Neither ETag nor Last-Modified changes.
-    /// Answers which version it is, if the bucket keeps any.
+    /// Changes what S3 keeps with an object, or with a version of one. Neither ETag nor Last-Modified
+    /// changes. Returns the version, if the bucket keeps any.
+    ///
+    /// Fails with [`namespace::FsError::OtherObject`] if `expected` is given and the key now has
+    /// another object, or the owner, tags, list or lock of that object have changed.
     pub async fn change_object(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
         version: Option<VersionRef>,
-        expected: Option<Ino>,
+        expected: Option<&Object>,
         change: ObjectChange<'_>,
     ) -> Result<Option<VersionRef>, VolumeError> {
         let path = Path::new(bucket, key);
+        let expected = expected.map(|object| JudgedObject { ino: object.ino, file: &object.file });
         let operation = SetObject { path: &path, version, expected, change };
         self.detaching_object(&path, version, || self.session.run(&operation)).await
     }
