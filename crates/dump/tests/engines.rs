@@ -50,7 +50,7 @@ async fn fresh(kind: Kind, place: &StoreLocation) -> Arc<dyn MetaStore> {
     match kind {
         Kind::Memory => Arc::new(MemoryStore::new()),
         Kind::Sqlite => {
-            let options = SqliteOptions { exclusive: true };
+            let options = SqliteOptions { exclusive: true, spared: &[] };
             Arc::new(SqliteStore::open(&place.path, options).await.expect("a store"))
         }
         Kind::Postgres => {

@@ -380,9 +380,13 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
         VolumeError::Overloaded => Code::SlowDown.into(),
-        VolumeError::Unavailable(what) | VolumeError::Full(what) => {
+        VolumeError::Unavailable(what) => {
             warn!(%what, "a store behind the gateway is unavailable");
             Code::ServiceUnavailable.into()
+        }
+        VolumeError::Full(what) => {
+            warn!(%what, "a store behind the gateway is full");
+            Code::XMinioStorageFull.into()
         }
         VolumeError::Unknown(what) => {
             warn!(%what, "the outcome of a change is not known");

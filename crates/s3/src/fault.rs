@@ -113,6 +113,8 @@ codes! {
     ServerSideEncryptionConfigurationNotFoundError = NOT_FOUND, "The server side encryption configuration was not found";
     ServiceUnavailable = SERVICE_UNAVAILABLE, "Service is unable to handle request.";
     SignatureDoesNotMatch = FORBIDDEN, "The request signature we calculated does not match the signature you provided. Check your key and signing method.";
+    /// Out of space. MinIO answers the same code, so its clients know it.
+    XMinioStorageFull = INSUFFICIENT_STORAGE, "Storage backend has reached its minimum free drive threshold. Please delete a few objects to proceed.";
     SlowDown = SERVICE_UNAVAILABLE, "Please reduce your request rate.";
     XAmzContentSHA256Mismatch = BAD_REQUEST, "The provided 'x-amz-content-sha256' header does not match what was computed.";
     ExpiredTokenException = BAD_REQUEST, "The web identity token that was passed is expired or is not valid.";

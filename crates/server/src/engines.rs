@@ -15,9 +15,9 @@ use block::{
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use cache::{Cache, CacheOptions, DISK_PATIENCE_DEFAULT, DiskOptions};
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 use record::key::space;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 use store::Space;
 use store::{Durability, MemoryStore, MetaStore, StoreError};
 #[cfg(feature = "mysql")]
@@ -39,11 +39,11 @@ use crate::problem::Problem;
 /// How long a start waits for the block store's first response.
 const PROBE_WAIT: Duration = Duration::from_secs(15);
 
-/// Spaces whose records a metadata store still accepts when its memory is full, so that deletion
+/// Spaces whose records a metadata store still accepts when its memory or its disk is full, so that deletion
 /// keeps working: the records that a session needs to live and to commit, those of names and
 /// uploads that were deleted, until their blocks are gone, those that the deletion of blocks
 /// waits for, and locks, without which programs do not let go of what they work on.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "sqlite"))]
 const SPARED: [Space; 13] = [
     space::SESSION,
     space::HEARTBEAT,
@@ -105,7 +105,7 @@ pub(crate) async fn meta(
 
 #[cfg(feature = "sqlite")]
 async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
-    let options = SqliteOptions { exclusive: purpose == Use::Serve };
+    let options = SqliteOptions { exclusive: purpose == Use::Serve, spared: &SPARED };
     Ok(Arc::new(SqliteStore::open(path, options).await?))
 }
 
@@ -244,6 +244,10 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
 /// layers that count requests and repeat those that fail.
 async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
     match tokio::time::timeout(PROBE_WAIT, place.probe()).await {
+        // Reads and deletes need no space, and deletes make some.
+        Ok(Err(error)) if error.kind() == BlockErrorKind::Full => {
+            tracing::warn!(%error, "the block store is full");
+        }
         Ok(probed) => probed?,
         Err(_) => {
             let doing = format!("waiting {} seconds for an answer", PROBE_WAIT.as_secs());

@@ -16,7 +16,7 @@ pub enum VolumeError {
     /// The metadata store or the blocks cannot be reached, or answer too late. Nothing happened.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// There is no room for more blocks. Nothing happened.
+    /// The metadata store or the block store is out of space. Nothing happened.
     #[error("no room: {0}")]
     Full(String),
     /// Whether a change happened was not known in time: nothing may be assumed.
@@ -63,6 +63,7 @@ impl From<StoreError> for VolumeError {
     fn from(error: StoreError) -> VolumeError {
         match error.kind() {
             StoreErrorKind::Unavailable => VolumeError::Unavailable(error.to_string()),
+            StoreErrorKind::Full => VolumeError::Full(error.to_string()),
             StoreErrorKind::Unknown => VolumeError::Unknown(error.to_string()),
             StoreErrorKind::Corrupt | StoreErrorKind::Malformed => {
                 VolumeError::Corrupt(error.to_string())

@@ -8,6 +8,9 @@ use crate::script::Failure;
 /// Error numbers of MariaDB and MySQL.
 mod number {
     pub(super) const CRASHED_TABLE: [u16; 6] = [126, 127, 145, 1034, 1194, 1712];
+    /// Disk full; the table is full; error on write and error of the engine, if they name a full disk.
+    pub(super) const FULL: [u16; 2] = [1021, 1114];
+    pub(super) const OF_SYSTEM: [u16; 2] = [1026, 1030];
     pub(super) const NO_SUCH_TABLE: u16 = 1146;
     pub(super) const CHECKREAD: u16 = 1020;
     pub(super) const DUPLICATE_ENTRY: u16 = 1062;
@@ -72,6 +75,18 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     number_of(error) == Some(number::NO_SUCH_TABLE)
 }
 
+/// The numbers of the operating system for a full disk and a spent quota, as the server's texts write
+/// them.
+const NO_SPACE: [&str; 4] = ["Errcode: 28", "Errcode: 122", "error 28 ", "error 122 "];
+
+/// Returns true if the server has no space for a row.
+fn is_full(error: &sqlx::Error) -> bool {
+    let Some(number) = number_of(error) else { return false };
+    let text = error.to_string();
+    number::FULL.contains(&number)
+        || number::OF_SYSTEM.contains(&number) && NO_SPACE.iter().any(|cause| text.contains(cause))
+}
+
 /// What an error means if nothing can have been committed.
 pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     let unreadable = matches!(
@@ -84,6 +99,7 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     match number_of(error) {
         Some(number) if number::CRASHED_TABLE.contains(&number) => StoreErrorKind::Corrupt,
         _ if unreadable => StoreErrorKind::Corrupt,
+        _ if is_full(error) => StoreErrorKind::Full,
         _ => StoreErrorKind::Unavailable,
     }
 }

@@ -38,6 +38,7 @@ mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
     /// What `whole.sql` raises.
     pub(super) const OVER_BOUND: &str = "ASH01";
+    pub(super) const DISK_FULL: &str = "53100";
     pub(super) const COMPLETION_UNKNOWN: &str = "40003";
     /// Aborts after which the same commit may well succeed.
     pub(super) const WORTH_ANOTHER_TRY: [&str; 5] = [
@@ -101,7 +102,13 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
             | sqlx::Error::Decode(_)
             | sqlx::Error::RowNotFound
     );
-    if broken || unreadable { StoreErrorKind::Corrupt } else { StoreErrorKind::Unavailable }
+    if broken || unreadable {
+        StoreErrorKind::Corrupt
+    } else if code == Some(code::DISK_FULL) {
+        StoreErrorKind::Full
+    } else {
+        StoreErrorKind::Unavailable
+    }
 }
 
 /// What an error means for a commit that may have been sent.

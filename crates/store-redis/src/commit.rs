@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value as Reply;
 use store::feed::compact;
-use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write};
+use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write, makes_room};
 
 use crate::batch::MergedBatch;
 use crate::connect::{Call, Links};
@@ -21,7 +21,6 @@ use crate::opcode;
 use crate::overflow::COMMITTED;
 use crate::program::{Fetch, Keys, Program};
 use crate::reply;
-use crate::room::makes_room;
 
 const DOING: &str = "committing plans";
 
@@ -86,7 +85,7 @@ async fn decide_without_memory(
         Call::script(links, script, program.arguments(), DOING).commits()
     };
     let mut decided = verdicts(some.len(), links.call(call).await?)?.into_iter();
-    let no_room = || Verdict::Failed(StoreErrorKind::Unavailable);
+    let no_room = || Verdict::Failed(StoreErrorKind::Full);
     let all =
         admitted.iter().map(|admitted| if *admitted { decided.next() } else { Some(no_room()) });
     fail_if_all_failed(all.collect::<Option<_>>().ok_or_else(garbled)?)

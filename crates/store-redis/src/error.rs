@@ -11,7 +11,7 @@ const DEFINITE: &[&str] = &[
     "EXECABORT",
     "LOADING",
     "MASTERDOWN",
-    "MISCONF",
+    CANNOT_WRITE,
     "MOVED",
     "NOAUTH",
     "NOREPLICAS",
@@ -22,6 +22,12 @@ const DEFINITE: &[&str] = &[
 
 /// What the server answers when its memory is used up.
 const OUT_OF_MEMORY: &str = "OOM";
+
+/// What the server answers if it cannot write its append-only file. The text names the cause.
+const CANNOT_WRITE: &str = "MISCONF";
+
+/// The text of the operating system for a full disk.
+const NO_SPACE: &str = "No space left on device";
 
 /// What our scripts answer, before their first write, if the overflow value of a record is missing.
 const DAMAGED: &str = "DAMAGED";
@@ -38,6 +44,8 @@ pub(crate) enum Effect {
 /// What an error means once a command may have been sent.
 pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     match error.code() {
+        Some(OUT_OF_MEMORY) => StoreErrorKind::Full,
+        Some(CANNOT_WRITE) if error.to_string().contains(NO_SPACE) => StoreErrorKind::Full,
         Some(code) if DEFINITE.contains(&code) => StoreErrorKind::Unavailable,
         Some(DAMAGED) => StoreErrorKind::Corrupt,
         Some("WRONGTYPE") if effect == Effect::None => StoreErrorKind::Corrupt,

@@ -35,7 +35,6 @@ mod program;
 mod read;
 mod record;
 mod reply;
-mod room;
 mod snapshot;
 mod walk;
 

@@ -97,7 +97,9 @@ async fn main() {
     let folder = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::TempDir::new_in(folder).expect("a folder");
     let path = folder.path().join("meta.db");
-    let store = SqliteStore::open(&path, SqliteOptions { exclusive: true }).await.expect("a store");
+    let store = SqliteStore::open(&path, SqliteOptions { exclusive: true, spared: &[] })
+        .await
+        .expect("a store");
     let store = Arc::new(store);
     let setup = Plan {
         guards: Vec::new(),

@@ -1,25 +1,42 @@
 //! What SQLite's errors mean for a caller.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use store::{StoreError, StoreErrorKind};
 
 use crate::script::Failure;
 
+/// The cure of a full disk, for operators.
+const CURE: &str = "delete objects or free space on the file system";
+
 /// Primary result codes of SQLite.
 mod code {
     pub(super) const BUSY: i32 = 5;
+    pub(super) const IOERR: i32 = 10;
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
     pub(super) const NOTADB: i32 = 26;
+    /// The extended code of an index of the log that cannot grow.
+    pub(super) const IOERR_SHMSIZE: i32 = 0x130a;
+}
+
+/// The code behind an error of SQLite's own, in its extended form.
+fn extended_code(error: &sqlx::Error) -> Option<i32> {
+    error.as_database_error()?.code()?.parse().ok()
 }
 
 /// The primary code behind an error of SQLite's own.
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
-    let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     // Extended codes keep the primary one in their lowest byte.
-    Some(code & 0xff)
+    extended_code(error).map(|code| code & 0xff)
+}
+
+/// Returns true if the operating system failed a call of SQLite. The cause may be a spent quota, for
+/// which SQLite has no code.
+pub(crate) fn is_io(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::IOERR)
 }
 
 /// Whether another connection was in the way.
@@ -27,7 +44,7 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::BUSY)
 }
 
-/// Returns true if the disk had no room for a write. An error of fsync has another code, though
+/// Returns true if the disk had no space for a write. An error of fsync has another code, though
 /// the cause may be the same.
 pub(crate) fn is_full(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::FULL)
@@ -41,6 +58,10 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     );
     match primary_code(error) {
         Some(code::CORRUPT | code::NOTADB) => StoreErrorKind::Corrupt,
+        Some(code::FULL) => StoreErrorKind::Full,
+        Some(code::IOERR) if extended_code(error) == Some(code::IOERR_SHMSIZE) => {
+            StoreErrorKind::Full
+        }
         _ if unreadable => StoreErrorKind::Corrupt,
         _ => StoreErrorKind::Unavailable,
     }
@@ -78,6 +99,19 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(kind: StoreErrorKind, error: sqlx::Error) -> Shared {
         Shared { kind, error: Arc::new(error) }
+    }
+
+    /// A disk without space: nothing was committed.
+    pub(crate) fn full(database: &Path, error: Option<sqlx::Error>) -> Shared {
+        let cause = error.map_or_else(String::new, |error| format!(" ({error})"));
+        let text = format!("the disk of {} is full: {CURE}{cause}", database.display());
+        let error: Box<dyn std::error::Error + Send + Sync> = text.into();
+        Shared { kind: StoreErrorKind::Full, error: error.into() }
+    }
+
+    /// Returns true if nothing was committed because the disk has no space.
+    pub(crate) fn is_full(&self) -> bool {
+        self.kind == StoreErrorKind::Full
     }
 
     /// This caller's own copy.

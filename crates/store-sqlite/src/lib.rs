@@ -20,6 +20,7 @@ mod feed;
 mod limits;
 mod open;
 mod read;
+mod reserve;
 mod script;
 mod snapshot;
 mod writer;
@@ -62,7 +63,8 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Opens the store at `path`, making it if there is none. The folder must exist, on a disk of
-    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock`.
+    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock` and
+    /// `-reserve`, which keeps space on the disk for deletes.
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`] if the folder cannot be written to, if the file is open
@@ -70,7 +72,7 @@ impl SqliteStore {
     /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of another format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
-        let writer = Writer::open(path, lock).await?;
+        let writer = Writer::open(path, options.spared, lock).await?;
         let (jobs, queue) = mpsc::channel(JOBS_WAITING);
         #[expect(
             clippy::disallowed_methods,

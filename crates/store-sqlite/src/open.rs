@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions};
-use store::{StoreError, StoreErrorKind};
+use store::{Space, StoreError, StoreErrorKind};
 
 use crate::error::{is_busy, while_doing};
 
@@ -18,6 +18,9 @@ pub struct SqliteOptions {
     /// Refuse to open the file while another process has it open exclusively, and keep others from
     /// doing so. A gateway asks for this; commands that change a few records beside it do not.
     pub exclusive: bool,
+    /// Spaces whose records may be put although the disk is full, because sessions and the reaper need
+    /// them to free some. There must be few of them, or they must be short-lived.
+    pub spared: &'static [Space],
 }
 
 /// The format that this crate writes, and the only one that it reads.
@@ -43,7 +46,7 @@ const SCRIPTS_CACHED: usize = 256;
 
 /// The store's files are accessible to their owner only. SQLite gives the files that it makes the same
 /// mode.
-const FILE_MODE: u32 = 0o600;
+pub(crate) const FILE_MODE: u32 = 0o600;
 
 /// The rights of everybody but the owner.
 const OTHERS: u32 = 0o077;
@@ -67,7 +70,7 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS change (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     COMMIT";
 
-fn sibling(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
@@ -107,7 +110,7 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
 /// Removes the rights of others on the store's files, and logs that.
 fn close_to_others(path: &Path) {
     let (mut closed, mut open) = (false, false);
-    for suffix in ["", "-wal", "-shm", ".lock"] {
+    for suffix in ["", "-wal", "-shm", "-reserve", ".lock"] {
         let path = sibling(path, suffix);
         let Ok(found) = fs::metadata(&path) else { continue };
         let mode = found.permissions().mode();
@@ -242,13 +245,56 @@ pub(crate) fn wal_bytes(path: &Path) -> u64 {
     sibling(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Moves the whole log into the file and cuts it, waiting a little for readers that are in it.
-pub(crate) async fn shorten_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+/// How a checkpoint treats readers and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checkpoint {
+    /// Moves as many pages as readers permit, and does not wait for them.
+    Passive,
+    /// Waits briefly for readers and moves all pages. The next commit begins at the start of the log.
+    Restart,
+    /// The same, and cuts the log.
+    Truncate,
+}
+
+/// Moves pages from the log to the file. Fails if readers keep a part of the log, or if the disk has no
+/// space for pages that the file lacks.
+pub(crate) async fn checkpoint(
+    connection: &mut SqliteConnection,
+    mode: Checkpoint,
+) -> Result<(), sqlx::Error> {
     const WAIT_MS: u32 = 200;
+    let statement = match mode {
+        Checkpoint::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
+        Checkpoint::Restart => "PRAGMA wal_checkpoint(RESTART)",
+        Checkpoint::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
+    };
     let wait = format!("PRAGMA busy_timeout = {WAIT_MS}");
     let usual = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
     sqlx::raw_sql(AssertSqlSafe(wait)).execute(&mut *connection).await?;
-    let busy = ask::<i64>(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    let busy = ask::<i64>(connection, statement).await;
     sqlx::raw_sql(AssertSqlSafe(usual)).execute(&mut *connection).await?;
     if busy? == 0 { Ok(()) } else { Err(sqlx::Error::Protocol("readers hold the log".into())) }
+}
+
+/// Sizes of the database, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DatabaseBytes {
+    /// All pages, those in the log included.
+    pub(crate) pages: u64,
+    /// Pages without data, which the next records take first.
+    pub(crate) free: u64,
+}
+
+/// Returns the sizes of the database as of the last commit.
+pub(crate) async fn database_bytes(
+    connection: &mut SqliteConnection,
+) -> Result<DatabaseBytes, sqlx::Error> {
+    let mut pragma = async |text: &str| {
+        let number: i64 = ask(connection, text).await?;
+        Ok::<u64, sqlx::Error>(u64::try_from(number).unwrap_or(0))
+    };
+    let page = pragma("PRAGMA page_size").await?;
+    let (pages, free) =
+        (pragma("PRAGMA page_count").await?, pragma("PRAGMA freelist_count").await?);
+    Ok(DatabaseBytes { pages: pages * page, free: free * page })
 }

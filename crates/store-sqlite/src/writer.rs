@@ -3,20 +3,25 @@
 //! The task takes every call that waits, as far as one transaction may carry them, and commits
 //! them together. It never stops in the middle: callers wait on a channel, and one that goes away
 //! changes nothing. After an error the transaction is rolled back, or the connection is reopened.
+//!
+//! While the disk is nearly full, [`full`] decides which plans may still be committed.
+
+mod full;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use store::{Batch, Key, Plan, StoreError, StoreErrorKind, Value, Verdict};
+use store::{Batch, Key, Plan, Space, StoreError, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
 use crate::feed::{self, ROWS_BETWEEN_TRIMS};
 use crate::limits::LIMITS;
-use crate::open::{self, WAL_BYTES_MAX};
+use crate::open::{self, Checkpoint, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
+use crate::reserve::Reserve;
 use crate::script::{Failure, Parameter, Script};
 
 /// A call of `commit` that waits for its verdicts.
@@ -43,8 +48,17 @@ impl Job {
         self.plans.iter().map(Plan::bytes).sum()
     }
 
-    fn answer(self, outcome: Result<Vec<Verdict>, &Shared>) {
+    fn answer(self, outcome: Result<Vec<Verdict>, &Shared>, full: &Shared) {
         let doing = || format!("committing {} plans", self.plans.len());
+        // A call of which every plan failed has failed as a whole.
+        let no_space = Verdict::Failed(StoreErrorKind::Full);
+        let all_failed = |verdicts: &[Verdict]| {
+            !verdicts.is_empty() && verdicts.iter().all(|verdict| *verdict == no_space)
+        };
+        let outcome = match outcome {
+            Ok(verdicts) if all_failed(&verdicts) => Err(full),
+            outcome => outcome,
+        };
         let outcome = outcome.map_err(|shared| shared.to_error(doing()));
         // The caller may have gone away. The plans were decided all the same.
         let _ = self.answer.send(outcome);
@@ -62,16 +76,33 @@ pub(crate) struct Writer {
     /// Rows of the feed until old ones are trimmed. The first commit does so too, because a process
     /// may not live for more.
     rows_until_trim: usize,
+    reserve: Reserve,
+    /// Spaces whose records may be put although the disk is full.
+    spared: &'static [Space],
+    /// The last failure may have a spent quota as its cause.
+    is_short_of_space: bool,
     /// Held for as long as the connection may write.
     _lock: File,
 }
 
 impl Writer {
-    pub(crate) async fn open(path: &Path, lock: File) -> Result<Writer, StoreError> {
-        let connection = open::writer(path).await?;
+    pub(crate) async fn open(
+        path: &Path,
+        spared: &'static [Space],
+        lock: File,
+    ) -> Result<Writer, StoreError> {
+        let reserve = Reserve::beside(path);
+        let connection = reserve.connect().await?;
+        // Later than the connection: a file that is no store has no reserve.
+        if let Err(error) = reserve.refill() {
+            tracing::warn!(%error, "no space can be kept for deletes on a full disk");
+        }
         Ok(Writer {
             path: path.to_owned(),
             connection: Some(connection),
+            reserve,
+            spared,
+            is_short_of_space: false,
             wal_bytes_allowed: WAL_BYTES_MAX,
             rows_until_trim: 0,
             _lock: lock,
@@ -91,22 +122,28 @@ impl Writer {
             };
             let mut jobs = vec![first];
             left_over = coalesce(&mut jobs, &mut queue);
-            match self.commit(&jobs).await {
+            let full = Shared::full(&self.path, None);
+            match self.commit_as_space_permits(&jobs).await {
                 Ok(mut verdicts) => {
                     for job in jobs {
                         let rest = verdicts.split_off(job.plans.len());
-                        job.answer(Ok(std::mem::replace(&mut verdicts, rest)));
+                        job.answer(Ok(std::mem::replace(&mut verdicts, rest)), &full);
                     }
                 }
-                Err(shared) => jobs.into_iter().for_each(|job| job.answer(Err(&shared))),
+                Err(shared) => jobs.into_iter().for_each(|job| job.answer(Err(&shared), &full)),
             }
             self.keep_log_short().await;
         }
         self.drop_connection().await;
     }
 
-    /// Decides the plans of all jobs, in order, in one transaction.
-    async fn commit(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
+    /// Decides the plans of all jobs, in order, in one transaction. Plans that are not admitted have no
+    /// effect on the others.
+    async fn commit(
+        &mut self,
+        jobs: &[Job],
+        is_admitted: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
         let mut batch = Batch::of(plans());
         let connection = self.connection().await?;
@@ -115,9 +152,13 @@ impl Writer {
             if !(failure.done == 0 && is_busy(&failure.error)) {
                 self.roll_back().await;
             }
-            return Err(Shared::new(kind(&failure.error), failure.error));
+            return Err(self.failed(kind(&failure.error), failure.error));
         }
-        let verdicts: Vec<Verdict> = plans().map(|plan| batch.decide(plan)).collect();
+        let decide = |(number, plan)| {
+            let no_space = Verdict::Failed(StoreErrorKind::Full);
+            if is_admitted(number) { batch.decide(plan) } else { no_space }
+        };
+        let verdicts: Vec<Verdict> = plans().enumerate().map(decide).collect();
         let rows = feed::rows(batches(jobs, &verdicts));
         let trims = !rows.is_empty() && self.rows_until_trim == 0;
         let script = match changes(&batch, &rows, trims) {
@@ -144,13 +185,13 @@ impl Writer {
             tracing::warn!(error = %failure.error, "the outcome of a commit is not known");
             self.drop_connection().await;
         }
-        Err(Shared::new(kind, failure.error))
+        Err(self.failed(kind, failure.error))
     }
 
     /// The connection, reopened if the last one had to be closed.
     async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
         if self.connection.is_none() {
-            self.connection = Some(open::writer(&self.path).await?);
+            self.connection = Some(self.reserve.connect().await?);
         }
         self.connection.as_mut().ok_or_else(|| error::closed().into())
     }
@@ -184,7 +225,7 @@ impl Writer {
             return;
         }
         let Some(connection) = &mut self.connection else { return };
-        match open::shorten_wal(connection).await {
+        match open::checkpoint(connection, Checkpoint::Truncate).await {
             Ok(()) => {}
             Err(error) => tracing::warn!(%error, bytes, "the write-ahead log stays long"),
         }

@@ -14,7 +14,9 @@ fn run(case: impl Future<Output = ()>) {
 async fn fresh() -> (Arc<dyn MetaStore>, TempDir) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("meta.db");
-    let store = SqliteStore::open(&path, SqliteOptions { exclusive: true }).await.expect("a store");
+    let store = SqliteStore::open(&path, SqliteOptions { exclusive: true, spared: &[] })
+        .await
+        .expect("a store");
     (Arc::new(store), folder)
 }
 

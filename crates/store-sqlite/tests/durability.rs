@@ -43,7 +43,7 @@ fn plan(number: u64) -> Plan {
 }
 
 async fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path, SqliteOptions { exclusive: true }).await.expect("a store")
+    SqliteStore::open(path, SqliteOptions { exclusive: true, spared: &[] }).await.expect("a store")
 }
 
 async fn commit_until_killed(path: &Path, round: u64) {

@@ -15,8 +15,8 @@ use store::{
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true };
-const BESIDE: SqliteOptions = SqliteOptions { exclusive: false };
+const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
+const BESIDE: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), 1, &number.to_be_bytes())

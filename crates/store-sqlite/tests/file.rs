@@ -15,8 +15,8 @@ use store::{
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true };
-const BESIDE: SqliteOptions = SqliteOptions { exclusive: false };
+const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
+const BESIDE: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), 1, &number.to_be_bytes())
@@ -252,20 +252,20 @@ async fn the_file_and_what_lies_beside_it_are_their_owners_alone() {
 
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meta.db");
-    let names = ["meta.db", "meta.db-wal", "meta.db-shm", "meta.db.lock"];
+    let names = ["meta.db", "meta.db-wal", "meta.db-shm", "meta.db-reserve", "meta.db.lock"];
     let modes = || {
         let mode = |name: &&str| metadata(folder.path().join(name)).expect("there").permissions();
         names.iter().map(|name| mode(name).mode() & 0o777).collect::<Vec<_>>()
     };
     let store = SqliteStore::open(&path, SqliteOptions::default()).await.expect("it opens");
-    assert_eq!(modes(), [0o600; 4]);
+    assert_eq!(modes(), [0o600; 5]);
     for name in names {
         set_permissions(folder.path().join(name), Permissions::from_mode(0o644)).expect("changed");
     }
     store.close().await;
     set_permissions(&path, Permissions::from_mode(0o644)).expect("changed");
     let store = SqliteStore::open(&path, SqliteOptions::default()).await.expect("it opens");
-    assert_eq!(modes(), [0o600; 4], "what was open is closed");
+    assert_eq!(modes(), [0o600; 5], "what was open is closed");
     store.close().await;
     let foreign = folder.path().join("foreign.db");
     std::fs::write(&foreign, "no database, and somebody else's").expect("written");
@@ -317,7 +317,7 @@ async fn a_full_disk_refuses_commits_for_certain_and_takes_them_again() {
         }
     }
     let (number, error) = refused.expect("the disk fills up");
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
     assert_eq!(get(&store, number).await, None);
     assert_eq!(get(&store, 0).await.as_deref(), Some(&b"before"[..]));
     std::fs::remove_file(small.path("other")).unwrap();

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// How long a thread may take to close a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
-const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true };
+const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), 1, &number.to_be_bytes())

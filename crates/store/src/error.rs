@@ -9,6 +9,9 @@ use std::sync::Arc;
 pub enum StoreErrorKind {
     /// Nothing happened. Try again, later or elsewhere.
     Unavailable,
+    /// The store is out of space: nothing was committed. The same call succeeds once there is space
+    /// again. Plans that free space are committed if the engine keeps a reserve for them.
+    Full,
     /// The commit may have happened, or may happen yet. Resolve its idempotency slot before anything else.
     Unknown,
     /// A record does not decode, or the store is not one of ours. Trying again will not help.
@@ -52,6 +55,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             StoreErrorKind::Unavailable => "store unavailable",
+            StoreErrorKind::Full => "store full",
             StoreErrorKind::Unknown => "outcome unknown",
             StoreErrorKind::Corrupt => "store corrupt",
             StoreErrorKind::Malformed => "malformed call",

@@ -17,6 +17,7 @@ mod follow;
 mod key;
 mod memory;
 mod plan;
+mod room;
 
 pub use batch::{Batch, CounterChange, counter_changes};
 pub use check::Malformed;
@@ -26,6 +27,7 @@ pub use follow::{Beginning, Follow, Target};
 pub use key::{CounterKey, Key, Space, Value};
 pub use memory::MemoryStore;
 pub use plan::{COUNTER_MAX, Guard, Plan, Verdict, Write};
+pub use room::makes_room;
 
 use std::fmt::Debug;
 

@@ -83,8 +83,8 @@ pub enum Verdict {
         found: Option<Value>,
     },
     /// Nothing was written, for a reason that concerns this plan and not the whole batch: what an
-    /// error of the whole call would mean. [`StoreErrorKind::Unavailable`] says that there is no
-    /// room for what the plan adds, and [`StoreErrorKind::Corrupt`] that a record which it guards is
+    /// error of the whole call would mean. [`StoreErrorKind::Full`] says that the store has no
+    /// space for the records that the plan adds, and [`StoreErrorKind::Corrupt`] that a record which it guards is
     /// damaged. A batch of which every plan failed is an error of the call.
     Failed(StoreErrorKind),
 }

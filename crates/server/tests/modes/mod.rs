@@ -59,7 +59,15 @@ fn what_a_gateway_makes_in_a_folder_that_existed_is_its_owners_alone() {
     let gateway = Gateway::start(&folder, &CACHED, &[]);
     fill(&gateway);
     check(&gateway);
-    let names = ["meta.db", "meta.db-wal", "meta.db-shm", "meta.db.lock", "master.key", "cache"];
+    let names = [
+        "meta.db",
+        "meta.db-wal",
+        "meta.db-shm",
+        "meta.db-reserve",
+        "meta.db.lock",
+        "master.key",
+        "cache",
+    ];
     for name in names {
         assert!(data.join(name).exists(), "{name} is not there");
     }

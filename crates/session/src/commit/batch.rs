@@ -9,7 +9,6 @@ use tracing::warn;
 
 use super::context::{CommitContext, FOREIGN_SLOT, Outcome, SLOT_GUARD, SentPlan, is_foreign};
 use super::resolve;
-use crate::error::VolumeError;
 use crate::slots::SlotState;
 
 /// Commits a batch and settles its plans. Returns when the next batch may go; what is left to settle
@@ -80,7 +79,10 @@ fn settle(
             for sent in batch {
                 let outcome = match error.kind() {
                     StoreErrorKind::Unavailable => Outcome::Aborted(error.to_string()),
-                    _ => Outcome::Failed(VolumeError::Corrupt(error.to_string())),
+                    StoreErrorKind::Full
+                    | StoreErrorKind::Unknown
+                    | StoreErrorKind::Corrupt
+                    | StoreErrorKind::Malformed => Outcome::Failed(error.clone().into()),
                 };
                 context.finish(sent, SlotState::Unmoved, outcome);
             }

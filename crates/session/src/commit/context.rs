@@ -171,8 +171,13 @@ impl CommitContext {
             // A store that has forgotten something may forget this, too.
             Verdict::Committed if self.state.is_fenced() => self.abandon(sent),
             Verdict::Committed => self.finish(sent, SlotState::Committed, Outcome::Committed),
+            Verdict::Failed(StoreErrorKind::Full) => {
+                let why = "the metadata store is out of space".to_owned();
+                let full = Outcome::Failed(VolumeError::Full(why));
+                self.finish(sent, SlotState::Unmoved, full);
+            }
             Verdict::Failed(StoreErrorKind::Unavailable) => {
-                let why = "the metadata store has no room for more".to_owned();
+                let why = "the metadata store did not take the plan".to_owned();
                 self.finish(sent, SlotState::Unmoved, Outcome::Aborted(why));
             }
             Verdict::Failed(_) => {

@@ -1,5 +1,5 @@
 use redis::{RedisError, ServerError, Value};
-use store::StoreErrorKind::{Corrupt, Unavailable, Unknown};
+use store::StoreErrorKind::{Corrupt, Full, Unavailable, Unknown};
 
 use super::{Effect, is_answer, kind};
 
@@ -25,11 +25,10 @@ fn answers_from_before_the_first_change_are_definite() {
     let definite = [
         "NOSCRIPT No matching script. Please use EVAL.",
         "EXECABORT Transaction discarded because of previous errors.",
-        "OOM command not allowed when used memory > 'maxmemory'.",
         "BUSY Redis is busy running a script.",
         "LOADING Redis is loading the dataset in memory",
         "READONLY You can't write against a read only replica.",
-        "MISCONF Errors writing to the AOF file: No space left on device",
+        "MISCONF Errors writing to the AOF file: Input/output error",
         "MASTERDOWN Link with MASTER is down",
         "CLUSTERDOWN The cluster is down",
     ];
@@ -38,6 +37,19 @@ fn answers_from_before_the_first_change_are_definite() {
         assert!(is_answer(&error), "{line}");
         assert_eq!(kind(&error, Effect::Commits), Unavailable, "{line}");
         assert_eq!(kind(&error, Effect::None), Unavailable, "{line}");
+    }
+}
+
+#[test]
+fn a_server_out_of_memory_or_disk_is_full() {
+    for line in [
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "MISCONF Errors writing to the AOF file: No space left on device",
+    ] {
+        let error = answered(line);
+        assert!(is_answer(&error), "{line}");
+        assert_eq!(kind(&error, Effect::Commits), Full, "{line}");
+        assert_eq!(kind(&error, Effect::None), Full, "{line}");
     }
 }
 

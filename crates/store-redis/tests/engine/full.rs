@@ -32,7 +32,7 @@ async fn a_full_server_takes_what_makes_room_and_nothing_else() {
     for store in [&store, &opened(&server.url()).await.expect("the volume is there")] {
         let grow = plan([], [put(key(1, "new"), "x")]);
         let error = store.commit(&[grow]).await.expect_err("there is no memory");
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
         assert!(error.to_string().contains("OOM"), "{error}");
     }
     // A name goes and leaves a note, over a long record that stays as long as it is.
@@ -75,7 +75,7 @@ async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
     let refused = plan([equals(key(1, "a"), "y")], [Write::Delete(key(1, "a"))]);
     let batch = [grow(), remove("a"), grow(), refused, remove("b")];
     let verdicts = store.commit(&batch).await.expect("some are decided");
-    let no_room = Verdict::Failed(StoreErrorKind::Unavailable);
+    let no_room = Verdict::Failed(StoreErrorKind::Full);
     assert_eq!(
         verdicts,
         [
@@ -105,7 +105,7 @@ async fn a_server_that_filled_up_is_emptied_and_filled_again() {
         for number in 0..MOST {
             let put = plan([], [Write::Put(point(number), filled(7))]);
             if let Err(error) = store.commit(&[put]).await {
-                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+                assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
                 return number;
             }
         }

@@ -200,7 +200,7 @@ async fn a_full_server_keeps_nothing_of_a_commit() {
     let bring = plan([], [Write::Put(point(2), long(2)), Write::Add(counter(1), 1)]);
     memory("1");
     let full = store.commit(std::slice::from_ref(&bring)).await.expect_err("there is no room");
-    assert_eq!(full.kind(), StoreErrorKind::Unavailable);
+    assert_eq!(full.kind(), StoreErrorKind::Full);
     assert_eq!(names(&server, "*"), before);
     memory("0");
     assert!(crate::commit(&store, bring).await.expect("decided"));

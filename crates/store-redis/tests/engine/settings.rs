@@ -207,7 +207,7 @@ async fn memory_that_runs_out_refuses_whole_batches() {
         let both = crate::plan([], [put(key(1, "a"), after), put(key(2, "b"), after)]);
         let refused = store.commit(std::slice::from_ref(&both)).await;
         let error = refused.expect_err("there is no memory");
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
         assert!(error.to_string().contains("OOM") || error.to_string().contains("maxmemory"));
         assert_eq!(record(&store, key(1, "a")).await.as_deref(), Some(&b"before"[..]));
         assert_eq!(record(&store, key(2, "b")).await, None);

@@ -3,7 +3,7 @@ use std::error::Error;
 use std::fmt;
 
 use sqlx::error::{DatabaseError, ErrorKind};
-use store::StoreErrorKind::{Corrupt, Unavailable, Unknown};
+use store::StoreErrorKind::{Corrupt, Full, Unavailable, Unknown};
 
 use super::{code, kind_of_commit};
 use crate::script::Failure;
@@ -60,7 +60,7 @@ fn check(done: usize, code: i32, rolled_back: bool, expected: store::StoreErrorK
 #[test]
 fn nothing_is_committed_before_commit_begins() {
     for done in 0..3 {
-        check(done, code::FULL, true, Unavailable);
+        check(done, code::FULL, true, Full);
         check(done, IOERR_FSYNC, false, Unavailable);
         check(done, code::BUSY, true, Unavailable);
         check(done, code::CORRUPT, true, Corrupt);
@@ -76,8 +76,8 @@ fn a_busy_commit_that_rolls_back_is_definite() {
 
 #[test]
 fn a_commit_that_a_full_disk_refuses_has_not_happened() {
-    check(3, code::FULL, true, Unavailable);
-    check(3, code::FULL, false, Unavailable);
+    check(3, code::FULL, true, Full);
+    check(3, code::FULL, false, Full);
 }
 
 #[test]

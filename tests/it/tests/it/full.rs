@@ -23,7 +23,7 @@ fn fill(client: &Client, name: &str) -> usize {
         let began = Instant::now();
         let answer = client.put(&format!("/box/{name}-{number}"), &body);
         if answer.status != 200 {
-            assert_eq!((answer.status, answer.code().as_str()), (503, "ServiceUnavailable"));
+            assert_eq!((answer.status, answer.code().as_str()), (507, "XMinioStorageFull"));
             assert!(began.elapsed() < REFUSED_WITHIN, "{:?}", began.elapsed());
             return number;
         }

@@ -33,7 +33,7 @@ pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> A
     let url = url.unwrap_or_default();
     match engine {
         Engine::Sqlite => {
-            let options = SqliteOptions { exclusive: true };
+            let options = SqliteOptions { exclusive: true, spared: &[] };
             Arc::new(SqliteStore::open(&folder.join("driven.db"), options).await.expect("a store"))
         }
         Engine::Postgres => {

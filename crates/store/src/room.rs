@@ -1,19 +1,21 @@
-//! Which plans are committed although the server is out of memory.
+//! Plans that a full store still commits.
 //!
-//! It must still be possible to free memory. So a plan is committed if it removes at least as much as it
-//! adds. Records in spared spaces do not count: sessions and the reaper need them to do their work.
-//! These are few, or gone soon, and whoever opens the store names their spaces.
+//! A full store must accept deletes, or a client could never free space. So an engine that keeps a reserve
+//! spends it on plans that remove at least as many bytes as they add. For example, the removal of an object
+//! deletes its dentry and puts an orphan, which the reaper removes with the inode. Records in spared
+//! spaces, as orphans are, do not count: sessions and the reaper write them to do their work. They are few
+//! or short-lived, and the caller that opens the store names their spaces.
 
 use std::collections::HashMap;
 
-use store::{Guard, Key, Plan, Space, Value, Write};
+use crate::{Guard, Key, Plan, Space, Value, Write};
 
-/// Bytes that a record takes besides its key and its value, about.
+/// Approximate bytes of a record beyond its key and its value.
 const RECORD_BYTES: usize = 64;
 
-/// Whether a plan frees as much memory as it needs. A record that it deletes or replaces counts only if
-/// it guards it: then it certainly exists if the plan is committed.
-pub(crate) fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
+/// Returns true if the plan frees at least as many bytes as it needs. A record that the plan deletes or
+/// replaces counts only if the plan guards it: then the record exists when the plan is committed.
+pub fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
     let mut known: HashMap<&Key, Option<&Value>> = HashMap::new();
     for guard in &plan.guards {
         match guard {

@@ -1,4 +1,4 @@
-use store::{CounterKey, Guard, Key, Plan, Space, Value, Write};
+use crate::{CounterKey, Guard, Key, Plan, Space, Value, Write};
 
 use super::makes_room;
 

@@ -1,0 +1,233 @@
+//! Space on the disk for deletes: a file of real blocks beside the database.
+//!
+//! SQLite needs space even for a delete: in its log, and in the database for pages that a checkpoint
+//! moves there. So the store keeps a *reserve*, a file that holds blocks of the disk and no data. If the
+//! disk is full, the writer cuts the reserve by as much as the next delete needs. The reserve grows again
+//! when there is space, before any other write gets some.
+//!
+//! ```text
+//!           the disk has space                    a delete meets a full disk
+//!  whole ────────────────────────► whole   whole ────────────────────────────► cut
+//!    ▲                                                                          │
+//!    └────────────────────── the disk has space again ──────────────────────────┘
+//! ```
+//!
+//! Only the path of the reserve and of the log is opened here, never the database: a process that closes
+//! any descriptor of a file loses all of its POSIX locks on that file, SQLite's included.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
+use sqlx::sqlite::SqliteConnection;
+use store::{StoreError, StoreErrorKind};
+
+use crate::open::{self, FILE_MODE, sibling, wal_bytes};
+
+/// The size of the reserve on a large file system.
+const RESERVE_BYTES_MAX: u64 = 8 << 20;
+
+/// The size of the reserve on a tiny file system.
+const RESERVE_BYTES_MIN: u64 = 256 << 10;
+
+/// The part of a small file system that the reserve may take: one sixteenth.
+const RESERVE_PART: u64 = 16;
+
+/// Below this much free space, the writer checks that there is space before each commit, and empties the
+/// log after it. So the disk never fills up while the log holds pages that the database lacks.
+const NEARLY_FULL_BYTES: u64 = 64 << 20;
+
+/// The reserve grows by whole steps of this size.
+const STEP_BYTES: u64 = 64 << 10;
+
+/// The least size of the log's file while the disk is nearly full, so that a delete mostly needs no space
+/// from the reserve.
+const LOG_BYTES_MIN: u64 = 512 << 10;
+
+/// The first cut from the reserve; each further one for the same commit is twice as large.
+pub(crate) const CUT_BYTES: u64 = 256 << 10;
+
+/// Space that must be left if an error of the operating system has another cause than a full disk.
+pub(crate) const PROBE_BYTES: u64 = 64 << 10;
+
+/// The reserve of one database.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    database: PathBuf,
+    path: PathBuf,
+    /// The size of a whole reserve.
+    whole: u64,
+}
+
+impl Reserve {
+    /// The reserve beside `database`. Creates nothing.
+    pub(crate) fn beside(database: &Path) -> Reserve {
+        let folder = folder(database);
+        let total = statvfs(folder).map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize));
+        let whole = (total / RESERVE_PART).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
+        let whole = whole / STEP_BYTES * STEP_BYTES;
+        Reserve { database: database.to_owned(), path: sibling(database, "-reserve"), whole }
+    }
+
+    /// Opens the connection that writes. SQLite needs some space for its files; on a full disk that comes
+    /// from the reserve.
+    pub(crate) async fn connect(&self) -> Result<SqliteConnection, StoreError> {
+        match open::writer(&self.database).await {
+            Err(error) if error.kind() != StoreErrorKind::Corrupt => {
+                let is_cut = self.len() > 0 && !self.has_space(PROBE_BYTES) && self.cut(CUT_BYTES);
+                if is_cut { open::writer(&self.database).await } else { Err(error) }
+            }
+            opened => opened,
+        }
+    }
+
+    /// Bytes that the reserve lacks.
+    pub(crate) fn missing(&self) -> u64 {
+        self.whole.saturating_sub(self.len())
+    }
+
+    fn len(&self) -> u64 {
+        self.path.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Returns true if the disk has little free space, or the reserve is not whole.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.missing() > 0 || free_bytes(folder(&self.database)) < NEARLY_FULL_BYTES
+    }
+
+    /// Lets the reserve grow as far as the disk has space. Fails only if the file cannot be used at all;
+    /// a full disk is no error.
+    pub(crate) fn refill(&self) -> io::Result<()> {
+        if self.len() >= self.whole {
+            return Ok(());
+        }
+        let file = self.lock()?;
+        let mut len = file.metadata()?.len().min(self.whole);
+        // All at once if possible, else in halves, so that a nearly full disk costs few system calls.
+        let mut step = self.whole - len;
+        while step >= STEP_BYTES {
+            match allocate(&file, len, step) {
+                Ok(()) => len += step,
+                Err(error) if is_out_of_space(&error) => step /= 2,
+                Err(error) => return Err(error),
+            }
+            step = step.min(self.whole - len);
+        }
+        // A failed step may have left a part of itself.
+        file.set_len(len)
+    }
+
+    /// Gives `bytes` of the reserve back to the disk. Returns false if nothing is left of the reserve.
+    pub(crate) fn cut(&self, bytes: u64) -> bool {
+        let cut = || -> io::Result<u64> {
+            let file = self.lock()?;
+            let len = file.metadata()?.len();
+            file.set_len(len.saturating_sub(bytes))?;
+            Ok(len)
+        };
+        cut().is_ok_and(|len| len > 0)
+    }
+
+    /// Returns true if the disk, and the quota of this user, have `bytes` of free space beyond the
+    /// reserve. The answer is an attempt to allocate them, since a quota cannot be read.
+    pub(crate) fn has_space(&self, bytes: u64) -> bool {
+        let probe = || -> io::Result<()> {
+            let file = self.lock()?;
+            let len = file.metadata()?.len();
+            let allocated = allocate(&file, len, bytes);
+            file.set_len(len)?;
+            allocated
+        };
+        probe().is_ok()
+    }
+
+    /// Returns `bytes` if there is as much free space beyond the reserve, else a part of it; 0 if there is
+    /// hardly any.
+    pub(crate) fn space_up_to(&self, bytes: u64) -> u64 {
+        let halves = std::iter::successors(Some(bytes), |bytes| Some(bytes / 2));
+        let mut halves = halves.take_while(|bytes| *bytes >= STEP_BYTES);
+        halves.find(|bytes| self.has_space(*bytes)).unwrap_or(0)
+    }
+
+    /// Lets the log's file have its least size, if the disk has the space.
+    pub(crate) fn widen_log(&self) {
+        let len = wal_bytes(&self.database);
+        if len == 0 || len >= LOG_BYTES_MIN {
+            return;
+        }
+        // SQLite ends the log at the first frame without a valid checksum, so zeros at its end are no data.
+        // Another process may append at the same time: nothing is written here, and nothing cut.
+        let log = OpenOptions::new().write(true).open(sibling(&self.database, "-wal"));
+        let widened = log.and_then(|log| {
+            Ok(fallocate(&log, FallocateFlags::empty(), len, LOG_BYTES_MIN - len)?)
+        });
+        if let Err(error) = widened {
+            tracing::debug!(%error, "the log of the metadata store was not widened");
+        }
+    }
+
+    /// The file of the reserve, for as long as no other process changes its size. Commands open the store
+    /// beside a gateway.
+    fn lock(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let file =
+            options.create(true).truncate(false).write(true).mode(FILE_MODE).open(&self.path)?;
+        file.lock()?;
+        Ok(file)
+    }
+}
+
+/// The folder of a file.
+fn folder(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Free space for this process; all of it if that is not known.
+fn free_bytes(folder: &Path) -> u64 {
+    let Ok(stat) = statvfs(folder) else { return u64::MAX };
+    // Root may use the blocks that the file system keeps for it.
+    let free = if rustix::process::geteuid().is_root() { stat.f_bfree } else { stat.f_bavail };
+    free.saturating_mul(stat.f_frsize)
+}
+
+/// Lets a file have real blocks at `offset`, and its size end there.
+fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), offset, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, offset, bytes),
+        allocated => Ok(allocated?),
+    }
+}
+
+/// Writes noise where the file system cannot allocate. It might store zeros without blocks.
+fn fill(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    const PIECE: usize = 4 << 10;
+    let (mut at, end, mut state) = (offset, offset + bytes, offset | 1);
+    let mut piece = [0; PIECE];
+    while at < end {
+        for word in piece.chunks_exact_mut(8) {
+            // Xorshift: noise that does not compress.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        file.write_all_at(&piece[..length], at)?;
+        at += length as u64;
+    }
+    file.sync_data()
+}
+
+fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests;
