@@ -68,6 +68,10 @@ impl Files {
             return;
         }
         let Some(file) = self.open.of(ino) else { return };
+        // If another session has the pages, the kernel has none here, and the next page looks.
+        if file.maps.is_elsewhere() {
+            return;
+        }
         // What is on its way to the volume may be planned over what the file was before.
         let flushing = file.flushing.lock().await;
         let Ok((node, lost_name)) = self.find_of_open(&file).await else { return };

@@ -28,5 +28,6 @@ mod place;
 mod state;
 mod table;
 
+pub(crate) use grants::LockGrant;
 pub use state::Locks;
 pub(crate) use state::{BeforeSharing, KeepLocks};

@@ -16,6 +16,7 @@ use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
+use crate::map_share::MapShare;
 use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
@@ -62,9 +63,8 @@ pub(crate) struct OpenFile {
     /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
     /// written front to back.
     pub(crate) flushing: tokio::sync::Mutex<Option<SequentialSums>>,
-    /// How many handles may be mapped shared and writable. This session has claimed the file while it
-    /// is not 0. Locked while the claim changes.
-    pub(crate) mapped_by: tokio::sync::Mutex<u64>,
+    /// The part of this session in the file's shared maps.
+    pub(crate) maps: MapShare,
     /// Whether what was written is wanted to become the file's content soon.
     pub(crate) wanted: AtomicBool,
     /// Counts failures, and says which the last one was.
@@ -303,7 +303,7 @@ impl OpenFile {
             _pin: pin,
             state: tokio::sync::Mutex::new(FileState::new(node)),
             flushing: tokio::sync::Mutex::new(None),
-            mapped_by: tokio::sync::Mutex::new(0),
+            maps: MapShare::default(),
             wanted: AtomicBool::new(false),
             failures: Mutex::new((0, None)),
         }
@@ -340,7 +340,7 @@ pub(crate) struct Handle {
     pub(crate) unnoted: AtomicBool,
     /// Whether the program that it is runs.
     pub(crate) executes: AtomicBool,
-    /// True if a program may map the file shared and writable through it.
+    /// True if a program may have mapped the file shared through it.
     pub(crate) may_map: AtomicBool,
     /// True if the kernel reads and writes through it without its page cache.
     pub(crate) uncached: AtomicBool,

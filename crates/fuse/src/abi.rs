@@ -237,6 +237,7 @@ pub(crate) mod init {
     pub(crate) const SETXATTR_EXT: u64 = 1 << 29;
     pub(crate) const INIT_EXT: u64 = 1 << 30;
     pub(crate) const HAS_EXPIRE_ONLY: u64 = 1 << 35;
+    pub(crate) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 

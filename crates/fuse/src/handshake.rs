@@ -86,6 +86,7 @@ impl KernelOptions {
             | init::HANDLE_KILLPRIV_V2
             | init::INIT_EXT
             | init::HAS_EXPIRE_ONLY
+            | init::DIRECT_IO_ALLOW_MMAP
             | init::HAS_RESEND;
         let acl = if self.posix_acl { init::POSIX_ACL | init::SETXATTR_EXT } else { 0 };
         always | acl | if self.cache_symlinks { init::CACHE_SYMLINKS } else { 0 }

@@ -30,7 +30,9 @@ use crate::operation::{FileLock, LockKind};
 pub struct OpenFlags(u32);
 
 impl OpenFlags {
-    /// Reads and writes pass by the page cache.
+    /// Reads and writes pass by the page cache. Pages of shared maps are read without the owner of a
+    /// lock, and reads that pass by the page cache with it. A kernel before 6.6 refuses shared maps of
+    /// such files with `ENODEV`.
     pub const DIRECT_IO: OpenFlags = OpenFlags(1);
     /// Pages that are cached from before are still right.
     pub const KEEP_CACHE: OpenFlags = OpenFlags(1 << 1);

@@ -201,6 +201,7 @@ impl Mounted {
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
         tasks.spawn(Arc::clone(&files).keep_reads_until(gone.clone()));
+        tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
             tasks.spawn(forget_unasked(ledger, gone.clone()));

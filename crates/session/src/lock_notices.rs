@@ -4,26 +4,38 @@
 //! [`crate::FEED_INTERVAL`] of the change, whoever made it, and also when sessions begin or end, since
 //! the locks of one that has ended are in nobody's way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use record::key::space;
 use record::{Ino, Timestamp};
 use store::Key;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// Waits for locks to change.
 #[derive(Debug)]
 pub struct LockNotices {
     /// Files whose locks are waited for, and for how many.
     files: Mutex<HashMap<Ino, (watch::Sender<u64>, u64)>>,
+    /// Files whose maps this session has.
+    claims: Mutex<Claims>,
+    /// Notified when the locks of one of those may have changed.
+    claims_changed: Notify,
     /// Notified when locks may be kept elsewhere than before.
     keeping: watch::Sender<u64>,
     /// How often sessions have begun or ended.
     sessions: AtomicU64,
     /// Counts what is written about locks.
     writes: AtomicU64,
+}
+
+/// Files whose maps this session has.
+#[derive(Debug, Default)]
+struct Claims {
+    claimed: HashSet<Ino>,
+    /// Those whose locks may have changed.
+    changed: HashSet<Ino>,
 }
 
 /// A wait for the locks of one file.
@@ -40,6 +52,8 @@ impl LockNotices {
     pub(crate) fn new(now: Timestamp) -> Arc<LockNotices> {
         Arc::new(LockNotices {
             files: Mutex::default(),
+            claims: Mutex::default(),
+            claims_changed: Notify::new(),
             keeping: watch::Sender::new(0),
             sessions: AtomicU64::new(0),
             writes: AtomicU64::new(u64::try_from(now.0).unwrap_or(0)),
@@ -56,6 +70,42 @@ impl LockNotices {
         let (sender, watches) = files.entry(ino).or_insert_with(|| (watch::Sender::new(0), 0));
         *watches += 1;
         LockWatch { notices: Arc::clone(self), ino, changes: sender.subscribe() }
+    }
+
+    fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This session has the maps of a file from now on.
+    pub fn claim(&self, ino: Ino) {
+        self.claims().claimed.insert(ino);
+    }
+
+    /// This session does not have the maps of a file any more.
+    pub fn unclaim(&self, ino: Ino) {
+        let mut claims = self.claims();
+        claims.claimed.remove(&ino);
+        claims.changed.remove(&ino);
+    }
+
+    /// Another session may want the maps of a file. Does nothing if this session does not have them.
+    pub fn claim_may_be_wanted(&self, ino: Ino) {
+        let mut claims = self.claims();
+        if claims.claimed.contains(&ino) {
+            claims.changed.insert(ino);
+            self.claims_changed.notify_one();
+        }
+    }
+
+    /// Waits until other sessions may want the maps of files that this session has. Returns the files.
+    pub async fn wanted_claims(&self) -> Vec<Ino> {
+        loop {
+            let changed: Vec<Ino> = self.claims().changed.drain().collect();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.claims_changed.notified().await;
+        }
     }
 
     /// Begins to wait for a change of where locks are kept.
@@ -77,9 +127,11 @@ impl LockNotices {
     pub(crate) fn notified(&self, key: &Key) {
         match key.space() {
             space::LOCKS => {
-                if let Some((sender, _)) = self.files().get(&Ino(key.partition())) {
+                let ino = Ino(key.partition());
+                if let Some((sender, _)) = self.files().get(&ino) {
                     sender.send_modify(|changes| *changes += 1);
                 }
+                self.claim_may_be_wanted(ino);
             }
             space::LOCK_KEEPING => self.keeping.send_modify(|changes| *changes += 1),
             _ => {}
@@ -92,6 +144,12 @@ impl LockNotices {
         for (sender, _) in self.files().values() {
             sender.send_modify(|changes| *changes += 1);
         }
+        {
+            let mut claims = self.claims();
+            let Claims { claimed, changed } = &mut *claims;
+            changed.extend(claimed.iter().copied());
+        }
+        self.claims_changed.notify_one();
         self.keeping.send_modify(|changes| *changes += 1);
     }
 }

@@ -131,6 +131,11 @@ impl Locks {
         *self.place.read().await != Place::Memory
     }
 
+    /// Returns true if this session shares locks with others.
+    pub(crate) async fn is_in_records(&self) -> bool {
+        matches!(*self.place.read().await, Place::Records { .. })
+    }
+
     /// All that is held, file by file, and the files of which records may say that something is: what
     /// another process needs that goes on with this session.
     pub fn export(&self) -> Vec<(Ino, Vec<RangeLock>)> {

@@ -8,6 +8,7 @@ mod dying;
 mod living;
 mod locks;
 mod ranges;
+mod writes;
 mod xattrs;
 
 use std::ffi::OsStr;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use files::{DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile, TakenWrite};
+use files::{DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile};
 use fuse::{
     DirectoryBuffer, DirectoryName, Errno, FileHandle, FileOperation, FileSystem, NodeEntry,
     NodeId, OpenFlags, Reply, Request,
@@ -45,7 +46,6 @@ const ACCESS_MODE: u32 = 0o3;
 const READ_WRITE: u32 = 0o2;
 const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
-const APPEND: u32 = 0o2000;
 const NO_ATIME: u32 = 0o1_000_000;
 
 /// What the kernel sets itself when it opens a program to run it: its `FMODE_EXEC`.
@@ -78,13 +78,15 @@ pub(super) struct Glue {
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
         // There are many of these, they change nothing, and nobody remembers what they are answered.
-        if let FileOperation::Read { handle, offset, size, .. } = request.operation() {
+        if let FileOperation::Read { handle, offset, size, lock_owner, .. } = request.operation() {
             if Stats::is_handle(handle) {
                 return self.beside.stats.read(handle, offset, size, reply);
             }
             let (files, pid) = (Arc::clone(&self.files), request.pid());
-            return self
-                .begin(async move { read(&files, pid, (handle, offset, size), reply).await });
+            // The kernel names an owner for reads that pass by its page cache.
+            let asked =
+                Asked { handle: HandleId(handle.0), offset, size, fills: lock_owner.is_none() };
+            return self.begin(async move { read(&files, pid, asked, reply).await });
         }
         let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
         // What is read from here on may be remembered until then.
@@ -116,17 +118,26 @@ impl Glue {
     }
 }
 
+/// What a read asks for.
+struct Asked {
+    handle: HandleId,
+    offset: u64,
+    size: u32,
+    /// True if the kernel reads pages of its cache.
+    fills: bool,
+}
+
 /// Answers a read.
-async fn read(
-    files: &Files,
-    pid: u32,
-    (handle, offset, size): (FileHandle, u64, u32),
-    reply: Reply,
-) {
-    let reading = files.read(HandleId(handle.0), offset, u64::from(size));
+async fn read(files: &Files, pid: u32, asked: Asked, reply: Reply) {
+    let Asked { handle, offset, size, fills } = asked;
+    let reading = async {
+        let access = files.access_pages(handle, fills).await?;
+        Ok((files.read(handle, offset, u64::from(size)).await?, access))
+    };
     let mut reading = std::pin::pin!(reading);
     match Waiting::of(pid).until_done(reading.as_mut(), &reply).await {
-        Some(Ok(bytes)) => {
+        // The kernel has the pages when it is answered, and access to them ends after that.
+        Some(Ok((bytes, _access))) => {
             let parts: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
             reply.data(&parts);
         }
@@ -220,16 +231,23 @@ impl Call {
         }
     }
 
-    /// How the kernel treats the maps of a file that was opened with these flags of open(2). If another
-    /// session of the volume may map the file, mmap(2) with `MAP_SHARED` fails with `ENODEV` here: the
-    /// kernel refuses it for files whose reads and writes pass by the page cache.
+    /// How the kernel treats the pages of a file that was opened with these flags of open(2). If another
+    /// session of the volume maps the file, reads and writes pass by the page cache here, and pages of
+    /// maps wait until no other session has them. A kernel before 6.6 refuses the maps with `ENODEV`.
     async fn map_flags(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
-        if may_be_mapped && !self.files.claim_map(handle).await {
-            OpenFlags::DIRECT_IO
+        let is_cached = if may_be_mapped {
+            self.files.claim_map(handle).await
         } else {
-            OpenFlags::none()
-        }
+            !self.files.is_claimed_elsewhere(handle).await
+        };
+        if is_cached { OpenFlags::none() } else { OpenFlags::DIRECT_IO }
+    }
+
+    /// The same of a file that was made just now, which no other session maps.
+    async fn map_flags_of_new(&self, flags: u32, handle: HandleId) -> OpenFlags {
+        let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
+        if may_be_mapped { self.map_flags(flags, handle).await } else { OpenFlags::none() }
     }
 
     async fn answer(self, reply: Reply) {
@@ -239,10 +257,8 @@ impl Call {
         let operation = self.request.operation();
         match operation {
             FileOperation::SetLkW(question) => return self.lock(question, reply).await,
-            FileOperation::Write { handle, offset, data, flags, kill_suidgid, .. } => {
-                let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
-                let taken =
-                    self.files.take_write(handle, offset, data, appends, kill_suidgid).await;
+            FileOperation::Write { .. } => {
+                let taken = self.take_write(&operation).await;
                 return self.settle_write(taken, reply).await;
             }
             FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
@@ -440,19 +456,22 @@ impl Call {
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
                 let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
-                let opened = match files.create(node, name, by).await {
+                let (opened, maps) = match files.create(node, name, by).await {
                     Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
-                        files.open_by_name(node, name, open_mode(flags)).await?
+                        let opened = files.open_by_name(node, name, open_mode(flags)).await?;
+                        (opened, self.map_flags(flags, opened.handle).await)
                     }
-                    opened => opened?,
+                    opened => {
+                        let opened = opened?;
+                        (opened, self.map_flags_of_new(flags, opened.handle).await)
+                    }
                 };
-                let maps = self.map_flags(flags, opened.handle).await;
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::TmpFile { flags, mode, umask } => {
                 let by = self.made_by(mode & PERMISSION_BITS, umask);
                 let opened = files.create_nameless(node, by).await?;
-                let maps = self.map_flags(flags, opened.handle).await;
+                let maps = self.map_flags_of_new(flags, opened.handle).await;
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::Flush { handle, lock_owner } => {
@@ -467,30 +486,6 @@ impl Call {
             }
             _ => return Err(rustix::io::Errno::NOSYS),
         })
-    }
-
-    /// Answers a write when there is memory for what it has brought. Its request is not kept until then:
-    /// the session has only so many, and serves nobody without one.
-    async fn settle_write(self, taken: Result<TakenWrite, rustix::io::Errno>, reply: Reply) {
-        let Call { files, request, .. } = self;
-        let pid = request.pid();
-        drop(request);
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(error) => return reply.error(errno(error)),
-        };
-        {
-            let mut settling = std::pin::pin!(files.settle_write(&taken));
-            match Waiting::of(pid).until_done(settling.as_mut(), &reply).await {
-                Some(Ok(bytes)) => reply.written(bytes),
-                Some(Err(error)) => reply.error(errno(error)),
-                None => {
-                    reply.error(Errno::EINTR);
-                    let _unheard = settling.await;
-                }
-            }
-        }
-        files.end_write(taken).await;
     }
 
     /// Nobody waits for a release, and what holds up its answer holds up others.

@@ -3,42 +3,84 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use databases::Database;
 
-use crate::kept::{Kept, can_mount, eventually, redis};
+use crate::kept::{Kept, can_mount, redis};
 
-/// Maps a file shared and writable, says what came of it, and keeps the map until it is told to end.
-const MAPS: &str = "
-import errno, mmap, os, sys
+/// Takes turns with a program that maps the same file: each waits in the map for its turn, adds one to
+/// the counter of both, and gives the turn to the other one. Then it says what it has counted to, and
+/// what a read of the file finds.
+const TAKES_TURNS: &str = "
+import mmap, os, struct, sys, time
+file, own, rounds = os.open(sys.argv[1], os.O_RDWR), int(sys.argv[2]), int(sys.argv[3])
+memory = mmap.mmap(file, 8192, mmap.MAP_SHARED)
+until = time.monotonic() + 200
+for _ in range(rounds):
+    while memory[0] != own:
+        assert time.monotonic() < until, 'the turn does not come'
+        time.sleep(0.01)
+    count, = struct.unpack_from('<q', memory, 8)
+    struct.pack_into('<q', memory, 8, count + 1)
+    struct.pack_into('<q', memory, 4096, count + 1)
+    # What a program writes and what it maps are one.
+    at = 16 + 8 * own
+    os.pwrite(file, struct.pack('<q', count + 1), at)
+    assert struct.unpack_from('<q', memory, at) == (count + 1,)
+    memory[0] = 1 - own
+while struct.unpack_from('<q', memory, 8)[0] < rounds * 2:
+    assert time.monotonic() < until
+    time.sleep(0.01)
+print(*struct.unpack('<qqq', os.pread(file, 24, 8)), *struct.unpack('<q', os.pread(file, 8, 4096)))
+";
+
+/// Maps a file that it may only read, and waits until the map shows what another mount maps there.
+const WATCHES: &str = "
+import mmap, os, sys, time
+lock = os.open(sys.argv[1] + '.lock', os.O_RDWR)
+file = os.open(sys.argv[1], os.O_RDONLY)
+memory = mmap.mmap(file, 4096, mmap.MAP_SHARED, mmap.PROT_READ)
+print(memory[:4].decode(), flush=True)
+until = time.monotonic() + 100
+while memory[:4] != b'then':
+    assert time.monotonic() < until, memory[:4]
+    time.sleep(0.01)
+print('then', flush=True)
+";
+
+/// Maps a file and changes it in the map when it is told to. It keeps the map until it is told to end.
+const CHANGES: &str = "
+import mmap, os, sys
 file = os.open(sys.argv[1], os.O_RDWR)
-private = mmap.mmap(file, 4096, mmap.MAP_PRIVATE)
-assert private[:4] == b'here', private[:4]
-try:
-    shared = mmap.mmap(file, 4096, mmap.MAP_SHARED)
-    print('mapped', flush=True)
-except OSError as refused:
-    print(errno.errorcode[refused.errno], flush=True)
+memory = mmap.mmap(file, 4096, mmap.MAP_SHARED)
+memory[:4] = b'here'
+print('here', flush=True)
+sys.stdin.readline()
+memory[:4] = b'then'
 sys.stdin.readline()
 ";
 
-/// Counts in a database in WAL mode, and says how many commits were acknowledged.
+/// Counts in a database, which stays open, and says how many commits were acknowledged. Both programs
+/// have read from it before either begins.
 const COUNTS: &str = "
-import sqlite3, sys
+import os, sqlite3, sys, time
+base = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+base.execute('select value from counter').fetchone()
+folder, own = os.path.dirname(sys.argv[1]), sys.argv[2]
+open(f'{folder}/ready{own}', 'w').close()
+while not all(os.path.exists(f'{folder}/ready{each}') for each in '01'):
+    time.sleep(0.01)
 counted = 0
-for _ in range(40):
+for _ in range(25):
     try:
-        base = sqlite3.connect(sys.argv[1], timeout=5, isolation_level=None)
         base.execute('begin immediate')
         value = base.execute('select value from counter').fetchone()[0]
         base.execute('update counter set value = ?', (value + 1,))
         base.execute('commit')
         counted += 1
-    except sqlite3.Error:
-        pass
-    if counted % 7 == 0:
-        base.close()
+    except sqlite3.Error as error:
+        print(error, file=sys.stderr)
 print(counted)
 ";
 
@@ -51,57 +93,65 @@ fn two() -> Option<(Database, Kept, Kept)> {
     Some((redis, kept, beside))
 }
 
-fn python(script: &str, path: &Path) -> Child {
+fn python(script: &str, path: &Path, words: &[&str]) -> Child {
     let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.spawn().unwrap()
+    command.args(["-c", script]).arg(path).args(words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Starts a program that maps a file, and returns it with what it says.
-fn maps(path: &Path) -> (Child, String) {
-    let mut program = python(MAPS, path);
-    let mut said = String::new();
-    BufReader::new(program.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    (program, said.trim().to_owned())
+/// The next line of a program.
+fn said(program: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    program.read_line(&mut line).unwrap();
+    line.trim().to_owned()
 }
 
-fn end(mut program: Child) {
-    writeln!(program.stdin.take().unwrap()).unwrap();
-    assert!(program.wait().unwrap().success());
+/// What a program says, which ends well.
+fn output(program: Child) -> String {
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
-fn a_file_is_mapped_shared_and_writable_on_one_mount_at_a_time() {
+fn programs_on_two_mounts_share_a_map() {
+    let Some((_redis, mut kept, mut beside)) = two() else { return };
+    let (here, there) = (kept.path("bucket/map"), beside.path("bucket/map"));
+    fs::write(&here, vec![0; 8192]).unwrap();
+    let programs =
+        [python(TAKES_TURNS, &here, &["0", "12"]), python(TAKES_TURNS, &there, &["1", "12"])];
+    // Workers end while their programs wait for pages, or have some.
+    kept.kill_worker();
+    beside.kill_worker();
+    for said in programs.map(output) {
+        assert_eq!(said, "24 23 24 24");
+    }
+}
+
+#[test]
+fn a_map_for_reading_shows_what_another_mount_maps() {
     let Some((_redis, kept, beside)) = two() else { return };
     let (here, there) = (kept.path("bucket/map"), beside.path("bucket/map"));
-    let mut content = vec![0; 4096];
-    content[..4].copy_from_slice(b"here");
-    fs::write(&here, &content).unwrap();
-    let (first, said) = maps(&here);
-    assert_eq!(said, "mapped");
-    let (other, said) = maps(&there);
-    assert_eq!(said, "ENODEV");
-    let (second, said) = maps(&here);
-    assert_eq!(said, "mapped", "programs of one mount share their maps");
-    end(first);
-    end(other);
-    let (other, said) = maps(&there);
-    assert_eq!(said, "ENODEV", "a program is left that has mapped it");
-    end(other);
-    end(second);
-    // The kernel ends an open file after close(2) has returned.
-    eventually("the other mount maps it", || {
-        let (other, said) = maps(&there);
-        end(other);
-        said == "mapped"
-    });
+    fs::write(&here, vec![0; 4096]).unwrap();
+    fs::write(kept.path("bucket/map.lock"), b"").unwrap();
+    let mut changes = python(CHANGES, &here, &[]);
+    let mut of_changer = BufReader::new(changes.stdout.take().unwrap());
+    assert_eq!(said(&mut of_changer), "here");
+    let mut watches = python(WATCHES, &there, &[]);
+    let mut of_watcher = BufReader::new(watches.stdout.take().unwrap());
+    assert_eq!(said(&mut of_watcher), "here", "it was changed in the map alone");
+    writeln!(changes.stdin.as_mut().unwrap()).unwrap();
+    assert_eq!(said(&mut of_watcher), "then");
+    assert!(watches.wait().unwrap().success());
+    writeln!(changes.stdin.as_mut().unwrap()).unwrap();
+    assert!(changes.wait().unwrap().success());
 }
 
 #[test]
-fn no_commit_in_wal_mode_is_acknowledged_and_lost() {
+fn sqlite_in_wal_mode_works_on_two_mounts() {
     let Some((_redis, kept, beside)) = two() else { return };
     let base = kept.path("bucket/base");
-    let made = python(
+    output(python(
         "
 import sqlite3, sys
 base = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -110,18 +160,12 @@ base.execute('create table counter(value)')
 base.execute('insert into counter values(0)')
 ",
         &base,
-    );
-    assert!(made.wait_with_output().unwrap().status.success());
-    let counting = [python(COUNTS, &base), python(COUNTS, &beside.path("bucket/base"))];
-    let counted: u32 = counting
-        .into_iter()
-        .map(|program| {
-            let output = program.wait_with_output().unwrap();
-            assert!(output.status.success());
-            String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().unwrap()
-        })
-        .sum();
-    assert!(counted > 0, "one of them counts");
+        &[],
+    ));
+    let counting =
+        [python(COUNTS, &base, &["0"]), python(COUNTS, &beside.path("bucket/base"), &["1"])];
+    let counted = counting.map(|program| output(program).parse::<u32>().unwrap());
+    assert_eq!(counted, [25, 25], "neither program is refused a commit");
     let looked = python(
         "
 import sqlite3, sys
@@ -130,8 +174,7 @@ assert base.execute('pragma integrity_check').fetchall() == [('ok',)]
 print(base.execute('select value from counter').fetchone()[0])
 ",
         &base,
+        &[],
     );
-    let output = looked.wait_with_output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), counted.to_string());
+    assert_eq!(output(looked), "50");
 }

@@ -1,0 +1,153 @@
+//! How the claim of a file's maps moves from session to session.
+//!
+//! The session that wants the claim sets a lock beside it and waits for the claim as for any lock. The
+//! session that holds the claim hears of the change of the file's locks, and hands over:
+//!
+//! 1. It leaves the claim to its own programs for [`HELD_AT_LEAST`], so that they finish something.
+//! 2. The kernel takes the pages from all maps, writes those that were changed, and drops them. A page
+//!    that a program needs meanwhile is given once more, and then everything is repeated.
+//! 3. What programs of this mount have written to any file becomes content. For example, SQLite writes
+//!    to its log and says in the map where the log ends.
+//! 4. It lets go of the claim. Whoever has it next looks at the file first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::{Ino, RangeLock, RangeLockKind};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use volume::Note;
+
+use super::{CLAIM, CLAIMED_BYTE, JOINED, PAGES_PATIENCE, WANTED, WANTED_BYTE};
+use crate::files::Files;
+use crate::locks::LockGrant;
+use crate::map_share::Claim;
+use crate::open::{Handle, OpenFile};
+
+/// How long a session keeps a claim that others want: less, and no program would get anything done.
+const HELD_AT_LEAST: Duration = Duration::from_millis(100);
+
+/// How often the pages of a file are taken back before its programs go on with them for a while.
+const ROUNDS: usize = 16;
+
+/// The pause before a claim that could not be handed over is looked at again.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+impl Files {
+    /// Hands over what other sessions want, until `end`.
+    pub async fn hand_over_until(self: Arc<Self>, end: CancellationToken) {
+        loop {
+            let wanted = tokio::select! {
+                biased;
+                () = end.cancelled() => return,
+                wanted = self.volume.lock_notices().wanted_claims() => wanted,
+            };
+            for ino in wanted {
+                if let Some(file) = self.open.of(ino) {
+                    let files = self.for_request(0, Note::none());
+                    self.tasks.spawn(async move { files.hand_over(&file).await });
+                }
+            }
+        }
+    }
+
+    /// Gets the claim for a handle that may be mapped from then on. It goes on if the wait for it ends.
+    pub(super) async fn take_claim(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
+        let (files, handle) = (self.for_request(0, Note::none()), Arc::clone(handle));
+        let taking = self.tasks.spawn(async move {
+            let taken = files.take_claim_in_turn(&handle).await;
+            if let Err(error) = taken {
+                debug!(ino = handle.file.ino.0, %error, "the maps of a file are not to be had");
+            }
+            taken
+        });
+        taking.await.unwrap_or(Err(Errno::IO))
+    }
+
+    async fn take_claim_in_turn(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
+        let (file, ino) = (&handle.file, handle.file.ino);
+        let _turn = file.maps.turn.lock().await;
+        if file.maps.is_held() {
+            file.maps.join(&handle.may_map);
+            return Ok(());
+        }
+        self.locks.try_lock(ino, JOINED).await?;
+        file.maps.join(&handle.may_map);
+        match self.locks.try_lock(ino, CLAIM).await {
+            Err(Errno::AGAIN) => {
+                self.locks.try_lock(ino, WANTED).await?;
+                let waiting = self.locks.lock(ino, CLAIM);
+                let granted = tokio::time::timeout(PAGES_PATIENCE, waiting).await;
+                let granted = granted.unwrap_or(Err(Errno::IO)).map(LockGrant::keep);
+                self.let_go_of(ino, WANTED_BYTE..=WANTED_BYTE).await;
+                granted?;
+            }
+            taken => taken?,
+        }
+        // Bytes that were written before the file was mapped here.
+        self.flush_file(file).await?;
+        self.look(file).await?;
+        self.got_claim(handle).await;
+        Ok(())
+    }
+
+    /// Lets go of the claim of a file if another session wants it.
+    async fn hand_over(&self, file: &Arc<OpenFile>) {
+        // What has the turn now looks for those who want the claim when it is done.
+        let Ok(_turn) = file.maps.turn.try_lock() else { return };
+        let ino = file.ino;
+        if !file.maps.is_held() || !self.is_wanted(ino).await {
+            return;
+        }
+        if let Some(since) = file.maps.since() {
+            tokio::time::sleep_until(since + HELD_AT_LEAST).await;
+        }
+        let has_ended = self.take_pages_back(file).await
+            && self.flush_all_but_failing(file).await
+            && self.locks.try_lock(ino, JOINED).await.is_ok();
+        if has_ended {
+            self.volume.lock_notices().unclaim(ino);
+            self.let_go_of(ino, CLAIMED_BYTE..=CLAIMED_BYTE).await;
+        } else {
+            debug!(ino = ino.0, "the maps of a file cannot be handed over now");
+            file.maps.set(Claim::Held);
+            let files = self.for_request(0, Note::none());
+            self.spawn(async move {
+                tokio::time::sleep(AGAIN_AFTER).await;
+                files.volume.lock_notices().claim_may_be_wanted(ino);
+            });
+        }
+    }
+
+    /// Returns true if another session waits for the claim.
+    async fn is_wanted(&self, ino: Ino) -> bool {
+        if !self.locks.is_shared().await {
+            return false;
+        }
+        let asked = RangeLock { kind: RangeLockKind::Exclusive, ..WANTED };
+        matches!(self.locks.in_the_way(ino, &asked).await, Ok(Some(_)))
+    }
+
+    /// Takes all pages of a file back from the kernel, changed ones with what was written to them.
+    /// Returns false if the kernel does not answer, or programs need pages again and again.
+    async fn take_pages_back(&self, file: &OpenFile) -> bool {
+        for _ in 0..ROUNDS {
+            let accesses = file.maps.begin_ending();
+            if !self.forget_content(file.ino).await {
+                return false;
+            }
+            if file.maps.end(accesses) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes everything that was written content. Returns false if that failed for this file.
+    async fn flush_all_but_failing(&self, file: &Arc<OpenFile>) -> bool {
+        // The descriptors of other files are told of their failures.
+        let _told = self.flush_all().await;
+        self.flush_file(file).await.is_ok()
+    }
+}
