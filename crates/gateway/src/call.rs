@@ -13,7 +13,7 @@ use s3::request::PostObject;
 use s3::request::{Arguments, Fields, Query};
 use s3::response::Owner;
 use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, VersionId};
-use volume::{FileOwner, NamedBucket, Object, Volume};
+use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::access::UMASK_DEFAULT;
 use crate::rules::{BucketRules, RulesCache};
@@ -203,7 +203,9 @@ impl<'a> Call<'a> {
             return Err(gone(bucket));
         }
         // Those of a body are asked about the object when the body has been read.
-        let Demand::All(permissions) = self.demanded else { return Ok(()) };
+        let (Demand::All(permissions) | Demand::OfUpload(permissions)) = self.demanded else {
+            return Ok(());
+        };
         let about = |permission: &&Permission| match &permission.resource {
             S3Resource::Object(of, at) => {
                 of == bucket && at == key && permission.version.as_ref() == version
@@ -231,6 +233,33 @@ impl<'a> Call<'a> {
         let now = self.volume.bucket(name.as_str()).await;
         let now = now.map_err(|error| translate::on(name, error))?;
         if now.ino == self.rules()?.ino { Ok(()) } else { Err(gone(name)) }
+    }
+
+    /// Refuses a client that lacks one of the permissions of a step of a multipart upload. If a policy
+    /// asks for values of the request that began the upload, they come from the upload's record. An
+    /// upload that does not exist has none.
+    pub(crate) async fn demand_of_upload(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        if !self.sender.upload_decides(self.rules.as_deref()) {
+            return self.demand(permissions).await;
+        }
+        let (bucket, key) = self.object()?;
+        let id = self.query.get("uploadId")?.and_then(|id| id.parse().ok());
+        let Some(id) = id else { return self.demand(permissions).await };
+        let upload =
+            match self.volume.any_upload(bucket.as_str(), key.as_str().as_bytes(), id).await {
+                Ok(upload) => upload,
+                Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
+                    return self.demand(permissions).await;
+                }
+                Err(error) => return Err(translate::on(bucket, error)),
+            };
+        let mut permissions = permissions.to_vec();
+        for permission in &mut permissions {
+            if permission.facts.creates_object.is_some() {
+                permission.facts.continue_upload(&upload.asked);
+            }
+        }
+        self.demand(&permissions).await
     }
 
     /// Refuses a client before its body is read, unless a policy asks for a value that the body may
@@ -268,7 +297,9 @@ impl<'a> Call<'a> {
     /// Returns the permissions of a request whose body has no values for condition keys.
     pub(crate) fn permissions(&self) -> &'a [Permission] {
         match self.demanded {
-            Demand::All(permissions) | Demand::WithBody(permissions) => permissions,
+            Demand::All(permissions)
+            | Demand::WithBody(permissions)
+            | Demand::OfUpload(permissions) => permissions,
             Demand::Nothing | Demand::InBody => &[],
         }
     }

@@ -291,6 +291,7 @@ impl Gateway {
         match demand {
             Demand::All(permissions) => call.demand(permissions).await?,
             Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
+            Demand::OfUpload(permissions) => call.demand_of_upload(permissions).await?,
             // The body says which permissions are needed. If the bucket lets in its owner's account
             // alone, a body that is not signed need not be read.
             Demand::InBody if call.is_stranger() => return Err(Code::AccessDenied.into()),

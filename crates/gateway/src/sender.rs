@@ -48,6 +48,12 @@ impl Sender<'_> {
         self.asks(rules, ConditionKey::may_be_in_body)
     }
 
+    /// Returns true if a policy asks for a value that a step of an upload gets from the request that
+    /// began the upload.
+    pub(crate) fn upload_decides(&self, rules: Option<&BucketRules>) -> bool {
+        self.asks(rules, ConditionKey::is_of_upload)
+    }
+
     /// Whether one of the policies that decide asks for such a key.
     fn asks(&self, rules: Option<&BucketRules>, wanted: impl Fn(&ConditionKey) -> bool) -> bool {
         let of_bucket = rules.and_then(|rules| rules.policy.as_ref());

@@ -185,6 +185,29 @@ impl ConditionKey {
         )
     }
 
+    /// Returns true if a step of a multipart upload gets the value from the request that began the
+    /// upload.
+    pub const fn is_of_upload(&self) -> bool {
+        matches!(
+            self,
+            ConditionKey::Acl
+                | ConditionKey::GrantRead
+                | ConditionKey::GrantWrite
+                | ConditionKey::GrantReadAcp
+                | ConditionKey::GrantWriteAcp
+                | ConditionKey::GrantFullControl
+                | ConditionKey::StorageClass
+                | ConditionKey::ServerSideEncryption
+                | ConditionKey::KmsKeyId
+                | ConditionKey::RequestObjectTag(_)
+                | ConditionKey::RequestObjectTagKeys
+                | ConditionKey::ObjectLockMode
+                | ConditionKey::ObjectLockRetainUntilDate
+                | ConditionKey::ObjectLockRemainingRetentionDays
+                | ConditionKey::ObjectLockLegalHold
+        )
+    }
+
     /// Whether a request may have several values for it, so that it is no policy variable.
     pub(crate) const fn is_multivalued(&self) -> bool {
         matches!(self, ConditionKey::RequestObjectTagKeys)

@@ -3,7 +3,7 @@
 use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::content::{Slice, read_slices, write_slices};
-use crate::headers::ObjectHeaders;
+use crate::headers::{ObjectHeaders, read_pairs, write_pairs};
 use crate::sum::{Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
 use crate::{Ino, Timestamp};
@@ -54,6 +54,9 @@ pub struct Upload {
     pub checksum: Option<(SumAlgorithm, SumKind)>,
     /// What S3 keeps with the object to be.
     pub object: ObjectHeaders,
+    /// Headers of the request that began the upload, as sent: those that conditions of policies may
+    /// ask for. The permission for each part, and for the completion, depends on them.
+    pub asked: Vec<(String, String)>,
     /// How far it has come.
     pub state: UploadState,
 }
@@ -117,6 +120,7 @@ mod section {
     pub(super) const CHECKSUM: u8 = 1;
     pub(super) const SUMS: u8 = 6;
     pub(super) const USED: u8 = 8;
+    pub(super) const ASKED: u8 = 10;
 }
 
 /// Stands for the account that the bucket belongs to.
@@ -153,6 +157,7 @@ record!(
         });
         this.object.write(&mut to);
         this.state.write_sections(&mut to);
+        to.section(section::ASKED, |to| write_pairs(to, &this.asked));
     },
     |from| {
         let mut upload = Upload {
@@ -171,6 +176,7 @@ record!(
             state: UploadState::read(&mut from)?,
             checksum: None,
             object: ObjectHeaders::default(),
+            asked: Vec::new(),
         };
         while let Some((tag, mut body)) = from.section()? {
             match tag {
@@ -178,6 +184,7 @@ record!(
                     let algorithm = SumAlgorithm::read(&mut body)?;
                     upload.checksum = Some((algorithm, SumKind::read(&mut body)?));
                 }
+                section::ASKED => upload.asked = read_pairs(&mut body)?,
                 section::SUMS | section::USED => upload.state.read_section(tag, &mut body)?,
                 _ => upload.object.read_section(tag, &mut body)?,
             }

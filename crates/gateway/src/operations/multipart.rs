@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use record::{ObjectHeaders, PartTag, Upload};
+use s3::operation::RequestFacts;
 use s3::request::{
     AbortMultipartUpload, CreateMultipartUpload, ListMultipartUploads, ListParts, UploadPart,
 };
@@ -43,6 +44,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
         checksum: request
             .checksum
             .map(|(algorithm, kind)| (sum_algorithm(algorithm), sum_kind(kind))),
+        asked: RequestFacts::upload_headers(call.fields()),
     };
     let created = call.volume.create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
     let id = created.await.map_err(translate::fault)?;
@@ -205,3 +207,6 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<S3Response, Fault> {
     };
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
+
+#[cfg(test)]
+mod tests;

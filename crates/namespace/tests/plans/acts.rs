@@ -361,6 +361,7 @@ pub(crate) fn upload(ino: Ino) -> Upload {
         writer: None,
         checksum: None,
         object: ObjectHeaders::default(),
+        asked: Vec::new(),
         state: UploadState::Open,
     }
 }

@@ -215,6 +215,7 @@ pub(crate) fn upload(state: UploadState) -> Upload {
         writer: Some(AccountId(210_987_654_321)),
         checksum: Some((SumAlgorithm::Crc64Nvme, SumKind::FullObject)),
         object: headers(),
+        asked: vec![("x-amz-acl".to_owned(), "private".to_owned())],
         state,
     }
 }

@@ -4,6 +4,8 @@
 //! header that an operation ignores therefore has no value. For example, `If-None-Match: *` beside a
 //! form says nothing, because a form has no preconditions.
 
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue};
 use time::OffsetDateTime;
 
 use super::Operation;
@@ -114,6 +116,10 @@ const OF_OBJECT: [&str; 3] = [
     "x-amz-server-side-encryption-aws-kms-key-id",
 ];
 
+/// Headers of a new object that are more than a text to policies.
+const OF_UPLOAD: [&str; 4] =
+    ["x-amz-tagging", object_lock::MODE, object_lock::UNTIL, object_lock::HOLD];
+
 /// The header of a copy that says where its metadata comes from.
 const METADATA_DIRECTIVE: &str = "x-amz-metadata-directive";
 
@@ -129,6 +135,32 @@ impl RequestFacts {
     /// Sets the ownership that a document asks for, which has the key of a header.
     pub fn set_ownership(&mut self, ownership: &str) {
         self.headers.push((OWNERSHIP, ownership.to_owned()));
+    }
+
+    /// Returns the headers of `CreateMultipartUpload` that have values for condition keys, as sent. A
+    /// later step of the upload gets its values from them: see [`RequestFacts::continue_upload`].
+    pub fn upload_headers(fields: Fields<'_>) -> Vec<(String, String)> {
+        let names = ACL.iter().chain(&OF_OBJECT).chain(&OF_UPLOAD);
+        let header = |name: &&str| {
+            let value = fields.get(name).ok().flatten()?;
+            Some(((*name).to_owned(), value.to_owned()))
+        };
+        names.filter_map(header).collect()
+    }
+
+    /// Adds the values that the request which began an upload gives to a later step of it. Each step
+    /// has the action `s3:PutObject`. For example, a policy that denies `s3:PutObject` without
+    /// `x-amz-server-side-encryption` lets the parts of an upload pass that began with that header,
+    /// though `UploadPart` has no such header.
+    pub fn continue_upload(&mut self, headers: &[(String, String)]) {
+        let pair = |(name, value): &(String, String)| {
+            Some((
+                HeaderName::from_bytes(name.as_bytes()).ok()?,
+                HeaderValue::from_str(value).ok()?,
+            ))
+        };
+        let headers: HeaderMap = headers.iter().filter_map(pair).collect();
+        self.of_new_object(Fields::new(&headers, &[]));
     }
 
     /// The values that the request gives to the operation's own action. What cannot be read has no

@@ -38,6 +38,9 @@ pub enum Demand {
     /// All of these; never empty. The body has more values for condition keys, so the operation asks
     /// again when it has read the body.
     WithBody(Vec<Permission>),
+    /// All of these; never empty. The upload of which the operation is a step has more values for
+    /// condition keys: see `RequestFacts::continue_upload`.
+    OfUpload(Vec<Permission>),
     /// Those that the body of `DeleteObjects` names: see `Permission::of_deletion`.
     InBody,
 }
@@ -261,7 +264,13 @@ impl Operation {
             }
             S3Resource::Bucket(_) | S3Resource::Service => {}
         }
-        Ok(if self.has_values_in_body() { Demand::WithBody(all) } else { Demand::All(all) })
+        Ok(if self.has_values_in_body() {
+            Demand::WithBody(all)
+        } else if self.continues_upload() {
+            Demand::OfUpload(all)
+        } else {
+            Demand::All(all)
+        })
     }
 
     /// What an operation on an object needs for others that it touches.
@@ -331,6 +340,15 @@ impl Operation {
                 | Operation::PutObjectLegalHold
                 | Operation::CreateBucket
                 | Operation::PutBucketOwnershipControls
+        )
+    }
+
+    /// Returns true if the operation writes a part of an upload, or makes the object of one. The
+    /// request that began the upload says what is kept with the object.
+    pub const fn continues_upload(self) -> bool {
+        matches!(
+            self,
+            Operation::UploadPart | Operation::UploadPartCopy | Operation::CompleteMultipartUpload
         )
     }
 

@@ -264,7 +264,7 @@ fn demand(
     let resource = resource(operation.scope());
     let query = Query::parse(query).unwrap();
     match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
-        Demand::All(all) | Demand::WithBody(all) => all,
+        Demand::All(all) | Demand::WithBody(all) | Demand::OfUpload(all) => all,
         Demand::InBody | Demand::Nothing => Vec::new(),
     }
 }

@@ -67,6 +67,8 @@ pub struct NewUpload {
     pub headers: ObjectHeaders,
     /// Which checksum the client promised, and how the parts' sums combine.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
+    /// Headers of the request that policies may ask for.
+    pub asked: Vec<(String, String)>,
 }
 
 /// A part that has arrived.
@@ -163,6 +165,7 @@ impl Volume {
             writer: new.owner.writer,
             checksum: new.checksum,
             object: new.headers,
+            asked: new.asked,
             state: UploadState::Open,
         };
         let id = UploadId(id);
@@ -178,15 +181,26 @@ impl Volume {
         key: &[u8],
         id: UploadId,
     ) -> Result<Upload, VolumeError> {
+        let upload = self.any_upload(bucket, key, id).await?;
+        match upload.state {
+            UploadState::Open => Ok(upload),
+            UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
+        }
+    }
+
+    /// As [`Volume::upload`], also for an upload that was completed or aborted a short time ago.
+    pub async fn any_upload(
+        &self,
+        bucket: &str,
+        key: &[u8],
+        id: UploadId,
+    ) -> Result<Upload, VolumeError> {
         let operation = FindUpload { name: name(bucket, key, id) };
         let found = match self.session.remembered(&operation) {
             Some(found) if found.upload.state == UploadState::Open => found,
             _ => self.session.run(&operation).await?,
         };
-        match found.upload.state {
-            UploadState::Open => Ok(found.upload),
-            UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
-        }
+        Ok(found.upload)
     }
 
     /// Lays a part down. Of a part sent twice the upload's end chooses by entity tag.

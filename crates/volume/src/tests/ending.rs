@@ -72,6 +72,7 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
             writer: None,
             checksum: None,
             object: ObjectHeaders::default(),
+            asked: Vec::new(),
             state,
         };
         let at = key::upload(bucket, format!("u{n}").as_bytes(), [4; 16]);

@@ -288,7 +288,7 @@ pub(super) async fn put_bytes(volume: &Volume, key: &[u8], bytes: &[u8]) {
 
 pub(super) async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
     let headers = ObjectHeaders::default();
-    let new = NewUpload { owner: owner(), headers, checksum: None };
+    let new = NewUpload { owner: owner(), headers, checksum: None, asked: Vec::new() };
     volume.create_upload("b", key, new).await.unwrap()
 }
 

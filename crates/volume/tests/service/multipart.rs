@@ -15,7 +15,8 @@ use volume::{
 use super::{bytes, get, md5, owner, put, volume};
 
 pub(super) async fn begin(volume: &Volume, key: &str) -> UploadId {
-    let new = NewUpload { owner: owner(), headers: ObjectHeaders::default(), checksum: None };
+    let (headers, asked) = (ObjectHeaders::default(), Vec::new());
+    let new = NewUpload { owner: owner(), headers, checksum: None, asked };
     volume.create_upload("bkt", key.as_bytes(), new).await.unwrap()
 }
 

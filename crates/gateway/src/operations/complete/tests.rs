@@ -30,6 +30,7 @@ fn upload(checksum: Option<(SumAlgorithm, SumKind)>) -> Upload {
         writer: None,
         checksum,
         object: ObjectHeaders::default(),
+        asked: Vec::new(),
         state: UploadState::Open,
     }
 }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use policy::{KeySource, Policy, PolicyKind};
 use record::{AccountId, ObjectHeaders, ObjectLock, Tag, Timestamp};
 use s3::auth::{Credentials, RequestHead, Terms};
-use s3::operation::{Demand, Support};
+use s3::operation::{Demand, RequestFacts, Support};
 use s3::request::{DeleteObjects, Fields, Query};
 use s3::{BucketName, Operation, S3Resource, Tagged};
 use store::MemoryStore;
@@ -158,6 +158,16 @@ fn permissions(operation: Operation) -> Vec<Permission> {
             match demand {
                 Demand::Nothing => {}
                 Demand::All(permissions) => all.extend(permissions),
+                Demand::OfUpload(permissions) => {
+                    all.extend(permissions.into_iter().map(|mut permission| {
+                        if permission.facts.creates_object.is_some() {
+                            let fields = Fields::new(&headers, &[]);
+                            let asked = RequestFacts::upload_headers(fields);
+                            permission.facts.continue_upload(&asked);
+                        }
+                        permission
+                    }));
+                }
                 Demand::WithBody(permissions) => {
                     all.extend(permissions.into_iter().map(with_body));
                 }

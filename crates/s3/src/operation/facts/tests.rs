@@ -1,5 +1,3 @@
-use http::{HeaderMap, HeaderValue};
-
 use super::*;
 use crate::name::{BucketName, ObjectKey};
 use crate::operation::{Demand, Permission, S3Resource};
@@ -19,7 +17,7 @@ fn demand(
     let resource = S3Resource::parse(None, target, &[]).unwrap();
     let query = Query::parse(query).unwrap();
     match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
-        Demand::All(all) | Demand::WithBody(all) => all,
+        Demand::All(all) | Demand::WithBody(all) | Demand::OfUpload(all) => all,
         Demand::InBody | Demand::Nothing => Vec::new(),
     }
 }
