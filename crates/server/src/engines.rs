@@ -42,9 +42,10 @@ const PROBE_WAIT: Duration = Duration::from_secs(15);
 /// Spaces whose records a metadata store still accepts when its memory or its disk is full, so that deletion
 /// keeps working: the records that a session needs to live and to commit, those of names and
 /// uploads that were deleted, until their blocks are gone, those that the deletion of blocks
-/// waits for, and locks, without which programs do not let go of what they work on.
+/// waits for, locks, without which programs do not let go of what they work on, and the settings of
+/// buckets: lifecycle rules and the position of their passes.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
-const SPARED: [Space; 13] = [
+const SPARED: [Space; 14] = [
     space::SESSION,
     space::HEARTBEAT,
     space::FENCED,
@@ -58,6 +59,7 @@ const SPARED: [Space; 13] = [
     space::LOCKS,
     space::LOCK_KEEPING,
     space::SWEPT,
+    space::BUCKET_CONFIG,
 ];
 
 /// Whether other processes may use the metadata store at the same time.

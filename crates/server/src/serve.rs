@@ -87,7 +87,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
     observe::register_lifecycles(&metrics, &gateway);
     tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
-    let service = S3 { gateway, volume: Arc::clone(&shared), well: AtomicBool::new(true) };
+    let service = S3::over(gateway, Arc::clone(&shared));
     let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
     let edge = Arc::new(edge);
     let listener = listener(&serve, tls.clone(), &edge, &metrics);
@@ -272,6 +272,14 @@ struct S3 {
     volume: Arc<Volume>,
     /// Whether it was ready when last checked: only changes are logged.
     well: AtomicBool,
+    /// Whether a store was full when last checked, for the same reason.
+    full: AtomicBool,
+}
+
+impl S3 {
+    fn over(gateway: Arc<Gateway>, volume: Arc<Volume>) -> S3 {
+        S3 { gateway, volume, well: AtomicBool::new(true), full: AtomicBool::new(false) }
+    }
 }
 
 impl Service for S3 {
@@ -289,6 +297,14 @@ impl Service for S3 {
                 tracing::info!("ready again");
             } else {
                 tracing::warn!(?health, "not ready");
+            }
+        }
+        let shortages = health.shortages();
+        if self.full.swap(!shortages.is_empty(), Ordering::Relaxed) == shortages.is_empty() {
+            if shortages.is_empty() {
+                tracing::info!("the stores have space again");
+            } else {
+                tracing::warn!(?shortages, "a store is full: writes fail, reads and deletes go on");
             }
         }
         ready

@@ -32,7 +32,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
     Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
-    Snapshot, Space, StoreError, StoreErrorKind, Verdict,
+    Shortage, Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio_util::task::TaskTracker;
 
@@ -75,6 +75,7 @@ pub struct MysqlStore {
     writers: Arc<ConnectionPool>,
     readers: ConnectionPool,
     commits: TaskTracker,
+    shortage: Shortage,
     /// Identifies this store in positions of its feed.
     store: Bytes,
 }
@@ -107,6 +108,7 @@ impl MysqlStore {
             readers: pool(Role::Reader, options.readers),
             connector,
             commits: TaskTracker::new(),
+            shortage: Shortage::default(),
             store,
         })
     }
@@ -139,6 +141,10 @@ impl MetaStore for MysqlStore {
         self.connector.standing.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.shortage.get()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         self.check_open()?;
@@ -156,10 +162,12 @@ impl MetaStore for MysqlStore {
         // The task goes on whether or not anybody waits here; `close` waits for it. It is gone
         // without an answer only if its runtime is.
         let task = self.commits.spawn(async move { commit::commit(&writers, &plans).await });
-        task.await.unwrap_or_else(|error| {
+        let outcome = task.await.unwrap_or_else(|error| {
             let doing = format!("committing {count} plans: the task is gone");
             Err(StoreError::because(StoreErrorKind::Unknown, doing, error))
-        })
+        });
+        self.shortage.observe(&outcome);
+        outcome
     }
 
     async fn walk(

@@ -48,7 +48,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
     Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
-    Snapshot, Space, StoreError, Verdict,
+    Shortage, Snapshot, Space, StoreError, Verdict,
 };
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -108,6 +108,7 @@ pub struct PostgresStore {
     /// Tasks of commits, which run to their end whether or not anybody waits for them.
     tasks: TaskTracker,
     snapshots: Arc<Semaphore>,
+    shortage: Shortage,
     closed: AtomicBool,
 }
 
@@ -145,6 +146,7 @@ impl PostgresStore {
             shared: Arc::new(Shared { connector, commits, reads, way, feed_entries }),
             tasks: TaskTracker::new(),
             snapshots: Arc::new(Semaphore::new(SNAPSHOTS)),
+            shortage: Shortage::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -192,6 +194,10 @@ impl MetaStore for PostgresStore {
         self.shared.connector.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.shortage.get()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         self.look();
@@ -208,12 +214,17 @@ impl MetaStore for PostgresStore {
         let (shared, plans) = (Arc::clone(&self.shared), plans.to_vec());
         let count = plans.len();
         let task = self.tasks.spawn(async move { shared.commit(plans).await });
-        let (verdicts, trim) = task.await.map_err(|_| commit::lost(count))??;
+        let done = task.await.unwrap_or_else(|_| Err(commit::lost(count)));
+        let (outcome, trim) = match done {
+            Ok((verdicts, trim)) => (Ok(verdicts), trim),
+            Err(error) => (Err(error), false),
+        };
+        self.shortage.observe(&outcome);
         if trim {
             let shared = Arc::clone(&self.shared);
             self.tasks.spawn(async move { feed::trim(&shared.commits).await });
         }
-        Ok(verdicts)
+        outcome
     }
 
     async fn walk(

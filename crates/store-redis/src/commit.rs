@@ -11,7 +11,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value as Reply;
 use store::feed::compact;
-use store::{Guard, Plan, Space, StoreError, StoreErrorKind, Value, Verdict, Write, makes_room};
+use store::{
+    Guard, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict, Write, makes_room,
+};
 
 use crate::batch::MergedBatch;
 use crate::connect::{Call, Links};
@@ -31,8 +33,11 @@ pub(crate) async fn commit(
     links: &Arc<Links>,
     plans: &[Plan],
     spared: &[Space],
+    shortage: &Shortage,
 ) -> Result<Vec<Verdict>, StoreError> {
-    match decide(links, plans).await {
+    let decided = decide(links, plans).await;
+    shortage.observe(&decided);
+    match decided {
         Err(error) if error::is_out_of_memory(&error) => {
             let admitted: Vec<bool> = plans.iter().map(|plan| makes_room(plan, spared)).collect();
             if !admitted.contains(&true) {

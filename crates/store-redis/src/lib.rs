@@ -44,7 +44,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
     Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
-    Snapshot, Space, StoreError, Verdict,
+    Shortage, Snapshot, Space, StoreError, Verdict,
 };
 
 use crate::connect::Links;
@@ -58,6 +58,7 @@ pub struct RedisStore {
     /// The first bytes of every position in this volume's feed.
     id: [u8; feed::ID_BYTES],
     options: RedisOptions,
+    shortage: Shortage,
 }
 
 impl RedisStore {
@@ -80,7 +81,7 @@ impl RedisStore {
         let address = address::parse(url)?;
         let links = Arc::new(Links::new(address, &options));
         let id = open::open(&links).await?;
-        Ok(RedisStore { links, id, options })
+        Ok(RedisStore { links, id, options, shortage: Shortage::default() })
     }
 }
 
@@ -94,6 +95,10 @@ impl MetaStore for RedisStore {
         self.links.standing.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.shortage.get()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         read::read(&self.links, reads).await
@@ -101,7 +106,7 @@ impl MetaStore for RedisStore {
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         LIMITS.check_commit(plans)?;
-        commit::commit(&self.links, plans, &self.options.spared).await
+        commit::commit(&self.links, plans, &self.options.spared, &self.shortage).await
     }
 
     async fn walk(

@@ -89,6 +89,11 @@ pub(crate) fn kind_of_commit(
     }
 }
 
+/// The cause and the cure of a full disk, for operators.
+pub(crate) fn full_disk(database: &Path) -> String {
+    format!("the disk of {} is full: {CURE}", database.display())
+}
+
 /// An error for everyone whose plans were in one transaction.
 #[derive(Clone)]
 pub(crate) struct Shared {
@@ -104,7 +109,7 @@ impl Shared {
     /// A disk without space: nothing was committed.
     pub(crate) fn full(database: &Path, error: Option<sqlx::Error>) -> Shared {
         let cause = error.map_or_else(String::new, |error| format!(" ({error})"));
-        let text = format!("the disk of {} is full: {CURE}{cause}", database.display());
+        let text = full_disk(database) + &cause;
         let error: Box<dyn std::error::Error + Send + Sync> = text.into();
         Shared { kind: StoreErrorKind::Full, error: error.into() }
     }

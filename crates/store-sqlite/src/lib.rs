@@ -26,13 +26,13 @@ mod snapshot;
 mod writer;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use store::{
     Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
-    Snapshot, Space, StoreError, StoreErrorKind, Verdict,
+    Shortage, Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -59,6 +59,7 @@ pub struct SqliteStore {
     writer: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
     snapshots: Snapshots,
+    shortage: Arc<Shortage>,
 }
 
 impl SqliteStore {
@@ -72,7 +73,9 @@ impl SqliteStore {
     /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of another format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
-        let writer = Writer::open(path, options.spared, lock).await?;
+        let shortage = Arc::default();
+        let spared = options.spared;
+        let writer = Writer::open(path, spared, Arc::clone(&shortage), lock).await?;
         let (jobs, queue) = mpsc::channel(JOBS_WAITING);
         #[expect(
             clippy::disallowed_methods,
@@ -84,6 +87,7 @@ impl SqliteStore {
             writer: tokio::sync::Mutex::new(Some(task)),
             readers: Readers::new(path),
             snapshots: Snapshots::new(path),
+            shortage,
         })
     }
 
@@ -100,6 +104,10 @@ impl MetaStore for SqliteStore {
 
     fn durability(&self) -> Durability {
         Durability::Strict
+    }
+
+    fn shortage(&self) -> Option<String> {
+        self.shortage.get()
     }
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {

@@ -10,10 +10,11 @@ mod full;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use store::{Batch, Key, Plan, Space, StoreError, StoreErrorKind, Value, Verdict};
+use store::{Batch, Key, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
@@ -79,6 +80,8 @@ pub(crate) struct Writer {
     reserve: Reserve,
     /// Spaces whose records may be put although the disk is full.
     spared: &'static [Space],
+    /// The store's own, which answers operators.
+    shortage: Arc<Shortage>,
     /// The last failure may have a spent quota as its cause.
     is_short_of_space: bool,
     /// Held for as long as the connection may write.
@@ -89,6 +92,7 @@ impl Writer {
     pub(crate) async fn open(
         path: &Path,
         spared: &'static [Space],
+        shortage: Arc<Shortage>,
         lock: File,
     ) -> Result<Writer, StoreError> {
         let reserve = Reserve::beside(path);
@@ -102,6 +106,7 @@ impl Writer {
             connection: Some(connection),
             reserve,
             spared,
+            shortage,
             is_short_of_space: false,
             wal_bytes_allowed: WAL_BYTES_MAX,
             rows_until_trim: 0,

@@ -18,6 +18,7 @@ mod key;
 mod memory;
 mod plan;
 mod room;
+mod shortage;
 
 pub use batch::{Batch, CounterChange, counter_changes};
 pub use check::Malformed;
@@ -28,6 +29,7 @@ pub use key::{CounterKey, Key, Space, Value};
 pub use memory::MemoryStore;
 pub use plan::{COUNTER_MAX, Guard, Plan, Verdict, Write};
 pub use room::makes_room;
+pub use shortage::Shortage;
 
 use std::fmt::Debug;
 
@@ -130,6 +132,10 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// database may change while the store is open; this says what was found last. A commit that was
     /// acknowledged while this was not [`Durability::Strict`] may be lost later.
     fn durability(&self) -> Durability;
+
+    /// Returns the cause and the cure if the store has no space for new records, as far as it knows from
+    /// the last commits. Reads succeed meanwhile, and plans that free space may.
+    fn shortage(&self) -> Option<String>;
 
     /// Answers every question from one snapshot that holds every commit acknowledged before the
     /// call began. One round trip. Answers stand at the indices of their questions.

@@ -80,6 +80,10 @@ impl MetaStore for MemoryStore {
         Durability::None
     }
 
+    fn shortage(&self) -> Option<String> {
+        None
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
         let maps = self.open("reading")?;

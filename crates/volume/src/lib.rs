@@ -46,7 +46,7 @@ pub use upkeep::{
     Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped,
     Repacked, Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,
 };
-pub use volume::{CHECK_DEADLINE, Health, Volume};
+pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 
 #[cfg(test)]
 mod tests;

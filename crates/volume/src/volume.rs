@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockStore;
+use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
 use record::{Timestamp, VolumeRecord};
 use session::{Coherence, NodeWatch, Session, Trust, VolumeError};
@@ -16,6 +16,9 @@ use crate::known_pages::KnownPages;
 
 /// How long [`Volume::check`] waits for each store.
 pub const CHECK_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The cause if a store does not answer a check.
+const LATE: &str = "no answer in time";
 
 /// A file system over a metadata store and a place for blocks, opened by this process.
 ///
@@ -32,21 +35,47 @@ pub struct Volume {
     pub(crate) upkeep: Arc<Upkeep>,
 }
 
-/// Whether what stands behind a volume can be reached.
+/// The state of a store behind a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreState {
+    /// It answers, and has space.
+    Well,
+    /// It answers, but is out of space: reads and deletes go on, and writes fail. Names the cause and
+    /// the cure.
+    Full(String),
+    /// It does not answer as it should. Names the cause.
+    Failing(String),
+}
+
+/// The state of all that a volume needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The metadata store, and why not.
-    pub store: Result<(), String>,
-    /// The blocks, and why not.
-    pub blocks: Result<(), String>,
+    /// The metadata store.
+    pub store: StoreState,
+    /// The block store.
+    pub blocks: StoreState,
     /// Whether the session still counts.
     pub session: Result<(), String>,
 }
 
 impl Health {
-    /// Whether requests can be served.
+    /// Returns true if requests can be served. A full store does not prevent that: a gateway that load
+    /// balancers left out could not be emptied by deletes.
     pub fn is_ready(&self) -> bool {
-        self.store.is_ok() && self.blocks.is_ok() && self.session.is_ok()
+        let answers = |state: &StoreState| match state {
+            StoreState::Well | StoreState::Full(_) => true,
+            StoreState::Failing(_) => false,
+        };
+        answers(&self.store) && answers(&self.blocks) && self.session.is_ok()
+    }
+
+    /// Returns the causes and the cures of the stores that are out of space.
+    pub fn shortages(&self) -> Vec<String> {
+        let shortage = |state: &StoreState| match state {
+            StoreState::Full(why) => Some(why.clone()),
+            StoreState::Well | StoreState::Failing(_) => None,
+        };
+        [&self.store, &self.blocks].into_iter().filter_map(shortage).collect()
     }
 }
 
@@ -175,17 +204,21 @@ impl Volume {
     pub async fn check(&self) -> Health {
         let volume = [Read::Record { key: record::key::volume(), follow: None }];
         let store = async {
-            match tokio::time::timeout(CHECK_DEADLINE, self.session.store().read(&volume)).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_late) => Err("no answer in time".to_owned()),
+            let store = self.session.store();
+            match tokio::time::timeout(CHECK_DEADLINE, store.read(&volume)).await {
+                Ok(Ok(_)) => store.shortage().map_or(StoreState::Well, StoreState::Full),
+                Ok(Err(error)) => StoreState::Failing(error.to_string()),
+                Err(_late) => StoreState::Failing(LATE.to_owned()),
             }
         };
         let blocks = async {
             match tokio::time::timeout(CHECK_DEADLINE, self.blocks.probe()).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_late) => Err("no answer in time".to_owned()),
+                Ok(Ok(())) => StoreState::Well,
+                Ok(Err(error)) if error.kind() == BlockErrorKind::Full => {
+                    StoreState::Full(error.to_string())
+                }
+                Ok(Err(error)) => StoreState::Failing(error.to_string()),
+                Err(_late) => StoreState::Failing(LATE.to_owned()),
             }
         };
         let (store, blocks) = futures::join!(store, blocks);

@@ -190,6 +190,10 @@ impl MetaStore for Faulty {
         self.inner.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.inner.shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(reads.to_vec());

@@ -92,6 +92,10 @@ impl MetaStore for Failing {
         self.store.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.store.shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.store.read(reads).await
     }

@@ -17,7 +17,7 @@ use record::Quota;
 use serde_json::json;
 use store::{Durability, MetaStore};
 use tokio::time::Instant;
-use volume::{CHECK_DEADLINE, Health, Volume};
+use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 
 use crate::backend::Backend;
 use crate::config::VolumeSettings;
@@ -224,7 +224,11 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
             let (health, sessions, buckets) =
                 futures::join!(volume.check(), sessions(&admin), buckets(&admin));
             let Health { store: store_health, blocks: block_health, session } = health;
-            let well = |health: Result<(), String>| health.err().unwrap_or_else(|| "ok".to_owned());
+            let ok = || "ok".to_owned();
+            let state = |state: StoreState| match state {
+                StoreState::Well => ok(),
+                StoreState::Full(why) | StoreState::Failing(why) => why,
+            };
             let (record, counters) = (volume.record(), volume.counters());
             // Read after the check, which may have found that the store's settings have changed.
             let durability = engines::durability(&*store);
@@ -236,14 +240,14 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                     "format": record.format,
                     "generation": record.generation,
                     "block_bytes": record.block_bytes,
-                    "session": well(session),
+                    "session": session.err().unwrap_or_else(ok),
                 },
                 "sessions": sessions,
                 "buckets": buckets,
-                "meta": { "place": meta, "state": well(store_health), "durability": durability },
+                "meta": { "place": meta, "state": state(store_health), "durability": durability },
                 "blocks": {
                     "place": blocks,
-                    "state": well(block_health),
+                    "state": state(block_health),
                     "warnings": place.warnings(),
                 },
                 "counters": {

@@ -34,6 +34,10 @@ impl MetaStore for CachedStore {
         self.store.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.store.shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.store.limits().check_read(reads)?;
         if let Some(found) = self.cache.answer(reads) {

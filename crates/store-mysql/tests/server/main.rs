@@ -9,6 +9,7 @@ mod asked;
 mod bench;
 mod conformance;
 mod faults;
+mod full;
 mod galera;
 mod gateways;
 mod memory;

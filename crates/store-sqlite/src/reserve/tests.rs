@@ -40,6 +40,5 @@ fn a_file_system_that_cannot_allocate_gets_noise() {
     fill(&file, 0, 10_000).expect("written");
     let written = std::fs::read(&reserve.path).expect("read");
     assert_eq!(written.len(), 10_000);
-    let zeros = written.iter().filter(|byte| **byte == 0).count();
-    assert!(zeros < 200, "{zeros} zeros compress too well");
+    assert!(written.chunks_exact(8).all(|word| word != [0; 8]), "zeros might have no blocks");
 }

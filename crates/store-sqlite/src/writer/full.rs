@@ -11,7 +11,7 @@
 use store::{Plan, StoreErrorKind, Verdict, makes_room};
 
 use super::{Job, Writer};
-use crate::error::{Shared, is_io};
+use crate::error::{Shared, full_disk, is_io};
 use crate::open::{self, Checkpoint};
 use crate::reserve::{CUT_BYTES, PROBE_BYTES};
 
@@ -23,6 +23,9 @@ const PAGES_PER_ITEM: u64 = 2;
 
 /// Space that a commit needs beyond what its plans hold.
 const COMMIT_BYTES: u64 = 64 << 10;
+
+/// The least space with which the store counts as not full.
+const SPACE_BYTES: u64 = 256 << 10;
 
 /// Cuts for one commit. Together they are the largest reserve.
 const CUTS: u32 = 5;
@@ -37,7 +40,10 @@ impl Writer {
         if !self.is_short_of_space && !self.reserve.is_nearly_full() {
             match self.commit(jobs, |_| true).await {
                 Err(error) if error.is_full() => {}
-                decided => return decided,
+                decided => {
+                    self.shortage.set(None);
+                    return decided;
+                }
             }
         }
         // The reserve comes first, so that other plans cannot take its space.
@@ -52,7 +58,10 @@ impl Writer {
     async fn commit_admitted(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
         let frees: Vec<bool> = plans().map(|plan| makes_room(plan, self.spared)).collect();
-        let mut space = self.space_for(plans().map(needed).sum()).await;
+        let bytes: u64 = plans().map(needed).sum();
+        let mut space = self.space_for(bytes.max(SPACE_BYTES)).await;
+        let shortage = (space < SPACE_BYTES).then(|| full_disk(&self.path));
+        self.shortage.set(shortage);
         let fits = plans().zip(&frees).map(|(plan, frees)| {
             let fits = *frees || needed(plan) <= space;
             if fits && !*frees {

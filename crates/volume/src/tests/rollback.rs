@@ -73,6 +73,10 @@ impl MetaStore for Restorable {
         self.now().durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.now().shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.now().read(reads).await
     }

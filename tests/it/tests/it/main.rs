@@ -25,6 +25,7 @@ mod fleet;
 mod forgetful;
 mod forking;
 mod full;
+mod full_disk;
 mod history;
 mod killed;
 mod lapse;

@@ -69,6 +69,10 @@ impl MetaStore for RacingStore {
         self.inner.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.inner.shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.inner.read(reads).await
     }

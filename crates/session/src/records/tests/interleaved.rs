@@ -63,6 +63,10 @@ impl MetaStore for Slow {
         self.inner.durability()
     }
 
+    fn shortage(&self) -> Option<String> {
+        self.inner.shortage()
+    }
+
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         self.dawdle().await;
         let found = self.inner.read(reads).await;
