@@ -7,6 +7,7 @@ use record::key::CounterKind;
 use record::{Bucket, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
+use super::counts::Counts;
 use super::{ANCESTORS_MAX, Known};
 use crate::list::is_object_key;
 use crate::path::{self, Bound, object_key};
@@ -59,20 +60,23 @@ pub(super) fn versions(
 
 /// The id that a file has which comes to a name that is free, if it is to have one. A bucket that begins
 /// to keep versions at this moment has it as its null version; so it is not guarded that it keeps none.
+/// `counts` loses the bytes of a null version that the file takes the place of.
 pub(super) fn comes(
     view: &mut View<'_>,
     env: &Env,
-    directory: &Known,
-    name: &[u8],
+    (directory, name): (&Known, &[u8]),
+    counts: &mut Counts,
     plan: &mut Plan,
 ) -> Result<Option<VersionStamp>, Halt> {
-    if !bucket_of(view, directory.inode.bucket)?.dentry.versioning.is_shown() {
+    let bucket = directory.inode.bucket;
+    if !bucket_of(view, bucket)?.dentry.versioning.is_shown() {
         return Ok(None);
     }
     let Some(versions) = versions(view, directory, name, plan)? else { return Ok(None) };
-    let mut unbinding = Unbinding::new(directory.inode.bucket);
+    let mut unbinding = Unbinding::new(bucket);
     let version = versions.arrive(view, env, None, plan, &mut unbinding)?;
-    unbinding.finish(view, env, plan)?;
+    let unbound = unbinding.finish(view, env, plan)?;
+    counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
     Ok(version)
 }
 

@@ -73,13 +73,14 @@ impl Planner for LinkNode<'_> {
         }
         let mut counts = Counts::default();
         counts.name(self.to.directory, inode.bucket, inode.kind(), 1);
-        counts.finish(env, &mut plan);
         let slot = self.to.file_slot();
-        keeping::guard_quota(view, inode.bucket, &mut plan)?;
         let mut dentry = Dentry { linked: links > 0, ..Dentry::of(self.ino, inode.kind()) };
         if inode.kind() == Kind::File {
-            dentry.version = keeping::comes(view, env, &parent, &self.to.name, &mut plan)?;
+            let to = (&parent, &self.to.name[..]);
+            dentry.version = keeping::comes(view, env, to, &mut counts, &mut plan)?;
         }
+        counts.finish(env, &mut plan);
+        keeping::guard_quota(view, inode.bucket, &mut plan)?;
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         inode.attributes.status_changed = env.now;
         let retention = keeping::default_retention(view, env, inode.bucket, &mut plan)?;

@@ -118,7 +118,8 @@ impl Planner for MakeNode<'_> {
                 let slot = name.slot(inode.kind());
                 let mut dentry = Dentry::of(self.ino, inode.kind());
                 if inode.kind() == Kind::File {
-                    dentry.version = keeping::comes(view, env, &parent, &name.name, &mut plan)?;
+                    let to = (&parent, &name.name[..]);
+                    dentry.version = keeping::comes(view, env, to, &mut counts, &mut plan)?;
                 }
                 plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
                 counts.name(self.directory, inode.bucket, inode.kind(), 1);

@@ -435,3 +435,25 @@ fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detach
     world.audit();
     assert_eq!(world.find(&at(B, "c")), Ok(ino));
 }
+
+/// A file that comes to a key takes the place of the key's null version where versioning is suspended. The
+/// bucket's bytes are those that are left.
+#[test]
+fn a_file_that_replaces_a_null_version_takes_its_bytes_from_the_bucket() {
+    for act in ["make", "link"] {
+        let world = world_with(Versioning::Suspended);
+        world.put(b"a", 3);
+        let versioning = BucketChange::Versioning(Versioning::Enabled);
+        world.run(&SetBucket { name: b"b", change: versioning }).unwrap();
+        world.unlink(B, "a").unwrap();
+        let ino = world.put(b"b", 5);
+        let versioning = BucketChange::Versioning(Versioning::Suspended);
+        world.run(&SetBucket { name: b"b", change: versioning }).unwrap();
+        if act == "make" {
+            world.file(B, "a", 0);
+        } else {
+            world.link(ino, Some(&at(B, "b")), &at(B, "a")).unwrap();
+        }
+        world.audit();
+    }
+}
