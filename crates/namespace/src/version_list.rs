@@ -5,7 +5,7 @@ use store::{Key, Read};
 
 use crate::Halt;
 use crate::list::successor;
-use crate::path::{self, NamedBucket};
+use crate::path::{self, NamedBucket, Path, Unknown};
 use crate::run::{Env, Planner, Step};
 use crate::version::Noncurrent;
 use crate::view::after;
@@ -46,7 +46,8 @@ pub struct VersionsPage {
     pub versions: Vec<ListedVersion>,
 }
 
-/// Lists versions that are not current: one round trip.
+/// Lists versions that are not current: one round trip, and one more if the page begins behind a version,
+/// which may be the current one.
 #[derive(Clone, Debug)]
 pub struct ReadVersions<'a> {
     /// The bucket.
@@ -125,6 +126,10 @@ impl ReadVersions<'_> {
             VersionsFrom::Version(object, version) => (object, version),
         };
         let id = match version {
+            // A directory that was moved brings current versions that are older than noncurrent ones.
+            VersionRef::Id(id) if self.is_current(view, object, *id)? => {
+                return Ok(key::versions_of(bucket, object).0);
+            }
             VersionRef::Id(id) => *id,
             VersionRef::Null => {
                 let null_at = key::null_version(bucket, object);
@@ -136,5 +141,25 @@ impl ReadVersions<'_> {
             }
         };
         Ok(after(&key::version(bucket, object, id)))
+    }
+
+    /// Returns true if this is the current version of a key: all others are behind it in a listing.
+    fn is_current(
+        &self,
+        view: &mut View<'_>,
+        object: &[u8],
+        id: VersionStamp,
+    ) -> Result<bool, Halt> {
+        if self.of == Kept::Trash {
+            return Ok(false);
+        }
+        let path = Path::new(self.bucket, object);
+        let chain = path::chain(view, path.bucket(), &path.directories, Unknown::Ask)?;
+        if chain.missing.is_some() {
+            return Ok(false);
+        }
+        let slot = key::dentry(chain.deepest(), path.sort_key().as_bytes());
+        let Some(value) = view.record(&slot)? else { return Ok(false) };
+        Ok(path::bound(&slot, value)?.dentry.version == Some(id))
     }
 }

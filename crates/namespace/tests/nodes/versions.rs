@@ -4,9 +4,10 @@
 use std::fmt::Debug;
 
 use namespace::{
-    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Lookup, NoteRead,
-    ObjectChange, ObjectItem, Path, Planner, RemoveVersion, RenameKey, RenameMode, RenameNode,
-    SetAcl, SetAttributes, SetBucket, SetObject, SetObjectItem, SetXattr, Spared, XattrChange,
+    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Kept, Lookup, NoteRead,
+    ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion, RenameKey, RenameMode,
+    RenameNode, SetAcl, SetAttributes, SetBucket, SetObject, SetObjectItem, SetXattr, Spared,
+    VersionsFrom, XattrChange,
 };
 use record::{
     Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil, RetentionMode, Superseded, Timestamp,
@@ -466,4 +467,30 @@ fn a_file_that_replaces_a_null_version_takes_its_bytes_from_the_bucket() {
         }
         world.audit();
     }
+}
+
+/// A directory that was moved brings a current version that is older than a delete marker of its new key. A
+/// page that begins behind the current version shows the marker.
+#[test]
+fn a_page_behind_the_current_version_shows_newer_noncurrent_ones() {
+    let world = world_with(Versioning::Enabled);
+    let (old, new) = (world.mkdir(B, "site"), world.mkdir(B, "site.new"));
+    world.file(new, "i", 5);
+    world.file(old, "i", 3);
+    world.unlink(old, "i").unwrap();
+    world.rmdir(B, "site").unwrap();
+    world.rename(&at(B, "site.new"), &at(B, "site"), RenameMode::Replace).unwrap();
+    let path = Path::new(b"b", b"site/i");
+    let current = world.run(&Lookup { path: &path, version: None }).unwrap().version.unwrap();
+    let list = |from: &VersionsFrom| {
+        let (bucket, prefix, of) = (b"b".into(), &b"site/i"[..], Kept::Versions);
+        let page = world.run(&ReadVersions { bucket, prefix, from, limit: 10, of });
+        page.unwrap().versions
+    };
+    let all = list(&VersionsFrom::Key(b"site/i".to_vec()));
+    assert!(all.len() == 2 && VersionRef::Id(all[0].id) > current, "{all:?}, {current:?}");
+    let behind = |version| list(&VersionsFrom::Version(b"site/i".to_vec(), version));
+    assert_eq!(behind(current), all);
+    assert_eq!(behind(all[0].version), all[1..]);
+    assert_eq!(behind(all[1].version), []);
 }
