@@ -52,3 +52,4 @@ mod staged_inline;
 mod stopped;
 mod versions;
 mod views;
+mod views_model;

@@ -70,6 +70,11 @@ pub(crate) fn steps(plain: u64) -> u64 {
     number("ASHLAR_TEST_STEPS", plain, 100_000)
 }
 
+/// Acts of clients and programs in both views on an engine, of which a plain run does `plain`.
+pub(crate) fn view_steps(plain: u64) -> u64 {
+    number("ASHLAR_TEST_VIEW_STEPS", plain, 20_000)
+}
+
 /// Kills of a database server, or of a process with a mount.
 pub(crate) fn kills() -> u64 {
     number("ASHLAR_TEST_KILLS", 3, 50)

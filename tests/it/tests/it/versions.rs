@@ -4,7 +4,7 @@
 //! The numbers that acts follow from are of one seed, which a failure says: `ASHLAR_TEST_SEED` does the
 //! same again, and `ASHLAR_TEST_STEPS` sets the number of acts.
 
-mod dice;
+pub(crate) mod dice;
 mod model;
 mod moved;
 mod views;

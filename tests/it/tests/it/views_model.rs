@@ -1,0 +1,395 @@
+//! Versions, trash and locks in both views: two mounts and a gateway over one store do random acts, one
+//! after the other, and each is held against a [`model`] that is a list for each key.
+//!
+//! A mount here is a volume with the files over it, as the kernel's requests reach them; no kernel is
+//! between. Descriptors stay open over all that happens to their files. The laws that are checked:
+//!
+//! 1. Bytes that a program has synced are in its file. A flush that cannot keep them fails.
+//! 2. A noncurrent version, an item of the trash and a locked version keep bytes, headers and metadata.
+//! 3. The versions of each key, their ids and their order are those of the model.
+//! 4. A locked version stays, and a default retention covers the content that programs write.
+//! 5. Each act ends, and none is refused because of others.
+//! 6. `fsck` finds nothing, and no block is left at the end.
+//!
+//! All choices follow from a seed, which a failure prints with the last acts. `ASHLAR_TEST_SEED` repeats
+//! it, and `ASHLAR_TEST_VIEW_STEPS` sets the number of acts.
+
+mod checks;
+mod descriptors;
+mod model;
+mod objects;
+mod programs;
+mod tree;
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use block::MemoryBlocks;
+use files::{Files, FilesOptions};
+use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
+use store::{MemoryStore, MetaStore};
+use volume::{
+    BucketChange, FileOwner, FsError, NewBucket, SessionOptions, SetClock, Unwatched, Volume,
+    VolumeError, VolumeOptions, fsck,
+};
+
+use crate::deep::driver::store;
+use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
+use crate::scale;
+use crate::versions::dice::{Dice, HOUR};
+use descriptors::Open;
+use model::{BUCKETS, HELD, KEPT, Model, PLAIN, TRASH};
+
+on_the_drawn_server!(both_views_are_as_the_model_says);
+
+#[test]
+fn both_views_are_as_the_model_says_memory() {
+    let store: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
+    run_on("memory", scale::view_steps(400), async || store);
+}
+
+#[test]
+fn both_views_are_as_the_model_says_sqlite() {
+    over(Engine::Sqlite, scale::view_steps(200));
+}
+
+fn both_views_are_as_the_model_says(engine: Engine) {
+    over(engine, scale::view_steps(100));
+}
+
+fn over(engine: Engine, steps: u64) {
+    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    run_on(engine.name(), steps, async || store(engine, fleet.url(), folder.path()).await);
+}
+
+/// Acts that a failure prints.
+const ACTS_TOLD: usize = 40;
+
+/// Steps between two lines that tell how far a run is.
+const TOLD: u64 = 5_000;
+
+/// The time that one step may take.
+const STEP_DEADLINE: Duration = Duration::from_mins(1);
+
+/// The last acts with their steps, oldest first.
+type Log = Arc<Mutex<VecDeque<(u64, String)>>>;
+
+fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore>) {
+    let seed = scale::seed();
+    let log = Log::default();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let began = Instant::now();
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let mut world = World::new(store().await, seed, Arc::clone(&log)).await;
+            while world.step < steps {
+                let step = tokio::time::timeout(STEP_DEADLINE, world.step());
+                step.await.expect("a step ends within its deadline");
+                if world.step.is_multiple_of(TOLD) {
+                    eprintln!("{name}: {} steps after {:?}", world.step, began.elapsed());
+                }
+            }
+            world.end().await
+        })
+    }));
+    match done {
+        Ok(counts) => {
+            eprintln!("{name}: {steps} steps in {:?}, seed {seed}: {counts:?}", began.elapsed());
+        }
+        Err(why) => {
+            for (step, act) in log.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                eprintln!("{name}, step {step}: {act}");
+            }
+            eprintln!("{name}: again with ASHLAR_TEST_SEED={seed} ASHLAR_TEST_VIEW_STEPS={steps}");
+            resume_unwind(why);
+        }
+    }
+}
+
+/// How often something happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    acts: u64,
+    refused: u64,
+    /// Flushes that gave a noncurrent version a copy.
+    detached: u64,
+    /// Flushes that a lock refused.
+    locked: u64,
+    /// Directories that were moved with keys below them.
+    directories: u64,
+    /// Items that came back from the trash.
+    restored: u64,
+    /// Blocks that were deleted.
+    reaped: u64,
+}
+
+/// A volume of a mount, and the files over it.
+#[derive(Debug)]
+struct Mount {
+    volume: Arc<Volume>,
+    files: Arc<Files>,
+}
+
+#[derive(Debug)]
+struct World {
+    store: Arc<dyn MetaStore>,
+    blocks: Arc<MemoryBlocks>,
+    clock: Arc<SetClock>,
+    gateway: Arc<Volume>,
+    mounts: [Mount; 2],
+    model: Model,
+    open: Open,
+    dice: Dice,
+    log: Log,
+    step: u64,
+    counts: Counts,
+}
+
+/// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
+async fn open(
+    store: &Arc<dyn MetaStore>,
+    blocks: &Arc<MemoryBlocks>,
+    clock: &Arc<SetClock>,
+) -> Arc<Volume> {
+    let session = SessionOptions {
+        clock: Arc::<SetClock>::clone(clock),
+        // The reaper waits until each session has shown that it is past an epoch.
+        heartbeat_interval: Duration::from_millis(50),
+        ..Default::default()
+    };
+    let options = VolumeOptions {
+        collect: false,
+        inline_bytes_max: 16,
+        block_bytes: 65_536,
+        staged_inline_bytes_max: 1 << 20,
+        session,
+        ..Default::default()
+    };
+    let blocks = Arc::<MemoryBlocks>::clone(blocks);
+    Volume::open(options, Arc::clone(store), blocks).await.expect("a volume")
+}
+
+async fn mount(
+    store: &Arc<dyn MetaStore>,
+    blocks: &Arc<MemoryBlocks>,
+    clock: &Arc<SetClock>,
+) -> Mount {
+    let volume = open(store, blocks, clock).await;
+    let options = FilesOptions {
+        root: Ino::ROOT,
+        read_only: false,
+        write_memory: 64 << 20,
+        whole_bytes_max: 48 << 10,
+        io_timeout: Duration::from_secs(20),
+        notes_reads: true,
+        ledger: None,
+    };
+    let files = Files::new(Arc::clone(&volume), options);
+    Mount { volume, files }
+}
+
+const BEGINNING: Timestamp = Timestamp(1_800_000_000_000_000_000);
+
+impl World {
+    async fn new(store: Arc<dyn MetaStore>, seed: u64, log: Log) -> World {
+        let blocks = Arc::new(MemoryBlocks::new());
+        let clock = Arc::new(SetClock::new(BEGINNING));
+        let gateway = open(&store, &blocks, &clock).await;
+        let mounts = [mount(&store, &blocks, &clock).await, mount(&store, &blocks, &clock).await];
+        for bucket in BUCKETS {
+            let made = gateway.create_bucket(bucket, &NewBucket::of(&owner())).await;
+            made.expect("a bucket");
+        }
+        let trash = BucketChange::Versioning(Versioning::Trash);
+        gateway.set_bucket(BUCKETS[TRASH], trash).await.expect("a trash");
+        let model = Model::new(BEGINNING);
+        let (dice, open, counts) = (Dice::new(seed), Open::default(), Counts::default());
+        let mut world = World {
+            store,
+            blocks,
+            clock,
+            gateway,
+            mounts,
+            model,
+            open,
+            dice,
+            log,
+            step: 0,
+            counts,
+        };
+        // What was there before versions were kept is the null version of its key.
+        world.model.buckets[KEPT].versioning = Versioning::Off;
+        for key in ["f.txt", "d/g", "x/e/g"] {
+            world.put((KEPT, key), false).await;
+        }
+        world.set_versioning(KEPT, Versioning::Enabled).await;
+        let enabled = BucketChange::Versioning(Versioning::Enabled);
+        world.gateway.set_bucket(BUCKETS[HELD], enabled).await.expect("versions are kept");
+        world
+            .set_default(Some(RetentionDefault { mode: RetentionMode::Governance, days: 1 }))
+            .await;
+        world
+    }
+
+    /// Notes what is done next, for the message of a failure.
+    fn say(&mut self, act: String) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() == ACTS_TOLD {
+            log.pop_front();
+        }
+        log.push_back((self.step, act));
+    }
+
+    /// A little time passes before each act, and more of it before some.
+    fn tick(&mut self) {
+        let step = match self.dice.below(4) {
+            0 => i64::try_from(self.dice.below(8_000)).expect("few") * HOUR / 1_000,
+            _ => 1_000_000,
+        };
+        self.model.now = Timestamp(self.model.now.0 + 1_000 + step);
+        self.clock.set(self.model.now);
+    }
+
+    async fn step(&mut self) {
+        self.step += 1;
+        self.tick();
+        self.counts.acts += 1;
+        match self.dice.below(100) {
+            0..38 => self.object_act().await,
+            38..66 => self.descriptor_act().await,
+            66..97 => self.program_act().await,
+            _ => self.upkeep_act().await,
+        }
+        self.look().await;
+    }
+
+    /// What volumes and mounts do by themselves.
+    async fn upkeep_act(&mut self) {
+        match self.dice.below(8) {
+            0 => {
+                self.say("destage".to_owned());
+                self.gateway.destage_now().await.expect("what is staged goes into blocks");
+            }
+            1 => {
+                self.say("reap".to_owned());
+                // It waits until each open descriptor is held by a record.
+                let reaped = self.volume().reap_now().await.expect("what is dead goes");
+                self.counts.reaped += reaped.blocks;
+            }
+            2 => {
+                self.say("repack".to_owned());
+                self.gateway.repack_now().await.expect("packs are rewritten");
+            }
+            3 => {
+                let mount = self.dice.below(2);
+                self.say(format!("mount {mount}: keep read times"));
+                self.mounts[mount].files.keep_reads().await;
+            }
+            4 => {
+                let mode = self.dice.of(&[RetentionMode::Governance, RetentionMode::Compliance]);
+                let days = self.dice.of(&[1, 2]);
+                let default = (!self.dice.one_in(4)).then_some(RetentionDefault { mode, days });
+                self.set_default(default).await;
+            }
+            5 => {
+                let versioning = self.dice.of(&[Versioning::Enabled, Versioning::Suspended]);
+                self.set_versioning(KEPT, versioning).await;
+            }
+            _ => {
+                let mount = self.dice.below(2);
+                self.flush_all(mount).await;
+            }
+        }
+    }
+
+    async fn reap(&mut self) {
+        for volume in self.volumes() {
+            self.counts.reaped += volume.reap_now().await.expect("what is dead goes").blocks;
+        }
+    }
+
+    fn volumes(&self) -> [Arc<Volume>; 3] {
+        [&self.gateway, &self.mounts[0].volume, &self.mounts[1].volume].map(Arc::clone)
+    }
+
+    /// A gateway or a mount.
+    fn volume(&mut self) -> Arc<Volume> {
+        let volume = self.dice.below(3);
+        Arc::clone(&self.volumes()[volume])
+    }
+
+    async fn set_versioning(&mut self, bucket: usize, versioning: Versioning) {
+        self.say(format!("{}: versioning {versioning:?}", BUCKETS[bucket]));
+        let change = BucketChange::Versioning(versioning);
+        self.gateway.set_bucket(BUCKETS[bucket], change).await.expect("a setting");
+        self.model.buckets[bucket].versioning = versioning;
+    }
+
+    async fn set_default(&mut self, default: Option<RetentionDefault>) {
+        self.say(format!("held: default retention {default:?}"));
+        let config = BucketConfig { bytes: b"<ObjectLockConfiguration/>".as_slice().into() };
+        let set = self.gateway.set_object_lock(BUCKETS[HELD], &config, default).await;
+        set.expect("objects may be locked");
+        self.model.buckets[HELD].default = default;
+    }
+
+    async fn check(&self) {
+        let (store, blocks) = (Arc::clone(&self.store), Arc::<MemoryBlocks>::clone(&self.blocks));
+        let report = fsck(store, blocks, &Unwatched).await.expect("records can be read");
+        assert_eq!(report.findings, [], "step {}", self.step);
+    }
+
+    /// Closes all descriptors, holds everything against the model, and removes it once no lock is left.
+    async fn end(mut self) -> Counts {
+        self.close_all().await;
+        self.look_at_all().await;
+        self.reap().await;
+        self.check().await;
+        self.look_at_all().await;
+        self.model.now = Timestamp(self.model.now.0 + 10_000 * HOUR);
+        self.clock.set(self.model.now);
+        self.remove_all().await;
+        for bucket in [PLAIN, KEPT, HELD, TRASH] {
+            self.remove_directories(bucket).await;
+            let removed = self.gateway.delete_bucket(BUCKETS[bucket]).await;
+            removed.unwrap_or_else(|error| panic!("{}: {error}", BUCKETS[bucket]));
+        }
+        for _ in 0..2 {
+            self.reap().await;
+        }
+        self.check().await;
+        for volume in self.volumes() {
+            volume.close().await;
+        }
+        let report = fsck(Arc::clone(&self.store), self.blocks.clone(), &Unwatched).await;
+        let report = report.expect("records can be read");
+        assert_eq!((report.findings, report.counts.blocks), (Vec::new(), 0), "nothing is left");
+        self.store.close().await;
+        self.counts
+    }
+}
+
+/// The answer of a volume, or what it refuses with. Fails if the stores are at fault.
+fn fs<T>(answer: Result<T, VolumeError>) -> Result<T, FsError> {
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(VolumeError::Fs(error)) => Err(error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn owner() -> FileOwner {
+    FileOwner {
+        access_key: "someone".to_owned(),
+        account: record::AccountId::MAIN,
+        writer: None,
+        uid: 7,
+        gid: 8,
+        umask: 0o022,
+    }
+}

@@ -1,0 +1,444 @@
+//! Acts of programs by descriptors, which stay open whatever becomes of the names of their files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use files::{HandleId, OpenMode, SetNode};
+use record::{Ino, RetainUntil};
+use rustix::io::Errno;
+
+use super::World;
+use super::model::{FileId, HELD, Name};
+use super::objects::bytes;
+
+/// Descriptors that are open at a time.
+const HANDLES_MAX: usize = 14;
+
+/// The longest file that programs write.
+const FILE_MAX: usize = 300_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    pub(crate) id: HandleId,
+    pub(crate) mount: usize,
+    pub(crate) file: FileId,
+    pub(crate) ino: Ino,
+    pub(crate) writes: bool,
+    /// Whether a flush through another descriptor has failed, of which this one has not told yet.
+    pub(crate) doubt: bool,
+}
+
+/// Changes that a mount has in memory: the file as its programs see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) bytes: Vec<u8>,
+    /// The shortest that the file has been meanwhile.
+    least: usize,
+    /// Ranges that were written and not cut since.
+    written: Vec<(usize, usize)>,
+    mode: Option<u32>,
+}
+
+/// How a flush ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    Kept,
+    Refused,
+    /// The documentation allows both.
+    Either,
+}
+
+/// All that programs have open.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Open {
+    pub(crate) handles: Vec<Handle>,
+    pub(crate) pending: BTreeMap<(usize, FileId), Pending>,
+    /// The retention that flushes of an open file gave it.
+    own: BTreeMap<(usize, FileId), RetainUntil>,
+    /// Files of the bucket with object lock that were opened, whatever became of their names.
+    pub(crate) held: BTreeSet<FileId>,
+    /// Open files that another mount has written to since a mount has looked.
+    stale: BTreeSet<(usize, FileId)>,
+}
+
+impl Open {
+    pub(crate) fn is_open(&self, file: FileId) -> bool {
+        self.handles.iter().any(|handle| handle.file == file)
+    }
+
+    pub(crate) fn is_open_on(&self, mount: usize, file: FileId) -> bool {
+        self.handles.iter().any(|handle| handle.file == file && handle.mount == mount)
+    }
+
+    /// A mount has looked at a file, and knows its content unless it has changes of its own.
+    pub(crate) fn looked(&mut self, mount: usize, file: FileId) {
+        if !self.pending.contains_key(&(mount, file)) {
+            self.stale.remove(&(mount, file));
+        }
+    }
+}
+
+impl World {
+    pub(crate) async fn descriptor_act(&mut self) {
+        let many = self.open.handles.len();
+        if many == 0 || (many < HANDLES_MAX && self.dice.one_in(4)) {
+            let (mount, name) = (self.dice.below(2), self.name());
+            return self.open_by_name(mount, name).await;
+        }
+        let at = self.dice.below(many);
+        if many == HANDLES_MAX {
+            return self.close(at).await;
+        }
+        match self.dice.below(100) {
+            0..45 => self.write(at).await,
+            45..52 => self.truncate(at).await,
+            52..70 => self.sync(at).await,
+            70..80 => self.read(at).await,
+            80..92 => self.close(at).await,
+            _ => self.change_by_handle(at).await,
+        }
+    }
+
+    async fn open_by_name(&mut self, mount: usize, name: Name) {
+        let writes = self.dice.below(4) > 0;
+        let truncates = writes && self.dice.one_in(5);
+        let mode = OpenMode { writes, truncates, ..OpenMode::default() };
+        self.say(format!("mount {mount}: open {name:?}, {mode:?}"));
+        let Some(current) = self.model.current(name) else {
+            assert_eq!(self.look_up(mount, name).await.err(), Some(Errno::NOENT), "{name:?}");
+            return;
+        };
+        let file = current.file;
+        if truncates && !self.take_turn(mount, file).await {
+            return;
+        }
+        let found = self.look_up(mount, name).await.expect("the file is found");
+        self.open.looked(mount, file);
+        let opened = self.mounts[mount].files.open(found.ino, mode).await;
+        if writes && self.model.is_locked(file, false) {
+            assert_eq!(opened.err(), Some(Errno::PERM), "{name:?} is locked");
+            self.counts.refused += 1;
+            return;
+        }
+        let opened = opened.expect("the file is opened");
+        self.add_handle(mount, file, (opened.handle, found.ino), writes);
+        if truncates {
+            self.pend(mount, file, |pending| pending.resize(0));
+        }
+    }
+
+    pub(crate) fn add_handle(
+        &mut self,
+        mount: usize,
+        file: FileId,
+        (id, ino): (HandleId, Ino),
+        writes: bool,
+    ) {
+        if self.model.names_of(file).iter().any(|name| name.0 == HELD) {
+            self.open.held.insert(file);
+        }
+        self.open.handles.push(Handle { id, mount, file, ino, writes, doubt: false });
+        let node = self.model.files.get_mut(&file).expect("a file of the model");
+        assert!(node.ino.is_none_or(|known| known == ino), "the inode number of file {file}");
+        node.ino = Some(ino);
+    }
+
+    /// The bytes of a file as programs of a mount see them.
+    pub(crate) fn seen(&self, mount: usize, file: FileId) -> &[u8] {
+        match self.open.pending.get(&(mount, file)) {
+            Some(pending) => &pending.bytes,
+            None => &self.model.body(file).bytes,
+        }
+    }
+
+    /// Whether nothing but descriptors leads to a file.
+    fn is_left(&self, file: FileId) -> bool {
+        self.model.names_of(file).is_empty() && !self.model.is_bound(file)
+    }
+
+    /// Makes a mount the one that changes a file: the other one flushes first, and leaves a file that has
+    /// no name. Returns false if that cannot be.
+    pub(crate) async fn take_turn(&mut self, mount: usize, file: FileId) -> bool {
+        let other = 1 - mount;
+        if self.open.pending.contains_key(&(other, file)) {
+            let at = self.open.handles.iter().position(|it| it.mount == other && it.file == file);
+            self.sync(at.expect("what is pending was written through a descriptor")).await;
+            if self.open.pending.contains_key(&(other, file)) {
+                return false;
+            }
+        }
+        if self.model.names_of(file).is_empty() {
+            if self.is_left(file) && self.open.stale.contains(&(mount, file)) {
+                return false;
+            }
+            let is_other = |it: &super::descriptors::Handle| it.mount == other && it.file == file;
+            while let Some(at) = self.open.handles.iter().position(is_other) {
+                self.close(at).await;
+            }
+        }
+        self.refresh(mount, file).await;
+        true
+    }
+
+    /// Asks for the attributes of an open file, as a program does before it relies on its size.
+    async fn refresh(&mut self, mount: usize, file: FileId) {
+        if !self.open.stale.contains(&(mount, file)) {
+            return;
+        }
+        let handle = self.open.handles.iter().find(|it| it.mount == mount && it.file == file);
+        let ino = handle.expect("only open files are known").ino;
+        let found = self.mounts[mount].files.attributes(ino).await.expect("its attributes");
+        assert_eq!(found.size, self.model.body(file).bytes.len() as u64, "the size of {file}");
+        self.open.looked(mount, file);
+    }
+
+    pub(crate) fn pend(&mut self, mount: usize, file: FileId, change: impl FnOnce(&mut Pending)) {
+        let body = self.model.body(file);
+        let new = || Pending {
+            bytes: body.bytes.clone(),
+            least: body.bytes.len(),
+            written: Vec::new(),
+            mode: None,
+        };
+        change(self.open.pending.entry((mount, file)).or_insert_with(new));
+    }
+
+    async fn write(&mut self, at: usize) {
+        let Handle { id, mount, file, writes, .. } = self.open.handles[at].clone();
+        if !writes || !self.take_turn(mount, file).await {
+            return;
+        }
+        let size = self.seen(mount, file).len();
+        let (length, appends) = (self.length(), self.dice.one_in(3));
+        let position = if appends { size } else { self.dice.below(size + 100) };
+        if position + length > FILE_MAX {
+            return;
+        }
+        let bytes = bytes((self.step << 8) | 1, length);
+        self.say(format!(
+            "mount {mount}: write {length} bytes at {position} of {file} by {id:?}, appends {appends}"
+        ));
+        let files = &self.mounts[mount].files;
+        let written = files.write(id, position as u64, &bytes, appends, false).await;
+        // Closing descriptors of the other mount has moved them.
+        let handle =
+            self.open.handles.iter_mut().find(|handle| handle.id == id && handle.mount == mount);
+        let doubt = std::mem::take(&mut handle.expect("it is open").doubt);
+        match written {
+            Ok(_) => self.pend(mount, file, |pending| pending.write(position, &bytes)),
+            Err(error) => assert!(doubt && error == Errno::PERM, "a write failed: {error}"),
+        }
+    }
+
+    async fn truncate(&mut self, at: usize) {
+        let Handle { id, mount, file, ino, writes, .. } = self.open.handles[at].clone();
+        if !writes || !self.take_turn(mount, file).await {
+            return;
+        }
+        let size = self.seen(mount, file).len();
+        let new = if self.dice.one_in(3) { 0 } else { self.dice.below(size + 50) };
+        self.say(format!("mount {mount}: truncate {file} to {new} by {id:?}"));
+        let set = SetNode { size: Some(new as u64), ..SetNode::default() };
+        let set = self.mounts[mount].files.set(ino, Some(id), set).await.expect("it is truncated");
+        assert_eq!(set.size, new as u64);
+        self.pend(mount, file, |pending| pending.resize(new));
+    }
+
+    /// How a flush of what a mount has pending must end.
+    fn outcome(&self, mount: usize, file: FileId) -> Flush {
+        let Some(pending) = self.open.pending.get(&(mount, file)) else { return Flush::Kept };
+        if !pending.changes_content(self.model.body(file).bytes.len())
+            || !self.model.is_locked(file, false)
+        {
+            return Flush::Kept;
+        }
+        let lock = self.model.body(file).lock;
+        match self.open.own.get(&(mount, file)) {
+            // Nothing is kept of such a file, or an inode that awaits the reaper.
+            _ if self.is_left(file) => Flush::Either,
+            Some(_) if lock.legal_hold == Some(true) => Flush::Refused,
+            Some(own) if lock.retention == Some(*own) => Flush::Kept,
+            // A rename or a link has given it another retention meanwhile.
+            Some(_) => Flush::Either,
+            None => Flush::Refused,
+        }
+    }
+
+    /// Makes what a mount has pending content, as `fsync` does.
+    pub(crate) async fn sync(&mut self, at: usize) {
+        let Handle { id, mount, file, .. } = self.open.handles[at].clone();
+        self.say(format!("mount {mount}: sync {file} by {id:?}"));
+        let doubt = std::mem::take(&mut self.open.handles[at].doubt);
+        let outcome = self.outcome(mount, file);
+        let files = &self.mounts[mount].files;
+        let mut synced = files.flush(id).await;
+        if synced.is_err() && doubt {
+            // It told of an earlier failure. The next one tells of its own.
+            synced = files.flush(id).await;
+        }
+        match (synced, outcome) {
+            (Ok(()), Flush::Kept | Flush::Either) => self.flushed(mount, file).await,
+            (Err(Errno::PERM), Flush::Refused | Flush::Either) => {
+                self.counts.locked += 1;
+                self.failed(mount, file, Some(id));
+            }
+            (synced, outcome) => panic!("a flush ends with {synced:?}, and not {outcome:?}"),
+        }
+    }
+
+    fn failed(&mut self, mount: usize, file: FileId, told: Option<HandleId>) {
+        for handle in &mut self.open.handles {
+            if handle.mount == mount && handle.file == file && Some(handle.id) != told {
+                handle.doubt = true;
+            }
+        }
+    }
+
+    /// What was pending is the content of the file.
+    async fn flushed(&mut self, mount: usize, file: FileId) {
+        let Some(pending) = self.open.pending.remove(&(mount, file)) else { return };
+        let changes = pending.changes_content(self.model.body(file).bytes.len());
+        self.content_changes(mount, file, pending, changes);
+        if changes {
+            self.look_at_names(file).await;
+        }
+    }
+
+    pub(crate) fn content_changes(
+        &mut self,
+        mount: usize,
+        file: FileId,
+        pending: Pending,
+        changes: bool,
+    ) {
+        self.counts.detached += u64::from(self.model.is_bound(file));
+        self.model.split(file);
+        let body = self.model.body_mut(file);
+        body.mode = pending.mode.unwrap_or(body.mode);
+        if !changes {
+            return;
+        }
+        body.bytes = pending.bytes;
+        self.model.files.get_mut(&file).expect("a file of the model").etag = None;
+        if self.open.is_open_on(1 - mount, file) {
+            self.open.stale.insert((1 - mount, file));
+        }
+        if self.is_held(file) {
+            self.model.retain(HELD, file);
+            self.open.own.remove(&(mount, file));
+            let retention = self.model.body(file).lock.retention;
+            if let Some(retention) = retention.filter(|_| self.open.is_open_on(mount, file)) {
+                self.open.own.insert((mount, file), retention);
+            }
+        }
+    }
+
+    /// Whether a file is one of the bucket with object lock.
+    fn is_held(&self, file: FileId) -> bool {
+        self.open.held.contains(&file)
+            || self.model.names_of(file).iter().any(|name| name.0 == HELD)
+    }
+
+    async fn read(&mut self, at: usize) {
+        let Handle { id, mount, file, .. } = self.open.handles[at].clone();
+        self.read_through(mount, file, id).await;
+    }
+
+    /// Reads all of a file through a descriptor.
+    pub(crate) async fn read_through(&mut self, mount: usize, file: FileId, id: HandleId) {
+        if self.is_left(file) && self.open.stale.contains(&(mount, file)) {
+            return;
+        }
+        self.refresh(mount, file).await;
+        let read = self.mounts[mount].files.read(id, 0, u64::MAX).await;
+        let read = read.expect("a descriptor is read").concat();
+        let expected = self.seen(mount, file);
+        assert!(
+            read == expected,
+            "mount {mount}, file {file}: {} bytes are read, and {} were written",
+            read.len(),
+            expected.len()
+        );
+    }
+
+    pub(crate) async fn close(&mut self, at: usize) {
+        let Handle { id, mount, file, .. } = self.open.handles[at].clone();
+        self.say(format!("mount {mount}: close {file}, {id:?}"));
+        self.sync(at).await;
+        self.mounts[mount].files.release(id).await;
+        self.open.handles.remove(at);
+        if !self.open.is_open_on(mount, file) {
+            // What a flush could not keep is lost with the last descriptor.
+            self.open.pending.remove(&(mount, file));
+            self.open.own.remove(&(mount, file));
+            self.open.stale.remove(&(mount, file));
+        }
+        let open = &self.open;
+        self.model.forget(|file| open.is_open(file));
+    }
+
+    pub(crate) async fn close_all(&mut self) {
+        while !self.open.handles.is_empty() {
+            self.close(0).await;
+        }
+    }
+
+    /// The mount makes all that is pending content by itself, as it does every few seconds.
+    pub(crate) async fn flush_all(&mut self, mount: usize) {
+        self.say(format!("mount {mount}: flush all"));
+        let _told = self.mounts[mount].files.flush_all().await;
+        let pending: Vec<FileId> =
+            self.open.pending.keys().filter(|it| it.0 == mount).map(|it| it.1).collect();
+        for file in pending {
+            match self.outcome(mount, file) {
+                Flush::Kept => self.flushed(mount, file).await,
+                Flush::Refused => self.failed(mount, file, None),
+                Flush::Either => {
+                    // The next flush tells.
+                    self.failed(mount, file, None);
+                    let at = self
+                        .open
+                        .handles
+                        .iter()
+                        .position(|it| it.mount == mount && it.file == file);
+                    self.sync(at.expect("it is open")).await;
+                }
+            }
+        }
+    }
+
+    /// Attributes by a descriptor: of a file without a name they change nothing that a client sees.
+    async fn change_by_handle(&mut self, at: usize) {
+        let Handle { mount, file, ino, .. } = self.open.handles[at].clone();
+        if self.is_left(file) {
+            return;
+        }
+        self.change_attributes(mount, file, ino).await;
+        self.look_at_names(file).await;
+    }
+}
+
+impl Pending {
+    pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[at..end].copy_from_slice(bytes);
+        self.written.push((at, end));
+    }
+
+    pub(crate) fn resize(&mut self, size: usize) {
+        self.bytes.resize(size, 0);
+        self.least = self.least.min(size);
+        self.written.retain(|(at, _)| *at < size);
+    }
+
+    pub(crate) fn chmod(&mut self, mode: u32) {
+        self.mode = Some(mode);
+    }
+
+    /// Whether more than attributes change, of a file of this size.
+    pub(crate) fn changes_content(&self, size: usize) -> bool {
+        !self.written.is_empty() || self.least < size || self.bytes.len() != size
+    }
+}

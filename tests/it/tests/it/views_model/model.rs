@@ -1,0 +1,337 @@
+//! The keys of a few buckets, their versions, their trash, and the files behind them.
+//!
+//! A name, a version record and a descriptor each lead to a file. A change of a file that noncurrent
+//! versions bind first gives these versions a copy, so no version ever changes. The model is written as
+//! slowly as it can be read, and knows nothing of records.
+
+use std::collections::BTreeMap;
+
+use record::{Ino, ObjectLock, RetentionDefault, Tag, Timestamp, VersionRef, Versioning};
+
+/// The file behind names, versions and descriptors.
+pub(crate) type FileId = usize;
+
+/// A bucket and a key.
+pub(crate) type Name = (usize, &'static str);
+
+/// The keys of each bucket. Moving a directory to another one leads from one of them to another.
+pub(crate) const KEYS: [&str; 10] =
+    ["d/e/f.txt", "d/e/g", "d/f.txt", "d/g", "f.txt", "g", "x/e/f.txt", "x/e/g", "x/f.txt", "x/g"];
+
+/// The directories of the keys.
+pub(crate) const DIRECTORIES: [&str; 4] = ["d", "d/e", "x", "x/e"];
+
+pub(crate) const PLAIN: usize = 0;
+pub(crate) const KEPT: usize = 1;
+pub(crate) const HELD: usize = 2;
+pub(crate) const TRASH: usize = 3;
+
+/// Buckets: a plain one, one with versions, one with object lock, one with a trash.
+pub(crate) const BUCKETS: [&str; 4] = ["plain", "kept", "held", "trash"];
+
+/// All that a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) content_type: Option<String>,
+    /// User metadata of the name `k`.
+    pub(crate) user: Option<String>,
+    /// The tag of the key `t`.
+    pub(crate) tag: Option<String>,
+    /// The extended attribute `user.x`.
+    pub(crate) xattr: Option<Vec<u8>>,
+    pub(crate) mode: u32,
+    pub(crate) lock: ObjectLock,
+}
+
+impl Body {
+    pub(crate) fn new(bytes: Vec<u8>) -> Body {
+        Body {
+            bytes,
+            content_type: None,
+            user: None,
+            tag: None,
+            xattr: None,
+            mode: 0o644,
+            lock: ObjectLock::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) body: Body,
+    /// Its inode number, once a mount has shown it.
+    pub(crate) ino: Option<Ino>,
+    /// Its entity tag, once a client has seen it since its last change.
+    pub(crate) etag: Option<Tag>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Marker,
+    Object(FileId),
+}
+
+/// A noncurrent version, a delete marker or an item of the trash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Old {
+    /// None until a listing has shown it.
+    pub(crate) id: Option<VersionRef>,
+    /// Its place among the versions of the key.
+    pub(crate) at: i64,
+    pub(crate) what: What,
+    /// Its Last-Modified, once a client has seen it as a noncurrent version.
+    pub(crate) changed: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Current {
+    /// None until a client has seen it.
+    pub(crate) id: Option<VersionRef>,
+    pub(crate) file: FileId,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Key {
+    pub(crate) current: Option<Current>,
+    /// The newest first.
+    pub(crate) older: Vec<Old>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    pub(crate) versioning: Versioning,
+    /// The default retention; only of a bucket with object lock.
+    pub(crate) default: Option<RetentionDefault>,
+    pub(crate) keys: BTreeMap<&'static str, Key>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) buckets: Vec<Bucket>,
+    pub(crate) files: BTreeMap<FileId, Node>,
+    next: FileId,
+    /// The clock of all volumes.
+    pub(crate) now: Timestamp,
+}
+
+impl Model {
+    pub(crate) fn new(now: Timestamp) -> Model {
+        let versioning =
+            [Versioning::Off, Versioning::Enabled, Versioning::Enabled, Versioning::Trash];
+        let bucket = |versioning| Bucket { versioning, default: None, keys: BTreeMap::new() };
+        let buckets = versioning.map(bucket).into();
+        Model { buckets, files: BTreeMap::new(), next: 0, now }
+    }
+
+    pub(crate) fn key(&self, (bucket, key): Name) -> Key {
+        self.buckets[bucket].keys.get(key).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn key_mut(&mut self, (bucket, key): Name) -> &mut Key {
+        self.buckets[bucket].keys.entry(key).or_default()
+    }
+
+    pub(crate) fn versioning(&self, name: Name) -> Versioning {
+        self.buckets[name.0].versioning
+    }
+
+    pub(crate) fn current(&self, name: Name) -> Option<Current> {
+        self.key(name).current
+    }
+
+    pub(crate) fn body(&self, file: FileId) -> &Body {
+        &self.files[&file].body
+    }
+
+    pub(crate) fn body_mut(&mut self, file: FileId) -> &mut Body {
+        &mut self.files.get_mut(&file).expect("a file of the model").body
+    }
+
+    pub(crate) fn make(&mut self, body: Body) -> FileId {
+        self.next += 1;
+        self.files.insert(self.next, Node { body, ino: None, etag: None });
+        self.next
+    }
+
+    pub(crate) fn is_locked(&self, file: FileId, bypasses: bool) -> bool {
+        self.body(file).lock.holds(self.now, bypasses)
+    }
+
+    /// The names that lead to a file.
+    pub(crate) fn names_of(&self, file: FileId) -> Vec<Name> {
+        let mut names = Vec::new();
+        for (bucket, it) in self.buckets.iter().enumerate() {
+            for (key, found) in &it.keys {
+                if found.current.is_some_and(|current| current.file == file) {
+                    names.push((bucket, *key));
+                }
+            }
+        }
+        names
+    }
+
+    fn olds_mut(&mut self) -> impl Iterator<Item = &mut Old> {
+        let keys = self.buckets.iter_mut().flat_map(|bucket| bucket.keys.values_mut());
+        keys.flat_map(|key| key.older.iter_mut())
+    }
+
+    /// Whether noncurrent versions bind a file.
+    pub(crate) fn is_bound(&self, file: FileId) -> bool {
+        let keys = self.buckets.iter().flat_map(|bucket| bucket.keys.values());
+        keys.flat_map(|key| &key.older).any(|old| old.what == What::Object(file))
+    }
+
+    /// Gives the noncurrent versions that bind a file a copy of it, before the file changes.
+    pub(crate) fn split(&mut self, file: FileId) {
+        if !self.is_bound(file) {
+            return;
+        }
+        let Node { body, etag, .. } = self.files[&file].clone();
+        let copy = self.make(body);
+        self.files.get_mut(&copy).expect("it was made").etag = etag;
+        for old in self.olds_mut().filter(|old| old.what == What::Object(file)) {
+            old.what = What::Object(copy);
+        }
+    }
+
+    /// Forgets the files that nothing leads to.
+    pub(crate) fn forget(&mut self, is_open: impl Fn(FileId) -> bool) {
+        let keys = self.buckets.iter().flat_map(|bucket| bucket.keys.values());
+        let mut used: Vec<FileId> = Vec::new();
+        for key in keys {
+            used.extend(key.current.map(|current| current.file));
+            used.extend(key.older.iter().filter_map(|old| match old.what {
+                What::Object(file) => Some(file),
+                What::Marker => None,
+            }));
+        }
+        used.sort_unstable();
+        self.files.retain(|file, _| used.binary_search(file).is_ok() || is_open(*file));
+    }
+
+    /// The current version becomes a noncurrent one, at its place by its id.
+    fn put_aside(&mut self, name: Name, current: Current) {
+        let (versioning, before) = (self.versioning(name), self.now.0 - 1);
+        let key = self.key_mut(name);
+        let has_null = key.older.iter().any(|old| old.id == Some(VersionRef::Null));
+        let (id, at) = match current.id {
+            Some(VersionRef::Id(id)) => (current.id, id.time().0),
+            // An item of the trash has an id of its own. A key has one null version at most.
+            Some(VersionRef::Null) if versioning == Versioning::Trash || has_null => (None, before),
+            Some(VersionRef::Null) => (current.id, before),
+            None => panic!("the version of {name:?} has not been seen"),
+        };
+        let old = Old { id, at, what: What::Object(current.file), changed: None };
+        let place = key.older.iter().position(|old| old.at < at).unwrap_or(key.older.len());
+        key.older.insert(place, old);
+    }
+
+    fn remove_null(&mut self, name: Name) {
+        self.key_mut(name).older.retain(|old| old.id != Some(VersionRef::Null));
+    }
+
+    /// Something else takes the place of the current version, which goes where its bucket keeps it.
+    /// Returns the id of the version that comes: none if it is a fresh one.
+    pub(crate) fn supersede(&mut self, name: Name) -> Option<VersionRef> {
+        let current = self.key_mut(name).current.take();
+        match (self.versioning(name), current) {
+            (Versioning::Off, _) | (Versioning::Trash | Versioning::Enabled, None) => {}
+            (Versioning::Trash | Versioning::Enabled, Some(current)) => {
+                self.put_aside(name, current);
+            }
+            (Versioning::Suspended, current) => {
+                if let Some(current) = current
+                    && current.id != Some(VersionRef::Null)
+                {
+                    self.put_aside(name, current);
+                }
+                self.remove_null(name);
+            }
+        }
+        self.fresh(name)
+    }
+
+    fn fresh(&self, name: Name) -> Option<VersionRef> {
+        (self.versioning(name) != Versioning::Enabled).then_some(VersionRef::Null)
+    }
+
+    fn mark(&mut self, name: Name) {
+        let (id, at) = (self.fresh(name), self.now.0);
+        let marker = Old { id, at, what: What::Marker, changed: None };
+        self.key_mut(name).older.insert(0, marker);
+    }
+
+    /// A client or a program deletes the key.
+    pub(crate) fn delete(&mut self, name: Name) {
+        self.supersede(name);
+        if self.versioning(name).is_shown() {
+            self.mark(name);
+        }
+    }
+
+    /// The current version goes to another key, and a marker takes its place.
+    pub(crate) fn leave(&mut self, name: Name) {
+        self.key_mut(name).current = None;
+        if self.versioning(name).is_shown() {
+            if self.versioning(name) == Versioning::Suspended {
+                self.remove_null(name);
+            }
+            self.mark(name);
+        }
+    }
+
+    /// A file comes to a key that has none, or whose file goes elsewhere by the same act.
+    pub(crate) fn arrive(&mut self, name: Name) -> Option<VersionRef> {
+        if self.versioning(name) == Versioning::Suspended {
+            self.remove_null(name);
+        }
+        self.fresh(name)
+    }
+
+    pub(crate) fn bind(&mut self, name: Name, id: Option<VersionRef>, file: FileId) {
+        self.key_mut(name).current = Some(Current { id, file });
+    }
+
+    /// Gives a file the default retention of a bucket.
+    pub(crate) fn retain(&mut self, bucket: usize, file: FileId) {
+        let now = self.now;
+        if let Some(default) = self.buckets[bucket].default {
+            self.body_mut(file).lock.retain(default.beginning(now), now);
+        }
+    }
+
+    /// The newest noncurrent version is the current one again, if it is an object.
+    pub(crate) fn bring_back(&mut self, name: Name) {
+        let key = self.key_mut(name);
+        if let Some(Old { id, what: What::Object(file), .. }) = key.older.first().copied() {
+            key.older.remove(0);
+            key.current = Some(Current { id, file });
+        }
+    }
+
+    /// The keys below a directory that have a current version, with the keys that they get when the
+    /// directory gets another name: none if one of them is no key of [`KEYS`].
+    pub(crate) fn moved(
+        &self,
+        bucket: usize,
+        from: &str,
+        to: &str,
+    ) -> Option<Vec<(&'static str, &'static str)>> {
+        let mut moved = Vec::new();
+        for key in self.below(bucket, from) {
+            let new = format!("{to}{}", &key[from.len()..]);
+            moved.push((key, *KEYS.iter().find(|key| **key == new)?));
+        }
+        Some(moved)
+    }
+
+    /// The keys below a directory that have a current version.
+    pub(crate) fn below(&self, bucket: usize, directory: &str) -> Vec<&'static str> {
+        let is_below =
+            |key: &str| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+        let keys = KEYS.into_iter().filter(|key| is_below(key));
+        keys.filter(|key| self.current((bucket, key)).is_some()).collect()
+    }
+}
