@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::error::{self, while_doing};
 use crate::limits::LIMITS;
 use crate::open;
-use crate::script::{LENGTH_MAX, Parameter, Script};
+use crate::script::{LENGTH_MAX, LIMIT, Parameter, Script};
 
 /// Connections that read. Further calls wait for one of them.
 const READERS: usize = 3;
@@ -147,7 +147,7 @@ impl Readers {
             Parameter::Integer(limit),
         ];
         let text = format!(
-            "SELECT key, value FROM {table} WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+            "SELECT key, value FROM {table} WHERE key >= ? AND key < ? ORDER BY key {LIMIT}"
         );
         script.statement(&text, &bounds).map_err(while_doing(doing))?;
         let answers = self.run(script, doing).await?;
@@ -216,15 +216,26 @@ impl<'a> Questions<'a> {
         let mut counters =
             self.counters.iter().map(|(_, key)| [Parameter::Bytes(key.0.as_bytes())]);
         script.list(COUNTERS, true, &mut counters)?;
-        for (_, read) in &self.ranges {
-            if let Read::Range { start, end, limit, follow } = read {
-                add_range(&mut script, (start, end), *limit, follow.as_ref())?;
+        for ranges in self.parts_of_ranges() {
+            if ranges.has_own_part() {
+                script.end_part();
+            }
+            for (_, read) in ranges.asked {
+                add_range(&mut script, read)?;
+            }
+            if let Some((_, last)) = ranges.asked.last() {
+                (0..ranges.padding()).try_for_each(|_| add_empty_range(&mut script, last))?;
             }
         }
         if !alone {
             script.statement("COMMIT", &[])?;
         }
         Ok(script)
+    }
+
+    /// The ranges, as they share the parts of the script.
+    fn parts_of_ranges(&self) -> impl Iterator<Item = RangesOfPart<'_, 'a>> {
+        self.ranges.chunks(RANGE_LENGTH_MAX).map(|asked| RangesOfPart { asked })
     }
 
     fn lists(&self) -> usize {
@@ -268,16 +279,19 @@ impl<'a> Questions<'a> {
                 put(*index, ReadResult::Counter(integer(&row, 1)?));
             }
         }
-        for ((index, read), rows) in self.ranges.iter().zip(answers) {
-            let Read::Range { follow, .. } = read else { continue };
-            let entries: Result<Vec<Entry>, sqlx::Error> = rows
-                .iter()
-                .map(|row| {
-                    let (key, value) = (key_at(row, 0)?, value_at(row, 1)?);
-                    Ok(Entry { key, value, target: target_at(row, 2, follow.as_ref())? })
-                })
-                .collect();
-            put(*index, ReadResult::Range(entries?));
+        for ranges in self.parts_of_ranges() {
+            for ((index, read), rows) in ranges.asked.iter().zip(answers.by_ref()) {
+                let Read::Range { follow, .. } = read else { continue };
+                let entries: Result<Vec<Entry>, sqlx::Error> = rows
+                    .iter()
+                    .map(|row| {
+                        let (key, value) = (key_at(row, 0)?, value_at(row, 1)?);
+                        Ok(Entry { key, value, target: target_at(row, 2, follow.as_ref())? })
+                    })
+                    .collect();
+                put(*index, ReadResult::Range(entries?));
+            }
+            answers.by_ref().take(ranges.padding()).for_each(drop);
         }
         Ok(found)
     }
@@ -306,25 +320,64 @@ const FOLLOWED: (&str, &str) = (
      CAST(q.column3 || coalesce(substr(r.value, q.column4 + 1, q.column5), x'') AS BLOB)",
 );
 
-fn add_range(
+/// So many ranges share a part with the other questions, whatever their number is.
+const RANGES_BESIDE: usize = 4;
+
+/// Numbers of ranges in parts of their own. A part of fewer ranges has empty ones besides.
+const RANGE_LENGTHS: [usize; 2] = [16, RANGE_LENGTH_MAX];
+const RANGE_LENGTH_MAX: usize = 64;
+
+/// The ranges of one part of a script.
+struct RangesOfPart<'q, 'a> {
+    asked: &'q [(usize, &'a Read)],
+}
+
+impl RangesOfPart<'_, '_> {
+    fn has_own_part(&self) -> bool {
+        self.asked.len() > RANGES_BESIDE
+    }
+
+    /// Returns the number of empty ranges that the part has besides.
+    fn padding(&self) -> usize {
+        let asked = self.asked.len();
+        let length = RANGE_LENGTHS.into_iter().find(|length| *length >= asked);
+        length.filter(|_| self.has_own_part()).unwrap_or(asked) - asked
+    }
+}
+
+fn add_range(script: &mut Script, read: &Read) -> Result<(), sqlx::Error> {
+    let Read::Range { start, end, limit, follow } = read else { return Ok(()) };
+    add_bounds(script, (start.as_bytes(), end.as_bytes()), *limit, follow.as_ref())
+}
+
+/// Adds a statement like that of a range, which finds nothing.
+fn add_empty_range(script: &mut Script, like: &Read) -> Result<(), sqlx::Error> {
+    let Read::Range { follow, .. } = like else { return Ok(()) };
+    add_bounds(script, (&[], &[]), 0, follow.as_ref())
+}
+
+fn add_bounds(
     script: &mut Script,
-    (start, end): (&Key, &Key),
+    (start, end): (&[u8], &[u8]),
     limit: u32,
     follow: Option<&Follow>,
 ) -> Result<(), sqlx::Error> {
-    let (start, end) = (Parameter::Bytes(start.as_bytes()), Parameter::Bytes(end.as_bytes()));
+    let (start, end) = (Parameter::Bytes(start), Parameter::Bytes(end));
     let limit = Parameter::Integer(limit.into());
     let Some(follow) = follow else {
-        return script.statement(
-            "SELECT key, value, NULL FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
-            &[start, end, limit],
+        let text = format!(
+            "SELECT key, value, NULL FROM record WHERE key >= ? AND key < ? ORDER BY key {LIMIT}"
         );
+        return script.statement(&text, &[start, end, limit]);
     };
-    script.statement(
+    let text = format!(
         "SELECT r.key, r.value, coalesce(substr(t.value, 1, ?), t.value) FROM record r \
          LEFT JOIN record t ON length(r.value) >= ? AND t.key = \
          CAST(? || coalesce(substr(r.value, ?, ?), x'') AS BLOB) \
-         WHERE r.key >= ? AND r.key < ? ORDER BY r.key LIMIT ?",
+         WHERE r.key >= ? AND r.key < ? ORDER BY r.key {LIMIT}"
+    );
+    script.statement(
+        &text,
         &[
             fetched(follow),
             Parameter::Integer(i64::from(follow.offset) + i64::from(follow.length)),
@@ -389,3 +442,6 @@ pub(crate) fn key_at(row: &SqliteRow, column: usize) -> Result<Key, sqlx::Error>
     }
     Ok(Key::from_bytes(Bytes::copy_from_slice(bytes)))
 }
+
+#[cfg(test)]
+mod tests;

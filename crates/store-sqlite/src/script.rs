@@ -17,8 +17,12 @@ const ROW_PARAMETERS_MAX: usize = 5;
 const PARAMETERS_MAX: usize = 32_766;
 const _: () = assert!(LENGTH_MAX * ROW_PARAMETERS_MAX <= PARAMETERS_MAX, "a statement is too long");
 
+/// The limit of a statement. SQLite plans a statement anew for each execution if a parameter alone is
+/// the limit, because its value may change the plan; the sign hides the parameter from the planner.
+pub(crate) const LIMIT: &str = "LIMIT +?";
+
 /// Longer texts are rare, and prepared anew each time rather than kept.
-const CACHED_TEXT_BYTES: usize = 16 << 10;
+pub(crate) const CACHED_TEXT_BYTES: usize = 20 << 10;
 
 /// A parameter of a row.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,14 @@ pub(crate) enum Parameter<'a> {
 /// Statements and their arguments, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
+    /// The parts before the last one.
+    parts: Vec<Part>,
+    last: Part,
+}
+
+/// Statements that are prepared as one text.
+#[derive(Debug, Default)]
+struct Part {
     text: String,
     arguments: SqliteArguments,
     statements: usize,
@@ -48,7 +60,21 @@ pub(crate) struct Failure {
 impl Script {
     /// How many statements there are.
     pub(crate) fn statements(&self) -> usize {
-        self.statements
+        self.parts.iter().chain([&self.last]).map(|part| part.statements).sum()
+    }
+
+    /// Ends a part, so that what follows is prepared by itself. A long script whose parts have few
+    /// shapes is found in the cache, where the whole of it would be a new text each time.
+    pub(crate) fn end_part(&mut self) {
+        if self.last.statements > 0 {
+            self.parts.push(std::mem::take(&mut self.last));
+        }
+    }
+
+    /// Returns the texts of the parts.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().chain([&self.last]).map(|part| part.text.as_str())
     }
 
     /// Adds one statement with its arguments.
@@ -57,9 +83,9 @@ impl Script {
         text: &str,
         arguments: &[Parameter<'_>],
     ) -> Result<(), sqlx::Error> {
-        self.text.push_str(text);
-        self.text.push(';');
-        self.statements += 1;
+        self.last.text.push_str(text);
+        self.last.text.push(';');
+        self.last.statements += 1;
         arguments.iter().try_for_each(|argument| self.bind(*argument))
     }
 
@@ -75,44 +101,57 @@ impl Script {
         while rows.len() > 0 {
             let length = LENGTHS.into_iter().find(|length| *length >= rows.len());
             let length = length.unwrap_or(LENGTH_MAX);
-            self.text.push_str(before);
+            self.last.text.push_str(before);
             for place in 0..length {
-                self.text.push_str(if place == 0 { "(" } else { ",(" });
+                self.last.text.push_str(if place == 0 { "(" } else { ",(" });
                 if numbered {
-                    self.text.push_str(&number.to_string());
-                    self.text.push(',');
+                    self.last.text.push_str(&number.to_string());
+                    self.last.text.push(',');
                 }
                 number += 1;
-                self.text.push_str(&["?"; N].join(","));
-                self.text.push(')');
+                self.last.text.push_str(&["?"; N].join(","));
+                self.last.text.push(')');
                 for parameter in rows.next().unwrap_or([Parameter::Null; N]) {
                     self.bind(parameter)?;
                 }
             }
-            self.text.push_str(after);
-            self.text.push(';');
-            self.statements += 1;
+            self.last.text.push_str(after);
+            self.last.text.push(';');
+            self.last.statements += 1;
         }
         Ok(())
     }
 
     fn bind(&mut self, parameter: Parameter<'_>) -> Result<(), sqlx::Error> {
         let bound = match parameter {
-            Parameter::Bytes(bytes) => self.arguments.add(bytes),
-            Parameter::Integer(integer) => self.arguments.add(integer),
-            Parameter::Null => self.arguments.add(None::<i64>),
+            Parameter::Bytes(bytes) => self.last.arguments.add(bytes),
+            Parameter::Integer(integer) => self.last.arguments.add(integer),
+            Parameter::Null => self.last.arguments.add(None::<i64>),
         };
         bound.map_err(sqlx::Error::Encode)
     }
 
-    /// Carries the statements out, one after the other, up to the first that fails. Answers with
-    /// the rows of each.
+    /// Carries the statements out, one after the other, up to the first that fails. Returns the rows of
+    /// each.
     pub(crate) async fn run(
         self,
         connection: &mut SqliteConnection,
     ) -> Result<Vec<Vec<SqliteRow>>, Failure> {
-        let mut answers = Vec::with_capacity(self.statements);
-        let mut rows = Vec::new();
+        let mut answers = Vec::with_capacity(self.statements());
+        for part in self.parts.into_iter().chain([self.last]) {
+            part.run(connection, &mut answers).await?;
+        }
+        Ok(answers)
+    }
+}
+
+impl Part {
+    async fn run(
+        self,
+        connection: &mut SqliteConnection,
+        answers: &mut Vec<Vec<SqliteRow>>,
+    ) -> Result<(), Failure> {
+        let (end, mut rows) = (answers.len() + self.statements, Vec::new());
         let keep = self.text.len() <= CACHED_TEXT_BYTES;
         let query = sqlx::query_with(AssertSqlSafe(self.text), self.arguments).persistent(keep);
         let mut steps = connection.fetch_many(query);
@@ -124,9 +163,9 @@ impl Script {
             }
         }
         // The driver ends the stream without an error when the connection's thread has died.
-        if answers.len() < self.statements {
+        if answers.len() < end {
             return Err(Failure { done: answers.len(), error: sqlx::Error::WorkerCrashed });
         }
-        Ok(answers)
+        Ok(())
     }
 }

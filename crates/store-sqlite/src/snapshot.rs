@@ -121,7 +121,7 @@ impl SqliteSnapshot {
 #[async_trait]
 impl Snapshot for SqliteSnapshot {
     async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError> {
-        const PAGE: &str = "SELECT key, value FROM record WHERE key > ? ORDER BY key LIMIT ?";
+        const PAGE: &str = "SELECT key, value FROM record WHERE key > ? ORDER BY key LIMIT +?";
         let doing = "reading records of a snapshot";
         let rows = self.page(PAGE, &self.record, limit, doing).await?;
         let records: Result<Vec<_>, sqlx::Error> =
@@ -135,7 +135,7 @@ impl Snapshot for SqliteSnapshot {
 
     async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError> {
         const PAGE: &str =
-            "SELECT key, value FROM counter WHERE key > ? AND value <> 0 ORDER BY key LIMIT ?";
+            "SELECT key, value FROM counter WHERE key > ? AND value <> 0 ORDER BY key LIMIT +?";
         let doing = "reading counters of a snapshot";
         let rows = self.page(PAGE, &self.counter, limit, doing).await?;
         let counters: Result<Vec<_>, sqlx::Error> =

@@ -310,7 +310,7 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     let counters = script.statements() - 1 - records;
     for (start, end, limit) in batch.ranges() {
         script.statement(
-            "SELECT key FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+            "SELECT key FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT +?",
             &[
                 Parameter::Bytes(start.as_bytes()),
                 Parameter::Bytes(end.as_bytes()),
