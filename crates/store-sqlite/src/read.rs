@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::error::{self, while_doing};
 use crate::limits::LIMITS;
 use crate::open;
-use crate::script::{LENGTH_MAX, LIMIT, Parameter, Script};
+use crate::script::{LENGTH_MAX, LIMIT, Parameter, RangesOfPart, Script};
 
 /// Connections that read. Further calls wait for one of them.
 const READERS: usize = 3;
@@ -217,9 +217,7 @@ impl<'a> Questions<'a> {
             self.counters.iter().map(|(_, key)| [Parameter::Bytes(key.0.as_bytes())]);
         script.list(COUNTERS, true, &mut counters)?;
         for ranges in self.parts_of_ranges() {
-            if ranges.has_own_part() {
-                script.end_part();
-            }
+            ranges.begin(&mut script);
             for (_, read) in ranges.asked {
                 add_range(&mut script, read)?;
             }
@@ -234,8 +232,8 @@ impl<'a> Questions<'a> {
     }
 
     /// The ranges, as they share the parts of the script.
-    fn parts_of_ranges(&self) -> impl Iterator<Item = RangesOfPart<'_, 'a>> {
-        self.ranges.chunks(RANGE_LENGTH_MAX).map(|asked| RangesOfPart { asked })
+    fn parts_of_ranges(&self) -> impl Iterator<Item = RangesOfPart<'_, (usize, &'a Read)>> {
+        RangesOfPart::of(&self.ranges)
     }
 
     fn lists(&self) -> usize {
@@ -319,31 +317,6 @@ const FOLLOWED: (&str, &str) = (
      LEFT JOIN record t ON length(r.value) >= q.column4 + q.column5 AND t.key = \
      CAST(q.column3 || coalesce(substr(r.value, q.column4 + 1, q.column5), x'') AS BLOB)",
 );
-
-/// So many ranges share a part with the other questions, whatever their number is.
-const RANGES_BESIDE: usize = 4;
-
-/// Numbers of ranges in parts of their own. A part of fewer ranges has empty ones besides.
-const RANGE_LENGTHS: [usize; 2] = [16, RANGE_LENGTH_MAX];
-const RANGE_LENGTH_MAX: usize = 64;
-
-/// The ranges of one part of a script.
-struct RangesOfPart<'q, 'a> {
-    asked: &'q [(usize, &'a Read)],
-}
-
-impl RangesOfPart<'_, '_> {
-    fn has_own_part(&self) -> bool {
-        self.asked.len() > RANGES_BESIDE
-    }
-
-    /// Returns the number of empty ranges that the part has besides.
-    fn padding(&self) -> usize {
-        let asked = self.asked.len();
-        let length = RANGE_LENGTHS.into_iter().find(|length| *length >= asked);
-        length.filter(|_| self.has_own_part()).unwrap_or(asked) - asked
-    }
-}
 
 fn add_range(script: &mut Script, read: &Read) -> Result<(), sqlx::Error> {
     let Read::Range { start, end, limit, follow } = read else { return Ok(()) };

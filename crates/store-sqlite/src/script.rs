@@ -145,6 +145,43 @@ impl Script {
     }
 }
 
+/// So many ranges share a part with the other questions, whatever their number is.
+const RANGES_BESIDE: usize = 4;
+
+/// Numbers of ranges in parts of their own. A part of fewer ranges has empty ones besides.
+const RANGE_LENGTHS: [usize; 2] = [16, RANGE_LENGTH_MAX];
+pub(crate) const RANGE_LENGTH_MAX: usize = 64;
+
+/// The ranges of one part of a script.
+pub(crate) struct RangesOfPart<'a, T> {
+    pub(crate) asked: &'a [T],
+}
+
+impl<T> RangesOfPart<'_, T> {
+    /// Returns ranges as they share the parts of a script.
+    pub(crate) fn of(ranges: &[T]) -> impl Iterator<Item = RangesOfPart<'_, T>> {
+        ranges.chunks(RANGE_LENGTH_MAX).map(|asked| RangesOfPart { asked })
+    }
+
+    /// Begins the part of these ranges, if they have one of their own.
+    pub(crate) fn begin(&self, script: &mut Script) {
+        if self.has_own_part() {
+            script.end_part();
+        }
+    }
+
+    fn has_own_part(&self) -> bool {
+        self.asked.len() > RANGES_BESIDE
+    }
+
+    /// Returns the number of empty ranges that the part has besides.
+    pub(crate) fn padding(&self) -> usize {
+        let asked = self.asked.len();
+        let length = RANGE_LENGTHS.into_iter().find(|length| *length >= asked);
+        length.filter(|_| self.has_own_part()).unwrap_or(asked) - asked
+    }
+}
+
 impl Part {
     async fn run(
         self,

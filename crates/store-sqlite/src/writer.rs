@@ -23,7 +23,7 @@ use crate::limits::LIMITS;
 use crate::open::{self, Checkpoint, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
 use crate::reserve::Reserve;
-use crate::script::{Failure, Parameter, Script};
+use crate::script::{Failure, Parameter, RangesOfPart, Script};
 
 /// A call of `commit` that waits for its verdicts.
 #[derive(Debug)]
@@ -308,15 +308,23 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     let mut counters = batch.counters().map(|key| [Parameter::Bytes(key.0.as_bytes())]);
     script.list(COUNTERS, true, &mut counters)?;
     let counters = script.statements() - 1 - records;
-    for (start, end, limit) in batch.ranges() {
+    let ask = |script: &mut Script, start: &[u8], end: &[u8], limit: usize| {
         script.statement(
             "SELECT key FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT +?",
             &[
-                Parameter::Bytes(start.as_bytes()),
-                Parameter::Bytes(end.as_bytes()),
+                Parameter::Bytes(start),
+                Parameter::Bytes(end),
                 Parameter::Integer(i64::try_from(limit).unwrap_or(i64::MAX)),
             ],
-        )?;
+        )
+    };
+    let ranges: Vec<_> = batch.ranges().collect();
+    for part in RangesOfPart::of(&ranges) {
+        part.begin(&mut script);
+        for (start, end, limit) in part.asked {
+            ask(&mut script, start.as_bytes(), end.as_bytes(), *limit)?;
+        }
+        (0..part.padding()).try_for_each(|_| ask(&mut script, &[], &[], 0))?;
     }
     Ok((script, records, counters))
 }

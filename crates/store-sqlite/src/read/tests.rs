@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::script::CACHED_TEXT_BYTES;
+use crate::script::{CACHED_TEXT_BYTES, RANGE_LENGTH_MAX};
 
 fn range(number: usize, follow: Option<&Follow>) -> Read {
     let key = |number: usize| Key::new(Space(b'd'), 1, &number.to_be_bytes());
