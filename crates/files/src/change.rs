@@ -112,6 +112,7 @@ impl Files {
             .patiently(|| self.changing().make_node(directory, Some(name), node, by.maker()))
             .await?;
         self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
+        self.saw_directory(&made);
         Ok(NodeStat::of(&made))
     }
 

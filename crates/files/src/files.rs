@@ -26,6 +26,7 @@ use crate::noted_reads::NotedReads;
 use crate::open::{OpenFile, OpenFiles};
 use crate::patience::patiently;
 use crate::read_ahead::STREAMS_MAX;
+use crate::seen_directories::SeenDirectories;
 use crate::told_stale::{Told, ToldStale};
 
 /// The longest name that is given, in bytes.
@@ -97,6 +98,7 @@ pub struct SharedFiles {
     pub(crate) fleeting: Fleeting,
     pub(crate) told_stale: ToldStale,
     pub(crate) directories: Directories,
+    pub(crate) seen_directories: SeenDirectories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
     /// What was written to files of which nothing is kept any more.
@@ -130,6 +132,7 @@ impl Files {
         let locks_ledger = ledger.cloned().map(|ledger| ledger as _);
         let shared = Arc::new_cyclic(|me| SharedFiles {
             tasks: TaskTracker::new(),
+            seen_directories: SeenDirectories::default(),
             locks: Locks::new(before_sharing(me), &volume, options.io_timeout, locks_ledger),
             volume,
             names: KnownNames::new(),
@@ -244,7 +247,10 @@ impl Files {
             // The record is gone. A file that was opened meanwhile, or is kept, has attributes yet.
             Err(Errno::STALE) => match self.open.of(ino).or_else(|| self.fleeting.of(ino)) {
                 Some(file) => Ok(self.with_read(file.attributes(None).await)),
-                None => Err(self.missed(ino)),
+                None => match self.seen_directories.removed(ino) {
+                    Some(stat) => Ok(self.with_read(stat)),
+                    None => Err(self.missed(ino)),
+                },
             },
             Err(error) => Err(error),
         }
@@ -261,7 +267,11 @@ impl Files {
     pub(crate) async fn shown(&self, node: &FoundNode) -> NodeStat {
         self.with_read(match self.open.of(node.ino) {
             Some(file) => file.attributes(Some(node)).await,
-            None => NodeStat::of(node),
+            None => {
+                let stat = NodeStat::of(node);
+                self.seen_directories.note(&stat);
+                stat
+            }
         })
     }
 

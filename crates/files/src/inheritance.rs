@@ -235,14 +235,19 @@ impl Files {
 
     async fn open_directory_again(&self, kept: &KeptHandle) {
         let ino = kept.ino;
+        let found = self.volume.find_node(ino).await;
+        found.iter().for_each(|node| self.saw_directory(node));
         let parent =
-            match self.volume.find_node(ino).await {
+            match found {
                 Ok(FoundNode {
                     inode: Inode { body: InodeBody::Directory(found), .. }, ..
                 }) if ino != self.options.root => found.parent,
                 Ok(_) => ino,
                 Err(error) => {
                     let error = errno(&error);
+                    if error == Errno::STALE {
+                        self.seen_directories.note_lost(ino);
+                    }
                     warn!(ino = ino.0, %error, "a directory that was open is not found");
                     ino
                 }

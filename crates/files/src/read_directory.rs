@@ -54,8 +54,14 @@ impl Files {
                 Err(_elapsed) => return Ok(ino),
             }
         } else {
-            finding.await?
+            match finding.await {
+                Err(Errno::STALE) if self.seen_directories.removed(ino).is_some() => {
+                    return Ok(ino);
+                }
+                found => found?,
+            }
         };
+        self.saw_directory(&node);
         let InodeBody::Directory(directory) = &node.inode.body else {
             return Err(Errno::NOTDIR);
         };
@@ -158,7 +164,15 @@ impl Files {
             let trust = self.trust();
             let listed = self
                 .patiently(|| self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES))
-                .await?;
+                .await;
+            let listed = match listed {
+                Err(Errno::STALE) if self.seen_directories.removed(cursor.ino).is_some() => {
+                    // It has no names any more.
+                    pages.page = None;
+                    return Ok(());
+                }
+                listed => listed?,
+            };
             if pages.beginnings.len() < PAGES_MAX {
                 pages.beginnings.insert(position, from);
             }

@@ -8,6 +8,7 @@ mod dying;
 mod living;
 mod locks;
 mod ranges;
+mod removed;
 mod writes;
 mod xattrs;
 
@@ -269,11 +270,21 @@ impl Call {
         self.answer_living(operation, reply).await;
     }
 
+    async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        match self.dispatch_present(operation).await {
+            Err(rustix::io::Errno::STALE) => self.answer_stale().await,
+            done => done,
+        }
+    }
+
     #[expect(
         clippy::too_many_lines,
         reason = "a row for each operation, so that none is forgotten"
     )]
-    async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+    async fn dispatch_present(
+        &self,
+        operation: FileOperation<'_>,
+    ) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         Ok(match operation {
             FileOperation::Lookup { name } if name == THIS => {

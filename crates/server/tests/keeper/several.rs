@@ -84,6 +84,33 @@ for _ in range(25):
 print(counted)
 ";
 
+/// Says what a program meets that has a directory as its current one, and open, once it was removed.
+const IN_REMOVED: &str = "
+import errno, os, sys
+os.chdir(sys.argv[1])
+held = os.open('.', os.O_RDONLY)
+kept = os.stat('.').st_ino
+print('in', flush=True)
+sys.stdin.readline()
+def told(work):
+    try:
+        return work()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+assert told(lambda: os.stat('.')) == told(lambda: os.fstat(held))
+assert (os.stat('.').st_ino, os.stat('.').st_nlink) == (kept, 0)
+assert (told(lambda: os.listdir('.')), told(lambda: os.listdir(held))) == ([], [])
+for work in [lambda: os.open('f', os.O_CREAT | os.O_WRONLY), lambda: os.open('f', os.O_RDONLY),
+             lambda: os.mkdir('d'), lambda: os.symlink('a', 'l'), lambda: os.mknod('p', 0o10600),
+             lambda: os.unlink('f'), lambda: os.rmdir('d'), lambda: os.rename('f', '../f'),
+             lambda: os.rename('../other', 'f'), lambda: os.link('../other', 'f'),
+             lambda: os.open('.', os.O_TMPFILE | os.O_RDWR), lambda: os.stat('f')]:
+    assert told(work) == 'ENOENT', (told(work), work.__code__.co_firstlineno, work.__code__.co_names)
+assert told(lambda: os.getxattr('.', 'user.a')) == 'ENODATA' and os.listxattr('.') == []
+assert os.stat('..').st_nlink > 0
+print('done', flush=True)
+";
+
 /// Two mounts of one volume with a bucket, over Redis.
 fn two() -> Option<(Database, Kept, Kept)> {
     let redis = can_mount().then(redis)??;
@@ -177,4 +204,31 @@ print(base.execute('select value from counter').fetchone()[0])
         &[],
     );
     assert_eq!(output(looked), "50");
+}
+
+#[test]
+fn a_program_in_a_directory_that_was_removed_gets_what_a_local_disk_gives() {
+    let Some((_redis, mut kept, beside)) = two() else { return };
+    fs::write(kept.path("bucket/other"), b"").unwrap();
+    for by_itself in [false, true] {
+        fs::create_dir(kept.path("bucket/gone")).unwrap();
+        let mut program = python(IN_REMOVED, &kept.path("bucket/gone"), &[]);
+        let mut of_program = BufReader::new(program.stdout.take().unwrap());
+        assert_eq!(said(&mut of_program), "in");
+        let remover = if by_itself { &kept } else { &beside };
+        fs::remove_dir(remover.path("bucket/gone")).unwrap();
+        writeln!(program.stdin.take().unwrap()).unwrap();
+        assert_eq!(said(&mut of_program), "done");
+        assert!(program.wait().unwrap().success());
+    }
+    // The next worker knows a directory that is open.
+    fs::create_dir(kept.path("bucket/gone")).unwrap();
+    let mut program = python(IN_REMOVED, &kept.path("bucket/gone"), &[]);
+    let mut of_program = BufReader::new(program.stdout.take().unwrap());
+    assert_eq!(said(&mut of_program), "in");
+    kept.kill_worker();
+    fs::remove_dir(beside.path("bucket/gone")).unwrap();
+    writeln!(program.stdin.take().unwrap()).unwrap();
+    assert_eq!(said(&mut of_program), "done");
+    assert!(program.wait().unwrap().success());
 }
