@@ -38,12 +38,16 @@ impl FolderBlocks {
     ///
     /// # Errors
     /// `Refused` with a sentence for the operator if the folder cannot be made, written to, or is
-    /// on a file system without hard links; `Unavailable` if it is full.
+    /// on a file system without hard links. A full folder opens: its blocks can be read and deleted.
     pub async fn open(root: impl Into<PathBuf>) -> Result<FolderBlocks, BlockError> {
         let root = root.into();
         blocking("opening the block folder", move || {
             let files = Files::open(root)?;
-            files.probe()?;
+            match files.probe() {
+                // Reads and deletes need no space, and deletes make some.
+                Err(error) if error.kind() == BlockErrorKind::Full => {}
+                probed => probed?,
+            }
             Ok(FolderBlocks { files: Arc::new(files) })
         })
         .await
