@@ -12,6 +12,9 @@ use volume::{FsError, ListQuery, ListedAs, Object, VersionsEntry, VersionsQuery,
 use super::model::{BUCKETS, FileId, KEYS, Name, TRASH, What};
 use super::{World, fs};
 
+/// More versions than a key ever has here.
+const VERSIONS_OF_KEY_MAX: usize = 500;
+
 /// A version as a listing shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
@@ -126,6 +129,7 @@ impl World {
             if !page.truncated {
                 break;
             }
+            assert!(lines.len() <= VERSIONS_OF_KEY_MAX, "the pages of {name:?} do not advance");
             after = lines.last().map(|line| (name.1.as_bytes().to_vec(), Some(line.id)));
         }
         self.learn(name, &lines);

@@ -84,10 +84,17 @@ impl World {
             let (mount, name) = (self.dice.below(2), self.name());
             return self.open_by_name(mount, name).await;
         }
-        let at = self.dice.below(many);
         if many == HANDLES_MAX {
+            let at = self.dice.below(many);
             return self.close(at).await;
         }
+        // Descriptors of files whose keys lead elsewhere are few, and what is done to them matters most.
+        let handles = self.open.handles.iter().enumerate();
+        let left: Vec<usize> =
+            handles.filter(|(_, it)| self.model.is_bound(it.file)).map(|(at, _)| at).collect();
+        let all: Vec<usize> = (0..many).collect();
+        let at = if left.is_empty() || self.dice.one_in(2) { all } else { left };
+        let at = self.dice.of(&at);
         match self.dice.below(100) {
             0..45 => self.write(at).await,
             45..52 => self.truncate(at).await,
