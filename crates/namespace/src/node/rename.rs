@@ -308,6 +308,7 @@ impl Ends<'_> {
                         Dentry { linked: true, self_contained: None, ..source.bound.dentry };
                     old.delete(view, env, Some(&stays), plan, &mut unbinding)?;
                 } else {
+                    let env = &other_version(env);
                     old.leave(view, env, &source.bound.dentry, plan, &mut unbinding)?;
                 }
             }
@@ -397,6 +398,8 @@ impl Ends<'_> {
                 && let Some(versions) = keeping::versions(view, parent, &comes.name, plan)?
             {
                 let leaving = (other.kind() == Kind::File).then_some(&other.bound.dentry);
+                let other_env = other_version(env);
+                let env = if comes == to { env } else { &other_env };
                 version = versions.arrive(view, env, leaving, plan, &mut unbinding)?;
             }
             let retention = match end.kind() {
@@ -423,6 +426,12 @@ impl Ends<'_> {
         counts.finish(env, plan);
         Ok(())
     }
+}
+
+/// For the second of two versions of one plan: their ids differ. A directory that is moved brings versions
+/// with their ids to other keys, and a key has no two versions of one id.
+fn other_version(env: &Env) -> Env {
+    Env { random: !env.random, ..*env }
 }
 
 /// Refuses to move a directory where objects may be locked, because a plan does not know what is below

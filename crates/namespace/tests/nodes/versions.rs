@@ -494,3 +494,27 @@ fn a_page_behind_the_current_version_shows_newer_noncurrent_ones() {
     assert_eq!(behind(all[0].version), all[1..]);
     assert_eq!(behind(all[1].version), []);
 }
+
+/// A rename makes two versions in one commit: the file under its new key, and the marker of the old one; an
+/// exchange makes two files. Their ids differ, so a directory that is moved afterwards brings no version to
+/// a key that has another one of the same id.
+#[test]
+fn a_file_that_comes_back_with_its_directory_can_be_replaced() {
+    for mode in [RenameMode::Replace, RenameMode::Exchange] {
+        let world = world_with(Versioning::Enabled);
+        let (old, new) = (world.mkdir(B, "site"), world.mkdir(B, "site.new"));
+        world.file(old, "i", 3);
+        if mode == RenameMode::Exchange {
+            world.file(new, "i", 4);
+        }
+        world.rename(&at(old, "i"), &at(new, "i"), mode).unwrap();
+        if mode == RenameMode::Exchange {
+            world.unlink(old, "i").unwrap();
+        }
+        world.rename(&at(B, "site.new"), &at(B, "site"), RenameMode::Replace).unwrap();
+        world.audit();
+        world.put(b"site/i", 7);
+        assert_eq!(world.delete(&[b"site/i"]), [Ok(true)], "{mode:?}");
+        world.audit();
+    }
+}
