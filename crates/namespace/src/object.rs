@@ -82,6 +82,8 @@ pub struct RemoveCondition {
     pub size: Option<u64>,
     /// When its content or name last changed, in whole seconds since 1970.
     pub changed_seconds: Option<i64>,
+    /// The tags that clients gave it.
+    pub object_tags: Option<Vec<(String, String)>>,
 }
 
 impl RemoveCondition {
@@ -92,6 +94,7 @@ impl RemoveCondition {
         self.tags.as_ref().is_none_or(|tags| tags.accepts(&file.tag))
             && self.size.is_none_or(|size| size == file.size)
             && self.changed_seconds.is_none_or(|seconds| seconds == changed)
+            && self.object_tags.as_ref().is_none_or(|tags| *tags == file.object.tags)
     }
 }
 

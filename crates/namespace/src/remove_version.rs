@@ -32,6 +32,8 @@ pub struct RemoveVersion<'a> {
     /// What stays, if the version is that by now. Who removes what a trash holds says that current
     /// versions stay: to all others it is not there.
     pub spares: Spared,
+    /// The tags that clients gave the version, if it is removed only while it has these.
+    pub object_tags: Option<&'a [(String, String)]>,
 }
 
 /// What a [`RemoveVersion`] leaves alone.
@@ -135,12 +137,17 @@ impl RemoveVersion<'_> {
         Ok((Some(slot), Some(Current { node, bound, record })))
     }
 
-    /// Refuses to remove what is locked, and guards that it is not.
+    /// Refuses to remove a version that is locked or has other tags, and guards that it stays as it is.
     fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
         let inode = decode(at, record, Inode::decode)?;
         let file = inode.file();
         if file.is_some_and(|file| file.object.lock.holds(env.passed, self.bypasses_governance)) {
             return Err(FsError::Locked.into());
+        }
+        if let (Some(file), Some(tags)) = (file, self.object_tags)
+            && file.object.tags != tags
+        {
+            return Err(FsError::PreconditionFailed.into());
         }
         plan.guards.push(Guard::Equals(at.clone(), record.clone()));
         Ok(())

@@ -66,15 +66,22 @@ struct Newer {
     made: Option<Timestamp>,
 }
 
+/// That a rule is due, by the facts that it rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Due {
+    /// The tags of the version, if a rule that is due asks for tags. A removal checks them again.
+    tags: Option<Vec<(String, String)>>,
+}
+
 /// What is to be removed.
 #[derive(Debug, Default)]
-struct Expired {
+pub(super) struct Expired {
     /// Current objects, which must be what they were when they were looked at.
     current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
     /// Versions that are no longer current.
-    noncurrent: Vec<(Vec<u8>, VersionRef)>,
+    noncurrent: Vec<(Vec<u8>, VersionRef, Due)>,
     /// Delete markers that hide nothing.
-    markers: Vec<(Vec<u8>, VersionRef)>,
+    markers: Vec<(Vec<u8>, VersionRef, Due)>,
 }
 
 /// What a page of a pass goes by.
@@ -130,6 +137,14 @@ impl Page<'_> {
     /// one. For example, one key below 100 directories may cost all that a page may cost. So a pass
     /// ends after as many pages as there are versions at most.
     pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
+        let (expired, more) = self.look(walk).await?;
+        self.remove(expired).await?;
+        Ok(more)
+    }
+
+    /// Finds what is due of the next page, with what must still hold when it is removed. Returns true
+    /// with it if there are more versions behind the page.
+    pub(super) async fn look(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
         let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
         let listing = self.volume.list_versions(self.bucket, &query).await?;
@@ -150,9 +165,8 @@ impl Page<'_> {
             let newer = walk.advance(key, *is_latest, made);
             match what {
                 _ if !is_latest => {
-                    if self.noncurrent_is_due(key, *version, what, &newer).await? {
-                        expired.noncurrent.push((key.clone(), *version));
-                    }
+                    let due = self.noncurrent_is_due(key, *version, what, &newer).await?;
+                    expired.noncurrent.extend(due.map(|due| (key.clone(), *version, due)));
                 }
                 ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
                     let next = match entries.get(index + 1) {
@@ -161,19 +175,17 @@ impl Page<'_> {
                     };
                     let hides = matches!(&next, Some(VersionsEntry::Version { key: other, .. }) if other == key);
                     if !hides {
-                        expired.markers.push((key.clone(), *version));
+                        expired.markers.push((key.clone(), *version, Due { tags: None }));
                     }
                 }
                 ListedAs::Marker(_) => {}
                 ListedAs::Object(inode) => {
-                    if self.current_is_due(key, inode).await? {
-                        expired.current.push((key.clone(), condition(inode)));
-                    }
+                    let due = self.current_is_due(key, inode).await?;
+                    expired.current.extend(due.map(|due| (key.clone(), condition(inode, due))));
                 }
             }
         }
-        self.remove(expired).await?;
-        Ok(listing.truncated)
+        Ok((expired, listing.truncated))
     }
 
     /// Finds the entry behind a version, for the last entry of a page: the next version of the key,
@@ -203,7 +215,11 @@ impl Page<'_> {
         common.to_vec()
     }
 
-    async fn current_is_due(&self, key: &[u8], inode: &InodeHead) -> Result<bool, VolumeError> {
+    async fn current_is_due(
+        &self,
+        key: &[u8],
+        inode: &InodeHead,
+    ) -> Result<Option<Due>, VolumeError> {
         let now = translate::time(self.volume.passed());
         let changed = translate::time(inode.attributes.changed);
         let is_due = |rule: &Rule| rule.expires_at(changed, self.day).is_some_and(|due| due <= now);
@@ -216,8 +232,8 @@ impl Page<'_> {
         version: VersionRef,
         what: &ListedAs,
         newer: &Newer,
-    ) -> Result<bool, VolumeError> {
-        let Some(replaced) = newer.made.map(translate::time) else { return Ok(false) };
+    ) -> Result<Option<Due>, VolumeError> {
+        let Some(replaced) = newer.made.map(translate::time) else { return Ok(None) };
         let now = translate::time(self.volume.passed());
         let inode = match what {
             ListedAs::Object(inode) => Some(&**inode),
@@ -245,15 +261,15 @@ impl Page<'_> {
         rules.into_iter().any(is_due)
     }
 
-    /// Whether one of the rules is about an object, or a marker, and due. Tags are looked up only if
-    /// that depends on them.
+    /// Returns the facts if one of the rules is about an object, or a marker, and due. Tags are looked
+    /// up only if that depends on them.
     async fn any(
         &self,
         key: &[u8],
         version: Option<VersionRef>,
         inode: Option<&InodeHead>,
         is_due: impl Fn(&Rule) -> bool,
-    ) -> Result<bool, VolumeError> {
+    ) -> Result<Option<Due>, VolumeError> {
         let text = String::from_utf8_lossy(key);
         let size = inode.map(|inode| volume::size_and_tag(inode).0);
         let due: Vec<&Rule> =
@@ -264,20 +280,25 @@ impl Page<'_> {
             None => rule.asks_for_keys_alone(),
         };
         if due.iter().filter(plain).any(|rule| holds(rule, &[])) {
-            return Ok(true);
+            return Ok(Some(Due { tags: None }));
         }
         if size.is_none() || due.iter().all(|rule| !rule.asks_for_tags()) {
-            return Ok(false);
+            return Ok(None);
         }
         match self.volume.stat_version(self.bucket, key, version).await {
-            Ok(object) => Ok(due.iter().any(|rule| holds(rule, &object.file().object.tags))),
+            Ok(object) => {
+                let tags = &object.file().object.tags;
+                let is_due = due.iter().any(|rule| holds(rule, tags));
+                Ok(is_due.then(|| Due { tags: Some(tags.clone()) }))
+            }
             // It has gone by itself, or is a directory, which has no tags.
-            Err(VolumeError::Fs(_)) => Ok(false),
+            Err(VolumeError::Fs(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
+    /// Removes what is due and is still what it was when it was looked at.
+    pub(super) async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
         let Expired { current, noncurrent, markers } = expired;
         if !current.is_empty() {
             let keys: Vec<Vec<u8>> = current.iter().map(|(key, _)| key.clone()).collect();
@@ -296,13 +317,19 @@ impl Page<'_> {
 
     async fn remove_versions(
         &self,
-        versions: Vec<(Vec<u8>, VersionRef)>,
+        versions: Vec<(Vec<u8>, VersionRef, Due)>,
         spares: Spared,
         meter: &AtomicU64,
     ) {
-        let remove = async |(key, version): (Vec<u8>, VersionRef)| {
-            let removed = self.volume.delete_version_sparing(self.bucket, &key, version, spares);
-            (removed.await, key)
+        let remove = async |(key, version, due): (Vec<u8>, VersionRef, Due)| {
+            let (volume, bucket) = (self.volume, self.bucket);
+            let removed = match &due.tags {
+                Some(tags) => {
+                    volume.delete_version_with_tags(bucket, &key, version, spares, tags).await
+                }
+                None => volume.delete_version_sparing(bucket, &key, version, spares).await,
+            };
+            (removed, key)
         };
         let mut removals =
             futures::stream::iter(versions).map(remove).buffer_unordered(VERSIONS_AT_ONCE);
@@ -338,8 +365,13 @@ fn is_past(due: Option<OffsetDateTime>, now: OffsetDateTime) -> bool {
 
 /// That an object is what it was when it was looked at. An empty directory has no content that might
 /// be another one.
-fn condition(inode: &InodeHead) -> Option<RemoveCondition> {
+fn condition(inode: &InodeHead, due: Due) -> Option<RemoveCondition> {
     let file = inode.file()?;
     let changed = inode.attributes.changed.0.div_euclid(1_000_000_000);
-    Some(RemoveCondition { tags: None, size: Some(file.size), changed_seconds: Some(changed) })
+    Some(RemoveCondition {
+        tags: None,
+        size: Some(file.size),
+        changed_seconds: Some(changed),
+        object_tags: due.tags,
+    })
 }

@@ -1,6 +1,7 @@
 //! Passes over a volume in memory: pages, several gateways at once, and one that stops.
 
 mod progress;
+mod tags;
 
 use std::sync::Arc;
 

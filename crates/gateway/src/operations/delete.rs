@@ -187,6 +187,7 @@ fn condition(condition: &WritePrecondition, stat: StatPrecondition) -> Option<Re
         tags,
         size,
         changed_seconds: modified.map(time::OffsetDateTime::unix_timestamp),
+        object_tags: None,
     })
 }
 

@@ -363,8 +363,14 @@ fn two_versions_of_one_file_are_listed_and_released_one_by_one() {
         let id = records.find_map(|at| key::version_parts(at).filter(|(key, _)| *key == object));
         let version = VersionRef::Id(id.unwrap().1);
         let spares = Spared::Nothing;
-        let remove =
-            RemoveVersion { path: &path, version, fresh: &[], bypasses_governance: false, spares };
+        let remove = RemoveVersion {
+            path: &path,
+            version,
+            fresh: &[],
+            bypasses_governance: false,
+            spares,
+            object_tags: None,
+        };
         assert!(world.run(&remove).unwrap().existed);
         world.audit();
         assert_eq!(versions_of(&world, copy), (left, left));
@@ -407,6 +413,7 @@ fn keys_below_a_moved_directory_can_be_changed_and_removed() {
                         fresh: &[],
                         bypasses_governance: false,
                         spares: Spared::Nothing,
+                        object_tags: None,
                     };
                     world.run(&remove).unwrap().existed
                 }

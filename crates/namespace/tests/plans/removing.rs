@@ -180,7 +180,8 @@ fn size_and_time_are_conditions_that_the_commit_decides() {
         found.unwrap().inode.attributes.changed.0.div_euclid(1_000_000_000)
     };
     let remove = |warm, name: &[u8], size, changed_seconds| {
-        let condition = Some(RemoveCondition { tags: None, size, changed_seconds });
+        let condition =
+            Some(RemoveCondition { size, changed_seconds, ..RemoveCondition::default() });
         let removals = vec![Removal { name: name.to_vec(), condition }];
         let branches = [Branch { directories: Vec::new(), removals }];
         let remove = Remove { bucket: b"b".into(), branches: &branches };

@@ -121,7 +121,7 @@ impl Volume {
         bypasses_governance: bool,
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
-        self.remove_version(&path, version, (bypasses_governance, Spared::Nothing)).await
+        self.remove_version(&path, version, (bypasses_governance, Spared::Nothing), None).await
     }
 
     /// As [`Volume::delete_version`], of what no retention is bypassed for, unless the version is by
@@ -133,7 +133,23 @@ impl Volume {
         version: VersionRef,
         spares: Spared,
     ) -> Result<RemovedVersion, VolumeError> {
-        self.remove_version(&Path::new(bucket, key), version, (false, spares)).await
+        self.remove_version(&Path::new(bucket, key), version, (false, spares), None).await
+    }
+
+    /// As [`Volume::delete_version_sparing`], of a version that still has these tags.
+    ///
+    /// # Errors
+    /// `PreconditionFailed` if the version has other tags at the commit.
+    pub async fn delete_version_with_tags(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: VersionRef,
+        spares: Spared,
+        object_tags: &[(String, String)],
+    ) -> Result<RemovedVersion, VolumeError> {
+        let path = Path::new(bucket, key);
+        self.remove_version(&path, version, (false, spares), Some(object_tags)).await
     }
 
     async fn remove_version(
@@ -141,11 +157,13 @@ impl Volume {
         path: &Path,
         version: VersionRef,
         (bypasses_governance, spares): (bool, Spared),
+        object_tags: Option<&[(String, String)]>,
     ) -> Result<RemovedVersion, VolumeError> {
         // It may bring an object back whose directories have gone with it.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
         let fresh = &fresh;
-        let operation = RemoveVersion { path, version, fresh, bypasses_governance, spares };
+        let operation =
+            RemoveVersion { path, version, fresh, bypasses_governance, spares, object_tags };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         Ok(removed)
