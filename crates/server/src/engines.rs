@@ -30,7 +30,8 @@ use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::config::{
-    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, OpenSettings, ServerKind, VolumeSettings,
+    BlocksPlace, BucketPlace, DurabilityClass, MetaPlace, OpenSettings, ServerKind, ServerPlace,
+    VolumeSettings,
 };
 use crate::environment::first_secret;
 use crate::private;
@@ -91,17 +92,70 @@ pub(crate) async fn meta(
             })
         }
         MetaPlace::Server(server) => {
-            let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
-            let password = first_secret(&["ASHLAR_META_PASSWORD"])?;
-            let url = server.url(password.as_ref().map(gateway::access::Secret::expose));
-            let doing = || format!("open the metadata store {place}");
-            let url = url.map_err(|wrong| Problem::new(doing(), wrong))?;
+            let (url, relaxed) = server_url(settings, server)?;
             let opened = open_server(server.kind, &url, relaxed).await;
-            opened.map_err(|error| {
-                let remedy = remedy::of_server(&error);
-                Problem::new(doing(), error).remedy_if(remedy)
-            })
+            opened.map_err(|error| not_opened(place, error))
         }
+    }
+}
+
+/// Returns true if the metadata store exists, whether or not it holds a volume. Makes nothing, where
+/// [`meta`] would make a file or tables.
+pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> {
+    let place = &settings.meta;
+    match place {
+        MetaPlace::Memory => Ok(true),
+        MetaPlace::Sqlite(path) => Ok(path.exists()),
+        // Opening it says that it cannot be.
+        MetaPlace::Server(_) if missing_feature(place).is_some() => Ok(true),
+        MetaPlace::Server(server) => {
+            let (url, relaxed) = server_url(settings, server)?;
+            let found = is_server_made(server.kind, &url, relaxed).await;
+            found.map_err(|error| not_opened(place, error))
+        }
+    }
+}
+
+/// Returns the URL of a database server with its password, and whether a crash of the server may lose
+/// what it has acknowledged.
+fn server_url(settings: &VolumeSettings, server: &ServerPlace) -> Result<(String, bool), Problem> {
+    let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
+    let password = first_secret(&["ASHLAR_META_PASSWORD"])?;
+    let url = server.url(password.as_ref().map(gateway::access::Secret::expose));
+    let doing = || format!("open the metadata store {}", settings.meta);
+    Ok((url.map_err(|wrong| Problem::new(doing(), wrong))?, relaxed))
+}
+
+fn not_opened(place: &MetaPlace, error: StoreError) -> Problem {
+    let remedy = remedy::of_server(&error);
+    Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
+}
+
+async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bool, StoreError> {
+    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
+    let _ = (url, relaxed);
+    match kind {
+        #[cfg(feature = "postgres")]
+        ServerKind::Postgres => {
+            let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
+            PostgresStore::is_made(url, &options).await
+        }
+        #[cfg(not(feature = "postgres"))]
+        ServerKind::Postgres => Err(left_out("postgres")),
+        #[cfg(feature = "mysql")]
+        ServerKind::Mysql => {
+            let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
+            MysqlStore::is_made(url, &options).await
+        }
+        #[cfg(not(feature = "mysql"))]
+        ServerKind::Mysql => Err(left_out("mysql")),
+        #[cfg(feature = "redis")]
+        ServerKind::Redis => {
+            let options = RedisOptions { relaxed, ..RedisOptions::default() };
+            RedisStore::is_made(url, &options).await
+        }
+        #[cfg(not(feature = "redis"))]
+        ServerKind::Redis => Err(left_out("redis")),
     }
 }
 

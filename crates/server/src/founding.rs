@@ -68,7 +68,7 @@ pub(crate) async fn admit(
     }
     let place = Place::read(&settings.data_dir)?;
     let Some(refusal) = refusal(settings, intent, place.as_ref()) else { return Ok(None) };
-    if is_absent(settings) {
+    if !engines::is_made(settings).await? {
         return Err(refusal);
     }
     let meta = engines::meta(settings, Use::Serve).await?;
@@ -88,10 +88,19 @@ pub(crate) async fn admit(
     }
 }
 
-/// Fails if the metadata store is a file that does not exist, so that nothing is made for a command
+/// Fails if the metadata store does not exist, so that no file and no tables are made for a command
 /// that needs a volume.
-pub(crate) fn check_present(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
-    if is_absent(settings) { Err(no_volume(settings, doing)) } else { Ok(()) }
+pub(crate) async fn check_present(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
+    if engines::is_made(settings).await? { Ok(()) } else { Err(no_volume(settings, doing)) }
+}
+
+/// Fails if the metadata store is a file that does not exist. For a start that has no runtime yet; a
+/// database server is asked later.
+pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
+    match &settings.meta {
+        MetaPlace::Sqlite(path) if !path.exists() => Err(no_volume(settings, doing)),
+        MetaPlace::Sqlite(_) | MetaPlace::Memory | MetaPlace::Server(_) => Ok(()),
+    }
 }
 
 /// The problem that there is no volume in the metadata store.
@@ -115,10 +124,6 @@ pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
              serve` makes a volume",
         ),
     }
-}
-
-fn is_absent(settings: &VolumeSettings) -> bool {
-    matches!(&settings.meta, MetaPlace::Sqlite(path) if !path.exists())
 }
 
 /// Why no volume may be made, if so.

@@ -113,6 +113,14 @@ impl MysqlStore {
         })
     }
 
+    /// Returns true if the URL names a store that exists. Makes nothing.
+    ///
+    /// # Errors
+    /// As [`MysqlStore::open`].
+    pub async fn is_made(url: &str, options: &MysqlOptions) -> Result<bool, StoreError> {
+        open::is_made(&Connector::new(url, options.relaxed)?).await
+    }
+
     /// Fails after `close`. If it is time, the server is checked in the background.
     fn check_open(&self) -> Result<(), StoreError> {
         if self.commits.is_closed() {

@@ -51,6 +51,15 @@ pub(crate) async fn open(connector: &mut Connector) -> Result<Bytes, StoreError>
     make_tables(connector).await
 }
 
+/// Returns true if the tables of a store exist. Makes nothing.
+pub(crate) async fn is_made(connector: &Connector) -> Result<bool, StoreError> {
+    const DOING: &str = "looking for the tables of the metadata store";
+    let mut link = connector.connect(Role::Opener).await?;
+    let found = format(&mut link.connection).await.map_err(while_doing(DOING));
+    link.close().await;
+    Ok(found?.is_some())
+}
+
 /// Makes the tables that are missing. Returns the bytes that identify the store.
 async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
     const DOING: &str = "making the tables of the metadata store";

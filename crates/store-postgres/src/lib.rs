@@ -151,6 +151,18 @@ impl PostgresStore {
         })
     }
 
+    /// Returns true if the URL names a store that exists. Makes nothing.
+    ///
+    /// # Errors
+    /// As [`PostgresStore::open`].
+    pub async fn is_made(url: &str, options: &PostgresOptions) -> Result<bool, StoreError> {
+        let connector = Connector::new(url, options.relaxed)?;
+        let mut connection = connector.connect(Idle::Short).await?;
+        let is_made = schema::is_made(&mut connection, connector.name()).await;
+        connections::say_goodbye(connection).await;
+        is_made
+    }
+
     fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::SeqCst) { Err(error::closed()) } else { Ok(()) }
     }

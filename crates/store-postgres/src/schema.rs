@@ -51,6 +51,12 @@ async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, Store
     there.map_err(while_doing(doing))
 }
 
+/// Returns true if the tables of a store exist where the connection would make them.
+pub(crate) async fn is_made(connection: &mut PgConnection, name: &str) -> Result<bool, StoreError> {
+    let doing = format!("looking for the store in PostgreSQL at {name}");
+    Ok(look(connection, &doing).await?.tables)
+}
+
 /// Makes what is missing. Returns the way to commit.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,

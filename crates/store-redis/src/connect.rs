@@ -48,6 +48,7 @@ const LARGE_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) open: Arc<Script>,
+    pub(crate) is_made: Arc<Script>,
     pub(crate) read: Arc<Script>,
     pub(crate) commit_batch: Arc<Script>,
     pub(crate) commit_plans: Arc<Script>,
@@ -71,6 +72,7 @@ impl Scripts {
     fn new() -> Scripts {
         Scripts {
             open: script!("open.lua"),
+            is_made: script!("is_made.lua"),
             read: script!("read.lua"),
             // It does without the prelude, which every call would have to run.
             commit_batch: script!(with "commit_batch.lua"),

@@ -83,6 +83,17 @@ impl RedisStore {
         let id = open::open(&links).await?;
         Ok(RedisStore { links, id, options, shortage: Shortage::default() })
     }
+
+    /// Returns true if the URL names a volume that exists. Makes nothing.
+    ///
+    /// # Errors
+    /// As [`RedisStore::open`].
+    pub async fn is_made(url: &str, options: &RedisOptions) -> Result<bool, StoreError> {
+        let links = Arc::new(Links::new(address::parse(url)?, options));
+        let is_made = open::is_made(&links).await;
+        links.close().await;
+        is_made
+    }
 }
 
 #[async_trait]

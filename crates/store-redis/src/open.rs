@@ -19,6 +19,12 @@ pub(crate) async fn open(links: &Arc<Links>) -> Result<[u8; ID_BYTES], StoreErro
     volume(links, &run).await
 }
 
+/// Returns true if there is a volume. Makes nothing.
+pub(crate) async fn is_made(links: &Arc<Links>) -> Result<bool, StoreError> {
+    let call = Call::script(links, &links.scripts.is_made, [], DOING);
+    Ok(matches!(links.call(call).await?, redis::Value::Int(found) if found > 0))
+}
+
 /// Makes the volume if there is none, and returns its id.
 async fn volume(links: &Arc<Links>, run: &str) -> Result<[u8; ID_BYTES], StoreError> {
     let format = FORMAT.to_string();

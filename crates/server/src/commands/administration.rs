@@ -29,7 +29,7 @@ impl Administration {
                 Problem::new(doing, wrong).remedy("name the gateway's metadata store with --meta")
             );
         }
-        founding::check_present(settings, doing)?;
+        founding::check_present(settings, doing).await?;
         let store = engines::meta(settings, Use::Administer).await?;
         let admin = operator::over(Arc::clone(&store));
         match admin.has_volume().await {

@@ -132,7 +132,7 @@ async fn existing(
         return Err(absent());
     }
     // Opening a database file that is not there would make it.
-    founding::check_present(settings, doing)?;
+    founding::check_present(settings, doing).await?;
     let meta = engines::meta(settings, Use::Administer).await?;
     let at = key::volume();
     let reads = [Read::Record { key: at.clone(), follow: None }];

@@ -81,7 +81,7 @@ pub(crate) fn run(
         return serve(settings, &runtime()?);
     }
     check_mountable(&settings.mount, &settings.folder)?;
-    founding::check_present(&settings.volume, "mount")?;
+    founding::check_file(&settings.volume, "mount")?;
     credentials::make_data_dir(&settings.volume.data_dir)?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if !foreground && !detached {

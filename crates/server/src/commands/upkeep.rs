@@ -119,7 +119,7 @@ pub(super) async fn existing(
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
     let absent = || founding::no_volume(settings, doing);
-    founding::check_present(settings, doing)?;
+    founding::check_present(settings, doing).await?;
     let (meta, sole) = match &settings.meta {
         MetaPlace::Memory => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {

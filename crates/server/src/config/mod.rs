@@ -30,7 +30,7 @@ pub(crate) use network::Network;
 pub(crate) use openid::OpenIdRole;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};
 pub(crate) use owner::Owner;
-pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind};
+pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind, ServerPlace};
 pub(crate) use size::Size;
 pub(crate) use umask::Umask;
 

@@ -54,7 +54,7 @@ async fn what_is_refused_makes_nothing() {
     let dir = folder.path().join("dir");
     let absent = settings(&dir, None);
     admit(&absent, Intent::Mount).await.expect_err("no volume");
-    check_present(&absent, "list users").expect_err("no volume");
+    check_present(&absent, "list users").await.expect_err("no volume");
     assert!(!dir.exists(), "nothing was made");
     fs::create_dir(&dir).expect("a folder");
     remembered(&dir);

@@ -1,5 +1,8 @@
 //! Places that are mistyped, forgotten or not mounted: nothing is made there, and nothing is split.
 
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
+mod servers;
+
 use std::path::Path;
 
 use crate::running::{Done, Folder, Gateway};
