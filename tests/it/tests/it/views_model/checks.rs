@@ -67,11 +67,26 @@ impl World {
         let expected: Vec<&str> =
             KEYS.into_iter().filter(|key| self.model.current((bucket, key)).is_some()).collect();
         assert_eq!(keys, expected, "the objects of {}", BUCKETS[bucket]);
+        self.look_for_strays(&volume, bucket).await;
         for name in KEYS.map(|key| (bucket, key)) {
             self.look_at_key(name).await;
             for place in 0..self.model.key(name).older.len() {
                 self.look_at_old(&volume, name, place).await;
             }
+        }
+    }
+
+    /// No other keys have versions.
+    async fn look_for_strays(&self, volume: &Volume, bucket: usize) {
+        let query =
+            VersionsQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
+        let page = volume.list_versions(BUCKETS[bucket].into(), &query).await.expect("a page");
+        for entry in page.entries {
+            let VersionsEntry::Version { key, what, .. } = &entry else { continue };
+            let is_known = KEYS.iter().any(|known| known.as_bytes() == key);
+            // A directory without keys is an object of no bytes.
+            let is_directory = key.ends_with(b"/") && matches!(what, ListedAs::Object(_));
+            assert!(is_known || is_directory, "{}: {entry:?}", BUCKETS[bucket]);
         }
     }
 

@@ -224,7 +224,9 @@ impl Model {
             None => panic!("the version of {name:?} has not been seen"),
         };
         let old = Old { id, at, what: What::Object(current.file), changed: None };
-        let place = key.older.iter().position(|old| old.at < at).unwrap_or(key.older.len());
+        // Two versions that one act has made differ in the random part of their ids.
+        let is_older = |old: &Old| (old.at, old.id) < (at, id);
+        let place = key.older.iter().position(is_older).unwrap_or(key.older.len());
         key.older.insert(place, old);
     }
 

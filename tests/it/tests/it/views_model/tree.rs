@@ -5,7 +5,7 @@ use record::Ino;
 use rustix::io::Errno;
 
 use super::World;
-use super::model::{BUCKETS, DIRECTORIES, Name};
+use super::model::{BUCKETS, Name};
 
 /// The directory of a path below a bucket, and the last name.
 pub(crate) fn cut(path: &str) -> (&str, &str) {
@@ -56,35 +56,28 @@ impl World {
         self.mounts[mount].files.look_up(directory, last.as_bytes()).await
     }
 
-    /// Removes the directories of a bucket that holds no object.
+    /// Removes the directories of a bucket that holds no object. Moves of directories without keys lead
+    /// deeper than keys do.
     pub(crate) async fn remove_directories(&self, bucket: usize) {
-        // Moves of empty directories can lead deeper than keys do.
-        for _ in 0..8 {
-            for mount in 0..2 {
-                for directory in ["x/e/e", "d/e/e"].iter().chain(DIRECTORIES.iter().rev()) {
-                    self.remove_empty(mount, bucket, directory).await;
+        let files = &self.mounts[0].files;
+        let root = self.walk(0, bucket, "").await.expect("a bucket");
+        let (mut below, mut at) = (Vec::new(), Some(root));
+        let mut looked = 0;
+        while let Some(directory) = at {
+            let handle = files.open_directory(directory).await.expect("a directory");
+            let told = files.read_directory(handle, 0, |entry| {
+                if entry.name != b"." && entry.name != b".." {
+                    below.push((directory, entry.name.clone(), entry.ino));
                 }
-            }
+                true
+            });
+            told.await.expect("its names");
+            files.release_directory(handle);
+            at = below.get(looked).map(|(_, _, ino)| *ino);
+            looked += 1;
         }
-    }
-
-    async fn remove_empty(&self, mount: usize, bucket: usize, directory: &str) {
-        let Ok(found) = self.walk(mount, bucket, directory).await else { return };
-        let files = &self.mounts[mount].files;
-        // Whatever is below goes first.
-        let handle = files.open_directory(found).await.expect("a directory");
-        let mut names = Vec::new();
-        let told = files.read_directory(handle, 0, |entry| {
-            names.push(entry.name.clone());
-            true
-        });
-        told.await.expect("its names");
-        files.release_directory(handle);
-        for name in names.iter().filter(|name| **name != b"." && **name != b"..") {
-            let _gone = files.remove_directory(found, name).await;
+        for (above, name, _) in below.iter().rev() {
+            files.remove_directory(*above, name).await.expect("nothing is in it");
         }
-        let (above, last) = cut(directory);
-        let above = self.walk(mount, bucket, above).await.expect("it is there");
-        let _gone = files.remove_directory(above, last.as_bytes()).await;
     }
 }
