@@ -129,7 +129,13 @@ impl World {
         let source = source.expect("it was looked at").file;
         match target.filter(|_| mode == RenameMode::Exchange) {
             Some(target) => self.exchanged(from, to, (source, target.file)),
-            None => self.renamed(from, to, source),
+            None => {
+                // A rename that meets noncurrent versions gives those of both files a copy.
+                if let Some(target) = target.filter(|_| self.model.is_bound(source)) {
+                    self.model.split(target.file);
+                }
+                self.renamed(from, to, source);
+            }
         }
         self.look_at_key(from).await;
         self.look_at_key(to).await;
