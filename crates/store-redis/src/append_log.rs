@@ -39,6 +39,11 @@ pub(crate) fn rewritten_key(prefix: &str) -> String {
     format!("{prefix}a")
 }
 
+/// The key that exists if there is a volume.
+fn volume_key(prefix: &str) -> String {
+    format!("{prefix}m")
+}
+
 /// The result of a request to rewrite the file.
 #[derive(Debug)]
 pub(crate) enum Rewrite {
@@ -48,8 +53,12 @@ pub(crate) enum Rewrite {
     Refused(String),
 }
 
+/// Notes a run of the server, if there is a volume: a server that was named by mistake gets no key.
+const NOTE: &str =
+    "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SET', KEYS[2], ARGV[1]) end";
+
 /// Has the server begin to rewrite its file, and notes this run of the server in [`rewritten_key`], so
-/// that no other process asks for another rewrite.
+/// that no other process asks for another rewrite. `open.lua` notes the run where it makes a volume.
 ///
 /// Waits while the server puts the rewrite off because it saves a dump. The caller bounds the wait.
 ///
@@ -74,8 +83,8 @@ pub(crate) async fn rewrite(
     while is_put_off(connection).await.map_err(unreachable)? {
         tokio::time::sleep(POLL_EVERY).await;
     }
-    let mut note = redis::cmd("SET");
-    note.arg(rewritten_key(prefix)).arg(run);
+    let mut note = redis::cmd("EVAL");
+    note.arg(NOTE).arg(2).arg(volume_key(prefix)).arg(rewritten_key(prefix)).arg(run);
     match note.query_async::<Value>(connection).await {
         // A server out of memory refuses the note. Then other processes ask for a rewrite too.
         Ok(_) => Ok(Rewrite::Begun),

@@ -123,3 +123,17 @@ async fn a_user_who_may_not_rewrite_needs_another_setting() {
     let store = RedisStore::open(&url, RedisOptions::default()).await.expect("a store");
     assert!(commit(&store, plan([], [put(point(1), "x")])).await.expect("a commit"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_volume_gets_no_key() {
+    let Some(server) = server::own() else { return };
+    assert!(
+        !RedisStore::is_made(&server.url(), &RedisOptions::default()).await.expect("an answer")
+    );
+    let mut connection = server::connection(&server.url());
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).expect("keys");
+    assert!(keys.is_empty(), "{keys:?}");
+    let stats: String =
+        redis::cmd("INFO").arg("commandstats").query(&mut connection).expect("facts");
+    assert!(stats.contains("cmdstat_bgrewriteaof:calls=1,"), "{stats}");
+}
