@@ -202,6 +202,13 @@ impl Files {
         if let Some((ino, last)) = renamed.replaced {
             self.lost_name(ino, &to, last).await;
         }
+        if let (Some(file), Some(retention)) = (self.open.of(renamed.ino), renamed.retention) {
+            // The programs that gave the file its retention may go on writing to it.
+            let mut state = file.state.lock().await;
+            if state.own_retention.is_some() && state.own_retention == retention.before {
+                state.own_retention = retention.after;
+            }
+        }
         self.names.gone(renamed.ino, &from);
         self.names.found(renamed.ino, &to);
         self.log_name(renamed.ino, &to).await;

@@ -57,9 +57,9 @@ pub use node::{
     ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode,
     ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX,
     ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory,
-    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem,
-    SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX, Whiteout, WriteContent, XattrChange,
-    forked, without_rights,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, RetentionChange, SetAcl,
+    SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
+    Whiteout, WriteContent, XattrChange, forked, without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, JudgedObject, ObjectChange, ObjectCondition, Overlap, Publish,

@@ -42,7 +42,7 @@ pub use object_item::{
     CONTENT_HEADERS_BYTES_MAX, OBJECT_TAGS_MAX, ObjectItem, SetObjectItem, USER_METADATA_BYTES_MAX,
 };
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
-pub use rename::{RenameMode, RenameNode, Renamed, Whiteout};
+pub use rename::{RenameMode, RenameNode, Renamed, RetentionChange, Whiteout};
 pub use set_acl::SetAcl;
 pub use write::{ContentChange, RelocateContent, Relocated, SharedRange, WriteContent};
 pub use xattr::{FindXattr, SetXattr, XattrChange};

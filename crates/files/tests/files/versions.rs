@@ -200,6 +200,29 @@ async fn the_default_retention_covers_what_programs_write_rename_and_link() {
 }
 
 #[tokio::test]
+async fn a_program_goes_on_writing_to_a_retained_file_that_is_renamed() {
+    let bench = retaining().await;
+    let files = &bench.files;
+    let opened = files.create(bench.bucket, b"log", by()).await.unwrap();
+    files.write(opened.handle, 0, b"one", false, false).await.unwrap();
+    files.flush(opened.handle).await.unwrap();
+    let (version, first) = (version_of(&bench.volume, "log").await, retention(&bench, "log").await);
+    // A retention ends at a whole second.
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    let (from, to) = ((bench.bucket, &b"log"[..]), (bench.bucket, &b"log.1"[..]));
+    files.rename(from, to, RenameMode::Replace).await.unwrap();
+    assert_ne!(retention(&bench, "log.1").await, first, "the rename begins a retention anew");
+    for at in 1..4 {
+        files.write(opened.handle, at * 3, b"two", false, false).await.unwrap();
+        files.flush(opened.handle).await.unwrap();
+    }
+    bench.close(opened.handle).await;
+    assert_eq!(bench.get("log.1").await.unwrap(), b"onetwotwotwo");
+    assert_eq!(read_version(&bench.volume, "log", version).await, b"one");
+    bench.check("in the end").await;
+}
+
+#[tokio::test]
 async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_open() {
     let bench = versioned().await;
     let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };

@@ -84,6 +84,18 @@ pub struct Renamed {
     pub replaced: Option<(Ino, bool)>,
     /// What has the old name now.
     pub exchanged: Option<Ino>,
+    /// The retention of the renamed file before and after, if the default retention of the bucket has
+    /// changed it. Files that are exchanged have no retention before.
+    pub retention: Option<RetentionChange>,
+}
+
+/// The retention of a file before and after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionChange {
+    /// The retention before.
+    pub before: Option<RetainUntil>,
+    /// The retention after.
+    pub after: Option<RetainUntil>,
 }
 
 /// Gives a node another name: one round trip when both directories and names are remembered.
@@ -174,8 +186,14 @@ impl End {
     }
 
     /// Adds to a plan that the node has this name, as this version of its key if it is to be one. The
-    /// caller adds what becomes of its old name.
-    fn bind(&self, to: &NodeName, bound: Binding, env: &Env, plan: &mut Plan) {
+    /// caller adds what becomes of its old name. Returns the retention of a file if it changes.
+    fn bind(
+        &self,
+        to: &NodeName,
+        bound: Binding,
+        env: &Env,
+        plan: &mut Plan,
+    ) -> Option<RetentionChange> {
         let slot = to.slot(self.kind());
         let Binding { version, retention, keeps_old } = bound;
         let dentry = Dentry { self_contained: None, version, ..self.bound.dentry };
@@ -187,6 +205,9 @@ impl End {
         }
         plan.guards.push(self.known.guard());
         plan.writes.push(Write::Put(self.known.key.clone(), inode.encode(&self.known.key)));
+        let retention = |inode: &Inode| inode.file().map(|file| file.object.lock.retention);
+        let (before, after) = (retention(&self.known.inode)?, retention(&inode)?);
+        (before != after).then_some(RetentionChange { before, after })
     }
 }
 
@@ -207,7 +228,7 @@ impl Planner for RenameNode<'_> {
         if old_parent.inode.bucket != new_parent.inode.bucket {
             return Err(FsError::OtherBucket.into());
         }
-        let done = Renamed { ino: source.ino(), replaced: None, exchanged: None };
+        let done = Renamed { ino: source.ino(), replaced: None, exchanged: None, retention: None };
         match (&target, self.mode) {
             (
                 Some(_),
@@ -252,9 +273,9 @@ impl Planner for RenameNode<'_> {
                 Ok(Step::Commit(plan, Renamed { exchanged: Some(target.ino()), ..done }))
             }
             target => {
-                let last = ends.replace(view, target.as_ref(), env, &mut plan)?;
+                let (last, retention) = ends.replace(view, target.as_ref(), env, &mut plan)?;
                 let replaced = target.as_ref().map(|target| (target.ino(), last));
-                Ok(Step::Commit(plan, Renamed { replaced, ..done }))
+                Ok(Step::Commit(plan, Renamed { replaced, retention, ..done }))
             }
         }
     }
@@ -273,15 +294,15 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Gives the source the new name, in place of what has it. Answers whether that has lost its last
-    /// name.
+    /// Gives the source the new name, in place of the target. Returns true if the target has lost its
+    /// last name, and the retention of the source if it changes.
     fn replace(
         &self,
         view: &mut View<'_>,
         target: Option<&End>,
         env: &Env,
         plan: &mut Plan,
-    ) -> Result<bool, Halt> {
+    ) -> Result<(bool, Option<RetentionChange>), Halt> {
         let Ends { from, to, bucket, source, parents, whiteout: _ } = *self;
         let (mut counts, mut last) = (Counts::default(), target.is_some());
         let (mut binding, mut unbinding) = (Binding::default(), Unbinding::new(bucket));
@@ -346,9 +367,9 @@ impl Ends<'_> {
         let unbound = unbinding.finish(view, env, plan)?;
         counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
         last |= target.is_some_and(|target| unbound.ended.contains(&target.ino()));
-        source.bind(to, binding, env, plan);
+        let retention = source.bind(to, binding, env, plan);
         counts.finish(env, plan);
-        Ok(last)
+        Ok((last, retention))
     }
 
     /// Takes the old name from the source, and gives it to the whiteout if there is one.

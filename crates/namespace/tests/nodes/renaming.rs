@@ -10,7 +10,7 @@ use RenameMode::{Exchange, NoReplace, Replace};
 
 /// What a rename answers that neither replaces nor exchanges anything.
 fn moved(ino: record::Ino) -> Renamed {
-    Renamed { ino, replaced: None, exchanged: None }
+    Renamed { ino, replaced: None, exchanged: None, retention: None }
 }
 
 /// Where a directory says that it is.
