@@ -46,8 +46,8 @@ pub enum FsError {
     /// versions an inode of their own; then the change is tried again.
     #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
-    /// A noncurrent version and an item of a trash keep their headers, user metadata and tags.
-    #[error("a noncurrent version keeps its headers, user metadata and tags")]
+    /// A noncurrent version and an item of a trash keep their headers and user metadata.
+    #[error("a noncurrent version keeps its headers and user metadata")]
     VersionKept,
     /// Objects are locked only where versions are kept.
     #[error("the bucket keeps no versions")]

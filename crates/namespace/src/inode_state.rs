@@ -13,8 +13,7 @@
 //! | content | yes | `Locked` | `NotCurrent` | `NotCurrent` |
 //! | attributes, extended attributes | yes | yes | `NotCurrent` | `NotCurrent` |
 //! | headers and user metadata | yes | `Locked` | `VersionKept` | `NotCurrent` |
-//! | tags, by a program | yes | yes | `VersionKept` | `NotCurrent` |
-//! | tags, grants, retention by S3 | yes | yes | yes | `NotCurrent` |
+//! | tags, grants, retention | yes | yes | yes | `NotCurrent` |
 //! | a new name | yes | yes | `NotCurrent` | `NotCurrent` |
 //!
 //! `NotCurrent` asks the caller to detach the versions with [`crate::DetachVersions`] and to try again.
@@ -37,8 +36,6 @@ pub(crate) enum Change {
     Attributes,
     /// Content headers and user metadata of the object.
     ObjectItem,
-    /// Tags that a program changes: it has no name of a version, so its descriptor changes none.
-    ProgramTag,
     /// Tags, grants, retention and legal hold: S3 changes them on any version.
     VersionItem,
     /// A dentry more, or another one: Last-Modified changes with it.
@@ -99,10 +96,8 @@ impl InodeState {
         }
         match change {
             Change::Content | Change::Attributes | Change::Name => Err(FsError::NotCurrent),
-            Change::ObjectItem | Change::ProgramTag | Change::VersionItem if self.is_named => {
-                Err(FsError::NotCurrent)
-            }
-            Change::ObjectItem | Change::ProgramTag => Err(FsError::VersionKept),
+            Change::ObjectItem | Change::VersionItem if self.is_named => Err(FsError::NotCurrent),
+            Change::ObjectItem => Err(FsError::VersionKept),
             Change::VersionItem => Ok(()),
         }
     }

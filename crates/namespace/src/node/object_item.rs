@@ -82,7 +82,7 @@ impl Planner for SetObjectItem<'_> {
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
         let change = match self.item {
             ObjectItem::Header(_) | ObjectItem::User(_) => Change::ObjectItem,
-            ObjectItem::Tag(_) => Change::ProgramTag,
+            ObjectItem::Tag(_) => Change::VersionItem,
         };
         admit(view, env, (self.ino, &inode), change, &mut plan)?;
         let InodeBody::File(file) = &mut inode.body else { return Err(FsError::NoObject.into()) };

@@ -355,12 +355,15 @@ impl World {
             files.set_xattr(ino, name.as_bytes(), value.as_bytes(), XattrWrite::Set, false).await;
         let is_tag = kind == 5;
         let is_version = self.model.names_of(file).is_empty() && self.model.is_bound(file);
-        if is_version || (!is_tag && self.model.is_locked(file, false)) {
+        if !is_tag && (is_version || self.model.is_locked(file, false)) {
             assert_eq!(set.err(), Some(Errno::PERM), "{name} of file {file}");
             return;
         }
         set.expect("a header may be set");
-        self.model.split(file);
+        // The tags of a version are the only thing of it that changes.
+        if !is_version {
+            self.model.split(file);
+        }
         let body = self.model.body_mut(file);
         match kind {
             3 => body.content_type = Some(value),
