@@ -54,6 +54,7 @@ UNPROVOKED = {
     "InternalError": "only a mistake of the gateway, or damage to what it keeps",
     "ServiceUnavailable": "only while a store behind the gateway is away",
     "SlowDown": "only under more load than a limit allows",
+    "XMinioStorageFull": "only while a disk behind the gateway is full",
     "RequestTimeout": "only after a body has not arrived for as long as the gateway waits",
     "ConditionalRequestConflict": "only while others write the same key without a pause",
     "ExpiredToken": "only after fifteen minutes, the shortest life of a session",

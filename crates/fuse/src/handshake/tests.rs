@@ -85,7 +85,7 @@ fn what_was_negotiated_survives_as_bytes() {
         &[0, 0, 0x10, 0],
         &[0, 0, 2, 0],
         &[128, 0],
-        &[0x7b, 0xf4, 0xd4, 0x70, 0x88, 0, 0, 0],
+        &[0x7b, 0xf4, 0xd4, 0x70, 0x98, 0, 0, 0],
     ];
     assert_eq!(bytes, golden.concat());
     assert_eq!(Negotiated::from_bytes(&bytes[1..]), Err(NotNegotiated));
