@@ -193,7 +193,7 @@ impl Files {
     /// # Errors
     /// `EIO` if another session does not let go of its pages in time.
     pub async fn access_pages(&self, handle: HandleId, fills: bool) -> Result<PageAccess, Errno> {
-        // The operation itself tells of a handle that is not there.
+        // The operation itself fails if the handle does not exist.
         let Ok(handle) = self.open.handle(handle) else { return Ok(PageAccess::unlimited()) };
         self.access(&handle, fills).await
     }

@@ -75,7 +75,7 @@ impl Files {
         if name == CAPABILITIES
             && let Some(file) = self.open.of(ino)
         {
-            // What was written before takes capabilities away when it becomes content.
+            // Earlier writes take capabilities away when they become content.
             self.flush_file(&file).await?;
         }
         if value.len() > XATTR_BYTES_MAX {

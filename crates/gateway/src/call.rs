@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
         Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
     }
 
-    /// Refuses a request that is not signed, where S3 allows that to nobody.
+    /// Refuses a request that is not signed, for operations that S3 refuses to anonymous clients.
     fn check_signed(&self) -> Result<(), Fault> {
         match self.operation.refusal_of_anonymous() {
             Some(why) if self.sender.identity.is_none() => {

@@ -97,7 +97,7 @@ impl About {
         self.rewrite_refused = Some(why);
     }
 
-    /// Checks that the server can be used, whatever the options.
+    /// Checks that the server can be used, independent of the options.
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`] if it is too old, a replica, or a node of a cluster.

@@ -16,8 +16,8 @@
 //! If a command is appended alone, without `MULTI`, the second start takes it for another one of the
 //! unfinished transaction and drops it, although the server has acknowledged it.
 //!
-//! `BGREWRITEAOF` ends that. The server first opens a new file for what it appends from then on, and
-//! later replaces the older files. If it is killed in between, its next start meets the unfinished
+//! `BGREWRITEAOF` ends that. The server first opens a new file for later commits, and then replaces
+//! the older files. If it is killed in between, its next start meets the unfinished
 //! transaction in a file that is not the last one, removes it entirely, and ends with an error; the
 //! start after that one loads everything. So no connection is used before the server has begun its
 //! rewrite. A server with `aof-load-truncated no` needs none: it does not start until

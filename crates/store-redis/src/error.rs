@@ -23,7 +23,7 @@ const DEFINITE: &[&str] = &[
 /// What the server answers when its memory is used up.
 const OUT_OF_MEMORY: &str = "OOM";
 
-/// What the server answers if it cannot write its append-only file. The text names the cause.
+/// The server's answer if it cannot write its append-only file. The text names the cause.
 const CANNOT_WRITE: &str = "MISCONF";
 
 /// The text of the operating system for a full disk.

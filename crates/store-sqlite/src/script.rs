@@ -145,7 +145,7 @@ impl Script {
     }
 }
 
-/// So many ranges share a part with the other questions, whatever their number is.
+/// The number of ranges in the part of a text that also asks the other questions.
 const RANGES_BESIDE: usize = 4;
 
 /// Numbers of ranges in parts of their own. A part of fewer ranges has empty ones besides.

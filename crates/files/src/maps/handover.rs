@@ -8,7 +8,7 @@
 //!    that a program needs meanwhile is given once more, and then everything is repeated.
 //! 3. What programs of this mount have written to any file becomes content. For example, SQLite writes
 //!    to its log and says in the map where the log ends.
-//! 4. It lets go of the claim. Whoever has it next looks at the file first.
+//! 4. It lets go of the claim. The next holder reads the file's record first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Files {
 
     /// Lets go of the claim of a file if another session wants it.
     async fn hand_over(&self, file: &Arc<OpenFile>) {
-        // What has the turn now looks for those who want the claim when it is done.
+        // The task that has the turn looks for sessions that want the claim when it ends.
         let Ok(_turn) = file.maps.turn.try_lock() else { return };
         let ino = file.ino;
         if !file.maps.is_held() || !self.is_wanted(ino).await {
@@ -129,7 +129,7 @@ impl Files {
         matches!(self.locks.in_the_way(ino, &asked).await, Ok(Some(_)))
     }
 
-    /// Takes all pages of a file back from the kernel, changed ones with what was written to them.
+    /// Takes all pages of a file back from the kernel, which first writes the changed ones.
     /// Returns false if the kernel does not answer, or programs need pages again and again.
     async fn take_pages_back(&self, file: &OpenFile) -> bool {
         for _ in 0..ROUNDS {
@@ -146,7 +146,7 @@ impl Files {
 
     /// Makes everything that was written content. Returns false if that failed for this file.
     async fn flush_all_but_failing(&self, file: &Arc<OpenFile>) -> bool {
-        // The descriptors of other files are told of their failures.
+        // The descriptors of other files get the errors of their own flushes.
         let _told = self.flush_all().await;
         self.flush_file(file).await.is_ok()
     }

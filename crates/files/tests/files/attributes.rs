@@ -236,7 +236,7 @@ async fn capabilities_go_with_the_rights_of_a_file() {
     let ino = bench.write("f", b"program").await;
     let handle = bench.open("f", WRITES).await;
     let files = &bench.files;
-    // What was written before they were set does not take them away.
+    // Writes from before they were set do not take them away.
     files.write(handle, 0, b"P", false, true).await.unwrap();
     put(&bench, ino, CAPABILITIES, "cap").await.unwrap();
     files.flush(handle).await.unwrap();

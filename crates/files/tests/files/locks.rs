@@ -375,7 +375,7 @@ async fn a_lock_file_that_another_mount_removed_has_no_links_under_the_lock() {
     ours.release(mine.handle).await;
 }
 
-/// A machine that forgets what it is told to forget.
+/// A machine that remembers which nodes a notification has named.
 #[derive(Debug, Default)]
 struct Forgets {
     nodes: Mutex<HashSet<Ino>>,

@@ -297,7 +297,7 @@ impl Page<'_> {
         }
     }
 
-    /// Removes what is due and is still what it was when it was looked at.
+    /// Removes expired versions that have not changed since the pass read them.
     pub(super) async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
         let Expired { current, noncurrent, markers } = expired;
         if !current.is_empty() {

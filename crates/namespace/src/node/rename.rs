@@ -36,7 +36,7 @@ pub enum RenameMode {
     Whiteout(Whiteout),
 }
 
-/// What stands for a name that an overlay file system hides: a character device with the number 0.
+/// The mark of a name that an overlay file system hides: a character device with the number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whiteout {
     /// The number of its inode.
@@ -75,14 +75,14 @@ impl Whiteout {
     }
 }
 
-/// What a [`RenameNode`] did.
+/// The result of a [`RenameNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// What has the new name now.
+    /// The node that has the new name now.
     pub ino: Ino,
-    /// What lost it, and whether that was its last name.
+    /// The node that lost it, and true if that was its last name.
     pub replaced: Option<(Ino, bool)>,
-    /// What has the old name now.
+    /// The node that has the old name now, after an exchange.
     pub exchanged: Option<Ino>,
     /// The retention of the renamed file before and after, if the default retention of the bucket has
     /// changed it. Files that are exchanged have no retention before.
@@ -289,7 +289,7 @@ struct Ends<'a> {
     source: &'a End,
     /// The directories that the names are in.
     parents: (&'a Known, &'a Known),
-    /// What gets the old name, if anything does.
+    /// The whiteout that gets the old name, if one does.
     whiteout: Option<Whiteout>,
 }
 

@@ -119,7 +119,7 @@ impl Glue {
     }
 }
 
-/// What a read asks for.
+/// The range that a read asks for.
 struct Asked {
     handle: HandleId,
     offset: u64,

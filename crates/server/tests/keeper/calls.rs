@@ -1,4 +1,4 @@
-//! System calls of programs, as those see them who call.
+//! System calls of programs, as the programs see them.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
@@ -150,7 +150,7 @@ fn df_ends_while_the_database_does_not_answer() {
     let before = df();
     assert!(before.status.success());
     redis.freeze(true);
-    // What the kernel remembers of the root has run out by then.
+    // The kernel's cached attributes of the root have expired then.
     std::thread::sleep(Duration::from_secs(2));
     let began = Instant::now();
     let frozen = df();

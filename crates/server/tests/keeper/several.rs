@@ -10,8 +10,8 @@ use databases::Database;
 use crate::kept::{Kept, can_mount, redis};
 
 /// Takes turns with a program that maps the same file: each waits in the map for its turn, adds one to
-/// the counter of both, and gives the turn to the other one. Then it says what it has counted to, and
-/// what a read of the file finds.
+/// the counter of both, and gives the turn to the other one. Then it prints its counts, and
+/// the bytes that a read of the file returns.
 const TAKES_TURNS: &str = "
 import mmap, os, struct, sys, time
 file, own, rounds = os.open(sys.argv[1], os.O_RDWR), int(sys.argv[2]), int(sys.argv[3])
@@ -49,7 +49,7 @@ while memory[:4] != b'then':
 print('then', flush=True)
 ";
 
-/// Maps a file and changes it in the map when it is told to. It keeps the map until it is told to end.
+/// Maps a file and changes the map on command. It keeps the map until the command to end.
 const CHANGES: &str = "
 import mmap, os, sys
 file = os.open(sys.argv[1], os.O_RDWR)
@@ -133,7 +133,7 @@ fn said(program: &mut BufReader<ChildStdout>) -> String {
     line.trim().to_owned()
 }
 
-/// What a program says, which ends well.
+/// The output of a program, which must succeed.
 fn output(program: Child) -> String {
     let output = program.wait_with_output().unwrap();
     assert!(output.status.success());

@@ -1,7 +1,7 @@
 //! Commits while the disk is nearly full.
 //!
 //! Plans that free space use the reserve; all others get the free space that the disk has beyond it. So
-//! a client can always delete, and the reserve is never spent on what it puts. For example, a PUT and a
+//! a client can always delete, and its PUTs never spend the reserve. For example, a PUT and a
 //! DELETE that arrive together on a full disk share a batch: the DELETE is committed, and the PUT fails
 //! with `Full`.
 //!

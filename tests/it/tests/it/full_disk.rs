@@ -211,7 +211,7 @@ fn metadata_that_filled_its_disk_is_emptied_through_s3() {
     ends_tidy(&setup, gateway);
 }
 
-/// A program is told that its bytes are not kept, and loses none of those that were.
+/// A program gets an error for bytes that are not kept, and keeps those that were acknowledged.
 #[test]
 fn a_program_on_a_full_disk_gets_enospc_and_writes_again_later() {
     if !can_mount() {

@@ -68,7 +68,7 @@ fn over(engine: Engine, steps: u64) {
 /// Acts that a failure prints.
 const ACTS_TOLD: usize = 40;
 
-/// Steps between two lines that tell how far a run is.
+/// Steps between two lines of progress.
 const TOLD: u64 = 5_000;
 
 /// The time that one step may take.
@@ -222,7 +222,7 @@ impl World {
             step: 0,
             counts,
         };
-        // What was there before versions were kept is the null version of its key.
+        // An object from before versioning is the null version of its key.
         world.model.buckets[KEPT].versioning = Versioning::Off;
         for key in ["f.txt", "d/g", "x/e/g"] {
             world.put((KEPT, key), false).await;
@@ -236,7 +236,7 @@ impl World {
         world
     }
 
-    /// Notes what is done next, for the message of a failure.
+    /// Notes the next act, for the message of a failure.
     fn say(&mut self, act: String) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.len() == ACTS_TOLD {
@@ -268,7 +268,7 @@ impl World {
         self.look().await;
     }
 
-    /// What volumes and mounts do by themselves.
+    /// The background work of volumes and mounts.
     async fn upkeep_act(&mut self) {
         match self.dice.below(8) {
             0 => {
@@ -374,7 +374,7 @@ impl World {
     }
 }
 
-/// The answer of a volume, or what it refuses with. Fails if the stores are at fault.
+/// The answer of a volume, or its refusal. Panics if a store failed.
 fn fs<T>(answer: Result<T, VolumeError>) -> Result<T, FsError> {
     match answer {
         Ok(answer) => Ok(answer),

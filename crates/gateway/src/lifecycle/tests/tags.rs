@@ -5,7 +5,7 @@ use volume::{ObjectChange, VersionRef};
 
 use super::*;
 
-/// A rule for what is tagged `class: old`.
+/// A rule for objects with the tag `class: old`.
 const OLD_GOES: &str = "<Rule><ID>old</ID><Status>Enabled</Status>\
     <Filter><Tag><Key>class</Key><Value>old</Value></Tag></Filter>\
     <Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>\
@@ -33,7 +33,7 @@ impl World {
     }
 }
 
-/// Looks at a bucket as a pass does, changes tags, and removes what was due.
+/// Finds expired objects as a pass does, changes tags, and then removes the objects.
 async fn removed_after_a_change_of_tags(versioning: Versioning) -> (World, Vec<(String, bool)>) {
     let world = World::new(versioning, OLD_GOES).await;
     for key in ["kept", "old"] {

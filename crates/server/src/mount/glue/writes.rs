@@ -35,8 +35,8 @@ impl Call {
         Ok((taken, access))
     }
 
-    /// Answers a write when there is memory for what it has brought. Its request is not kept until then:
-    /// the session has only so many, and serves nobody without one.
+    /// Answers a write when there is memory for its bytes. Its request is not kept until then:
+    /// the FUSE session has a fixed number of them, and serves no program without one.
     pub(super) async fn settle_write(self, taken: Result<Taken, rustix::io::Errno>, reply: Reply) {
         let Call { files, request, .. } = self;
         let pid = request.pid();

@@ -115,7 +115,7 @@ impl World {
         self.look_at_file(mount, name).await;
     }
 
-    /// The listing of a key's versions, page by page. It tells the ids that no answer has told.
+    /// The listing of a key's versions, page by page. It gives the model ids that are new to it.
     async fn look_at_versions(&mut self, volume: &Volume, name: Name) {
         let key = self.model.key(name);
         let is_null = |id: &Option<VersionRef>| *id == Some(VersionRef::Null);
@@ -302,7 +302,7 @@ impl World {
             (Err(Errno::NODATA), None) => {}
             (found, expected) => panic!("{name:?}: user.x is {found:?}, and not {expected:?}"),
         }
-        // To close it would flush what is pending.
+        // Closing it would flush the pending writes.
         if self.open.pending.contains_key(&(mount, file)) {
             return;
         }

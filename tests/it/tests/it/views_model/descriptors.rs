@@ -1,4 +1,4 @@
-//! Acts of programs by descriptors, which stay open whatever becomes of the names of their files.
+//! Acts of programs by descriptors, which stay open when the names of their files change or go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Handle {
     pub(crate) file: FileId,
     pub(crate) ino: Ino,
     pub(crate) writes: bool,
-    /// Whether a flush through another descriptor has failed, of which this one has not told yet.
+    /// True if another descriptor had a failed flush that this one has not reported yet.
     pub(crate) doubt: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Open {
     pub(crate) pending: BTreeMap<(usize, FileId), Pending>,
     /// The retention that flushes of an open file gave it.
     own: BTreeMap<(usize, FileId), RetainUntil>,
-    /// Files of the bucket with object lock that were opened, whatever became of their names.
+    /// Files of the bucket with object lock that were opened, also those without a name now.
     pub(crate) held: BTreeSet<FileId>,
     /// Open files that another mount has written to since a mount has looked.
     stale: BTreeSet<(usize, FileId)>,
@@ -88,7 +88,7 @@ impl World {
             let at = self.dice.below(many);
             return self.close(at).await;
         }
-        // Descriptors of files whose keys lead elsewhere are few, and what is done to them matters most.
+        // Descriptors of files whose keys lead elsewhere are few, and acts on them matter most.
         let handles = self.open.handles.iter().enumerate();
         let left: Vec<usize> =
             handles.filter(|(_, it)| self.model.is_bound(it.file)).map(|(at, _)| at).collect();
@@ -279,7 +279,7 @@ impl World {
         let files = &self.mounts[mount].files;
         let mut synced = files.flush(id).await;
         if synced.is_err() && doubt {
-            // It told of an earlier failure. The next one tells of its own.
+            // It returned the error of an earlier flush. The next one returns its own.
             synced = files.flush(id).await;
         }
         match (synced, outcome) {
@@ -300,7 +300,7 @@ impl World {
         }
     }
 
-    /// What was pending is the content of the file.
+    /// The pending writes become the content of the file.
     async fn flushed(&mut self, mount: usize, file: FileId) {
         let Some(pending) = self.open.pending.remove(&(mount, file)) else { return };
         let changes = pending.changes_content(self.model.body(file).bytes.len());
@@ -374,7 +374,7 @@ impl World {
         self.mounts[mount].files.release(id).await;
         self.open.handles.remove(at);
         if !self.open.is_open_on(mount, file) {
-            // What a flush could not keep is lost with the last descriptor.
+            // Writes that a flush could not keep are lost with the last descriptor.
             self.open.pending.remove(&(mount, file));
             self.open.own.remove(&(mount, file));
             self.open.stale.remove(&(mount, file));
@@ -400,7 +400,7 @@ impl World {
                 Flush::Kept => self.flushed(mount, file).await,
                 Flush::Refused => self.failed(mount, file, None),
                 Flush::Either => {
-                    // The next flush tells.
+                    // The next flush returns the error.
                     self.failed(mount, file, None);
                     let at = self
                         .open

@@ -371,7 +371,7 @@ impl World {
         self.look_at_key(to).await;
     }
 
-    /// Gives a key back what it has lost, or empties the trash.
+    /// Restores an item of a key from the trash, or empties the trash.
     async fn trash_act(&mut self) {
         if self.dice.one_in(8) {
             return self.empty_trash().await;
