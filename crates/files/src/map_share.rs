@@ -126,8 +126,8 @@ impl MapShare {
         state.accesses
     }
 
-    /// Ends a hand-over that began after `accesses` accesses. Returns false if another access came or
-    /// one is in flight: then the kernel may have a page again.
+    /// Ends a hand-over that began after `accesses` accesses. Returns false if another access came,
+    /// or is in flight: then the kernel may have a page again.
     pub(crate) fn end(&self, accesses: u64) -> bool {
         let mut state = self.state();
         let is_over = state.accesses == accesses && state.under_way == 0;
