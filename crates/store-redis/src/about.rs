@@ -24,8 +24,6 @@ pub(crate) struct About {
     facts: HashMap<String, String>,
     /// The settings that durability depends on; `None` if we may not ask for them.
     settings: Option<HashMap<String, String>>,
-    /// The run in which the server began to rewrite its append-only file, as far as a process noted it.
-    rewritten_in: Option<String>,
     /// Why the server does not rewrite its append-only file, although it should.
     rewrite_refused: Option<String>,
 }
@@ -33,7 +31,6 @@ pub(crate) struct About {
 /// Asks, in one trip. This also shows whether the user may run transactions, which commits need.
 pub(crate) async fn ask(
     connection: &mut MultiplexedConnection,
-    prefix: &str,
     doing: &str,
 ) -> Result<About, StoreError> {
     // The transaction is empty, because a server out of memory would refuse any command in it.
@@ -44,13 +41,11 @@ pub(crate) async fn ask(
     questions.cmd("CONFIG").arg("GET").arg("appendonly").arg("appendfsync");
     questions.arg("no-appendfsync-on-rewrite").arg("maxmemory-policy");
     questions.arg("aof-load-truncated");
-    questions.cmd("GET").arg(append_log::rewritten_key(prefix));
     questions.ignore_errors();
     let unreachable = |error: redis::RedisError| error::unreachable(doing, error);
     let answers: Vec<Value> = questions.query_async(connection).await.map_err(unreachable)?;
     let garbled = || error::garbled(doing);
-    let [multi, exec, facts, settings, rewritten_in] =
-        <[Value; 5]>::try_from(answers).map_err(|_| garbled())?;
+    let [multi, exec, facts, settings] = <[Value; 4]>::try_from(answers).map_err(|_| garbled())?;
     for answer in [multi, exec] {
         answer.extract_error().map_err(unreachable)?;
     }
@@ -65,10 +60,7 @@ pub(crate) async fn ask(
             None
         }
     };
-    // If the note cannot be read, the server rewrites its file once more.
-    let rewritten_in = rewritten_in.extract_error().ok();
-    let rewritten_in = rewritten_in.and_then(|note| redis::from_redis_value(note).ok()).flatten();
-    Ok(About { facts, settings, rewritten_in, rewrite_refused: None })
+    Ok(About { facts, settings, rewrite_refused: None })
 }
 
 impl About {
@@ -81,15 +73,15 @@ impl About {
         self.fact("run_id")
     }
 
-    /// Returns true if the server should rewrite its append-only file, as [`append_log`] says, and no
-    /// process has seen it begin since its start.
+    /// Returns true if the server should rewrite its append-only file, as [`append_log`] says, and has
+    /// not begun to since its start.
     pub(crate) fn needs_rewrite(&self) -> bool {
         let truncates = self.settings.as_ref().is_none_or(|settings| {
             settings.get("aof-load-truncated").is_none_or(|truncates| truncates != "no")
         });
         truncates
             && self.fact("aof_enabled") == "1"
-            && self.rewritten_in.as_deref() != Some(self.run())
+            && !append_log::is_counted(self.fact("aof_rewrites"))
     }
 
     /// Notes that the server refuses to rewrite its append-only file.

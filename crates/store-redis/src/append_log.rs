@@ -22,27 +22,25 @@
 //! start after that one loads everything. So no connection is used before the server has begun its
 //! rewrite. A server with `aof-load-truncated no` needs none: it does not start until
 //! `redis-check-aof --fix` has removed the whole transaction.
+//!
+//! The server counts the rewrites since its start, and counts one as soon as it appends to a new file,
+//! even if it cannot start the process that replaces the older files. So one rewrite in each run of the
+//! server is enough for all volumes on it, and no gateway has to remember it.
 
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
-use store::StoreError;
+use store::{StoreError, StoreErrorKind};
 
 use crate::error;
 
 /// How often a connection asks whether a rewrite that the server has put off has begun.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// The key of the run of the server in which the server has begun to rewrite its file.
-pub(crate) fn rewritten_key(prefix: &str) -> String {
-    format!("{prefix}a")
-}
-
-/// The key that exists if there is a volume.
-fn volume_key(prefix: &str) -> String {
-    format!("{prefix}m")
-}
+/// How long a connection waits for a rewrite that the server has put off. Less than a call waits for a
+/// connection, so that the caller gets an error that names the cause.
+const PUT_OFF_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of a request to rewrite the file.
 #[derive(Debug)]
@@ -53,48 +51,55 @@ pub(crate) enum Rewrite {
     Refused(String),
 }
 
-/// Notes a run of the server, if there is a volume: a server that was named by mistake gets no key.
-const NOTE: &str =
-    "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SET', KEYS[2], ARGV[1]) end";
+/// Returns true if `count`, the server's `aof_rewrites`, says that a rewrite has begun since the start of
+/// the server.
+pub(crate) fn is_counted(count: &str) -> bool {
+    count.parse::<u64>().is_ok_and(|count| count > 0)
+}
 
-/// Has the server begin to rewrite its file, and notes this run of the server in [`rewritten_key`], so
-/// that no other process asks for another rewrite. `open.lua` notes the run where it makes a volume.
-///
-/// Waits while the server puts the rewrite off because it saves a dump. The caller bounds the wait.
+/// Has the server begin to rewrite its file. Waits for a moment if the server saves a dump first.
 ///
 /// # Errors
-/// [`store::StoreErrorKind::Unavailable`] if the server does not answer.
+/// [`StoreErrorKind::Unavailable`] if the server does not answer, or if it still saves a dump.
 pub(crate) async fn rewrite(
     connection: &mut MultiplexedConnection,
-    prefix: &str,
-    run: &str,
     doing: &str,
 ) -> Result<Rewrite, StoreError> {
     tracing::info!("the metadata server rewrites its append-only file after its start");
+    let unreachable = |error| error::unreachable(doing, error);
     let answer: Result<Value, RedisError> =
         redis::cmd("BGREWRITEAOF").query_async(connection).await;
-    match answer {
-        Ok(_) => {}
-        Err(error) if error.to_string().contains("already in progress") => {}
-        Err(error) if error::is_answer(&error) => return Ok(Rewrite::Refused(error.to_string())),
-        Err(error) => return Err(error::unreachable(doing, error)),
-    }
-    let unreachable = |error| error::unreachable(doing, error);
-    while is_put_off(connection).await.map_err(unreachable)? {
+    let refused = match answer {
+        Ok(_) => None,
+        Err(error) if error.to_string().contains("already in progress") => None,
+        Err(error) if error::is_answer(&error) => Some(error.to_string()),
+        Err(error) => return Err(unreachable(error)),
+    };
+    let until = tokio::time::Instant::now() + PUT_OFF_PATIENCE;
+    loop {
+        let mut question = redis::cmd("INFO");
+        question.arg("persistence");
+        let facts: String = question.query_async(connection).await.map_err(unreachable)?;
+        let fact = |name: &str| {
+            let facts = facts.lines().filter_map(|line| line.trim_end().split_once(':'));
+            facts.filter(|(of, _)| *of == name).map(|(_, value)| value).next().unwrap_or_default()
+        };
+        match refused {
+            _ if is_counted(fact("aof_rewrites")) => return Ok(Rewrite::Begun),
+            Some(why) => return Ok(Rewrite::Refused(why)),
+            // A server without that count.
+            None if fact("aof_rewrite_scheduled") != "1" => return Ok(Rewrite::Begun),
+            None => {}
+        }
+        if tokio::time::Instant::now() >= until {
+            return Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!(
+                    "{doing}: the server was started and has not begun to rewrite its append-only file: \
+                     it saves a dump first, or cannot start the process that rewrites"
+                ),
+            ));
+        }
         tokio::time::sleep(POLL_EVERY).await;
     }
-    let mut note = redis::cmd("EVAL");
-    note.arg(NOTE).arg(2).arg(volume_key(prefix)).arg(rewritten_key(prefix)).arg(run);
-    match note.query_async::<Value>(connection).await {
-        // A server out of memory refuses the note. Then other processes ask for a rewrite too.
-        Ok(_) => Ok(Rewrite::Begun),
-        Err(error) if error::is_answer(&error) => Ok(Rewrite::Begun),
-        Err(error) => Err(unreachable(error)),
-    }
-}
-
-/// Returns true if the server waits for the end of a dump before it begins a rewrite.
-async fn is_put_off(connection: &mut MultiplexedConnection) -> Result<bool, RedisError> {
-    let facts: String = redis::cmd("INFO").arg("persistence").query_async(connection).await?;
-    Ok(facts.lines().any(|line| line.trim_end() == "aof_rewrite_scheduled:1"))
 }

@@ -360,7 +360,7 @@ impl Links {
         let connecting = async {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
             let mut connection = connection.await.map_err(unreachable)?;
-            let mut about = about::ask(&mut connection, &self.prefix, doing).await?;
+            let mut about = about::ask(&mut connection, doing).await?;
             let refused = |_: &StoreError| {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
             };
@@ -390,7 +390,7 @@ impl Links {
         if !about.needs_rewrite() || *rewritten_in == about.run() {
             return Ok(());
         }
-        match append_log::rewrite(connection, &self.prefix, about.run(), doing).await? {
+        match append_log::rewrite(connection, doing).await? {
             Rewrite::Begun => about.run().clone_into(&mut rewritten_in),
             Rewrite::Refused(why) => about.refuse_rewrite(why),
         }

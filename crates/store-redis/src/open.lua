@@ -3,8 +3,6 @@
 local NAME = P .. 'm'
 if call('EXISTS', NAME) == 0 then
   local time = call('TIME')
-  -- The connection that runs this has seen to it that the server rewrites its file in this run.
-  call('SET', P .. 'a', A[2])
   call('HSET', NAME, 'format', A[1], 'id', redis.sha1hex(A[2] .. P .. time[1] .. '.' .. time[2]))
   -- A feed is never empty: a position is the name of an entry.
   call('XADD', P .. 'f', '*', 'k', '')
