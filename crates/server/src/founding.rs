@@ -36,6 +36,11 @@ pub(crate) const PLACE_FILE: &str = "volume.place";
 const ID: &str = "volume = ";
 const META: &str = "meta = ";
 
+/// The remedy if the operating system does not let this process read the file of a place.
+const UNREADABLE: &str = "run as the user that owns the data directory, or name another --data-dir";
+/// The remedy if the file of a place has other content than [`Place::write`] gives it.
+const NO_PLACE: &str = "remove the file if the data directory belongs to no other volume";
+
 /// The purpose of opening a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
@@ -252,22 +257,22 @@ impl Place {
     /// Reads the place that a data directory remembers.
     fn read(data_dir: &Path) -> Result<Option<Place>, Problem> {
         let path = data_dir.join(PLACE_FILE);
-        let problem = |wrong: &dyn std::fmt::Display| {
-            Problem::new(format!("read {}", path.display()), wrong)
-                .remedy("remove the file if the data directory belongs to no other volume")
+        let problem = |wrong: &dyn std::fmt::Display, remedy| {
+            Problem::new(format!("read {}", path.display()), wrong).remedy_if(remedy)
         };
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) => {
                 return match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
-                    _ => Err(problem(&error)),
+                    io::ErrorKind::PermissionDenied => Err(problem(&error, Some(UNREADABLE))),
+                    _ => Err(problem(&error, None)),
                 };
             }
         };
         let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
         let place = value(ID).zip(value(META)).map(|(volume, meta)| Place { volume, meta });
-        place.map(Some).ok_or_else(|| problem(&"it does not name a volume"))
+        place.map(Some).ok_or_else(|| problem(&"it does not name a volume", Some(NO_PLACE)))
     }
 
     /// Writes it, whole or not at all.

@@ -208,7 +208,10 @@ impl File {
     /// Reads a configuration file. An unknown field is an error: it may be a misspelt one.
     pub(crate) fn read(path: &Path) -> Result<File, Problem> {
         let doing = || format!("read the configuration in {}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Problem::new(doing(), error)
+                .remedy("--config (ASHLAR_CONFIG) names a file in TOML that this user can read")
+        })?;
         File::parse(&text).map_err(|wrong| {
             Problem::new(doing(), wrong).remedy("config/default.toml lists every field")
         })

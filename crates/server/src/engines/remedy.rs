@@ -76,8 +76,14 @@ pub(super) fn of_blocks(place: &BlocksPlace, error: &BlockError) -> Option<&'sta
     if kind == BlockErrorKind::Full {
         return Some("make room there");
     }
-    let is_away = kind == BlockErrorKind::Unavailable && matches!(place, BlocksPlace::Bucket(_));
-    is_away.then_some("see that the block store runs at the endpoint, or correct --blocks")
+    if kind != BlockErrorKind::Unavailable || !matches!(place, BlocksPlace::Bucket(_)) {
+        return None;
+    }
+    // The TLS library's text for an answer that is no TLS.
+    if error.to_string().contains("InvalidContentType") {
+        return Some("if the block store speaks plain HTTP, write endpoint=http:// in --blocks");
+    }
+    Some("see that the block store runs at the endpoint, or correct --blocks")
 }
 
 #[cfg(test)]

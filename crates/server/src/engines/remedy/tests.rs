@@ -35,3 +35,19 @@ fn errors_that_name_a_setting_get_no_second_remedy() {
     assert_eq!(own("single_writer is neither yes nor no"), None);
     assert_eq!(own("connecting: no answer within 2s"), Some(ADDRESS));
 }
+
+#[test]
+fn a_bucket_that_answers_without_tls_gets_the_remedy_for_that() {
+    let endpoint = "https://127.0.0.1:9000&region=us-east-1";
+    let place = BlocksPlace::parse(&format!("s3://blocks/p?endpoint={endpoint}")).expect("a place");
+    let away = |cause: &str| {
+        of_blocks(
+            &place,
+            &BlockError::because(BlockErrorKind::Unavailable, "probing", cause.to_owned()),
+        )
+    };
+    let plain = away("received corrupt message of type InvalidContentType").expect("a remedy");
+    assert!(plain.contains("endpoint=http://"), "{plain}");
+    let refused = away("Connection refused (os error 111)").expect("a remedy");
+    assert!(refused.contains("runs at the endpoint"), "{refused}");
+}
