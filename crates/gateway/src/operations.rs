@@ -14,6 +14,8 @@ mod locks;
 mod multipart;
 mod object_lock;
 mod publish;
+#[cfg(test)]
+mod racing;
 mod read;
 mod rename;
 mod tagging;

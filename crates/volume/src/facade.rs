@@ -10,6 +10,7 @@ mod copy;
 mod delete;
 mod detach;
 mod fork;
+mod judged;
 mod listing;
 mod locks;
 mod map_pages;
@@ -28,6 +29,7 @@ use record::AccountId;
 pub use bucket::{BucketStat, NewBucket};
 pub use copy::CopyChanges;
 pub use fork::{ForkWatch, Forked, LEFT_OUT_TOLD_MAX};
+pub use judged::Judged;
 pub use multipart::{
     CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
     PartStat, PartsPage, UploadId, UploadIdError,

@@ -20,7 +20,7 @@ pub use content::{
 pub use counters::Counters;
 pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, FileOwner,
-    FileWrite, Finished, ForkWatch, Forked, LEFT_OUT_TOLD_MAX, ListedAs, Maker, NewBucket,
+    FileWrite, Finished, ForkWatch, Forked, Judged, LEFT_OUT_TOLD_MAX, ListedAs, Maker, NewBucket,
     NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode, PART_BYTES_MIN, PartStat,
     PartsPage, PublishedObject, RenameConditions, Reshape, Sought, Trashed, UploadId,
     UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry, VersionsListing,

@@ -48,7 +48,7 @@ pub(super) async fn object<'c>(
 
 /// Finds the object. The inner fault says that there is none, which only clients with the permission
 /// may know.
-async fn find(
+pub(super) async fn find(
     call: &Call<'_>,
     key: &ObjectKey,
     version: Option<VersionRef>,

@@ -1,16 +1,20 @@
 //! Deletes.
+//!
+//! If permissions depend on the object, the commit removes the very object that was asked about: see
+//! `change.rs`.
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::StreamExt as _;
 use http::StatusCode;
 use s3::conditions::{StatPrecondition, WritePrecondition, failed};
 use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
-use s3::{Code, Fault, ObjectKey};
-use volume::{FsError, RemoveCondition, RemovedKey, RemovedVersion, VersionRef, VolumeError};
+use s3::{Code, Fault};
+use volume::{Backoff, FsError, Judged, Object, RemoveCondition, VersionRef, VolumeError};
 
+use super::change::find;
 use super::locks;
 use crate::bounded_work::BoundedWork;
 use crate::call::Call;
@@ -23,68 +27,20 @@ use crate::translate;
 const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
 
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
-    let request = DeleteObject::parse(&call.arguments())?;
+    let DeleteObject { version, condition, stat } = DeleteObject::parse(&call.arguments())?;
     let (_, key) = call.object()?;
     let asks_to_bypass = locks::asks_to_bypass(call)?;
-    if let Some(version) = translate::version(request.version.as_ref())? {
-        let named = request.version.as_ref();
-        let bypasses = asks_to_bypass && locks::may_bypass(call, key, named, None).await?;
-        return version_of(call, &request, key, version, bypasses).await;
-    }
-    let condition = condition(&request.condition, request.stat);
-    let keys = vec![(key.as_str().as_bytes().to_vec(), condition)];
-    let bucket = call.named_bucket()?;
-    let removed = call.volume.delete(bucket, keys).await;
-    let mut removed = removed.map_err(|error| refusal(error, &request.condition, request.stat))?;
-    match removed.pop() {
-        Some(Err(error)) => Err(refusal(error, &request.condition, request.stat)),
-        Some(Ok(RemovedKey { marker: Some(marker), .. })) => {
-            let mut response = S3Response::empty(StatusCode::NO_CONTENT);
-            response.set_named("x-amz-delete-marker", "true");
-            response.version(Some(marker));
-            Ok(response)
-        }
-        Some(Ok(_)) | None => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
-    }
-}
-
-/// Removes one version for good.
-async fn version_of(
-    call: &Call<'_>,
-    request: &DeleteObject,
-    key: &ObjectKey,
-    version: VersionRef,
-    bypasses: bool,
-) -> Result<S3Response, Fault> {
-    let condition = condition(&request.condition, request.stat);
-    let removed = remove_version(call, key, version, condition.as_ref(), bypasses).await?;
-    let removed = removed.map_err(|error| refusal(error, &request.condition, request.stat))?;
+    let deletion = Deletion { key: key.clone(), version, condition, stat };
+    let version = translate::version(deletion.version.as_ref())?;
+    let permissions = call.permissions().to_vec();
+    let judged = Judgement::of(call, &deletion, permissions, asks_to_bypass).await?;
+    let marker = judged.remove(call, version).await?;
     let mut response = S3Response::empty(StatusCode::NO_CONTENT);
-    if removed.was_marker {
+    if marker.is_some() {
         response.set_named("x-amz-delete-marker", "true");
     }
-    response.version(Some(version));
+    response.version(version.or(marker));
     Ok(response)
-}
-
-/// Removes one version for good, if the condition holds. The content of a version never changes, so
-/// a condition that holds now also holds when the version is removed.
-async fn remove_version(
-    call: &Call<'_>,
-    key: &ObjectKey,
-    version: VersionRef,
-    condition: Option<&RemoveCondition>,
-    bypasses: bool,
-) -> Result<Result<RemovedVersion, VolumeError>, Fault> {
-    let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-    if let Some(condition) = condition {
-        match call.volume.stat_version(bucket, key, Some(version)).await {
-            Ok(found) if condition.accepts(&found.inode) => {}
-            Ok(_) => return Ok(Err(VolumeError::Fs(FsError::PreconditionFailed))),
-            Err(error) => return Ok(Err(error)),
-        }
-    }
-    Ok(call.volume.delete_version(bucket, key, version, bypasses).await)
 }
 
 pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
@@ -92,7 +48,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     let request = DeleteObjects::parse(&document)?;
     let bucket = call.bucket()?;
     let mut output = DeleteObjectsOutput::default();
-    let mut allowed: Vec<(&Deletion, bool)> = Vec::with_capacity(request.deletions.len());
+    let mut allowed: Vec<Judgement<'_>> = Vec::with_capacity(request.deletions.len());
     let asks_to_bypass = locks::asks_to_bypass(call)?;
     let mut work = BoundedWork::default();
     for deletion in &request.deletions {
@@ -101,25 +57,19 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
             output.errors.push(error(deletion, Fault::new(Code::SlowDown).detail(why)));
             continue;
         }
-        let decide = async {
-            call.demand(&Permission::of_deletion(bucket, deletion)).await?;
-            // Each version has a lock of its own, and the right to go past it is one on the object.
-            let version = deletion.version.as_ref();
-            Ok(asks_to_bypass
-                && version.is_some()
-                && locks::may_bypass(call, &deletion.key, version, None).await?)
-        };
-        match work.run(Box::pin(decide)).await {
+        let permissions = Permission::of_deletion(bucket, deletion);
+        let judge = Judgement::of(call, deletion, permissions, asks_to_bypass);
+        match work.run(Box::pin(judge)).await {
             Err(fault) => output.errors.push(error(deletion, fault)),
             Ok(_) if translate::version(deletion.version.as_ref()).is_err() => {
                 // Here, and only here, S3 says of an id that is none that it is not there.
                 output.errors.push(error(deletion, Code::NoSuchVersion.into()));
             }
-            Ok(bypasses) => allowed.push((deletion, bypasses)),
+            Ok(judged) => allowed.push(judged),
         }
     }
-    let removed = remove(call, &allowed).await?;
-    for ((deletion, _), removed) in allowed.into_iter().zip(removed) {
+    let deletions: Vec<&Deletion> = allowed.iter().map(|judged| judged.deletion).collect();
+    for (deletion, removed) in deletions.into_iter().zip(remove(call, allowed).await?) {
         match removed {
             Ok(_) if request.quiet => {}
             Ok(marker) => output.deleted.push(DeletedObject {
@@ -127,62 +77,162 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
                 version: deletion.version.as_ref().map(|version| version.as_str().to_owned()),
                 delete_marker: marker.map(translate::version_text),
             }),
-            Err(why) => {
-                let fault = refusal(why, &deletion.condition, deletion.stat);
-                output.errors.push(error(deletion, fault));
-            }
+            Err(fault) => output.errors.push(error(deletion, fault)),
         }
     }
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-/// Versions that one request has removed at a time.
-const VERSIONS_AT_ONCE: usize = 16;
+/// Objects that one request has removed at a time, each by a commit of its own.
+const REMOVED_AT_ONCE: usize = 16;
 
-/// Removes keys and versions. Each deletion says whether it goes past a retention in governance
-/// mode. Returns for each the marker that was made or removed, if one was.
-async fn remove(
-    call: &Call<'_>,
-    deletions: &[(&Deletion, bool)],
-) -> Result<Vec<Result<Option<VersionRef>, VolumeError>>, Fault> {
+/// What became of one object: the marker that was made or removed, if one was.
+type Outcome = Result<Option<VersionRef>, Fault>;
+
+/// Removes objects and versions. Those about which permissions did not depend on the object go in
+/// few commits.
+async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outcome>, Fault> {
     let bucket = call.named_bucket()?;
-    let (mut keys, mut versions) = (Vec::new(), Vec::new());
-    for (place, &(deletion, bypasses)) in deletions.iter().enumerate() {
-        match translate::version(deletion.version.as_ref())? {
-            None => {
-                let key = deletion.key.as_str().as_bytes().to_vec();
-                keys.push((place, key, condition(&deletion.condition, deletion.stat)));
-            }
-            Some(version) => versions.push((place, deletion, version, bypasses)),
+    let (mut keys, mut others) = (Vec::new(), Vec::new());
+    for (place, judged) in judged.into_iter().enumerate() {
+        let version = translate::version(judged.deletion.version.as_ref())?;
+        match (version, &judged.seen) {
+            (None, Seen::Nothing) => keys.push((place, judged.deletion)),
+            (Some(_), _) | (None, Seen::Object(_)) => others.push((place, judged, version)),
         }
     }
-    let mut answers = BTreeMap::new();
+    let mut outcomes = BTreeMap::new();
     if !keys.is_empty() {
-        let places: Vec<usize> = keys.iter().map(|(place, ..)| *place).collect();
-        let keys = keys.into_iter().map(|(_, key, condition)| (key, condition)).collect();
-        let removed = call.volume.delete(bucket, keys).await.map_err(translate::fault)?;
-        let removed = removed.into_iter().map(|removed| removed.map(|removed| removed.marker));
-        answers.extend(places.into_iter().zip(removed));
+        let named = |(_, deletion): &(usize, &Deletion)| {
+            (deletion.key.as_str().as_bytes().to_vec(), condition(deletion))
+        };
+        let removed = call.volume.delete(bucket, keys.iter().map(named).collect()).await;
+        for ((place, deletion), removed) in keys.into_iter().zip(removed.map_err(translate::fault)?)
+        {
+            let removed = removed.map(|removed| removed.marker);
+            outcomes.insert(place, removed.map_err(|error| refusal(error, deletion)));
+        }
     }
-    let remove = async |(place, deletion, version, bypasses): (usize, &Deletion, _, bool)| {
-        let key = &deletion.key;
-        let condition = condition(&deletion.condition, deletion.stat);
-        let removed = remove_version(call, key, version, condition.as_ref(), bypasses).await?;
-        Ok::<_, Fault>((place, removed.map(|removed| removed.was_marker.then_some(version))))
+    let remove = async |(place, judged, version): (usize, Judgement<'_>, _)| {
+        (place, judged.remove(call, version).await)
     };
-    let removed = futures::stream::iter(versions).map(remove).buffer_unordered(VERSIONS_AT_ONCE);
-    answers.extend(removed.try_collect::<Vec<_>>().await?);
-    Ok(answers.into_values().collect())
+    let removed = futures::stream::iter(others).map(remove).buffer_unordered(REMOVED_AT_ONCE);
+    outcomes.extend(removed.collect::<Vec<_>>().await);
+    Ok(outcomes.into_values().collect())
 }
 
-fn condition(condition: &WritePrecondition, stat: StatPrecondition) -> Option<RemoveCondition> {
+/// A deletion that its client may carry out.
+struct Judgement<'d> {
+    deletion: &'d Deletion,
+    permissions: Vec<Permission>,
+    /// The permission to go past a retention in governance mode, if the request asks for that. Each
+    /// version has a lock of its own, and the permission is one on the object.
+    bypass: Option<Permission>,
+    bypasses: bool,
+    seen: Seen,
+}
+
+/// What the permissions of a deletion were asked about.
+enum Seen {
+    /// They do not depend on the object.
+    Nothing,
+    /// The object; none if there was none.
+    Object(Option<Box<Object>>),
+}
+
+impl<'d> Judgement<'d> {
+    /// Asks whether the client may delete the object, and go past its retention.
+    ///
+    /// Fault: `AccessDenied`.
+    async fn of(
+        call: &Call<'_>,
+        deletion: &'d Deletion,
+        permissions: Vec<Permission>,
+        asks_to_bypass: bool,
+    ) -> Result<Judgement<'d>, Fault> {
+        let Deletion { key, version, .. } = deletion;
+        let (bucket, named) = (call.bucket()?, version.as_ref());
+        let bypass = (asks_to_bypass && named.is_some())
+            .then(|| Permission::bypass_governance(bucket, key, named, None));
+        let looks = call.object_decides(&permissions)? || call.object_decides(bypass.as_slice())?;
+        let mut judged =
+            Judgement { deletion, permissions, bypass, bypasses: false, seen: Seen::Nothing };
+        judged.ask(call, looks).await?;
+        Ok(judged)
+    }
+
+    /// Asks about the object as it is now, or about none if the permissions do not depend on it.
+    async fn ask(&mut self, call: &Call<'_>, looks: bool) -> Result<(), Fault> {
+        let Deletion { key, version, .. } = self.deletion;
+        self.seen = match translate::version(version.as_ref()) {
+            Ok(version) if looks => {
+                Seen::Object(find(call, key, version).await?.ok().map(Box::new))
+            }
+            // No version has an id that cannot be read.
+            Ok(_) | Err(_) => Seen::Nothing,
+        };
+        let object = match &self.seen {
+            Seen::Object(object) => object.as_deref(),
+            Seen::Nothing => None,
+        };
+        for permission in &self.permissions {
+            if !call.may_about(permission, object)? {
+                return Err(Code::AccessDenied.into());
+            }
+        }
+        let may = |bypass| call.may_about(bypass, object);
+        self.bypasses = self.bypass.as_ref().map(may).transpose()?.unwrap_or(false);
+        Ok(())
+    }
+
+    /// Removes the object that was asked about, if its condition holds. If it is another one by now,
+    /// or has other tags or another lock, asks about that one.
+    async fn remove(mut self, call: &Call<'_>, version: Option<VersionRef>) -> Outcome {
+        let deletion = self.deletion;
+        let (bucket, key) = (call.named_bucket()?, deletion.key.as_str().as_bytes());
+        let mut backoff = Backoff::default();
+        loop {
+            let judged = match &self.seen {
+                Seen::Nothing => Judged::Any,
+                Seen::Object(object) => object.as_deref().map_or(Judged::Absent, Judged::Object),
+            };
+            let condition = condition(deletion);
+            let removed = match version {
+                None => {
+                    let removed = call.volume.delete_judged(bucket, key, judged, condition).await;
+                    removed.map(|removed| removed.marker)
+                }
+                Some(version) => {
+                    let must_hold = (judged, condition.as_ref());
+                    let removed = call.volume.delete_judged_version(
+                        bucket,
+                        key,
+                        version,
+                        self.bypasses,
+                        must_hold,
+                    );
+                    removed.await.map(|removed| removed.was_marker.then_some(version))
+                }
+            };
+            match removed {
+                Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {
+                    self.ask(call, true).await?;
+                }
+                removed => return removed.map_err(|error| refusal(error, deletion)),
+            }
+        }
+    }
+}
+
+fn condition(deletion: &Deletion) -> Option<RemoveCondition> {
+    let Deletion { condition, stat, .. } = deletion;
     let tags = match condition {
         WritePrecondition::IfMatch(list) => Some(translate::tag_match(list)),
         WritePrecondition::None
         | WritePrecondition::IfNoneMatchStar
         | WritePrecondition::IfNoneMatch(_) => None,
     };
-    let StatPrecondition { size, modified } = stat;
+    let StatPrecondition { size, modified } = *stat;
     (tags.is_some() || stat.is_some()).then(|| RemoveCondition {
         tags,
         size,
@@ -192,7 +242,8 @@ fn condition(condition: &WritePrecondition, stat: StatPrecondition) -> Option<Re
 }
 
 /// Where several conditions were stated, the first of them is named, whichever failed.
-fn refusal(error: VolumeError, condition: &WritePrecondition, stat: StatPrecondition) -> Fault {
+fn refusal(error: VolumeError, deletion: &Deletion) -> Fault {
+    let Deletion { condition, stat, .. } = deletion;
     let tags = *condition != WritePrecondition::None;
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => {

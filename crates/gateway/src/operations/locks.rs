@@ -2,8 +2,8 @@
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp};
 use s3::object_lock::{LegalHold, LockMode, ObjectLockHeaders, Retention, bypasses_governance};
-use s3::operation::{LockFacts, Permission};
-use s3::{Code, Fault, ObjectKey, VersionId};
+use s3::operation::Permission;
+use s3::{Code, Fault, VersionId};
 use time::OffsetDateTime;
 use volume::Object;
 
@@ -58,8 +58,8 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// Whether the request says that it goes past retentions in governance mode. [`may_bypass`] then says
-/// for which versions it may.
+/// Whether the request says that it goes past retentions in governance mode. A policy then
+/// says for which versions it may.
 ///
 /// Fault: `InvalidArgument` if the bucket has no object lock.
 pub(super) fn asks_to_bypass(call: &Call<'_>) -> Result<bool, Fault> {
@@ -74,18 +74,6 @@ pub(super) fn asks_to_bypass(call: &Call<'_>) -> Result<bool, Fault> {
         .with("ArgumentName", "x-amz-bypass-governance-retention"));
     }
     Ok(true)
-}
-
-/// Whether the client may go past a retention in governance mode, of one version or of the current
-/// one. `lock` is what the request sets in its place, if it sets a lock.
-pub(super) async fn may_bypass(
-    call: &Call<'_>,
-    key: &ObjectKey,
-    version: Option<&VersionId>,
-    lock: Option<LockFacts>,
-) -> Result<bool, Fault> {
-    let permission = Permission::bypass_governance(call.bucket()?, key, version, lock);
-    Ok(call.demand_one(&permission).await.is_ok())
 }
 
 pub(super) fn not_locking() -> Fault {

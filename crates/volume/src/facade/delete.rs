@@ -112,18 +112,6 @@ impl Volume {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Removes one version of a key for good, or a delete marker.
-    pub async fn delete_version(
-        &self,
-        bucket: impl Into<NamedBucket<'_>>,
-        key: &[u8],
-        version: VersionRef,
-        bypasses_governance: bool,
-    ) -> Result<RemovedVersion, VolumeError> {
-        let path = Path::new(bucket, key);
-        self.remove_version(&path, version, (bypasses_governance, Spared::Nothing), None).await
-    }
-
     /// As [`Volume::delete_version`], of what no retention is bypassed for, unless the version is by
     /// then what is spared.
     pub async fn delete_version_sparing(
@@ -133,7 +121,7 @@ impl Volume {
         version: VersionRef,
         spares: Spared,
     ) -> Result<RemovedVersion, VolumeError> {
-        self.remove_version(&Path::new(bucket, key), version, (false, spares), None).await
+        self.remove_version(&Path::new(bucket, key), version, spares, None).await
     }
 
     /// As [`Volume::delete_version_sparing`], of a version that still has these tags.
@@ -149,21 +137,21 @@ impl Volume {
         object_tags: &[(String, String)],
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
-        self.remove_version(&path, version, (false, spares), Some(object_tags)).await
+        self.remove_version(&path, version, spares, Some(object_tags)).await
     }
 
     async fn remove_version(
         &self,
         path: &Path,
         version: VersionRef,
-        (bypasses_governance, spares): (bool, Spared),
+        spares: Spared,
         object_tags: Option<&[(String, String)]>,
     ) -> Result<RemovedVersion, VolumeError> {
         // It may bring an object back whose directories have gone with it.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
         let fresh = &fresh;
         let operation =
-            RemoveVersion { path, version, fresh, bypasses_governance, spares, object_tags };
+            RemoveVersion { path, version, fresh, bypasses_governance: false, spares, object_tags };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         Ok(removed)

@@ -1,0 +1,238 @@
+//! A gateway whose objects another gateway replaces or changes between a permission and the commit:
+//! what the tests of changes and of deletes begin with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use block::MemoryBlocks;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use md5::{Digest, Md5};
+use record::{
+    AccountId, BucketConfig, BucketConfigKind, ObjectHeaders, RetainUntil, RetentionMode, Tag,
+    Timestamp, Versioning,
+};
+use store::{
+    Changes, CounterPage, Durability, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
+    ReadResult, Snapshot, Space, StoreError, Verdict,
+};
+use volume::{
+    FileOwner, NewBucket, NewObject, Object, ObjectChange, VersionRef, Volume, VolumeOptions,
+    WriteCondition,
+};
+
+use crate::access::{Access, Identity, MasterKey, Secret};
+use crate::http::{HttpBody, Served};
+use crate::{Gateway, Settings};
+
+/// How another gateway changes the object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meanwhile {
+    /// It replaces the object by one with these tags.
+    Replaces(&'static str),
+    /// It gives the object these tags.
+    Retags(&'static str),
+}
+
+/// A store that lets another gateway change the object before the next commit. Counts the changes.
+#[derive(Debug)]
+struct RacingStore {
+    inner: Arc<MemoryStore>,
+    other: Arc<Volume>,
+    meanwhile: Meanwhile,
+    is_armed: AtomicBool,
+    changes: AtomicU64,
+}
+
+impl RacingStore {
+    async fn race(&self) {
+        match self.meanwhile {
+            Meanwhile::Replaces(team) => {
+                put(&self.other, team, 1).await;
+            }
+            Meanwhile::Retags(team) => {
+                let tags = tags(team);
+                let change = ObjectChange::Tags(&tags);
+                self.other.change_object("bkt", b"k", None, None, change).await.unwrap();
+            }
+        }
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl MetaStore for RacingStore {
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn shortage(&self) -> Option<String> {
+        self.inner.shortage()
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
+        self.inner.read(reads).await
+    }
+
+    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            self.race().await;
+        }
+        self.inner.commit(plans).await
+    }
+
+    async fn walk(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        self.inner.walk(space, resume, limit).await
+    }
+
+    async fn walk_counters(
+        &self,
+        space: Space,
+        resume: Option<Bytes>,
+        limit: u32,
+    ) -> Result<CounterPage, StoreError> {
+        self.inner.walk_counters(space, resume, limit).await
+    }
+
+    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
+        self.inner.changes(since).await
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.inner.snapshot().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+pub(super) fn tags(team: &str) -> Vec<(String, String)> {
+    vec![("team".to_owned(), team.to_owned())]
+}
+
+fn owner() -> FileOwner {
+    let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);
+    FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 }
+}
+
+/// Puts the object. `mark` is each byte of its entity tag.
+async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
+    let body = volume.writer(Some(0)).finish().await.unwrap();
+    let headers = ObjectHeaders { tags: tags(team), ..ObjectHeaders::default() };
+    let new = NewObject { owner: owner(), headers, tag: Tag::Md5([mark; 16]), sums: Vec::new() };
+    volume.put("bkt", b"k", body, new, WriteCondition::None).await.unwrap().version
+}
+
+/// A bucket whose object `k` is of team `a`. Clients that do not sign may change and delete the
+/// objects of that team. Another gateway changes the object at a commit.
+pub(super) struct World {
+    gateway: Arc<Gateway>,
+    store: Arc<RacingStore>,
+    /// The version of the object, if the bucket keeps versions.
+    pub(super) version: Option<VersionRef>,
+}
+
+impl World {
+    /// A bucket that keeps versions has object locks, too.
+    pub(super) async fn new(meanwhile: Meanwhile, versioning: Versioning) -> World {
+        let (inner, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let options = VolumeOptions::default;
+        let other = Volume::open(options(), Arc::clone(&inner) as _, Arc::clone(&blocks) as _);
+        let other = other.await.unwrap();
+        let owner = owner();
+        let new = NewBucket { versioning, ..NewBucket::of(&owner) };
+        other.create_bucket("bkt", &new).await.unwrap();
+        if versioning == Versioning::Enabled {
+            let lock = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\
+                        </ObjectLockConfiguration>";
+            let lock = BucketConfig { bytes: lock.into() };
+            other.set_object_lock("bkt", &lock, None).await.unwrap();
+        }
+        let policy = r#"{"Version":"2012-10-17","Statement":[{
+            "Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
+            "Condition":{"StringEquals":{"s3:ExistingObjectTag/team":"a"}}}]}"#;
+        let policy = BucketConfig { bytes: policy.into() };
+        let set = other.set_bucket_config("bkt", BucketConfigKind::Policy, Some(&policy));
+        set.await.unwrap();
+        let version = put(&other, "a", 0).await;
+        let (is_armed, changes) = (AtomicBool::new(false), AtomicU64::new(0));
+        let store = Arc::new(RacingStore { inner, other, meanwhile, is_armed, changes });
+        let volume = Volume::open(options(), Arc::clone(&store) as _, blocks).await.unwrap();
+        let root = Identity::root("root", Secret::new("a secret"));
+        let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
+        let gateway = Gateway::new(volume, Arc::new(access), Settings::default());
+        World { gateway, store, version }
+    }
+
+    /// Locks the object in governance mode.
+    pub(super) async fn retain(&self) {
+        let until = Timestamp(4_102_444_800_000_000_000);
+        let retention = Some(RetainUntil { mode: RetentionMode::Governance, until });
+        let change = ObjectChange::Retention { retention, bypasses_governance: false };
+        self.store.other.change_object("bkt", b"k", None, None, change).await.unwrap();
+    }
+
+    /// Sends a change during which the other gateway changes the object, once. Returns the status and
+    /// the error code.
+    pub(super) async fn send(
+        &self,
+        (method, target, body): (&str, &str, &str),
+    ) -> (u16, Option<&'static str>, String) {
+        let sum = BASE64_STANDARD.encode(Md5::digest(body));
+        let content = Full::new(Bytes::copy_from_slice(body.as_bytes()))
+            .map_err(|never| match never {})
+            .boxed_unsync();
+        let mut request: Request<HttpBody> = Request::new(content);
+        *request.method_mut() = method.parse().unwrap();
+        *request.uri_mut() = target.parse().unwrap();
+        for (name, value) in [
+            ("host", "127.0.0.1"),
+            ("content-md5", &sum),
+            ("content-length", &body.len().to_string()),
+            ("x-amz-bypass-governance-retention", self.bypasses()),
+        ] {
+            request.headers_mut().insert(
+                http::HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                value.parse().unwrap(),
+            );
+        }
+        self.store.is_armed.store(true, Ordering::SeqCst);
+        let (head, body) = self.gateway.handle(request).await.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let code = head.extensions.get::<Served>().unwrap().code;
+        (head.status.as_u16(), code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// The header by which a request goes past a retention. A bucket without locks refuses `true`.
+    fn bypasses(&self) -> &'static str {
+        if self.version.is_some() { "true" } else { "false" }
+    }
+
+    /// Returns what S3 keeps with the object now.
+    pub(super) async fn kept(&self) -> ObjectHeaders {
+        self.find().await.unwrap().file().object.clone()
+    }
+
+    /// Returns the object, if there is one.
+    pub(super) async fn find(&self) -> Option<Object> {
+        self.store.other.stat("bkt", b"k").await.ok()
+    }
+
+    /// Returns how often the other gateway has changed the object.
+    pub(super) fn changes(&self) -> u64 {
+        self.store.changes.load(Ordering::SeqCst)
+    }
+}

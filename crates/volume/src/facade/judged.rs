@@ -1,0 +1,183 @@
+//! Deletes of the very object by which a caller has decided.
+//!
+//! A caller looks an object up, decides by its tags or its lock that a client may delete it, and
+//! deletes it. Between the two another client can replace the object. For example, a client may delete
+//! objects with the tag `team=a`, and another client puts an object with the tag `team=b` under the
+//! key. The commit therefore guards the object, and the caller decides again if it has changed.
+
+use namespace::{
+    Branch, Env, FoundObject, FsError, Halt, Lookup, NamedBucket, Path, Planner, Removal, Remove,
+    RemoveCondition, RemoveVersion, RemovedKey, RemovedVersion, Spared, Step, View,
+};
+use record::VersionRef;
+use store::Guard;
+
+use super::Object;
+use crate::{Volume, VolumeError};
+
+/// The object by which a caller has decided about a delete.
+#[derive(Clone, Copy, Debug)]
+pub enum Judged<'a> {
+    /// None: the decision does not depend on the object.
+    Any,
+    /// The caller has looked, and there was no object.
+    Absent,
+    /// The caller has looked at this object.
+    Object(&'a Object),
+}
+
+/// An operation on the object at `path`, carried out only on the object that the caller has judged
+/// and only if the condition holds.
+#[derive(Debug)]
+struct OfJudged<'a, P> {
+    path: &'a Path,
+    version: Option<VersionRef>,
+    judged: Judged<'a>,
+    condition: Option<&'a RemoveCondition>,
+    operation: P,
+}
+
+impl<P: Planner> Planner for OfJudged<'_, P> {
+    type Output = P::Output;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<P::Output>, Halt> {
+        if matches!(self.judged, Judged::Any) && self.condition.is_none() {
+            return self.operation.plan(view, env);
+        }
+        let lookup = Lookup { path: self.path, version: self.version };
+        // Both ask for what they need in one pass, so the look costs no round trip of its own.
+        let (found, planned) = (lookup.plan(view, env), self.operation.plan(view, env));
+        let guard = match found {
+            Ok(Step::Done(found)) => self.accept(&found)?,
+            Ok(Step::Commit(..)) => unreachable!("a lookup commits nothing"),
+            Err(Halt::Fail(error)) if is_absence(&error) => self.accept_absence(error)?,
+            Err(halt) => return Err(halt),
+        };
+        let mut step = planned?;
+        if let Step::Commit(plan, _) = &mut step {
+            // The operation guards the name, and that there is no object.
+            plan.guards.extend(guard.filter(|guard| !plan.guards.contains(guard)));
+        }
+        Ok(step)
+    }
+}
+
+impl<P> OfJudged<'_, P> {
+    /// Fails if this is another object than the judged one, or the condition does not hold. Returns the
+    /// guard that it stays as it is.
+    fn accept(&self, found: &FoundObject) -> Result<Option<Guard>, Halt> {
+        let is_judged = match self.judged {
+            Judged::Any => true,
+            Judged::Absent => false,
+            Judged::Object(judged) => is_same(judged, found),
+        };
+        if !is_judged {
+            return Err(FsError::OtherObject.into());
+        }
+        if self.condition.is_some_and(|condition| !condition.accepts(&found.inode)) {
+            return Err(FsError::PreconditionFailed.into());
+        }
+        // A directory that stands for an object has nothing by which callers decide.
+        let file = found.inode.file();
+        Ok(file.map(|_| Guard::Equals(record::key::inode(found.ino), found.record.clone())))
+    }
+
+    /// Fails if the caller has judged an object, or there is a condition: `error` says why there is no
+    /// object.
+    fn accept_absence(&self, error: FsError) -> Result<Option<Guard>, Halt> {
+        match self.judged {
+            Judged::Object(_) => Err(FsError::OtherObject.into()),
+            Judged::Any | Judged::Absent if self.condition.is_some() => Err(error.into()),
+            Judged::Any | Judged::Absent => Ok(None),
+        }
+    }
+}
+
+/// Returns true if a lookup found no object.
+fn is_absence(error: &FsError) -> bool {
+    matches!(
+        error,
+        FsError::NoSuchKey | FsError::NoSuchVersion | FsError::Deleted(_) | FsError::IsMarker(..)
+    )
+}
+
+/// Returns true if the object is the judged one, with the same owner and all that S3 keeps with it.
+fn is_same(judged: &Object, found: &FoundObject) -> bool {
+    let kept = match (judged.inode.file(), found.inode.file()) {
+        (Some(seen), Some(now)) => seen.writer == now.writer && seen.object == now.object,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    judged.ino == found.ino && kept
+}
+
+impl Volume {
+    /// Removes the current object of a key if it is the judged one and the condition holds, as
+    /// [`Volume::delete`] does.
+    ///
+    /// # Errors
+    /// [`FsError::OtherObject`] if the key has another object than the judged one; the errors of the
+    /// condition.
+    pub async fn delete_judged(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        judged: Judged<'_>,
+        condition: Option<RemoveCondition>,
+    ) -> Result<RemovedKey, VolumeError> {
+        let bucket = bucket.into();
+        let path = Path::new(bucket, key);
+        let removals = vec![Removal { name: path.name.clone(), condition }];
+        let branches = [Branch { directories: path.directories.clone(), removals }];
+        let operation = Remove { bucket, branches: &branches };
+        let operation = OfJudged { path: &path, version: None, judged, condition: None, operation };
+        let removed = self.session.run(&operation).await?;
+        self.session.wake_reaper();
+        removed.into_iter().next().unwrap_or_else(|| Ok(RemovedKey::default())).map_err(Into::into)
+    }
+
+    /// Removes one version of a key for good, or a delete marker.
+    pub async fn delete_version(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: VersionRef,
+        bypasses_governance: bool,
+    ) -> Result<RemovedVersion, VolumeError> {
+        let unconditional = (Judged::Any, None);
+        self.delete_judged_version(bucket, key, version, bypasses_governance, unconditional).await
+    }
+
+    /// As [`Volume::delete_version`], if the version is the judged object and the condition holds.
+    ///
+    /// # Errors
+    /// [`FsError::OtherObject`] if the version is another object than the judged one, which happens
+    /// with the version `null`, or its tags or its lock have changed;
+    /// [`FsError::PreconditionFailed`], and the errors of a lookup if there is a condition and no
+    /// object.
+    pub async fn delete_judged_version(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        key: &[u8],
+        version: VersionRef,
+        bypasses_governance: bool,
+        (judged, condition): (Judged<'_>, Option<&RemoveCondition>),
+    ) -> Result<RemovedVersion, VolumeError> {
+        let path = Path::new(bucket, key);
+        // It may bring an object back whose directories have gone with it.
+        let fresh = self.session.allocate_inodes(path.directories.len()).await?;
+        let operation = RemoveVersion {
+            path: &path,
+            version,
+            fresh: &fresh,
+            bypasses_governance,
+            spares: Spared::Nothing,
+            object_tags: None,
+        };
+        let version = Some(version);
+        let operation = OfJudged { path: &path, version, judged, condition, operation };
+        let removed = self.session.run(&operation).await?;
+        self.session.wake_reaper();
+        Ok(removed)
+    }
+}
