@@ -19,7 +19,7 @@ async fn a_head_that_does_not_end_closes_the_connection() {
 async fn too_many_and_too_large_headers_are_refused() {
     let harness = Harness::start(Options::default()).await;
     let many = |count| "X-Many: y\r\n".repeat(count);
-    for count in [100, 900] {
+    for count in [100, 399] {
         let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", many(count))).await;
         assert_eq!(said.status, 400);
         assert!(said.body.contains("<Code>RequestHeaderSectionTooLarge</Code>"), "{}", said.body);
@@ -27,7 +27,7 @@ async fn too_many_and_too_large_headers_are_refused() {
     }
     let fits = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", many(99))).await;
     assert_eq!(fits.status, 200);
-    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", many(1_000))).await;
+    let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", many(400))).await;
     assert_eq!(said.status, 431);
     let large = "y".repeat(17 << 10);
     let said = harness.ask(&format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {large}\r\n\r\n")).await;
