@@ -132,6 +132,14 @@ fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
     // A forgotten --blocks names the default.
     refused(&folder.run(&["serve"], &[]), &["there is no such folder"]);
 
+    // An empty place cannot be adopted: the volume's blocks are elsewhere.
+    let adopting = folder.run(&["serve", "--blocks", &empty, "--adopt-blocks"], &[]);
+    refused(&adopting, &["none of 1 blocks that files of the volume name", "restore the blocks"]);
+    assert!(
+        !Path::new(&folder.path("empty/volume")).exists(),
+        "the refused start marked the folder"
+    );
+
     // A restore brought the blocks and not the mark.
     std::fs::rename(folder.path("right"), folder.path("restored")).expect("renamed");
     std::fs::remove_file(folder.path("restored/volume")).expect("it was marked");

@@ -14,12 +14,23 @@
 //! mark, the place is another one, or a disk is not mounted there, or the blocks were restored without
 //! the mark.
 
+use std::collections::HashSet;
+
 use block::{BlockErrorKind, BlockStore};
 use bytes::Bytes;
-use record::VolumeRecord;
+use record::{BlockId, Inode, MapPage, VolumeRecord, key};
+use store::MetaStore;
 
+use super::start::corrupt;
 use crate::error::VolumeError;
 use crate::scan;
+
+/// The most blocks that a start with `--adopt-blocks` looks for.
+const ADOPTED_BLOCKS_MAX: usize = 16;
+
+/// The most pages of records, and records of a page, that it reads to find the names of these blocks.
+const ADOPTED_PAGES_MAX: usize = 20;
+const ADOPTED_PAGE_RECORDS: u32 = 1_000;
 
 /// What stands before a volume's id in its mark.
 const BEFORE: &str = "ashlar volume ";
@@ -94,6 +105,58 @@ pub(super) fn check_kept(
          --adopt-blocks",
         hex::encode(volume.id)
     )))
+}
+
+/// Fails if files of the volume name blocks, and none of the first of these blocks is in the place. An
+/// operator who adopts an empty or mistyped place would split the volume.
+pub(super) async fn check_adoptable(
+    store: &dyn MetaStore,
+    blocks: &dyn BlockStore,
+) -> Result<(), VolumeError> {
+    let named = named_blocks(store).await?;
+    for &id in &named {
+        if blocks.size(id).await?.is_some() {
+            return Ok(());
+        }
+    }
+    if named.is_empty() {
+        return Ok(());
+    }
+    Err(VolumeError::Refused(format!(
+        "--adopt-blocks is for a place to which the blocks of this volume were restored, and this place \
+         has none of {} blocks that files of the volume name: give the --blocks of this volume, mount the \
+         disk or share that belongs there, or restore the blocks first",
+        named.len()
+    )))
+}
+
+/// Returns blocks that files of the volume name: up to [`ADOPTED_BLOCKS_MAX`] of the first records.
+async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeError> {
+    let mut named = HashSet::new();
+    for space in [key::space::INODE, key::space::MAP] {
+        let mut resume = None;
+        for _ in 0..ADOPTED_PAGES_MAX {
+            let page = store.walk(space, resume, ADOPTED_PAGE_RECORDS).await?;
+            for (key, value) in &page.records {
+                let failed = |error| corrupt(key, error);
+                if space == key::space::MAP {
+                    let page = MapPage::decode(key, value).map_err(failed)?;
+                    named.extend(page.0.iter().map(|slice| slice.block));
+                } else {
+                    let inode = Inode::decode(key, value).map_err(failed)?;
+                    named.extend(scan::slices_of(&inode).iter().map(|slice| slice.block));
+                }
+                if named.len() >= ADOPTED_BLOCKS_MAX {
+                    return Ok(named.into_iter().take(ADOPTED_BLOCKS_MAX).collect());
+                }
+            }
+            match page.resume {
+                Some(next) => resume = Some(next),
+                None => break,
+            }
+        }
+    }
+    Ok(named)
 }
 
 /// Marks the place of a volume's blocks, unless it bears the mark. Fails if it has another mark.

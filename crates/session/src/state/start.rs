@@ -71,8 +71,9 @@ pub(crate) async fn find_volume(
         }
     };
     check_format(&volume)?;
-    if !how.adopts {
-        mark::check_kept(owner, &volume)?;
+    match owner {
+        None if volume.marked && how.adopts => mark::check_adoptable(store, blocks).await?,
+        owner => mark::check_kept(owner, &volume)?,
     }
     mark::claim(blocks, owner, &volume).await?;
     note_marked(store, volume).await

@@ -69,15 +69,27 @@ async fn a_place_without_the_mark_that_was_set_is_refused() {
         assert_eq!(error.to_string(), said);
     }
     session::check_blocks(&*store, &*marked).await.unwrap();
-    // The blocks were restored without the mark: the operator says so once.
+    // None of the volume's blocks is in these places, so that they cannot be adopted either.
     let session = SessionOptions { adopts_blocks: true, ..SessionOptions::default() };
     let options = VolumeOptions { session, ..VolumeOptions::default() };
+    for place in [&empty, &kept] {
+        let adopting = Volume::open(options.clone(), store.clone(), place.clone());
+        let said = adopting.await.unwrap_err().to_string();
+        assert!(said.contains("none of 2 blocks that files of the volume name"), "{said}");
+        assert_eq!(place.mark().await.unwrap(), None);
+    }
+    // The blocks were restored without the mark: the operator says so once.
+    for session in marked.sessions().await.unwrap() {
+        for (id, _) in marked.list(session, None).await.unwrap().blocks {
+            kept.put(&block_named(id)).await.unwrap();
+        }
+    }
     let adopting = Volume::open(options, store.clone(), kept.clone()).await.unwrap();
     assert_eq!(kept.mark().await.unwrap(), Some(mark_of(&volume)));
     adopting.close().await;
     let again = open(store, kept.clone()).await;
     assert_eq!(again.record(), volume.record());
-    assert_eq!(count_blocks(&kept).await, 1);
+    assert_eq!(count_blocks(&kept).await, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +248,11 @@ async fn two_gateways_that_make_one_volume_share_its_mark() {
 
 /// A block of a session that nobody knows.
 fn a_block() -> SealedBlock {
-    let mut sealer = Sealer::new(BlockId::new(Nonce([9; Nonce::BYTES]), 1), 40);
+    block_named(BlockId::new(Nonce([9; Nonce::BYTES]), 1))
+}
+
+fn block_named(id: BlockId) -> SealedBlock {
+    let mut sealer = Sealer::new(id, 40);
     sealer.push_copy(&[7; 40]);
     sealer.finish()
 }
