@@ -119,6 +119,13 @@ impl<'a> Call<'a> {
         Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
     }
 
+    /// Asks once more for permissions that depend on the object which a write replaces. While the body
+    /// arrives, which may take minutes, another client can put another object in its place.
+    pub(crate) async fn demand_after_body(&self) -> Result<(), Fault> {
+        let permissions = self.permissions();
+        if self.object_decides(permissions)? { self.demand(permissions).await } else { Ok(()) }
+    }
+
     /// Refuses a request that is not signed, for operations that S3 refuses to anonymous clients.
     fn check_signed(&self) -> Result<(), Fault> {
         match self.operation.refusal_of_anonymous() {

@@ -28,12 +28,12 @@ pub use facade::{
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
-    Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, DIRECTORIES_MAX, Expected,
-    FoundNode, FoundPart, FsError, Holdings, ListEntry, ListQuery, ListedName, ListedNames,
-    Listing, LockFound, LockUse, LocksSet, NamedBucket, NewNode, NodeName, NotAnAcl,
-    OBJECT_TAGS_MAX, ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey,
-    RemovedName, RemovedVersion, RenameMode, Renamed, SetTime, Spared, TagMatch,
-    USER_METADATA_BYTES_MAX, Whiteout, WriteCondition, XattrChange, without_rights,
+    Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, DIRECTORIES_MAX, FoundNode,
+    FoundPart, FsError, Holdings, ListEntry, ListQuery, ListedName, ListedNames, Listing,
+    LockFound, LockUse, LocksSet, NamedBucket, NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX,
+    ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey, RemovedName,
+    RemovedVersion, RenameMode, Renamed, SetTime, Spared, TagMatch, USER_METADATA_BYTES_MAX,
+    Whiteout, WriteCondition, XattrChange, without_rights,
 };
 pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use record::VersionRef;

@@ -9,7 +9,8 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use block::MemoryBlocks;
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
 use md5::{Digest, Md5};
 use record::{
     AccountId, BucketConfig, BucketConfigKind, ObjectHeaders, RetainUntil, RetentionMode, Tag,
@@ -25,7 +26,7 @@ use volume::{
 };
 
 use crate::access::{Access, Identity, MasterKey, Secret};
-use crate::http::{HttpBody, Served};
+use crate::http::{BoxError, HttpBody, Served};
 use crate::{Gateway, Settings};
 
 /// How another gateway changes the object.
@@ -136,8 +137,8 @@ async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
     volume.put("bkt", b"k", body, new, WriteCondition::None).await.unwrap().version
 }
 
-/// A bucket whose object `k` is of team `a`. Clients that do not sign may change and delete the
-/// objects of that team. Another gateway changes the object at a commit.
+/// A bucket whose object `k` is of team `a`. Clients that do not sign may change and delete all
+/// objects but those of team `b`. Another gateway changes the object at a commit.
 pub(super) struct World {
     gateway: Arc<Gateway>,
     store: Arc<RacingStore>,
@@ -162,8 +163,9 @@ impl World {
             other.set_object_lock("bkt", &lock, None).await.unwrap();
         }
         let policy = r#"{"Version":"2012-10-17","Statement":[{
-            "Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
-            "Condition":{"StringEquals":{"s3:ExistingObjectTag/team":"a"}}}]}"#;
+            "Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*"},{
+            "Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
+            "Condition":{"StringEquals":{"s3:ExistingObjectTag/team":"b"}}}]}"#;
         let policy = BucketConfig { bytes: policy.into() };
         let set = other.set_bucket_config("bkt", BucketConfigKind::Policy, Some(&policy));
         set.await.unwrap();
@@ -189,12 +191,45 @@ impl World {
     /// the error code.
     pub(super) async fn send(
         &self,
+        sent: (&str, &str, &str),
+    ) -> (u16, Option<&'static str>, String) {
+        let body = Full::new(Bytes::copy_from_slice(sent.2.as_bytes()));
+        self.store.is_armed.store(true, Ordering::SeqCst);
+        self.send_body(sent, body.map_err(|never| match never {}).boxed_unsync(), &[]).await
+    }
+
+    /// Sends the request with a body whose first bytes arrive once the other gateway has changed the
+    /// object.
+    pub(super) async fn send_slowly(
+        &self,
+        sent: (&str, &str, &str),
+    ) -> (u16, Option<&'static str>, String) {
+        let (store, bytes) = (Arc::clone(&self.store), Bytes::copy_from_slice(sent.2.as_bytes()));
+        let body = futures::stream::once(async move {
+            store.race().await;
+            Ok::<_, BoxError>(Frame::data(bytes))
+        });
+        self.send_body(sent, StreamBody::new(body).boxed_unsync(), &[]).await
+    }
+
+    /// As [`World::send`], with a header.
+    pub(super) async fn send_with(
+        &self,
+        sent: (&str, &str, &str),
+        header: (&'static str, &str),
+    ) -> (u16, Option<&'static str>, String) {
+        let body = Full::new(Bytes::new()).map_err(|never| match never {}).boxed_unsync();
+        self.store.is_armed.store(true, Ordering::SeqCst);
+        self.send_body(sent, body, &[header]).await
+    }
+
+    async fn send_body(
+        &self,
         (method, target, body): (&str, &str, &str),
+        content: HttpBody,
+        headers: &[(&str, &str)],
     ) -> (u16, Option<&'static str>, String) {
         let sum = BASE64_STANDARD.encode(Md5::digest(body));
-        let content = Full::new(Bytes::copy_from_slice(body.as_bytes()))
-            .map_err(|never| match never {})
-            .boxed_unsync();
         let mut request: Request<HttpBody> = Request::new(content);
         *request.method_mut() = method.parse().unwrap();
         *request.uri_mut() = target.parse().unwrap();
@@ -203,13 +238,15 @@ impl World {
             ("content-md5", &sum),
             ("content-length", &body.len().to_string()),
             ("x-amz-bypass-governance-retention", self.bypasses()),
-        ] {
+        ]
+        .iter()
+        .chain(headers)
+        {
             request.headers_mut().insert(
                 http::HeaderName::from_bytes(name.as_bytes()).unwrap(),
                 value.parse().unwrap(),
             );
         }
-        self.store.is_armed.store(true, Ordering::SeqCst);
         let (head, body) = self.gateway.handle(request).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let code = head.extensions.get::<Served>().unwrap().code;

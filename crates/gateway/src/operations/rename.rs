@@ -7,7 +7,7 @@ use s3::operation::Permission;
 use s3::request::RenameObject;
 use s3::{Code, CopySource, Fault, ObjectKey};
 use sha2::{Digest, Sha256};
-use volume::{Backoff, Expected, FsError, Object, RenameConditions, VolumeError};
+use volume::{Backoff, FsError, Judged, Object, RenameConditions, VolumeError};
 
 use crate::call::Call;
 use crate::response::S3Response;
@@ -23,11 +23,6 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         (call.named_bucket()?, request.source.as_str().as_bytes(), key.as_str().as_bytes());
     let none = ReadPreconditions::default();
     let has_condition = request.source_conditions != none || request.target_conditions != none;
-    let mut conditions = RenameConditions {
-        expected: Expected::Any,
-        source: object_condition(&request.source_conditions),
-        target: object_condition(&request.target_conditions),
-    };
     let mut backoff = Backoff::default();
     loop {
         let source = stat(call, &request.source).await?;
@@ -43,7 +38,11 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
                 _ => Err(fault),
             };
         }
-        conditions.expected = source.map_or(Expected::Absent, |object| Expected::Is(object.ino));
+        let conditions = RenameConditions {
+            judged: source.as_ref().map_or(Judged::Absent, Judged::Object),
+            source: object_condition(&request.source_conditions),
+            target: object_condition(&request.target_conditions),
+        };
         let renamed = call.volume.rename(name, from, to, &conditions, token).await;
         match renamed {
             Ok(()) => return Ok(S3Response::empty(StatusCode::OK)),
@@ -117,3 +116,6 @@ fn token_of(token: &str, source: &ObjectKey) -> RenameToken {
     halves.for_each(|(half, text)| half.copy_from_slice(&Sha256::digest(text)[..8]));
     RenameToken(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Deletes of the very object by which a caller has decided.
+//! Deletes and renames of the very object by which a caller has decided.
 //!
 //! A caller looks an object up, decides by its tags or its lock that a client may delete it, and
 //! deletes it. Between the two another client can replace the object. For example, a client may delete
@@ -15,10 +15,11 @@ use store::Guard;
 use super::Object;
 use crate::{Volume, VolumeError};
 
-/// The object by which a caller has decided about a delete.
-#[derive(Clone, Copy, Debug)]
+/// The object by which a caller has decided about a delete or a rename.
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Judged<'a> {
     /// None: the decision does not depend on the object.
+    #[default]
     Any,
     /// The caller has looked, and there was no object.
     Absent,
@@ -29,12 +30,12 @@ pub enum Judged<'a> {
 /// An operation on the object at `path`, carried out only on the object that the caller has judged
 /// and only if the condition holds.
 #[derive(Debug)]
-struct OfJudged<'a, P> {
-    path: &'a Path,
-    version: Option<VersionRef>,
-    judged: Judged<'a>,
-    condition: Option<&'a RemoveCondition>,
-    operation: P,
+pub(super) struct OfJudged<'a, P> {
+    pub(super) path: &'a Path,
+    pub(super) version: Option<VersionRef>,
+    pub(super) judged: Judged<'a>,
+    pub(super) condition: Option<&'a RemoveCondition>,
+    pub(super) operation: P,
 }
 
 impl<P: Planner> Planner for OfJudged<'_, P> {

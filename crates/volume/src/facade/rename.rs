@@ -3,13 +3,14 @@
 use namespace::{Expected, NamedBucket, ObjectCondition, Path, RenameKey};
 use record::RenameToken;
 
+use super::judged::{Judged, OfJudged};
 use crate::{Volume, VolumeError};
 
 /// What must hold for an object to be renamed.
 #[derive(Clone, Debug, Default)]
-pub struct RenameConditions {
+pub struct RenameConditions<'a> {
     /// What the caller has found under the old key.
-    pub expected: Expected,
+    pub judged: Judged<'a>,
     /// What must hold of it.
     pub source: ObjectCondition,
     /// What must hold of the object that has the new key, if there is one.
@@ -29,7 +30,7 @@ impl Volume {
         bucket: impl Into<NamedBucket<'_>>,
         from: &[u8],
         to: &[u8],
-        conditions: &RenameConditions,
+        conditions: &RenameConditions<'_>,
         token: Option<RenameToken>,
     ) -> Result<(), VolumeError> {
         let bucket = bucket.into();
@@ -38,13 +39,15 @@ impl Volume {
         let operation = RenameKey {
             from: &from,
             to: &to,
-            expected: conditions.expected,
+            expected: Expected::Any,
             fresh: &fresh,
             source: &conditions.source,
             target: &conditions.target,
             overlap: self.overlap(bucket),
             token,
         };
+        let judged = conditions.judged;
+        let operation = OfJudged { path: &from, version: None, judged, condition: None, operation };
         let renamed = self.detaching_object(&from, None, || self.session.run(&operation)).await?;
         if renamed.replaced.is_some() {
             self.session.wake_reaper();
