@@ -116,6 +116,8 @@ impl Files {
                 *sums = written.sums;
                 self.note_own_version(&state.node, &written.node);
                 state.node = Arc::new(written.node);
+                let version = state.data_version();
+                version.into_iter().for_each(|it| self.locks.note_version(file.ino, it));
                 state.own_retention = written.own_retention;
                 if let Some((before, after)) =
                     written.tail.filter(|(before, after)| before != after)

@@ -136,8 +136,10 @@ impl Files {
         for (ino, opened) in opened {
             again.extend(opened?.map(|file| (ino, file)));
         }
+        let lost = self.take_locks_again(&again).await;
         self.adopt(&files, again);
         self.take_over_claims().await;
+        self.fail_lost(lost);
         for kept in &directories {
             self.open_directory_again(kept).await;
         }

@@ -82,6 +82,7 @@ impl Files {
         }
         drop(flushing);
         let version = node.and_then(|node| node.inode.file().map(|file| file.data_version));
+        version.into_iter().for_each(|version| self.locks.note_version(ino, version));
         let changed = version.filter(|version| self.seen_versions.get(&ino) != Some(*version));
         // A program that waited for the lock of a lock file looks next whether the file still has a
         // name. It must not be answered from what its machine remembers.

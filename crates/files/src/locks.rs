@@ -30,4 +30,4 @@ mod table;
 
 pub(crate) use grants::LockGrant;
 pub use state::Locks;
-pub(crate) use state::{BeforeSharing, KeepLocks};
+pub(crate) use state::{BeforeSharing, KeepLocks, LeftLocks};

@@ -36,6 +36,8 @@ struct State {
     accesses: u64,
     /// Those of them that are not answered.
     under_way: u64,
+    /// The kernel may have pages of the time of a session that has ended.
+    draining: bool,
 }
 
 /// A request that may bring pages into the kernel's cache, until it is answered.
@@ -72,6 +74,26 @@ impl MapShare {
     pub(crate) fn is_elsewhere(&self) -> bool {
         let state = self.state();
         state.handles > 0 && state.claim == Claim::Absent
+    }
+
+    /// Returns true if there are handles that may be mapped.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.state().handles > 0
+    }
+
+    /// The kernel has pages of the time of a session that has ended, and is to give them back.
+    pub(crate) fn begin_draining(&self) {
+        self.state().draining = true;
+    }
+
+    /// The kernel has given these pages back.
+    pub(crate) fn end_draining(&self) {
+        self.state().draining = false;
+    }
+
+    /// Returns true if the kernel may have pages of the time of a session that has ended.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.state().draining
     }
 
     /// When the session got the claim.

@@ -23,6 +23,7 @@
 //! ```
 
 mod handover;
+mod lost;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use record::{Ino, RangeLock, RangeLockKind};
 use rustix::io::Errno;
-use tracing::debug;
+use tracing::{debug, warn};
 use volume::Note;
 
 use crate::files::Files;
@@ -44,6 +45,9 @@ const CLAIM_PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long a page waits for the claim. Longer than a session that was killed keeps it.
 const PAGES_PATIENCE: Duration = Duration::from_secs(90);
+
+/// The pause before the kernel is asked once more for pages that it did not give back.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// The bytes that stand for the maps of a file. Programs lock bytes below `1 << 63`.
 const CLAIMED_BYTE: u64 = u64::MAX;
@@ -86,6 +90,10 @@ impl Files {
         if handle.file.maps.is_held() {
             return false;
         }
+        if handle.file.maps.is_draining() {
+            handle.uncached.store(true, Ordering::Relaxed);
+            return true;
+        }
         let asked = self.locks.in_the_way(handle.file.ino, &CLAIM);
         let asked = tokio::time::timeout(CLAIM_PATIENCE, asked).await;
         let is_claimed = !matches!(asked, Ok(Ok(None)));
@@ -110,6 +118,9 @@ impl Files {
     async fn claim(&self, id: HandleId) -> bool {
         let Ok(handle) = self.open.handle(id) else { return false };
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
+        if maps.is_draining() {
+            return false;
+        }
         let _turn = maps.turn.lock().await;
         // The program may have closed the file meanwhile.
         if self.open.handle(id).is_err() {
@@ -130,6 +141,8 @@ impl Files {
     async fn got_claim(&self, handle: &Handle) {
         let ino = handle.file.ino;
         handle.file.maps.set(Claim::Held);
+        let version = handle.file.state.lock().await.data_version();
+        version.into_iter().for_each(|version| self.locks.note_version(ino, version));
         self.volume.lock_notices().claim(ino);
         // Another session may have asked before this one had the claim.
         if self.locks.is_shared().await {
@@ -146,6 +159,17 @@ impl Files {
             maps.set(Claim::Absent);
             self.volume.lock_notices().unclaim(ino);
             self.let_go_of(ino, JOINED_BYTE..=CLAIMED_BYTE).await;
+        }
+    }
+
+    /// Has the kernel write back the pages that programs have changed in maps. Comes before the end of a
+    /// mount, which takes the pages away.
+    pub async fn write_back_maps(&self) {
+        let files = self.open.all();
+        let mapped = files.iter().filter(|file| file.maps.is_joined());
+        let written = mapped.map(|file| self.forget_content(file.ino));
+        if futures::future::join_all(written).await.contains(&false) {
+            warn!("the kernel has not written back all pages of maps");
         }
     }
 

@@ -142,6 +142,11 @@ impl FileState {
         }
     }
 
+    /// The data version of the file as found.
+    pub(crate) fn data_version(&self) -> Option<u64> {
+        self.node.inode.file().map(|file| file.data_version)
+    }
+
     /// Bytes of the file as found.
     pub(crate) fn found_size(&self) -> u64 {
         self.node.inode.file().map_or(0, |file| file.size)
@@ -228,6 +233,14 @@ impl FileState {
             (self.tail, self.cut, self.size) = (None, None, self.found_size());
         }
         kept
+    }
+
+    /// Drops everything that was written and is not content yet.
+    pub(crate) fn drop_unflushed(&mut self) {
+        self.dirty = DirtyExtents::default();
+        (self.tail, self.cut, self.written, self.permit) = (None, None, None, None);
+        self.change = AttributeChange::default();
+        self.size = self.found_size();
     }
 
     /// The file loses the rights that its set-user-ID and set-group-ID bits give, those that are yet to
@@ -344,15 +357,17 @@ pub(crate) struct Handle {
     pub(crate) may_map: AtomicBool,
     /// True if the kernel reads and writes through it without its page cache.
     pub(crate) uncached: AtomicBool,
+    /// True if other sessions may have changed what the program relies on: it fails from then on.
+    lost: AtomicBool,
     /// Failures that it was told of.
     told: AtomicU64,
 }
 
 impl Handle {
     fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        let [unnoted, executes, may_map, uncached] = [const { AtomicBool::new(false) }; 4];
+        let [unnoted, executes, may_map, uncached, lost] = [const { AtomicBool::new(false) }; 5];
         let (ahead, told) = (ReadAhead::default(), AtomicU64::new(told));
-        Arc::new(Handle { file, ahead, unnoted, executes, may_map, uncached, told })
+        Arc::new(Handle { file, ahead, unnoted, executes, may_map, uncached, lost, told })
     }
 
     /// A failure that this handle has not been told of.
@@ -429,10 +444,23 @@ impl OpenFiles {
     }
 
     /// A handle.
+    ///
+    /// # Errors
+    /// `EIO` if the handle is [lost](OpenFiles::lose_adopted).
     pub(crate) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>, Errno> {
         // What a process before this one had open and is not here was lost.
         let missing = if handle.0 <= self.first { Errno::STALE } else { Errno::BADF };
-        self.tables().handles.get(&handle.0).cloned().ok_or(missing)
+        let found = self.tables().handles.get(&handle.0).cloned().ok_or(missing)?;
+        if found.lost.load(Ordering::Relaxed) { Err(Errno::IO) } else { Ok(found) }
+    }
+
+    /// Has the handles of a file fail that a process before this one gave. Returns true if any of them
+    /// did not fail before.
+    pub(crate) fn lose_adopted(&self, ino: Ino) -> bool {
+        let tables = self.tables();
+        let of_before = tables.handles.iter().filter(|(number, _)| **number <= self.first);
+        let of_file = of_before.filter(|(_, handle)| handle.file.ino == ino);
+        of_file.fold(false, |any, (_, handle)| any | !handle.lost.swap(true, Ordering::Relaxed))
     }
 
     /// Adds a handle of a file, which is `new` unless it was open.

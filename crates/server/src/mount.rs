@@ -224,6 +224,9 @@ impl Mounted {
 
     /// Makes everything that was written durable, and unmounts it.
     pub(crate) async fn end(self) {
+        if !self.gone.is_cancelled() {
+            self.files.write_back_maps().await;
+        }
         self.flush().await;
         // One that somebody has unmounted is not there, and what is there by now is another's.
         if self.gone.is_cancelled() && self.session.join() == SessionEnd::Unmounted {

@@ -50,6 +50,7 @@ pub struct Session {
     pub(crate) holds: Arc<Holds>,
     /// Pins the epoch that the session was in when it was gone on with.
     pub(crate) inherited: Mutex<Option<ReaderGuard>>,
+    pub(crate) is_continued: bool,
     pub(crate) throttle: Throttle,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
@@ -181,6 +182,11 @@ impl Session {
     /// that all of that is open again.
     pub fn inherited(&self) -> Option<ReaderGuard> {
         self.inherited.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns true if another process began this session. False if it began with this process.
+    pub fn is_continued(&self) -> bool {
+        self.is_continued
     }
 
     /// All that was open is open again: what else was kept is let go of.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use record::{Ino, LOCKS_PER_FILE_MAX, RangeLock};
+use record::{Ino, LOCKS_PER_FILE_MAX, RangeLock, RangeLockKind};
 use rustix::io::Errno;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -76,6 +76,8 @@ pub(super) struct Tables {
     pub(super) answers: bool,
     /// Whether a task writes what is doubtful.
     pub(super) mends: bool,
+    /// Data versions of files with locks, as this mount knew them last.
+    versions: HashMap<Ino, u64>,
     /// Told of what is held, for the process that may follow.
     ledger: Option<Arc<dyn KeepLocks>>,
 }
@@ -103,21 +105,47 @@ pub(super) enum Changed {
     Moved,
 }
 
+/// The byte whose kept lock says the data version of the file. No lock on it is ever asked for.
+const VERSION_BYTE: u64 = u64::MAX - 3;
+
+/// The kept lock that says a data version.
+fn mark_of(version: u64) -> RangeLock {
+    let (kind, pid, flock) = (RangeLockKind::Shared, 0, false);
+    RangeLock { start: VERSION_BYTE, last: VERSION_BYTE, kind, owner: version, pid, flock }
+}
+
+/// The locks that a process left, and the data version of their file.
+#[derive(Debug)]
+pub(crate) struct LeftLocks {
+    pub(crate) ino: Ino,
+    pub(crate) held: Vec<RangeLock>,
+    pub(crate) version: Option<u64>,
+}
+
 impl Tables {
     /// Changes the table of a file.
     pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
         let table = self.files.entry(ino).or_default();
         let before = self.ledger.as_ref().map(|_| table.held().to_vec());
         let done = change(table);
-        if let Some(ledger) = &self.ledger
-            && before.as_deref() != Some(table.held())
-        {
-            ledger.keep(ino, table.held());
+        let is_changed = before.is_some_and(|before| before != table.held());
+        if table.held().is_empty() {
+            self.versions.remove(&ino);
         }
         if table.is_empty() {
             self.files.remove(&ino);
         }
+        if is_changed {
+            self.tell_ledger(ino);
+        }
         done
+    }
+
+    fn tell_ledger(&self, ino: Ino) {
+        let Some(ledger) = &self.ledger else { return };
+        let mut held = self.held(ino);
+        held.extend(self.versions.get(&ino).map(|version| mark_of(*version)));
+        ledger.keep(ino, &held);
     }
 
     pub(super) fn held(&self, ino: Ino) -> Vec<RangeLock> {
@@ -143,8 +171,43 @@ impl Locks {
             place: tokio::sync::RwLock::new(Place::Unknown),
             tables: Mutex::new(Tables { ledger, ..Tables::default() }),
         });
-        locks.import(kept);
+        locks.import_kept(kept);
         locks
+    }
+
+    /// Takes over what the ledger has kept.
+    fn import_kept(&self, kept: Vec<(Ino, Vec<RangeLock>)>) {
+        let is_mark = |lock: &RangeLock| lock.start == VERSION_BYTE;
+        for (ino, kept) in kept {
+            let (marks, held) = kept.into_iter().partition::<Vec<_>, _>(is_mark);
+            let mut tables = self.tables();
+            tables.versions.extend(marks.first().map(|mark| (ino, mark.owner)));
+            drop(tables);
+            self.import(vec![(ino, held)]);
+        }
+    }
+
+    /// Notes the data version that a file with locks has. If the session ends, it shows whether another
+    /// session has changed the file since.
+    pub(crate) fn note_version(&self, ino: Ino, version: u64) {
+        let mut tables = self.tables();
+        if tables.held(ino).is_empty() || tables.versions.insert(ino, version) == Some(version) {
+            return;
+        }
+        tables.tell_ledger(ino);
+    }
+
+    /// Takes all locks out of the tables: those of a process whose session has ended.
+    pub(crate) fn take_left(&self) -> Vec<LeftLocks> {
+        let mut tables = self.tables();
+        tables.in_records.clear();
+        let files: Vec<Ino> = tables.files.keys().copied().collect();
+        let take = |ino: Ino| {
+            let (held, version) = (tables.held(ino), tables.versions.get(&ino).copied());
+            tables.change(ino, |table| table.set_held(Vec::new()));
+            LeftLocks { ino, held, version }
+        };
+        files.into_iter().map(take).collect()
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use volume::Note;
 
-use super::{CLAIM, CLAIMED_BYTE, JOINED, PAGES_PATIENCE, WANTED, WANTED_BYTE};
+use super::{AGAIN_AFTER, CLAIM, CLAIMED_BYTE, JOINED, PAGES_PATIENCE, WANTED, WANTED_BYTE};
 use crate::files::Files;
 use crate::locks::LockGrant;
 use crate::map_share::Claim;
@@ -31,12 +31,10 @@ const HELD_AT_LEAST: Duration = Duration::from_millis(100);
 /// How often the pages of a file are taken back before its programs go on with them for a while.
 const ROUNDS: usize = 16;
 
-/// The pause before a claim that could not be handed over is looked at again.
-const AGAIN_AFTER: Duration = Duration::from_millis(500);
-
 impl Files {
     /// Hands over what other sessions want, until `end`.
     pub async fn hand_over_until(self: Arc<Self>, end: CancellationToken) {
+        self.drain_until(&end);
         loop {
             let wanted = tokio::select! {
                 biased;
@@ -67,6 +65,7 @@ impl Files {
 
     async fn take_claim_in_turn(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (file, ino) = (&handle.file, handle.file.ino);
+        self.wait_until_drained(file).await?;
         let _turn = file.maps.turn.lock().await;
         if file.maps.is_held() {
             file.maps.join(&handle.may_map);

@@ -464,19 +464,132 @@ async fn a_change_that_was_committed_and_not_answered_is_known() {
     assert_eq!(gone, Err(Errno::NOENT));
 }
 
+/// Ends a session from outside, as another one does that thinks it dead.
+async fn end_session(kept: &Kept) -> Nonce {
+    let nonce = session_of(kept);
+    let (session, beat) = (key::session(nonce), key::heartbeat(nonce));
+    let plan =
+        Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
+    kept.bench.store.commit(&[plan]).await.unwrap();
+    nonce
+}
+
 #[tokio::test]
 async fn a_session_that_was_ended_meanwhile_is_followed_by_another() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
     kept.asked().write(opened.handle, 0, b"written", false, false).await.unwrap();
-    let before = session_of(&kept);
-    let (session, beat) = (key::session(before), key::heartbeat(before));
-    let plan =
-        Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
-    kept.bench.store.commit(&[plan]).await.unwrap();
+    let before = end_session(&kept).await;
     let kept = kept.killed().await;
     assert_ne!(session_of(&kept), before);
     kept.bench.close(opened.handle).await;
     assert_eq!(kept.bench.cat("f").await.unwrap(), b"written");
+}
+
+/// A file that a process has claimed, with content.
+async fn claimed(kept: &mut Kept) -> (HandleId, Ino) {
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    let handle = opened.handle;
+    assert!(kept.bench.files.claim_map(handle).await);
+    kept.asked().write(handle, 0, b"first", false, false).await.unwrap();
+    kept.asked().flush(handle).await.unwrap();
+    (handle, opened.attributes.ino)
+}
+
+/// Another session claims the file, writes to it, and ends.
+async fn written_elsewhere(kept: &Kept, ino: Ino) {
+    let ledger = ledger_of(&Ledger::make().unwrap());
+    let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
+    let other = Volume::open(options(None), store, blocks).await.unwrap();
+    let files = Files::new(Arc::clone(&other), files_options(Some(ledger)));
+    files.look_up(kept.bench.bucket, b"f").await.unwrap();
+    let handle = files.open(ino, WRITES).await.unwrap().handle;
+    assert!(files.claim_map(handle).await);
+    files.write(handle, 0, b"other", false, false).await.unwrap();
+    files.flush(handle).await.unwrap();
+    files.release(handle).await;
+    other.close().await;
+}
+
+#[tokio::test]
+async fn what_was_written_before_the_claim_was_lost_does_not_overwrite_another_session() {
+    let mut kept = Kept::new().await;
+    let (handle, ino) = claimed(&mut kept).await;
+    kept.asked().write(handle, 0, b"stale", false, false).await.unwrap();
+    end_session(&kept).await;
+    written_elsewhere(&kept, ino).await;
+    let mut kept = kept.killed().await;
+    assert_eq!(kept.asked().flush(handle).await, Err(Errno::IO));
+    assert_eq!(kept.asked().write(handle, 0, b"late", false, false).await, Err(Errno::IO));
+    assert_eq!(kept.asked().read(handle, 0, 5).await, Err(Errno::IO));
+    kept.bench.files.release(handle).await;
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"other");
+    let again = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    kept.asked().write(again, 0, b"again", false, false).await.unwrap();
+    kept.asked().flush(again).await.unwrap();
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"again");
+}
+
+#[tokio::test]
+async fn a_program_goes_on_if_no_session_has_changed_its_file_since_the_claim_was_lost() {
+    let mut kept = Kept::new().await;
+    let (handle, _) = claimed(&mut kept).await;
+    kept.asked().write(handle, 0, b"later", false, false).await.unwrap();
+    end_session(&kept).await;
+    let mut kept = kept.killed().await;
+    kept.bench.files.check_written_back(handle).unwrap();
+    kept.asked().flush(handle).await.unwrap();
+    assert_eq!(kept.bench.cat("f").await.unwrap(), b"later");
+}
+
+#[tokio::test]
+async fn a_page_of_the_time_of_a_lost_claim_is_refused() {
+    for has_changed_page in [false, true] {
+        let mut kept = Kept::new().await;
+        let (handle, ino) = claimed(&mut kept).await;
+        end_session(&kept).await;
+        written_elsewhere(&kept, ino).await;
+        let mut kept = kept.killed().await;
+        if has_changed_page {
+            assert_eq!(kept.bench.files.check_written_back(handle), Err(Errno::IO));
+        }
+        let end = tokio_util::sync::CancellationToken::new();
+        let files = Arc::new(kept.asked());
+        let handing = TaskTracker::new().spawn(Arc::clone(&files).hand_over_until(end.clone()));
+        let page = async {
+            let _access = files.access_pages(handle, true).await?;
+            files.read(handle, 0, 5).await
+        };
+        let page = tokio::time::timeout(Duration::from_secs(20), page).await.unwrap();
+        match page {
+            Ok(found) => assert!(!has_changed_page && found.concat() == b"other"),
+            Err(error) => assert!(has_changed_page && error == Errno::IO),
+        }
+        end.cancel();
+        handing.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_another_session_got_meanwhile_is_lost() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
+    let kind = RangeLockKind::Exclusive;
+    let lock = RangeLock { start: 0, last: 9, kind, owner: 1, pid: 1, flock: false };
+    kept.asked().try_lock(opened.attributes.ino, lock).await.unwrap();
+    kept.asked().write(opened.handle, 0, b"stale", false, false).await.unwrap();
+    end_session(&kept).await;
+    let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
+    let other = Volume::open(options(None), store, blocks).await.unwrap();
+    let files = Files::new(Arc::clone(&other), files_options(None));
+    files.try_lock(opened.attributes.ino, lock).await.unwrap();
+    let mut kept = kept.killed().await;
+    assert_eq!(kept.asked().flush(opened.handle).await, Err(Errno::IO));
+    let asked = RangeLock { owner: 2, ..lock };
+    let found = files.lock_in_the_way(opened.attributes.ino, &asked).await.unwrap();
+    assert_eq!(found.map(|found| found.pid), Some(1), "only this session holds it");
+    other.close().await;
 }

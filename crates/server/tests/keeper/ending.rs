@@ -1,7 +1,7 @@
 //! How a mount is made, replaced and ended.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +33,38 @@ fn a_mount_that_is_asked_to_end_makes_everything_durable() {
     kept.kill_worker();
     let kept = kept.anew();
     assert_eq!(fs::read(kept.path("bucket/file")).unwrap(), b"before");
+}
+
+/// Changes a file in a map, does not sync it, and waits.
+const MAPS: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 8192)
+pages = mmap.mmap(fd, 8192)
+pages[4096:4104] = b'in a map'
+print('changed', flush=True)
+sys.stdin.readline()
+";
+
+#[test]
+fn a_mount_that_is_asked_to_end_keeps_what_programs_have_changed_in_maps() {
+    if !can_mount() {
+        return;
+    }
+    let mut kept = Kept::new(None);
+    fs::create_dir(kept.path("bucket")).unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-c", MAPS]).arg(kept.path("bucket/map"));
+    let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "changed\n");
+    assert!(kept.end().success(), "{}", kept.log());
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let kept = kept.anew();
+    let bytes = fs::read(kept.path("bucket/map")).unwrap();
+    assert_eq!((bytes.len(), &bytes[4096..4104]), (8192, &b"in a map"[..]));
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use databases::Database;
+use rustix::process::Signal;
 
-use crate::kept::{Kept, can_mount, redis};
+use crate::kept::{Kept, can_mount, redis, signal};
 
 /// Takes turns with a program that maps the same file: each waits in the map for its turn, adds one to
 /// the counter of both, and gives the turn to the other one. Then it prints its counts, and
@@ -152,6 +153,53 @@ fn programs_on_two_mounts_share_a_map() {
     beside.kill_worker();
     for said in programs.map(output) {
         assert_eq!(said, "24 23 24 24");
+    }
+}
+
+/// Changes a page of a map, and then syncs it as soon as it is told to.
+const SYNCS_LATER: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+pages = mmap.mmap(fd, 8192)
+pages[0:5] = b'stale'
+print('changed', flush=True)
+sys.stdin.readline()
+try:
+    pages.flush()
+    os.fsync(fd)
+    print('synced', flush=True)
+except OSError as error:
+    print(os.strerror(error.errno), flush=True)
+";
+
+/// Changes the same page, and syncs it.
+const SYNCS: &str = "
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+pages = mmap.mmap(fd, 8192)
+pages[0:5] = b'other'
+pages.flush()
+print('synced', flush=True)
+";
+
+#[test]
+fn a_mount_that_was_paused_does_not_write_its_pages_over_those_of_another() {
+    let Some((_redis, kept, beside)) = two() else { return };
+    let (here, there) = (kept.path("bucket/map"), beside.path("bucket/map"));
+    fs::write(&here, vec![0; 8192]).unwrap();
+    let mut paused = python(SYNCS_LATER, &here, &[]);
+    let mut of_paused = BufReader::new(paused.stdout.take().unwrap());
+    assert_eq!(said(&mut of_paused), "changed");
+    let processes = [kept.keeper(), kept.worker().unwrap()];
+    processes.iter().for_each(|process| signal(*process, Signal::STOP));
+    // The other one waits for a page until the session of the paused one has ended.
+    assert_eq!(output(python(SYNCS, &there, &[])), "synced");
+    processes.iter().for_each(|process| signal(*process, Signal::CONT));
+    writeln!(paused.stdin.as_mut().unwrap()).unwrap();
+    assert_eq!(said(&mut of_paused), "Input/output error");
+    assert!(paused.wait().unwrap().success());
+    for path in [there, here] {
+        assert!(fs::read(path).unwrap().starts_with(b"other"), "it was overwritten");
     }
 }
 

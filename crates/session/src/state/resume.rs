@@ -42,6 +42,8 @@ pub(crate) struct Resumed {
     pub(crate) slots: Vec<(SlotRecord, Value)>,
     /// What it holds.
     pub(crate) holds: HashMap<Ino, (Held, Value)>,
+    /// False if the session is a new one.
+    pub(crate) is_continued: bool,
 }
 
 /// Goes on with the session that a ledger names; none if there is none, or it does not count any
@@ -75,7 +77,7 @@ pub(crate) async fn resume(
     let epoch = beat.0.passed;
     info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session gone on with");
     let started = Started { volume: volume.clone(), nonce, beat, epoch };
-    Ok(Some(Resumed { started, slots, holds }))
+    Ok(Some(Resumed { started, slots, holds, is_continued: true }))
 }
 
 /// None of the plans of a session that has ended can happen any more.

@@ -183,6 +183,12 @@ impl Volume {
         Some(OpenNode { _pin: pin })
     }
 
+    /// Returns true if this process goes on with the session of another process. If it returns false, other
+    /// sessions may have taken the locks that the other process had.
+    pub fn continues_session(&self) -> bool {
+        self.session.is_continued()
+    }
+
     /// All that was open is open again: what else was kept is let go of.
     pub fn end_inheritance(&self) {
         self.session.end_inheritance();

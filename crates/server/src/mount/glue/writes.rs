@@ -27,6 +27,7 @@ impl Call {
         let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
         // The kernel writes back pages that it has access to. To hand them over waits for that.
         let access = if *from_page_cache {
+            self.files.check_written_back(handle)?;
             PageAccess::unlimited()
         } else {
             self.files.access_pages(handle, false).await?
