@@ -105,14 +105,14 @@ impl Lookup<'_> {
         }
         let other = other?.ok_or(FsError::NoSuchVersion)?;
         let Some(ino) = other.version.ino() else {
-            return Err(FsError::IsMarker(other.named(), other.version.since).into());
+            return Err(FsError::IsMarker(version, other.version.since).into());
         };
         let inode_key = key::inode(ino);
         let record = view.record(&inode_key)?.ok_or(FsError::NoSuchVersion)?;
         let inode = decode(&inode_key, &record, Inode::decode)?;
-        let version = Some(other.named());
         let way = vec![(bucket.key, bucket.value), (other.key, other.value)];
-        Ok(FoundObject { bucket: bucket.dentry.ino, ino, inode, record, way, version })
+        let (bucket, version) = (bucket.dentry.ino, Some(version));
+        Ok(FoundObject { bucket, ino, inode, record, way, version })
     }
 }
 

@@ -97,7 +97,8 @@ impl KeyVersions {
         found.into_iter().map(|found| Noncurrent::of(found.key, found.value)).collect()
     }
 
-    /// The version of this name, if it is not the current one.
+    /// The version of this name, if it is not the current one. The id of its place names the null version
+    /// too: a directory that was moved may bring a current null version, and then `null` names that one.
     pub(crate) fn find(
         &self,
         view: &mut View<'_>,
@@ -112,7 +113,7 @@ impl KeyVersions {
             }
         };
         let found = view.record(&at)?.map(|value| Noncurrent::of(at, value)).transpose()?;
-        Ok(found.filter(|found| found.named() == version))
+        Ok(found.filter(|found| found.version.is_null || version != VersionRef::Null))
     }
 
     /// Guards that no version is newer than this one, which is about to come.

@@ -16,7 +16,7 @@ use crate::view::{View, decode};
 pub struct ListedVersion {
     /// Its key.
     pub object: Vec<u8>,
-    /// How clients name it.
+    /// How clients name it, unless `null` names the current version of the key: then its id names it.
     pub version: VersionRef,
     /// Where it stands among the versions of its key.
     pub id: VersionStamp,
@@ -42,6 +42,8 @@ pub enum VersionsFrom {
 pub struct VersionsPage {
     /// Whether the bucket keeps versions.
     pub versioning: Versioning,
+    /// True if the page begins behind a version of a key whose current version is the null version.
+    pub behind_null: bool,
     /// The versions, by key, the newest of each first.
     pub versions: Vec<ListedVersion>,
 }
@@ -76,7 +78,8 @@ impl Planner for ReadVersions<'_> {
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<VersionsPage>, Halt> {
         let bucket = path::bucket(view, self.bucket)?.dentry;
-        let mut page = VersionsPage { versioning: bucket.versioning, versions: Vec::new() };
+        let (versioning, versions) = (bucket.versioning, Vec::new());
+        let mut page = VersionsPage { versioning, behind_null: false, versions };
         let is_asked_for = match self.of {
             Kept::Versions => bucket.versioning.is_shown(),
             Kept::Trash => bucket.versioning == Versioning::Trash,
@@ -86,7 +89,9 @@ impl Planner for ReadVersions<'_> {
         }
         let of = |suffix: &[u8]| Key::new(key::space::VERSION, bucket.ino.0, suffix);
         let end = successor(self.prefix).map_or(key::versions(bucket.ino).1, |next| of(&next));
-        let start = self.start(view, bucket.ino)?.max(of(self.prefix));
+        let current = self.current(view)?;
+        page.behind_null = current == Some(VersionRef::Null);
+        let start = self.start(view, bucket.ino, current)?.max(of(self.prefix));
         if start >= end {
             return Ok(Step::Done(page));
         }
@@ -117,8 +122,13 @@ impl Planner for ReadVersions<'_> {
 }
 
 impl ReadVersions<'_> {
-    /// The first key of the page.
-    fn start(&self, view: &mut View<'_>, bucket: Ino) -> Result<Key, Halt> {
+    /// The first key of the page. `current` is the current version of the key that it begins in.
+    fn start(
+        &self,
+        view: &mut View<'_>,
+        bucket: Ino,
+        current: Option<VersionRef>,
+    ) -> Result<Key, Halt> {
         let (object, version) = match self.from {
             VersionsFrom::Key(key) => {
                 return Ok(Key::new(key::space::VERSION, bucket.0, key));
@@ -126,8 +136,9 @@ impl ReadVersions<'_> {
             VersionsFrom::Version(object, version) => (object, version),
         };
         let id = match version {
-            // A directory that was moved brings current versions that are older than noncurrent ones.
-            VersionRef::Id(id) if self.is_current(view, object, *id)? => {
+            // All others are behind it. A directory that was moved may bring a current version that is
+            // older than noncurrent ones, or that is a second null version.
+            version if current == Some(*version) => {
                 return Ok(key::versions_of(bucket, object).0);
             }
             VersionRef::Id(id) => *id,
@@ -135,7 +146,7 @@ impl ReadVersions<'_> {
                 let null_at = key::null_version(bucket, object);
                 match view.record(&null_at)? {
                     Some(value) => decode(&null_at, &value, NullVersion::decode)?.0,
-                    // It is the current one, or has gone: all others are behind it.
+                    // It has gone.
                     None => return Ok(key::versions_of(bucket, object).0),
                 }
             }
@@ -143,23 +154,20 @@ impl ReadVersions<'_> {
         Ok(after(&key::version(bucket, object, id)))
     }
 
-    /// Returns true if this is the current version of a key: all others are behind it in a listing.
-    fn is_current(
-        &self,
-        view: &mut View<'_>,
-        object: &[u8],
-        id: VersionStamp,
-    ) -> Result<bool, Halt> {
-        if self.of == Kept::Trash {
-            return Ok(false);
-        }
+    /// The current version of the key that the page begins in, if it begins behind a version.
+    fn current(&self, view: &mut View<'_>) -> Result<Option<VersionRef>, Halt> {
+        let (VersionsFrom::Version(object, _), Kept::Versions) = (self.from, self.of) else {
+            return Ok(None);
+        };
         let path = Path::new(self.bucket, object);
         let chain = path::chain(view, path.bucket(), &path.directories, Unknown::Ask)?;
         if chain.missing.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
         let slot = key::dentry(chain.deepest(), path.sort_key().as_bytes());
-        let Some(value) = view.record(&slot)? else { return Ok(false) };
-        Ok(path::bound(&slot, value)?.dentry.version == Some(id))
+        let Some(value) = view.record(&slot)? else { return Ok(None) };
+        let bound = path::bound(&slot, value)?;
+        let version = bound.dentry.version.map_or(VersionRef::Null, VersionRef::Id);
+        Ok(bound.is_file().then_some(version))
     }
 }

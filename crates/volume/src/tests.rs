@@ -28,6 +28,7 @@ mod sweeping;
 mod throttling;
 mod trash;
 mod turns;
+mod version_moves;
 mod version_pages;
 mod versions;
 

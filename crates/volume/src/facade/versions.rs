@@ -64,6 +64,19 @@ impl VersionsEntry {
             VersionsEntry::Version { key, .. } | VersionsEntry::Prefix(key) => key,
         }
     }
+
+    /// Names a noncurrent null version by its id if the current version of its key is a null version
+    /// too. `null_key` is the last key whose current version is one.
+    fn name_apart(&mut self, null_key: &mut Option<Vec<u8>>) {
+        let VersionsEntry::Version { key, version, place, .. } = self else { return };
+        match place {
+            None if *version == VersionRef::Null => *null_key = Some(key.clone()),
+            Some(place) if *version == VersionRef::Null && null_key.as_ref() == Some(key) => {
+                *version = VersionRef::Id(*place);
+            }
+            None | Some(_) => {}
+        }
+    }
 }
 
 /// A page of versions, by key, the newest of each first.
@@ -84,6 +97,8 @@ const READS_MAX: usize = 64;
 /// What is not current, for one page.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Olds {
+    /// True if the page begins behind a version of a key whose current version is the null version.
+    behind_null: bool,
     /// Versions, and for a common prefix the first key below it.
     found: Vec<Old>,
     /// Whether there may be more behind them.
@@ -164,6 +179,7 @@ impl Volume {
             if !page.versioning.is_shown() {
                 return Ok(None);
             }
+            olds.behind_null |= page.behind_null;
             let is_last = page.versions.len() < wanted;
             let mut skips = None;
             for version in page.versions {
@@ -222,6 +238,7 @@ fn merge(query: &VersionsQuery, current: namespace::Listing, olds: Olds) -> Vers
         olds.truncated.then(|| olds.found.last().map(|it| it.key().to_vec())).flatten(),
     ];
     let mut truncated = ends.iter().any(Option::is_some);
+    let mut null_key = query.after.clone().map(|(key, _)| key).filter(|_| olds.behind_null);
     let end = ends.into_iter().flatten().min();
     let (mut current, mut olds) = (VecDeque::from(current.entries), VecDeque::from(olds.found));
     let mut listing = VersionsListing::default();
@@ -237,6 +254,7 @@ fn merge(query: &VersionsQuery, current: namespace::Listing, olds: Olds) -> Vers
             truncated = true;
             break;
         }
+        entry.name_apart(&mut null_key);
         let last = listing.entries.last();
         if matches!(entry, VersionsEntry::Prefix(_)) && last.is_some_and(|last| *last == entry) {
             continue;
