@@ -62,7 +62,7 @@ impl Walk {
 struct Newer {
     /// How many of them are no longer current.
     noncurrent: u32,
-    /// When the next newer one was made; nothing if there is none.
+    /// When the next newer one was made, or took the place of this one; nothing if there is none.
     made: Option<Timestamp>,
 }
 
@@ -151,7 +151,8 @@ impl Page<'_> {
         let entries = &listing.entries;
         let mut expired = Expired::default();
         for (index, entry) in entries.iter().enumerate() {
-            let VersionsEntry::Version { key, version, place, is_latest, what } = entry else {
+            let VersionsEntry::Version { key, version, place, replaced, is_latest, what } = entry
+            else {
                 continue;
             };
             // The removals below may remove the null version, which has no id. So the next page
@@ -165,6 +166,10 @@ impl Page<'_> {
             let newer = walk.advance(key, *is_latest, made);
             match what {
                 _ if !is_latest => {
+                    // A newer version tells when a marker was replaced. A directory that was moved may
+                    // have brought one that is older than the marker.
+                    let replaced = replaced.or(newer.made.map(|newer| newer.max(made)));
+                    let newer = Newer { made: replaced, ..newer };
                     let due = self.noncurrent_is_due(key, *version, what, &newer).await?;
                     expired.noncurrent.extend(due.map(|due| (key.clone(), *version, due)));
                 }

@@ -1,5 +1,6 @@
 //! Passes over a volume in memory: pages, several gateways at once, and one that stops.
 
+mod noncurrent;
 mod progress;
 mod tags;
 

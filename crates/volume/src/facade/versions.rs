@@ -40,6 +40,9 @@ pub enum VersionsEntry {
         /// version. A caller that removes versions between two pages continues behind this place:
         /// the null version cannot be found by its name once it is removed.
         place: Option<VersionStamp>,
+        /// The time at which another version or a marker took the place of a noncurrent version; none
+        /// for the current version and for markers.
+        replaced: Option<Timestamp>,
         /// Whether it is what a request without a version meets.
         is_latest: bool,
         /// What it is.
@@ -291,6 +294,7 @@ fn of_current(entry: ListEntry) -> VersionsEntry {
             key,
             version: version.map_or(VersionRef::Null, VersionRef::Id),
             place: None,
+            replaced: None,
             is_latest: true,
             what: ListedAs::Object(Box::new(inode)),
         },
@@ -301,9 +305,10 @@ fn of_old(old: Old) -> VersionsEntry {
     match old {
         Old::Prefix(prefix) => VersionsEntry::Prefix(prefix),
         Old::Version(ListedVersion { object, version, id, since, inode, .. }) => {
+            let replaced = inode.as_ref().map(|_| since);
             let what = inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
-            let place = Some(id);
-            VersionsEntry::Version { key: object, version, place, is_latest: false, what }
+            let (key, place) = (object, Some(id));
+            VersionsEntry::Version { key, version, place, replaced, is_latest: false, what }
         }
     }
 }

@@ -1,0 +1,99 @@
+//! The days of a noncurrent version count from the moment at which another one took its place.
+
+use volume::{
+    BucketChange, FileWrite, NodeName, Note, RenameMode, SessionOptions, SetClock, VersionsEntry,
+    VersionsQuery,
+};
+
+use super::*;
+
+const RULE: &str = "<NoncurrentVersionExpiration><NoncurrentDays>30</NoncurrentDays>\
+                    </NoncurrentVersionExpiration>";
+
+/// A world whose clock the test sets, by days.
+struct Days {
+    world: World,
+    clock: Arc<SetClock>,
+    gateway: Arc<Gateway>,
+}
+
+impl Days {
+    async fn new() -> Days {
+        let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let clock = Arc::new(SetClock::new(time(1)));
+        let session = SessionOptions { clock: clock.clone(), ..SessionOptions::default() };
+        let options = VolumeOptions { session, ..VolumeOptions::default() };
+        let volume = Volume::open(options, store, blocks).await.unwrap();
+        volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+        let on = BucketChange::Versioning(Versioning::Enabled);
+        volume.set_bucket("bkt", on).await.unwrap();
+        let world = World { volume };
+        world.set(&rule("site/", RULE)).await;
+        let gateway = world.gateway(DAY);
+        Days { world, clock, gateway }
+    }
+
+    /// Runs the pass of a day. Returns the number of versions of the key that are left, markers included.
+    async fn pass(&self, day: i64) -> usize {
+        self.clock.set(time(day));
+        self.gateway.follow_all().await.unwrap();
+        let (prefix, limit) = (b"site/i".to_vec(), 100);
+        let query = VersionsQuery { prefix, delimiter: None, after: None, limit };
+        let page = self.world.volume.list_versions("bkt".into(), &query).await.unwrap();
+        assert!(page.entries.iter().all(|it| matches!(it, VersionsEntry::Version { .. })));
+        page.entries.len()
+    }
+
+    fn set_day(&self, day: i64) {
+        self.clock.set(time(day));
+    }
+}
+
+fn time(day: i64) -> Timestamp {
+    let day_nanoseconds = i64::try_from(DAY.as_nanos()).unwrap();
+    Timestamp((1_000 + day) * day_nanoseconds + day_nanoseconds / 2)
+}
+
+/// A directory that is moved brings a version that is older than the delete marker of its new key. When
+/// that version is replaced, it stays below the marker, and its days begin.
+#[tokio::test]
+async fn a_version_that_came_with_its_directory_stays_for_its_days() {
+    let days = Days::new().await;
+    days.world.put("site.new/i").await;
+    days.world.put("site/i").await;
+    days.set_day(2);
+    let volume = &days.world.volume;
+    volume.delete("bkt", vec![(b"site/i".to_vec(), None)]).await.unwrap();
+    let bucket = volume.bucket("bkt").await.unwrap().ino;
+    let name = |name: &str| NodeName { directory: bucket, name: name.into() };
+    let (note, from, to) = (Note::none(), name("site.new"), name("site"));
+    volume.on_behalf(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
+    days.set_day(40);
+    days.world.put("site/i").await;
+    // The version that was deleted on day 2 goes.
+    assert_eq!(days.pass(41).await, 3, "the version that was current until day 40 stays");
+    assert_eq!(days.pass(69).await, 3);
+    assert_eq!(days.pass(72).await, 1, "the marker and that version go after their 30 days");
+}
+
+/// A program that writes to the current version changes its time, and begins no new days of the version
+/// that it has replaced.
+#[tokio::test]
+async fn writes_to_the_current_version_do_not_keep_noncurrent_ones() {
+    let days = Days::new().await;
+    days.world.put("site/i").await;
+    days.world.put("site/i").await;
+    let volume = &days.world.volume;
+    let current = volume.stat("bkt", b"site/i").await.unwrap();
+    let directory = volume.bucket("bkt").await.unwrap().ino;
+    let site = volume.find_name(&NodeName { directory, name: b"site".to_vec() }).await.unwrap();
+    let name = NodeName { directory: site.ino, name: b"i".to_vec() };
+    for day in 2..40 {
+        days.set_day(day);
+        let write = FileWrite::new(current.ino, Some(&name));
+        volume.truncate(write, u64::try_from(day).unwrap()).await.unwrap();
+    }
+    let changed = volume.stat("bkt", b"site/i").await.unwrap().changed();
+    assert!(changed > time(38), "the writes have changed its time");
+    assert_eq!(days.pass(40).await, 1, "the noncurrent version goes");
+}
