@@ -340,7 +340,7 @@ impl<'a> Call<'a> {
         let expected = self.fields().get("x-amz-expected-bucket-owner")?;
         match (expected, &self.rules) {
             (Some(expected), Some(rules)) => check_owner(expected, &rules.account),
-            _ => Ok(()),
+            (Some(_), None) | (None, _) => Ok(()),
         }
     }
 

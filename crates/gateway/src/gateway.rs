@@ -263,7 +263,7 @@ impl Gateway {
             Some(name) if operation != Operation::CreateBucket => {
                 Some(self.rules.of(&self.volume, name).await?)
             }
-            _ => None,
+            Some(_) | None => None,
         };
         let is_stranger = sender.identity.is_none();
         let bytes_in = AtomicU64::new(0);
@@ -343,7 +343,7 @@ impl Gateway {
                 let now = translate::time(self.volume.now());
                 self.access.session(access_key, token, now).map(Some)
             }
-            _ => Ok(known),
+            Some(_) | None => Ok(known),
         }
     }
 
@@ -371,7 +371,7 @@ impl Gateway {
         // signature is not looked at then, and the client is anonymous.
         let credentials = match claimed {
             Some(operation) if operation.is_open() => Credentials::Anonymous,
-            _ => Credentials::parse(request)?,
+            Some(_) | None => Credentials::parse(request)?,
         };
         let token = credentials.session_token(request)?;
         let identity = self.identify(credentials.access_key(), token)?;

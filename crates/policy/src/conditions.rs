@@ -117,7 +117,11 @@ impl Condition {
         let (texts, arns): (&[Pattern], &[ArnPattern]) = match &self.wanted {
             Wanted::Texts(patterns) => (patterns, &[]),
             Wanted::Arns(patterns) => (&[], patterns),
-            _ => (&[], &[]),
+            Wanted::Numbers(..)
+            | Wanted::Dates(..)
+            | Wanted::Truths(_)
+            | Wanted::Networks(_)
+            | Wanted::Absent(_) => (&[], &[]),
         };
         let variables = texts.iter().flat_map(Pattern::variables);
         std::iter::once(&self.key)

@@ -87,7 +87,7 @@ impl Principals {
         let is_session = |name: &PrincipalName| matches!(name, PrincipalName::Session { .. });
         match self {
             Principals::These(names) if names.iter().any(is_session) => Mention::Session,
-            _ => Mention::Broad,
+            Principals::Everyone | Principals::These(_) | Principals::Not(_) => Mention::Broad,
         }
     }
 
@@ -184,7 +184,10 @@ impl PrincipalName {
                     matches!(principal, Principal::User { is_root: true, session: None, .. });
                 root && self.covers(principal)
             }
-            _ => self.covers(principal),
+            PrincipalName::User { .. }
+            | PrincipalName::Role { .. }
+            | PrincipalName::Session { .. }
+            | PrincipalName::AccessKey(_) => self.covers(principal),
         }
     }
 }

@@ -55,7 +55,7 @@ impl Principal {
                 "arn:aws:sts::{account}:assumed-role/{}/{}",
                 session.role, session.name
             )),
-            _ => self.arn(),
+            Principal::User { session: None, .. } | Principal::Anonymous => self.arn(),
         }
     }
 
@@ -78,7 +78,7 @@ impl Principal {
                 Principal::User { name, is_root: false, session: None, .. } => {
                     Values::from_borrowed(name.as_deref())
                 }
-                _ => Values::Absent,
+                Principal::User { .. } | Principal::Anonymous => Values::Absent,
             },
             ConditionKey::UserId => match self {
                 Principal::Anonymous => Values::from_borrowed(Some("anonymous")),

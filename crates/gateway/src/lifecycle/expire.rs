@@ -261,7 +261,9 @@ impl Page<'_> {
         let rules = self.enabled().filter(|rule| rule.is_about(&key) && rule.asks_for_keys_alone());
         let is_due = |rule: &Rule| match rule.expiration {
             Some(RuleExpiration::ExpiredObjectDeleteMarker(goes)) => goes,
-            _ => is_past(rule.expires_at(translate::time(made), self.day), now),
+            Some(RuleExpiration::Days(_) | RuleExpiration::Date(_)) | None => {
+                is_past(rule.expires_at(translate::time(made), self.day), now)
+            }
         };
         rules.into_iter().any(is_due)
     }

@@ -99,7 +99,9 @@ fn is_shared(call: &Call<'_>) -> Result<bool, Fault> {
     let own = call.sender.access.canonical_id(rules.settings.owner);
     let others = |grant: &record::Grant| match grant.grantee {
         record::Grantee::Account(id) => Some(id) != own,
-        _ => true,
+        record::Grantee::AllUsers
+        | record::Grantee::AuthenticatedUsers
+        | record::Grantee::LogDelivery => true,
     };
     Ok(rules.acl.as_ref().is_some_and(|acl| acl.grants.iter().any(others)))
 }

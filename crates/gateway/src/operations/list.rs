@@ -47,7 +47,7 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
     let owner = query.with_owner.then(|| call.owner_of(None)).transpose()?;
     let owner_of = |inode: &InodeHead| match inode.file().and_then(|file| file.writer) {
         Some(writer) if owner.is_some() && !enforced => Some(call.sender.access.owner(writer)),
-        _ => owner.clone(),
+        Some(_) | None => owner.clone(),
     };
     let query = ListQuery {
         prefix: query.prefix.as_bytes().to_vec(),

@@ -161,7 +161,7 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<S3Response, Fault> {
                 .with("ArgumentName", "upload-id-marker")
                 .with("ArgumentValue", id.as_str())
         })?),
-        _ => None,
+        Some(_) | None => None,
     };
     let query = UploadsQuery {
         prefix: request.prefix.as_str().as_bytes().to_vec(),

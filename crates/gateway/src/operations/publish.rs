@@ -31,7 +31,9 @@ pub(super) async fn replace(
     call.demand_after_body().await?;
     let tag = match (etag_kind, received.md5) {
         (EtagKind::Md5, Some(md5)) => Tag::Md5(md5),
-        _ => Tag::opaque(opaque_tag().map_err(translate::fault)?),
+        (EtagKind::Md5, None) | (EtagKind::Opaque, _) => {
+            Tag::opaque(opaque_tag().map_err(translate::fault)?)
+        }
     };
     let new = NewObject {
         owner,

@@ -59,8 +59,45 @@ macro_rules! action {
     };
 }
 
+/// What S3 tells a client that has not signed its request: nothing for the word `anyone`, where the
+/// bucket decides.
+macro_rules! refusal {
+    (anyone) => {
+        None
+    };
+    (signed_invoke) => {
+        Some("Anonymous users cannot invoke this API. Please authenticate.")
+    };
+    (signed_denied) => {
+        Some("Access Denied.")
+    };
+    (signed_copy) => {
+        Some("Anonymous users cannot copy objects. Please authenticate.")
+    };
+    (signed_initiate) => {
+        Some("Anonymous users cannot initiate multipart uploads. Please authenticate.")
+    };
+    (signed_get_ownership) => {
+        Some("s3:GetBucketOwnershipControls does not support Anonymous requests!")
+    };
+    (signed_put_ownership) => {
+        Some("s3:PutBucketOwnershipControls does not support Anonymous requests!")
+    };
+}
+
+/// Returns the action for a version that is named: one of its own, or that for the current version.
+macro_rules! versioned_action {
+    ($action:tt) => {
+        action!($action)
+    };
+    ($action:tt $versioned:literal) => {
+        Some($versioned)
+    };
+}
+
 macro_rules! operations {
-    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $action:tt;)*)
+    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $sender:ident
+        $action:tt $($versioned:literal)?;)*)
     => {
         /// Every operation of S3 that we know.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +122,23 @@ macro_rules! operations {
             /// None if it demands nothing: neither a signature nor a right.
             pub const fn action(self) -> Option<&'static str> {
                 match self { $(Operation::$name => action!($action),)* }
+            }
+
+            /// The action that policies know the operation by if it names a version, or not.
+            pub(crate) const fn versioned_action(self, versioned: bool) -> Option<&'static str> {
+                match self { $(Operation::$name => {
+                    if versioned {
+                        versioned_action!($action $($versioned)?)
+                    } else {
+                        action!($action)
+                    }
+                })* }
+            }
+
+            /// What S3 tells a client that has not signed a request for this operation, whatever
+            /// the bucket permits; nothing if the bucket decides.
+            pub const fn refusal_of_anonymous(self) -> Option<&'static str> {
+                match self { $(Operation::$name => refusal!($sender),)* }
             }
 
             pub(crate) const fn scope(self) -> Scope {
@@ -118,154 +172,139 @@ macro_rules! operations {
 }
 
 operations! {
-    ListBuckets = GET Service "" Served "s3:ListAllMyBuckets";
+    ListBuckets = GET Service "" Served anyone "s3:ListAllMyBuckets";
 
-    ListObjects = GET Bucket "" Served "s3:ListBucket";
-    ListObjectsV2 = GET Bucket "list-type" Served "s3:ListBucket";
-    ListObjectVersions = GET Bucket "versions" Served "s3:ListBucketVersions";
-    ListMultipartUploads = GET Bucket "uploads" Served "s3:ListBucketMultipartUploads";
-    HeadBucket = HEAD Bucket "" Served "s3:ListBucket";
-    CreateBucket = PUT Bucket "" Served "s3:CreateBucket";
-    DeleteBucket = DELETE Bucket "" Served "s3:DeleteBucket";
-    DeleteObjects = POST Bucket "delete" Served "s3:DeleteObject";
-    PostObject = POST Bucket "" Served "s3:PutObject";
-    GetBucketLocation = GET Bucket "location" Served "s3:GetBucketLocation";
-    GetBucketTagging = GET Bucket "tagging" Served "s3:GetBucketTagging";
-    PutBucketTagging = PUT Bucket "tagging" Served "s3:PutBucketTagging";
-    DeleteBucketTagging = DELETE Bucket "tagging" Served "s3:PutBucketTagging";
-    GetBucketAcl = GET Bucket "acl" Served "s3:GetBucketAcl";
-    PutBucketAcl = PUT Bucket "acl" Served "s3:PutBucketAcl";
-    GetBucketVersioning = GET Bucket "versioning" Served "s3:GetBucketVersioning";
-    PutBucketVersioning = PUT Bucket "versioning" Served "s3:PutBucketVersioning";
-    GetBucketPolicy = GET Bucket "policy" Served "s3:GetBucketPolicy";
-    PutBucketPolicy = PUT Bucket "policy" Served "s3:PutBucketPolicy";
-    DeleteBucketPolicy = DELETE Bucket "policy" Served "s3:DeleteBucketPolicy";
-    GetBucketPolicyStatus = GET Bucket "policyStatus" Served "s3:GetBucketPolicyStatus";
+    ListObjects = GET Bucket "" Served anyone "s3:ListBucket";
+    ListObjectsV2 = GET Bucket "list-type" Served anyone "s3:ListBucket";
+    ListObjectVersions = GET Bucket "versions" Served anyone "s3:ListBucketVersions";
+    ListMultipartUploads = GET Bucket "uploads" Served anyone "s3:ListBucketMultipartUploads";
+    HeadBucket = HEAD Bucket "" Served anyone "s3:ListBucket";
+    CreateBucket = PUT Bucket "" Served signed_invoke "s3:CreateBucket";
+    DeleteBucket = DELETE Bucket "" Served anyone "s3:DeleteBucket";
+    DeleteObjects = POST Bucket "delete" Served anyone "s3:DeleteObject";
+    PostObject = POST Bucket "" Served anyone "s3:PutObject";
+    GetBucketLocation = GET Bucket "location" Served anyone "s3:GetBucketLocation";
+    GetBucketTagging = GET Bucket "tagging" Served anyone "s3:GetBucketTagging";
+    PutBucketTagging = PUT Bucket "tagging" Served anyone "s3:PutBucketTagging";
+    DeleteBucketTagging = DELETE Bucket "tagging" Served anyone "s3:PutBucketTagging";
+    GetBucketAcl = GET Bucket "acl" Served anyone "s3:GetBucketAcl";
+    PutBucketAcl = PUT Bucket "acl" Served signed_invoke "s3:PutBucketAcl";
+    GetBucketVersioning = GET Bucket "versioning" Served anyone "s3:GetBucketVersioning";
+    PutBucketVersioning = PUT Bucket "versioning" Served anyone "s3:PutBucketVersioning";
+    GetBucketPolicy = GET Bucket "policy" Served anyone "s3:GetBucketPolicy";
+    PutBucketPolicy = PUT Bucket "policy" Served anyone "s3:PutBucketPolicy";
+    DeleteBucketPolicy = DELETE Bucket "policy" Served anyone "s3:DeleteBucketPolicy";
+    GetBucketPolicyStatus = GET Bucket "policyStatus" Served anyone "s3:GetBucketPolicyStatus";
     GetBucketLifecycleConfiguration =
-        GET Bucket "lifecycle" Served "s3:GetLifecycleConfiguration";
+        GET Bucket "lifecycle" Served anyone "s3:GetLifecycleConfiguration";
     PutBucketLifecycleConfiguration =
-        PUT Bucket "lifecycle" Served "s3:PutLifecycleConfiguration";
-    DeleteBucketLifecycle = DELETE Bucket "lifecycle" Served "s3:PutLifecycleConfiguration";
-    GetBucketCors = GET Bucket "cors" Served "s3:GetBucketCORS";
-    PutBucketCors = PUT Bucket "cors" Served "s3:PutBucketCORS";
-    DeleteBucketCors = DELETE Bucket "cors" Served "s3:PutBucketCORS";
-    GetBucketEncryption = GET Bucket "encryption" Stubbed "s3:GetEncryptionConfiguration";
-    PutBucketEncryption = PUT Bucket "encryption" Refused "s3:PutEncryptionConfiguration";
-    DeleteBucketEncryption = DELETE Bucket "encryption" Stubbed "s3:PutEncryptionConfiguration";
-    GetBucketReplication = GET Bucket "replication" Stubbed "s3:GetReplicationConfiguration";
-    PutBucketReplication = PUT Bucket "replication" Refused "s3:PutReplicationConfiguration";
-    DeleteBucketReplication = DELETE Bucket "replication" Stubbed "s3:PutReplicationConfiguration";
-    GetBucketWebsite = GET Bucket "website" Stubbed "s3:GetBucketWebsite";
-    PutBucketWebsite = PUT Bucket "website" Refused "s3:PutBucketWebsite";
-    DeleteBucketWebsite = DELETE Bucket "website" Stubbed "s3:DeleteBucketWebsite";
+        PUT Bucket "lifecycle" Served anyone "s3:PutLifecycleConfiguration";
+    DeleteBucketLifecycle = DELETE Bucket "lifecycle" Served anyone "s3:PutLifecycleConfiguration";
+    GetBucketCors = GET Bucket "cors" Served anyone "s3:GetBucketCORS";
+    PutBucketCors = PUT Bucket "cors" Served anyone "s3:PutBucketCORS";
+    DeleteBucketCors = DELETE Bucket "cors" Served anyone "s3:PutBucketCORS";
+    GetBucketEncryption = GET Bucket "encryption" Stubbed anyone "s3:GetEncryptionConfiguration";
+    PutBucketEncryption = PUT Bucket "encryption" Refused anyone "s3:PutEncryptionConfiguration";
+    DeleteBucketEncryption =
+        DELETE Bucket "encryption" Stubbed anyone "s3:PutEncryptionConfiguration";
+    GetBucketReplication = GET Bucket "replication" Stubbed anyone "s3:GetReplicationConfiguration";
+    PutBucketReplication = PUT Bucket "replication" Refused anyone "s3:PutReplicationConfiguration";
+    DeleteBucketReplication =
+        DELETE Bucket "replication" Stubbed anyone "s3:PutReplicationConfiguration";
+    GetBucketWebsite = GET Bucket "website" Stubbed anyone "s3:GetBucketWebsite";
+    PutBucketWebsite = PUT Bucket "website" Refused anyone "s3:PutBucketWebsite";
+    DeleteBucketWebsite = DELETE Bucket "website" Stubbed anyone "s3:DeleteBucketWebsite";
     GetObjectLockConfiguration =
-        GET Bucket "object-lock" Served "s3:GetBucketObjectLockConfiguration";
+        GET Bucket "object-lock" Served anyone "s3:GetBucketObjectLockConfiguration";
     PutObjectLockConfiguration =
-        PUT Bucket "object-lock" Served "s3:PutBucketObjectLockConfiguration";
+        PUT Bucket "object-lock" Served anyone "s3:PutBucketObjectLockConfiguration";
     GetBucketOwnershipControls =
-        GET Bucket "ownershipControls" Served "s3:GetBucketOwnershipControls";
+        GET Bucket "ownershipControls" Served signed_get_ownership "s3:GetBucketOwnershipControls";
     PutBucketOwnershipControls =
-        PUT Bucket "ownershipControls" Served "s3:PutBucketOwnershipControls";
+        PUT Bucket "ownershipControls" Served signed_put_ownership "s3:PutBucketOwnershipControls";
     DeleteBucketOwnershipControls =
-        DELETE Bucket "ownershipControls" Served "s3:PutBucketOwnershipControls";
+        DELETE Bucket "ownershipControls" Served signed_put_ownership
+        "s3:PutBucketOwnershipControls";
     GetPublicAccessBlock =
-        GET Bucket "publicAccessBlock" Served "s3:GetBucketPublicAccessBlock";
+        GET Bucket "publicAccessBlock" Served anyone "s3:GetBucketPublicAccessBlock";
     PutPublicAccessBlock =
-        PUT Bucket "publicAccessBlock" Served "s3:PutBucketPublicAccessBlock";
+        PUT Bucket "publicAccessBlock" Served anyone "s3:PutBucketPublicAccessBlock";
     DeletePublicAccessBlock =
-        DELETE Bucket "publicAccessBlock" Served "s3:PutBucketPublicAccessBlock";
+        DELETE Bucket "publicAccessBlock" Served anyone "s3:PutBucketPublicAccessBlock";
     GetBucketNotificationConfiguration =
-        GET Bucket "notification" Stubbed "s3:GetBucketNotification";
+        GET Bucket "notification" Stubbed anyone "s3:GetBucketNotification";
     PutBucketNotificationConfiguration =
-        PUT Bucket "notification" Refused "s3:PutBucketNotification";
-    GetBucketLogging = GET Bucket "logging" Stubbed "s3:GetBucketLogging";
-    PutBucketLogging = PUT Bucket "logging" Refused "s3:PutBucketLogging";
+        PUT Bucket "notification" Refused anyone "s3:PutBucketNotification";
+    GetBucketLogging = GET Bucket "logging" Stubbed anyone "s3:GetBucketLogging";
+    PutBucketLogging = PUT Bucket "logging" Refused anyone "s3:PutBucketLogging";
     GetBucketAccelerateConfiguration =
-        GET Bucket "accelerate" Stubbed "s3:GetAccelerateConfiguration";
+        GET Bucket "accelerate" Stubbed anyone "s3:GetAccelerateConfiguration";
     PutBucketAccelerateConfiguration =
-        PUT Bucket "accelerate" Refused "s3:PutAccelerateConfiguration";
+        PUT Bucket "accelerate" Refused anyone "s3:PutAccelerateConfiguration";
     GetBucketRequestPayment =
-        GET Bucket "requestPayment" Stubbed "s3:GetBucketRequestPayment";
+        GET Bucket "requestPayment" Stubbed anyone "s3:GetBucketRequestPayment";
     PutBucketRequestPayment =
-        PUT Bucket "requestPayment" Refused "s3:PutBucketRequestPayment";
+        PUT Bucket "requestPayment" Refused anyone "s3:PutBucketRequestPayment";
     ListBucketInventoryConfigurations =
-        GET Bucket "inventory" Stubbed "s3:GetInventoryConfiguration";
+        GET Bucket "inventory" Stubbed anyone "s3:GetInventoryConfiguration";
     PutBucketInventoryConfiguration =
-        PUT Bucket "inventory" Refused "s3:PutInventoryConfiguration";
+        PUT Bucket "inventory" Refused anyone "s3:PutInventoryConfiguration";
     DeleteBucketInventoryConfiguration =
-        DELETE Bucket "inventory" Refused "s3:PutInventoryConfiguration";
+        DELETE Bucket "inventory" Refused anyone "s3:PutInventoryConfiguration";
     ListBucketAnalyticsConfigurations =
-        GET Bucket "analytics" Stubbed "s3:GetAnalyticsConfiguration";
+        GET Bucket "analytics" Stubbed anyone "s3:GetAnalyticsConfiguration";
     PutBucketAnalyticsConfiguration =
-        PUT Bucket "analytics" Refused "s3:PutAnalyticsConfiguration";
+        PUT Bucket "analytics" Refused anyone "s3:PutAnalyticsConfiguration";
     DeleteBucketAnalyticsConfiguration =
-        DELETE Bucket "analytics" Refused "s3:PutAnalyticsConfiguration";
+        DELETE Bucket "analytics" Refused anyone "s3:PutAnalyticsConfiguration";
     ListBucketMetricsConfigurations =
-        GET Bucket "metrics" Stubbed "s3:GetMetricsConfiguration";
+        GET Bucket "metrics" Stubbed anyone "s3:GetMetricsConfiguration";
     PutBucketMetricsConfiguration =
-        PUT Bucket "metrics" Refused "s3:PutMetricsConfiguration";
+        PUT Bucket "metrics" Refused anyone "s3:PutMetricsConfiguration";
     DeleteBucketMetricsConfiguration =
-        DELETE Bucket "metrics" Refused "s3:PutMetricsConfiguration";
+        DELETE Bucket "metrics" Refused anyone "s3:PutMetricsConfiguration";
     ListBucketIntelligentTieringConfigurations =
-        GET Bucket "intelligent-tiering" Stubbed "s3:GetIntelligentTieringConfiguration";
+        GET Bucket "intelligent-tiering" Stubbed anyone "s3:GetIntelligentTieringConfiguration";
     PutBucketIntelligentTieringConfiguration =
-        PUT Bucket "intelligent-tiering" Refused "s3:PutIntelligentTieringConfiguration";
+        PUT Bucket "intelligent-tiering" Refused anyone "s3:PutIntelligentTieringConfiguration";
     DeleteBucketIntelligentTieringConfiguration =
-        DELETE Bucket "intelligent-tiering" Refused "s3:PutIntelligentTieringConfiguration";
-    CreateSession = GET Bucket "session" Refused "s3express:CreateSession";
+        DELETE Bucket "intelligent-tiering" Refused anyone "s3:PutIntelligentTieringConfiguration";
+    CreateSession = GET Bucket "session" Refused anyone "s3express:CreateSession";
 
-    GetObject = GET Object "" Served "s3:GetObject";
-    HeadObject = HEAD Object "" Served "s3:GetObject";
-    PutObject = PUT Object "" Served "s3:PutObject";
-    CopyObject = PUT Object "" Served "s3:PutObject";
-    DeleteObject = DELETE Object "" Served "s3:DeleteObject";
-    GetObjectAttributes = GET Object "attributes" Served "s3:GetObjectAttributes";
-    GetObjectTagging = GET Object "tagging" Served "s3:GetObjectTagging";
-    PutObjectTagging = PUT Object "tagging" Served "s3:PutObjectTagging";
-    DeleteObjectTagging = DELETE Object "tagging" Served "s3:DeleteObjectTagging";
-    GetObjectAcl = GET Object "acl" Served "s3:GetObjectAcl";
-    PutObjectAcl = PUT Object "acl" Served "s3:PutObjectAcl";
-    CreateMultipartUpload = POST Object "uploads" Served "s3:PutObject";
-    UploadPart = PUT Object "uploadId" Served "s3:PutObject";
-    UploadPartCopy = PUT Object "uploadId" Served "s3:PutObject";
-    CompleteMultipartUpload = POST Object "uploadId" Served "s3:PutObject";
-    AbortMultipartUpload = DELETE Object "uploadId" Served "s3:AbortMultipartUpload";
-    ListParts = GET Object "uploadId" Served "s3:ListMultipartUploadParts";
-    RenameObject = PUT Object "renameObject" Served "s3:PutObject";
-    RestoreObject = POST Object "restore" Refused "s3:RestoreObject";
-    SelectObjectContent = POST Object "select" Refused "s3:GetObject";
-    GetObjectTorrent = GET Object "torrent" Refused "s3:GetObjectTorrent";
-    GetObjectLegalHold = GET Object "legal-hold" Served "s3:GetObjectLegalHold";
-    PutObjectLegalHold = PUT Object "legal-hold" Served "s3:PutObjectLegalHold";
-    GetObjectRetention = GET Object "retention" Served "s3:GetObjectRetention";
-    PutObjectRetention = PUT Object "retention" Served "s3:PutObjectRetention";
-    UpdateObjectEncryption = PUT Object "encryption" Refused "s3:UpdateObjectEncryption";
-    OptionsObject = OPTIONS Object "" Served nothing;
+    GetObject = GET Object "" Served anyone "s3:GetObject" "s3:GetObjectVersion";
+    HeadObject = HEAD Object "" Served anyone "s3:GetObject" "s3:GetObjectVersion";
+    PutObject = PUT Object "" Served anyone "s3:PutObject";
+    CopyObject = PUT Object "" Served signed_copy "s3:PutObject";
+    DeleteObject = DELETE Object "" Served anyone "s3:DeleteObject" "s3:DeleteObjectVersion";
+    GetObjectAttributes = GET Object "attributes" Served anyone "s3:GetObjectAttributes"
+        "s3:GetObjectVersionAttributes";
+    GetObjectTagging = GET Object "tagging" Served anyone "s3:GetObjectTagging"
+        "s3:GetObjectVersionTagging";
+    PutObjectTagging = PUT Object "tagging" Served anyone "s3:PutObjectTagging"
+        "s3:PutObjectVersionTagging";
+    DeleteObjectTagging = DELETE Object "tagging" Served anyone "s3:DeleteObjectTagging"
+        "s3:DeleteObjectVersionTagging";
+    GetObjectAcl = GET Object "acl" Served anyone "s3:GetObjectAcl" "s3:GetObjectVersionAcl";
+    PutObjectAcl = PUT Object "acl" Served signed_invoke "s3:PutObjectAcl" "s3:PutObjectVersionAcl";
+    CreateMultipartUpload = POST Object "uploads" Served signed_initiate "s3:PutObject";
+    UploadPart = PUT Object "uploadId" Served anyone "s3:PutObject";
+    UploadPartCopy = PUT Object "uploadId" Served signed_denied "s3:PutObject";
+    CompleteMultipartUpload = POST Object "uploadId" Served anyone "s3:PutObject";
+    AbortMultipartUpload = DELETE Object "uploadId" Served anyone "s3:AbortMultipartUpload";
+    ListParts = GET Object "uploadId" Served anyone "s3:ListMultipartUploadParts";
+    RenameObject = PUT Object "renameObject" Served anyone "s3:PutObject";
+    RestoreObject = POST Object "restore" Refused anyone "s3:RestoreObject";
+    SelectObjectContent = POST Object "select" Refused anyone "s3:GetObject";
+    GetObjectTorrent = GET Object "torrent" Refused anyone "s3:GetObjectTorrent";
+    GetObjectLegalHold = GET Object "legal-hold" Served anyone "s3:GetObjectLegalHold";
+    PutObjectLegalHold = PUT Object "legal-hold" Served anyone "s3:PutObjectLegalHold";
+    GetObjectRetention = GET Object "retention" Served anyone "s3:GetObjectRetention";
+    PutObjectRetention = PUT Object "retention" Served anyone "s3:PutObjectRetention";
+    UpdateObjectEncryption = PUT Object "encryption" Refused anyone "s3:UpdateObjectEncryption";
+    OptionsObject = OPTIONS Object "" Served anyone nothing;
 }
 
 impl Operation {
-    /// What S3 tells somebody who has not signed a request for this operation, whatever the bucket
-    /// permits; nothing if the bucket decides.
-    pub const fn refusal_of_anonymous(self) -> Option<&'static str> {
-        Some(match self {
-            Operation::GetBucketOwnershipControls => {
-                "s3:GetBucketOwnershipControls does not support Anonymous requests!"
-            }
-            Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
-                "s3:PutBucketOwnershipControls does not support Anonymous requests!"
-            }
-            Operation::CreateBucket | Operation::PutBucketAcl | Operation::PutObjectAcl => {
-                "Anonymous users cannot invoke this API. Please authenticate."
-            }
-            Operation::UploadPartCopy => "Access Denied.",
-            Operation::CopyObject => "Anonymous users cannot copy objects. Please authenticate.",
-            Operation::CreateMultipartUpload => {
-                "Anonymous users cannot initiate multipart uploads. Please authenticate."
-            }
-            _ => return None,
-        })
-    }
-
     /// Whether the operation takes what it writes from another object.
     pub const fn copies(self) -> bool {
         matches!(self, Operation::CopyObject | Operation::UploadPartCopy)

@@ -235,13 +235,8 @@ impl Operation {
         let facts = RequestFacts::of(self, query, fields);
         let own = Permission::on(action, scoped(self.scope(), resource)).with(&facts);
         let mut all = vec![Permission { version: version.cloned(), ..own }];
-        let acl = match self {
-            Operation::PutObject
-            | Operation::CopyObject
-            | Operation::CreateMultipartUpload
-            | Operation::CreateBucket => AskedAcl::parse(fields)?,
-            _ => None,
-        };
+        let sets_acl = self.makes_an_object() || self == Operation::CreateBucket;
+        let acl = if sets_acl { AskedAcl::parse(fields)? } else { None };
         let acl = acl.is_some_and(|acl| !acl.is_harmless());
         match resource {
             S3Resource::Object(bucket, key) => {
@@ -388,36 +383,11 @@ impl Operation {
     /// is named.
     pub fn versioned_actions() -> Vec<(&'static str, &'static str)> {
         let actions = |one: &Operation| one.action().zip(one.versioned_action(true));
-        Operation::VERSIONED.iter().filter_map(actions).collect()
-    }
-
-    /// The operations that S3 knows by another action where they name a version.
-    const VERSIONED: &'static [Operation] = &[
-        Operation::GetObject,
-        Operation::DeleteObject,
-        Operation::GetObjectAttributes,
-        Operation::GetObjectTagging,
-        Operation::PutObjectTagging,
-        Operation::DeleteObjectTagging,
-        Operation::GetObjectAcl,
-        Operation::PutObjectAcl,
-    ];
-
-    pub(crate) const fn versioned_action(self, versioned: bool) -> Option<&'static str> {
-        if !versioned {
-            return self.action();
-        }
-        match self {
-            Operation::GetObject | Operation::HeadObject => Some("s3:GetObjectVersion"),
-            Operation::DeleteObject => Some("s3:DeleteObjectVersion"),
-            Operation::GetObjectAttributes => Some("s3:GetObjectVersionAttributes"),
-            Operation::GetObjectTagging => Some("s3:GetObjectVersionTagging"),
-            Operation::PutObjectTagging => Some("s3:PutObjectVersionTagging"),
-            Operation::DeleteObjectTagging => Some("s3:DeleteObjectVersionTagging"),
-            Operation::GetObjectAcl => Some("s3:GetObjectVersionAcl"),
-            Operation::PutObjectAcl => Some("s3:PutObjectVersionAcl"),
-            _ => self.action(),
-        }
+        let mut pairs: Vec<_> = Operation::ALL.iter().filter_map(actions).collect();
+        pairs.retain(|(current, versioned)| current != versioned);
+        // HeadObject has the actions of GetObject.
+        pairs.dedup();
+        pairs
     }
 }
 
@@ -458,6 +428,6 @@ fn of_new_bucket(
 fn scoped(scope: Scope, resource: &S3Resource) -> S3Resource {
     match (scope, resource) {
         (Scope::Bucket, S3Resource::Object(bucket, _)) => S3Resource::Bucket(bucket.clone()),
-        (_, resource) => resource.clone(),
+        (Scope::Service | Scope::Bucket | Scope::Object, resource) => resource.clone(),
     }
 }
