@@ -29,7 +29,7 @@ use tracing::{debug, warn};
 use volume::{BucketStat, NamedBucket, VolumeError};
 
 use crate::gateway::Gateway;
-use crate::lifecycle::expire::{PAGE_ENTRIES, Page, Walk};
+use crate::lifecycle::expire::{Page, Walk};
 pub(crate) use crate::lifecycle::schedule::KnownPasses;
 use crate::lifecycle::schedule::{Decision, Wanted, day_of};
 use crate::lifecycle_meters::count;
@@ -68,15 +68,15 @@ impl Gateway {
         let interval = (self.settings().lifecycle_day / 4).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL);
         loop {
             tokio::time::sleep(interval).await;
-            if let Err(error) = self.follow_all().await {
+            if let Err(error) = self.follow_lifecycles_now().await {
                 count(&self.lifecycles().failures, 1);
                 warn!(%error, "buckets with lifecycle rules cannot be looked for");
             }
         }
     }
 
-    /// Does the passes of all buckets that are due.
-    async fn follow_all(&self) -> Result<(), VolumeError> {
+    /// Does the passes of all buckets that are due, to their ends.
+    pub async fn follow_lifecycles_now(&self) -> Result<(), VolumeError> {
         let today = day_of(self.volume().passed(), self.settings().lifecycle_day);
         self.known_passes().keep_only(today);
         while self.give_turns().await? == Turn::Paused {}
@@ -130,6 +130,7 @@ impl Gateway {
                 None => Ok(false),
             };
             let more = more.map_err(translate::fault)?;
+            count(&self.lifecycles().pages, 1);
             // A gateway that continues from the record begins with the first version of a key.
             let whole = || PassLeft::Keys(pass.walk.whole.clone());
             pass.next.left = if more { whole() } else { PassLeft::Nothing };
@@ -176,7 +177,8 @@ impl Gateway {
     fn page<'a>(&'a self, bucket: NamedBucket<'a>, rules: &'a BucketRules) -> Page<'a> {
         let rules = rules.lifecycle.as_ref().map_or(&[][..], |lifecycle| &lifecycle.rules);
         let day = self.settings().lifecycle_day.try_into().unwrap_or(time::Duration::DAY);
-        let (volume, meters, limit) = (self.volume(), self.lifecycles(), PAGE_ENTRIES);
+        let (volume, meters) = (self.volume(), self.lifecycles());
+        let limit = self.settings().lifecycle_page;
         Page { volume, bucket, rules, day, limit, meters }
     }
 

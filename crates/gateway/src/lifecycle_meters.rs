@@ -10,6 +10,7 @@ pub(crate) struct LifecycleMeters {
     pub(crate) markers: AtomicU64,
     pub(crate) uploads: AtomicU64,
     pub(crate) trash: AtomicU64,
+    pub(crate) pages: AtomicU64,
     pub(crate) passes: AtomicU64,
     pub(crate) failures: AtomicU64,
 }
@@ -27,6 +28,8 @@ pub struct LifecycleCounters {
     pub uploads: u64,
     /// What had been in the trash of its bucket for its days, and was removed.
     pub trash: u64,
+    /// Pages of passes over buckets.
+    pub pages: u64,
     /// Passes over buckets that came to their ends.
     pub passes: u64,
     /// Keys, uploads and buckets at which something failed. The next pass meets them again.
@@ -35,8 +38,16 @@ pub struct LifecycleCounters {
 
 impl LifecycleMeters {
     pub(crate) fn read(&self) -> LifecycleCounters {
-        let LifecycleMeters { expired, noncurrent, markers, uploads, trash, passes, failures } =
-            self;
+        let LifecycleMeters {
+            expired,
+            noncurrent,
+            markers,
+            uploads,
+            trash,
+            pages,
+            passes,
+            failures,
+        } = self;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LifecycleCounters {
             expired: read(expired),
@@ -44,6 +55,7 @@ impl LifecycleMeters {
             markers: read(markers),
             uploads: read(uploads),
             trash: read(trash),
+            pages: read(pages),
             passes: read(passes),
             failures: read(failures),
         }

@@ -17,6 +17,8 @@ pub struct Settings {
     pub sigv2_presign: bool,
     /// How long the days of lifecycle rules are taken to be: 24 hours, but for tests.
     pub lifecycle_day: Duration,
+    /// Versions, or uploads, that one page of a lifecycle pass reads at most: 1,000, but for tests.
+    pub lifecycle_page: usize,
     /// How long a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
     /// fails.
     pub body_patience: Duration,
@@ -43,6 +45,7 @@ impl Default for Settings {
             object_ownership: ObjectOwnership::BucketOwnerEnforced,
             sigv2_presign: true,
             lifecycle_day: Duration::from_hours(24),
+            lifecycle_page: 1_000,
             body_patience: Duration::from_secs(30),
         }
     }

@@ -138,6 +138,7 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
         sigv2_presign: serve.sigv2_presign,
         lifecycle_day: Duration::from_secs(serve.lifecycle_day),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
+        ..gateway::Settings::default()
     }
 }
 

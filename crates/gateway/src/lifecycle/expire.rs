@@ -16,9 +16,6 @@ use volume::{
 use crate::lifecycle_meters::{LifecycleMeters, count};
 use crate::translate;
 
-/// Versions of a page, and uploads.
-pub(super) const PAGE_ENTRIES: usize = 1_000;
-
 /// Versions that are removed at a time.
 const VERSIONS_AT_ONCE: usize = 16;
 

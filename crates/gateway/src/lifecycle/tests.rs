@@ -118,7 +118,7 @@ async fn versions_are_spared_by_their_number_over_many_pages() {
     let day = Duration::from_millis(1);
     tokio::time::sleep(10 * day).await;
     let gateway = world.gateway(day);
-    gateway.follow_all().await.unwrap();
+    gateway.follow_lifecycles_now().await.unwrap();
     let left = world.left().await;
     let count = |key: &str| left.iter().filter(|(other, _)| other == key).count();
     assert_eq!((count("k/many"), count("k/few"), count("other")), (1 + SPARED, 3, 3));
@@ -137,7 +137,8 @@ async fn a_pass_is_done_once_however_many_gateways_follow() {
     }
     let gateways = [world.gateway(DAY), world.gateway(DAY), world.gateway(DAY)];
     let followed =
-        futures::future::join_all(gateways.iter().map(|gateway| gateway.follow_all())).await;
+        futures::future::join_all(gateways.iter().map(|gateway| gateway.follow_lifecycles_now()))
+            .await;
     followed.into_iter().for_each(|followed| followed.unwrap());
     let left = world.left().await;
     assert_eq!(left.len(), 250);
@@ -149,10 +150,10 @@ async fn a_pass_is_done_once_however_many_gateways_follow() {
     assert_eq!(sum(|seen| seen.passes), 1);
     // Nothing more is done on that day until the rules change.
     world.put("goes/late").await;
-    gateways[1].follow_all().await.unwrap();
+    gateways[1].follow_lifecycles_now().await.unwrap();
     assert_eq!(world.left().await.len(), 251);
     world.set(&rule("goes/", GOES)).await;
-    gateways[1].follow_all().await.unwrap();
+    gateways[1].follow_lifecycles_now().await.unwrap();
     assert_eq!(world.left().await.len(), 250);
 }
 
@@ -172,7 +173,7 @@ async fn another_gateway_goes_on_where_one_stopped() {
     assert!(world.volume.note_pass("bkt".into(), None, &config).await.unwrap());
     assert!(!world.volume.note_pass("bkt".into(), None, &config).await.unwrap(), "one was noted");
     let gateway = world.gateway(DAY);
-    gateway.follow_all().await.unwrap();
+    gateway.follow_lifecycles_now().await.unwrap();
     let counters = gateway.lifecycle_counters();
     assert_eq!((counters.expired, counters.passes), (1_250, 1));
     // Each is hidden behind a delete marker.

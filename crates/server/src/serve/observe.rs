@@ -57,8 +57,9 @@ impl Collector for LifecycleCollector {
         ];
         let what = "Objects, versions, delete markers and uploads that lifecycle rules ended";
         family(&mut encoder, "ashlar_lifecycle_ended", what, "what", &ended)?;
-        let passes = [("done", seen.passes), ("failure", seen.failures)];
-        let what = "Passes over buckets by their lifecycle rules, and what failed in them";
+        let passes = [("page", seen.pages), ("done", seen.passes), ("failure", seen.failures)];
+        let what =
+            "Pages and passes over buckets by their lifecycle rules, and what failed in them";
         family(&mut encoder, "ashlar_lifecycle_passes", what, "what", &passes)
     }
 }

@@ -16,6 +16,7 @@
 
 mod checks;
 mod descriptors;
+mod lifecycle;
 mod model;
 mod objects;
 mod programs;
@@ -124,6 +125,8 @@ struct Counts {
     directories: u64,
     /// Items that came back from the trash.
     restored: u64,
+    /// Passes by lifecycle rules.
+    passes: u64,
     /// Blocks that were deleted.
     reaped: u64,
 }
@@ -260,9 +263,10 @@ impl World {
         self.tick();
         self.counts.acts += 1;
         match self.dice.below(100) {
-            0..38 => self.object_act().await,
-            38..66 => self.descriptor_act().await,
-            66..97 => self.program_act().await,
+            0..36 => self.object_act().await,
+            36..64 => self.descriptor_act().await,
+            64..94 => self.program_act().await,
+            94..96 => self.lifecycle_act().await,
             _ => self.upkeep_act().await,
         }
         self.look().await;
@@ -332,7 +336,9 @@ impl World {
 
     async fn set_default(&mut self, default: Option<RetentionDefault>) {
         self.say(format!("held: default retention {default:?}"));
-        let config = BucketConfig { bytes: b"<ObjectLockConfiguration/>".as_slice().into() };
+        let text = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\
+                    </ObjectLockConfiguration>";
+        let config = BucketConfig { bytes: text.as_bytes().into() };
         let set = self.gateway.set_object_lock(BUCKETS[HELD], &config, default).await;
         set.expect("objects may be locked");
         self.model.buckets[HELD].default = default;

@@ -51,7 +51,7 @@ async fn a_page_with_one_entry_moves_the_pass_forward() {
     let page = world.volume.list_versions("bkt".into(), &query).await.unwrap();
     assert!(page.truncated && page.entries.len() == 1, "a page has one entry of three");
     let gateway = world.gateway(DAY);
-    let ended = tokio::time::timeout(Duration::from_mins(1), gateway.follow_all()).await;
+    let ended = tokio::time::timeout(Duration::from_mins(1), gateway.follow_lifecycles_now()).await;
     ended.expect("the pass ends").unwrap();
     assert_eq!(world.left().await, [("a".to_owned(), true), (deep, true)]);
     assert_eq!(gateway.lifecycle_counters().passes, 1);
@@ -101,7 +101,7 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
 #[tokio::test]
 async fn a_large_bucket_leaves_turns_to_the_buckets_behind_it() {
     let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
-    for number in 0..(TURN_PAGES + 4) * PAGE_ENTRIES {
+    for number in 0..(TURN_PAGES + 4) * Settings::default().lifecycle_page {
         world.put(&format!("goes/{number}")).await;
     }
     world.volume.create_bucket("later", &NewBucket::of(&owner())).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_large_bucket_leaves_turns_to_the_buckets_behind_it() {
     let counters = gateway.lifecycle_counters();
     assert_eq!((counters.passes, counters.failures), (1, 0), "the pass over `later` is done");
     assert!(!world.left().await.is_empty(), "that over `bkt` is not");
-    gateway.follow_all().await.unwrap();
+    gateway.follow_lifecycles_now().await.unwrap();
     assert_eq!(gateway.lifecycle_counters().passes, 2);
     assert!(world.left().await.is_empty());
 }
@@ -134,11 +134,11 @@ async fn a_recorded_day_of_the_future_does_not_stop_expiry_and_trash() {
     let expires = "<Expiration><Days>1</Days></Expiration>";
     world.set(&rule("t/", expires)).await;
     let right = world.gateway(DAY);
-    right.follow_all().await.unwrap();
+    right.follow_lifecycles_now().await.unwrap();
 
     let (_, volume) = open(begun.0 + 240 * HOUR).await;
     let ahead = World { volume };
-    ahead.gateway(DAY).follow_all().await.unwrap();
+    ahead.gateway(DAY).follow_lifecycles_now().await.unwrap();
     let kind = BucketConfigKind::LifecyclePass;
     let noted = world.volume.bucket_config("bkt", kind).await.unwrap().unwrap();
     let noted = LifecyclePass::of_config(&noted).unwrap();
@@ -146,10 +146,10 @@ async fn a_recorded_day_of_the_future_does_not_stop_expiry_and_trash() {
 
     world.put("t/x").await;
     clock.set(Timestamp(begun.0 + 46 * HOUR));
-    right.follow_all().await.unwrap();
+    right.follow_lifecycles_now().await.unwrap();
     assert_eq!(world.left().await.len(), 1, "the object is not due before midnight");
     clock.set(Timestamp(begun.0 + 48 * HOUR));
-    right.follow_all().await.unwrap();
+    right.follow_lifecycles_now().await.unwrap();
     assert!(world.left().await.is_empty(), "the object expires on its day");
 }
 

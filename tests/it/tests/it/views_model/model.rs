@@ -296,6 +296,19 @@ impl Model {
         self.key_mut(name).current = Some(Current { id, file });
     }
 
+    /// Removes the items that the trash got before an instant, and returns their number.
+    pub(crate) fn empty_trash(&mut self, until: Timestamp) -> u64 {
+        let mut removed = 0;
+        for name in KEYS.map(|key| (TRASH, key)) {
+            let key = self.key_mut(name);
+            let before = key.older.len();
+            // An item has its time a little before the act that put it there.
+            key.older.retain(|old| old.at + 1 >= until.0);
+            removed += before - key.older.len();
+        }
+        removed as u64
+    }
+
     /// Gives a file the default retention of a bucket.
     pub(crate) fn retain(&mut self, bucket: usize, file: FileId) {
         let now = self.now;

@@ -123,6 +123,10 @@ impl World {
 
     pub(crate) async fn put(&mut self, name: Name, if_absent: bool) {
         let length = self.length();
+        self.put_of(name, length, if_absent).await;
+    }
+
+    pub(crate) async fn put_of(&mut self, name: Name, length: usize, if_absent: bool) {
         let mut body = Body::new(bytes(self.step << 8, length));
         body.lock = self.lock(name.0);
         body.content_type = Some("text/x-put".to_owned());
@@ -196,7 +200,7 @@ impl World {
         self.comes(to, copied.version, body, tag).await;
     }
 
-    async fn delete(&mut self, name: Name) {
+    pub(crate) async fn delete(&mut self, name: Name) {
         self.say(format!("DELETE {name:?}"));
         let keys = vec![(name.1.as_bytes().to_vec(), None)];
         let deleted = self.gateway.delete(BUCKETS[name.0], keys).await;
@@ -377,11 +381,16 @@ impl World {
             return self.empty_trash().await;
         }
         let name = self.key_of(TRASH);
-        let key = self.model.key(name);
-        if key.older.is_empty() {
-            return;
+        let many = self.model.key(name).older.len();
+        if many > 0 {
+            let (place, replaces) = (self.dice.below(many), self.dice.one_in(2));
+            self.restore(name, place, replaces).await;
         }
-        let (place, replaces) = (self.dice.below(key.older.len()), self.dice.one_in(2));
+    }
+
+    /// Gives a key back an item of its trash.
+    pub(crate) async fn restore(&mut self, name: Name, place: usize, replaces: bool) {
+        let key = self.model.key(name);
         let old = key.older[place];
         let Some(VersionRef::Id(id)) = old.id else { panic!("{name:?}: {old:?} has no id") };
         self.say(format!("restore {name:?} {id:?}, replaces {replaces}"));
@@ -407,15 +416,7 @@ impl World {
         self.say(format!("empty the trash until {until:?}"));
         let emptied = self.gateway.empty_trash(BUCKETS[TRASH].into(), b"", until).await;
         let emptied = fs(emptied).expect("the trash can be emptied");
-        let mut removed = 0;
-        for name in KEYS.map(|key| (TRASH, key)) {
-            let key = self.model.key_mut(name);
-            let before = key.older.len();
-            // An item has its time a little before the act that put it there.
-            key.older.retain(|old| old.at + 1 >= until.0);
-            removed += before - key.older.len();
-        }
-        assert_eq!(emptied, removed as u64, "items of the trash");
+        assert_eq!(emptied, self.model.empty_trash(until), "items of the trash");
         self.look_at_bucket(TRASH).await;
     }
 

@@ -250,12 +250,18 @@ impl World {
 
     async fn make_or_remove_directory(&mut self, mount: usize) {
         let bucket = self.dice.of(&[PLAIN, KEPT, HELD, TRASH]);
-        let (directory, makes) = (self.dice.of(&DIRECTORIES), self.dice.one_in(2));
-        self.say(format!("mount {mount}: directory {bucket} {directory}, makes {makes}"));
-        if makes {
+        let directory = self.dice.of(&DIRECTORIES);
+        if self.dice.one_in(2) {
+            self.say(format!("mount {mount}: make directory {bucket} {directory}"));
             self.walk_making(mount, bucket, directory).await;
-            return;
+        } else {
+            self.remove_directory(mount, bucket, directory).await;
         }
+    }
+
+    /// Removes a directory, which has no keys then.
+    pub(crate) async fn remove_directory(&mut self, mount: usize, bucket: usize, directory: &str) {
+        self.say(format!("mount {mount}: remove directory {bucket} {directory}"));
         let (above, last) = cut(directory);
         let Ok(above) = self.walk(mount, bucket, above).await else { return };
         let removed = self.mounts[mount].files.remove_directory(above, last.as_bytes()).await;

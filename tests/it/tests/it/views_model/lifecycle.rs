@@ -1,0 +1,248 @@
+//! Lifecycle passes of a gateway: each ends within a bound of pages, removes what its rule is about, and
+//! leaves the rest and what is locked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gateway::access::{Access, Identity, MasterKey, Secret};
+use gateway::{Gateway, Settings};
+use record::{BucketConfig, BucketConfigKind, ObjectHeaders, Timestamp};
+use volume::{FsError, NewUpload, UploadId};
+
+use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, What};
+use super::{World, fs, owner};
+
+/// The days of rules. Each pass comes so many days after the act before it that everything is due.
+const DAY: Duration = Duration::from_secs(1);
+const DAYS_BEFORE: u32 = 10;
+
+/// Days for which the trash keeps its items between two passes of this test.
+const TRASH_DAYS: u32 = u32::MAX;
+
+/// Entries of a listing that are no versions of keys: directories.
+const DIRECTORIES_MAX: u64 = 40;
+
+/// The time between two looks at the number of pages.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The uploads that are there when a pass begins.
+const UPLOADS: usize = 3;
+
+/// A rule with its actions.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    prefix: &'static str,
+    /// Current objects expire.
+    expires: bool,
+    /// Markers that hide nothing go.
+    markers: bool,
+    /// Noncurrent versions go, except so many of the newest.
+    spared: Option<usize>,
+    aborts: bool,
+}
+
+/// How many of each a pass removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ended {
+    expired: u64,
+    noncurrent: u64,
+    markers: u64,
+    uploads: u64,
+    trash: u64,
+}
+
+impl Rule {
+    fn is_about(&self, key: &str) -> bool {
+        key.starts_with(self.prefix)
+    }
+
+    fn config(&self) -> BucketConfig {
+        let expiration = match (self.expires, self.markers) {
+            (true, _) => "<Expiration><Days>1</Days></Expiration>",
+            (false, true) => {
+                "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>"
+            }
+            (false, false) => "",
+        };
+        let noncurrent = self.spared.map_or(String::new(), |spared| {
+            let newer = match spared {
+                0 => String::new(),
+                _ => format!("<NewerNoncurrentVersions>{spared}</NewerNoncurrentVersions>"),
+            };
+            format!(
+                "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>{newer}\
+                 </NoncurrentVersionExpiration>"
+            )
+        });
+        let uploads = if self.aborts {
+            "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation>\
+             </AbortIncompleteMultipartUpload>"
+        } else {
+            ""
+        };
+        let text = format!(
+            "<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status>\
+             <Filter><Prefix>{}</Prefix></Filter>{expiration}{noncurrent}{uploads}</Rule></LifecycleConfiguration>",
+            self.prefix
+        );
+        BucketConfig { bytes: text.into_bytes().into() }
+    }
+}
+
+impl World {
+    /// Gives a bucket a rule, and does the pass that follows.
+    pub(crate) async fn lifecycle_act(&mut self) {
+        let bucket = self.dice.of(&[KEPT, KEPT, KEPT, HELD, HELD, TRASH, PLAIN]);
+        let uploads = self.begin_uploads(bucket).await;
+        let rule = self.rule();
+        let days = self.dice.of(&[1, 10_000, 100_000]);
+        let limit = self.dice.of(&[1, 1, 2, 5, 1_000]);
+        self.say(format!("{}: a pass by {rule:?}, {limit} a page", BUCKETS[bucket]));
+        self.model.now = Timestamp(self.model.now.0 + nanoseconds(DAYS_BEFORE));
+        self.clock.set(self.model.now);
+        self.configure(bucket, BucketConfigKind::Lifecycle, Some(&rule.config())).await;
+        if bucket == TRASH {
+            let days = BucketConfig::of_trash_days(days);
+            self.configure(TRASH, BucketConfigKind::Trash, Some(&days)).await;
+        }
+        let done = self.pass(limit).await;
+        self.configure(bucket, BucketConfigKind::Lifecycle, None).await;
+        if bucket == TRASH {
+            let days = BucketConfig::of_trash_days(TRASH_DAYS);
+            self.configure(TRASH, BucketConfigKind::Trash, Some(&days)).await;
+        }
+        let mut expected = Ended::default();
+        if bucket == TRASH {
+            let until = Timestamp(self.model.now.0 - nanoseconds(days));
+            expected.trash = self.model.empty_trash(until);
+        }
+        for name in KEYS.map(|key| (bucket, key)).into_iter().filter(|it| rule.is_about(it.1)) {
+            self.model.follow(name, &rule, &mut expected);
+        }
+        for (name, id) in uploads {
+            let goes = rule.aborts && rule.is_about(name.1);
+            expected.uploads += u64::from(goes);
+            let aborted = fs(self.gateway.abort(BUCKETS[bucket], name.1.as_bytes(), id).await);
+            let gone = goes.then_some(FsError::NoSuchUpload);
+            let found = fs(self.gateway.upload(BUCKETS[bucket], name.1.as_bytes(), id).await);
+            assert_eq!(aborted.err().filter(|_| goes), gone, "the upload of {name:?}");
+            assert_eq!(found.err(), Some(FsError::NoSuchUpload), "the upload of {name:?}");
+        }
+        assert_eq!(done, expected, "the removals of {rule:?}");
+        self.counts.passes += 1;
+        self.look_at_bucket(bucket).await;
+    }
+
+    fn rule(&mut self) -> Rule {
+        let mut rule = Rule {
+            prefix: self.dice.of(&["", "", "d/", "x/e/", "f"]),
+            expires: self.dice.one_in(8),
+            markers: self.dice.one_in(2),
+            spared: (!self.dice.one_in(4)).then(|| self.dice.below(4)),
+            aborts: self.dice.one_in(2),
+        };
+        if rule.expires {
+            // Directories without keys would expire, too, and the model does not know them.
+            rule.prefix = self.dice.of(&["f", "g", "d/f", "x/e/f", "d/e/g"]);
+        }
+        // A rule has an action.
+        rule.markers |= !rule.expires && rule.spared.is_none() && !rule.aborts;
+        rule
+    }
+
+    async fn begin_uploads(&mut self, bucket: usize) -> Vec<(Name, UploadId)> {
+        let mut uploads = Vec::new();
+        for _ in 0..UPLOADS {
+            let name = self.key_of(bucket);
+            let new = NewUpload {
+                owner: owner(),
+                headers: ObjectHeaders::default(),
+                checksum: None,
+                asked: Vec::new(),
+            };
+            let id = self.gateway.create_upload(BUCKETS[bucket], name.1.as_bytes(), new).await;
+            uploads.push((name, fs(id).expect("an upload begins")));
+        }
+        uploads
+    }
+
+    async fn configure(&self, bucket: usize, kind: BucketConfigKind, to: Option<&BucketConfig>) {
+        let set = self.gateway.set_bucket_config(BUCKETS[bucket], kind, to).await;
+        set.expect("a configuration is set");
+    }
+
+    /// Does the passes that are due, with a bound on their pages.
+    async fn pass(&self, limit: usize) -> Ended {
+        let root = Identity::root("root", Secret::new("a secret"));
+        let access = Arc::new(Access::new(root, MasterKey::new([7; MasterKey::BYTES])));
+        let settings =
+            Settings { lifecycle_day: DAY, lifecycle_page: limit, ..Settings::default() };
+        let gateway = Gateway::new(Arc::clone(&self.gateway), access, settings);
+        let keys = self.model.buckets.iter().flat_map(|bucket| bucket.keys.values());
+        let versions: usize = keys.map(|key| key.older.len() + 1).sum();
+        let pages_max = versions as u64 + DIRECTORIES_MAX;
+        let exceeds = async {
+            while gateway.lifecycle_counters().pages <= pages_max {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            done = gateway.follow_lifecycles_now() => done.expect("the buckets are listed"),
+            () = exceeds => panic!("a pass over {versions} versions has done over {pages_max} pages"),
+        }
+        let counters = gateway.lifecycle_counters();
+        assert_eq!(counters.failures, 0, "failures of a pass");
+        Ended {
+            expired: counters.expired,
+            noncurrent: counters.noncurrent,
+            markers: counters.markers,
+            uploads: counters.uploads,
+            trash: counters.trash,
+        }
+    }
+}
+
+impl super::Model {
+    /// Removes from a key what a pass by this rule removes.
+    fn follow(&mut self, name: Name, rule: &Rule, ended: &mut Ended) {
+        let key = self.key(name);
+        let hides_nothing = key.current.is_none()
+            && key.older.len() == 1
+            && matches!(key.older[0].what, What::Marker);
+        if hides_nothing && (rule.markers || rule.expires) {
+            ended.markers += 1;
+            self.key_mut(name).older.clear();
+            return;
+        }
+        if let Some(spared) = rule.spared.filter(|_| self.versioning(name).is_shown()) {
+            let hides = key.current.is_none()
+                && key.older.first().is_some_and(|old| old.what == What::Marker);
+            let stays = |(place, old): (usize, &Old)| {
+                // A marker that hides the others is the latest version. A moved directory can leave a
+                // version that nothing has replaced.
+                let is_first = place == 0 && key.current.is_none();
+                is_first || place - usize::from(hides) < spared || self.is_kept(old)
+            };
+            let stay: Vec<Old> =
+                key.older.iter().enumerate().filter(|it| stays(*it)).map(|it| *it.1).collect();
+            ended.noncurrent += (key.older.len() - stay.len()) as u64;
+            self.key_mut(name).older = stay;
+        }
+        if rule.expires && key.current.is_some() {
+            ended.expired += 1;
+            self.delete(name);
+        }
+    }
+
+    /// Whether a lock keeps a noncurrent version.
+    fn is_kept(&self, old: &Old) -> bool {
+        match old.what {
+            What::Object(file) => self.is_locked(file, false),
+            What::Marker => false,
+        }
+    }
+}
+
+fn nanoseconds(days: u32) -> i64 {
+    i64::try_from((DAY * days).as_nanos()).expect("few days")
+}
