@@ -11,6 +11,7 @@ mod draw;
 mod external;
 mod files;
 mod lints;
+mod planted;
 mod rust;
 mod steps;
 mod summary;
@@ -136,7 +137,11 @@ impl Steps<'_> {
             // An older binary may be there. Its results would mean nothing.
             return Ok(());
         }
-        installed.map_or(Ok(()), |installed| self.with_services(&wanted, &engines, &installed))
+        if let Some(installed) = installed {
+            self.with_services(&wanted, &engines, &installed)?;
+        }
+        let faults = planted::wanted(self.run)?;
+        if faults.is_empty() { Ok(()) } else { planted::prove(self, &faults) }
     }
 
     /// Everything that the user asked for.
@@ -266,6 +271,7 @@ impl Steps<'_> {
                 ..StepOutcome::default()
             })
         })?;
+        self.wanted_step("planted patches", planted::check)?;
         self.deny()?;
         if self.run.wants("build") || self.run.wants("clippy") || !wanted.is_empty() {
             self.step("build", lints::build)?;

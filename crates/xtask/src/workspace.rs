@@ -79,6 +79,13 @@ impl Workspace {
         self.cargo_program(Path::new("cargo"))
     }
 
+    /// A cargo command that runs at the root of another checkout.
+    pub(crate) fn cargo_at(root: &Path) -> Command {
+        let mut command = cargo();
+        command.current_dir(root);
+        command
+    }
+
     /// A program of cargo's kind, which runs at the root.
     pub(crate) fn cargo_program(&self, program: &Path) -> Command {
         let mut command = of_cargo(program);

@@ -1,0 +1,270 @@
+//! Faults that the model of both views must find.
+//!
+//! Each patch in `tests/it/planted` plants one fault that `ASHLAR_TEST_PLANTED` turns on by the name of the
+//! patch. A plain run checks that the patches apply. The proof copies the checkout, applies all patches to
+//! the copy, and builds the tests of the copy once. Then the model must pass without a fault, and it must
+//! fail with each of them.
+//!
+//! A crash of the product, a build that fails or a patch that does not apply proves nothing, so each of
+//! these fails its step.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
+use crate::child::{Child, tail};
+use crate::workspace::{Workspace, stdout};
+
+/// The folder of the patches, below the root.
+const PATCHES: &str = "tests/it/planted";
+
+/// The test that must fail.
+const MODEL: &str = "views_model::both_views_are_as_the_model_says_memory";
+
+/// The model complains by panics in its own files.
+const COMPLAINT: &str = "panicked at tests/it/tests/it/views_model";
+
+/// The model prints this with each of its failures.
+const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
+
+/// The seed of the model's choices.
+const SEED: u64 = 1;
+
+/// The acts in which the model must find a fault.
+const STEPS_MAX: u64 = 6_000;
+
+/// The acts that the model must pass without a fault.
+const STEPS_SOUND: u64 = 2_000;
+
+/// How long the build of the copy may take.
+const BUILD_LIMIT: Duration = Duration::from_mins(40);
+
+/// How long one run of the model may take.
+const MODEL_LIMIT: Duration = Duration::from_mins(15);
+
+/// A patch that plants a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The value of `ASHLAR_TEST_PLANTED` that turns it on.
+    name: String,
+    patch: PathBuf,
+}
+
+/// A patched copy of the checkout.
+struct Copy {
+    source: PathBuf,
+    target: PathBuf,
+}
+
+/// Returns the faults of the steps that the user wants: all in a full run, or those that are named.
+pub(super) fn wanted(run: &Run<'_>) -> Result<Vec<Fault>> {
+    if !run.builds() || !run.options.full && run.options.only.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut faults = faults(&run.workspace.root)?;
+    faults.retain(|fault| run.wants(&fault.step()));
+    Ok(faults)
+}
+
+/// Checks that all patches apply, one on top of the other.
+pub(super) fn check(run: &Run<'_>) -> Result<StepOutcome> {
+    let faults = faults(&run.workspace.root)?;
+    let mut command = git(&run.workspace.root);
+    command.args(["apply", "--check"]).args(faults.iter().map(|fault| &fault.patch));
+    let mut outcome = run.watch(command, "planted-patches")?;
+    if !outcome.failed {
+        outcome.remark = format!("{} patches apply", faults.len());
+    }
+    Ok(outcome)
+}
+
+/// Builds the tests with all faults, and runs the model with each of the wanted ones and without any.
+pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
+    let mut copy = None;
+    steps.step("planted build", |run| {
+        let made = copied(run.workspace)?;
+        apply(&made, &faults(&run.workspace.root)?)?;
+        let outcome = run.watch_for(made.tests(&["--no-run"]), "planted-build", BUILD_LIMIT)?;
+        copy = Some(made).filter(|_| !outcome.failed);
+        Ok(outcome)
+    })?;
+    let Some(copy) = copy else { return Ok(()) };
+    steps.step("planted nothing", |run| {
+        run.watch_for(copy.model("", STEPS_SOUND), "planted-nothing", MODEL_LIMIT)
+    })?;
+    for fault in wanted {
+        steps.step(&fault.step(), |run| run.finds(&copy, fault))?;
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    /// Runs the model with a fault, which it must find.
+    fn finds(&self, copy: &Copy, fault: &Fault) -> Result<StepOutcome> {
+        let name = format!("planted-{}", fault.name);
+        let log = self.log(&name);
+        let command = copy.model(&fault.name, STEPS_MAX);
+        let status = Child::spawn(command, &name, &log)?.wait(self.stop, MODEL_LIMIT)?;
+        let text = fs::read_to_string(&log).context("cannot read the log")?;
+        Ok(match complaint(status.success(), &text) {
+            Ok(complaint) => StepOutcome { remark: complaint, ..StepOutcome::default() },
+            Err(why) => {
+                let remark = format!("{why}\n{}", tail(&log, TAIL_LINES));
+                StepOutcome { remark, failed: true, ..StepOutcome::default() }
+            }
+        })
+    }
+}
+
+impl Fault {
+    /// The name of its step.
+    fn step(&self) -> String {
+        format!("planted {}", self.name)
+    }
+}
+
+impl Copy {
+    /// `cargo test` of the copy, with these arguments.
+    fn tests(&self, arguments: &[&str]) -> Command {
+        let mut command = Workspace::cargo_at(&self.source);
+        command
+            .args(["test", "--package", "it", "--test", "it", "--locked"])
+            .args(arguments)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("CARGO_TERM_COLOR", "never")
+            // No debugger looks at these programs, and they are built faster without its information.
+            .env("CARGO_PROFILE_DEV_DEBUG", "none")
+            .env("CARGO_PROFILE_TEST_DEBUG", "none")
+            .env_remove("RUSTC_WORKSPACE_WRAPPER");
+        command
+    }
+
+    /// The model with a fault, or without one if `fault` is empty.
+    fn model(&self, fault: &str, steps: u64) -> Command {
+        let mut command = self.tests(&["--", "--exact", MODEL, "--nocapture"]);
+        command
+            .env("ASHLAR_TEST_PLANTED", fault)
+            .env("ASHLAR_TEST_SEED", SEED.to_string())
+            .env("ASHLAR_TEST_VIEW_STEPS", steps.to_string());
+        command
+    }
+}
+
+/// Returns the faults, by name.
+fn faults(root: &Path) -> Result<Vec<Fault>> {
+    let folder = root.join(PATCHES);
+    let mut faults = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {
+        let patch = entry?.path();
+        if patch.extension().is_some_and(|extension| extension == "patch") {
+            let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&patch).context("cannot read a patch")?;
+            if !text.contains(&format!("\"{name}\"")) {
+                bail!("{}: no line asks for the fault \"{name}\"", patch.display());
+            }
+            faults.push(Fault { name, patch });
+        }
+    }
+    if faults.is_empty() {
+        bail!("{} has no patches", folder.display());
+    }
+    faults.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(faults)
+}
+
+/// Copies the files that git tracks or would track. A file that is the same already keeps its time, so
+/// cargo builds only what has changed.
+fn copied(workspace: &Workspace) -> Result<Copy> {
+    let folder = workspace.target.join("planted");
+    let copy = Copy { source: folder.join("source"), target: folder.join("target") };
+    let mut command = git(&workspace.root);
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = stdout(command)?;
+    let mut names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    names.retain(|name| workspace.root.join(name).is_file());
+    names.sort_unstable();
+    remove_others(&copy.source, &copy.source, &names)?;
+    for name in names {
+        let (from, to) = (workspace.root.join(name), copy.source.join(name));
+        let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        if fs::read(&to).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        let above = to.parent().context("a file is in a folder")?;
+        fs::create_dir_all(above)?;
+        fs::write(&to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(copy)
+}
+
+/// Removes the files of an older copy that are not among `names`, which must be sorted.
+fn remove_others(source: &Path, folder: &Path, names: &[&str]) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            remove_others(source, &path, names)?;
+            continue;
+        }
+        let name = path.strip_prefix(source)?.to_string_lossy().into_owned();
+        if names.binary_search(&name.as_str()).is_err() {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Applies all patches to the copy.
+fn apply(copy: &Copy, faults: &[Fault]) -> Result<()> {
+    let mut command = git(&copy.source);
+    // In a repository git skips the paths of a patch that are not below the current folder.
+    let above = copy.source.parent().context("the copy is in a folder")?;
+    command.env("GIT_CEILING_DIRECTORIES", above).arg("apply");
+    command.args(faults.iter().map(|fault| &fault.patch));
+    stdout(command)?;
+    for Fault { name, patch } in faults {
+        let text = fs::read_to_string(patch)?;
+        let changed = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
+        let changed = changed.with_context(|| format!("{} changes no file", patch.display()))?;
+        if !fs::read_to_string(copy.source.join(changed))?.contains(&format!("\"{name}\"")) {
+            bail!("{changed} does not have the fault {name}");
+        }
+    }
+    Ok(())
+}
+
+fn git(folder: &Path) -> Command {
+    let mut command = Command::new("git");
+    // The checkout of a container may belong to another user.
+    command.args(["-c", "safe.directory=*"]).current_dir(folder);
+    command
+}
+
+/// Returns the complaint of the model from the log of its run, with the act before it. Fails with the
+/// reason if the log does not show that the model has found the fault.
+fn complaint(passed: bool, log: &str) -> Result<String, &'static str> {
+    if passed {
+        return Err("the model passes with the fault");
+    }
+    let mut lines = log.lines();
+    if !lines.any(|line| line.contains(COMPLAINT)) {
+        return Err("the test fails, and not by a complaint of the model");
+    }
+    let complaint = lines.next().unwrap_or_default().to_owned();
+    if !log.contains(REPEATED_BY) {
+        return Err("the test fails outside of the model's steps");
+    }
+    let step = log.lines().rev().find_map(|line| line.strip_prefix("memory, step "));
+    let step = step.and_then(|line| line.split_once(':')).map_or("?", |(step, _)| step);
+    Ok(format!("step {step}: {complaint}"))
+}
+
+#[cfg(test)]
+mod tests;

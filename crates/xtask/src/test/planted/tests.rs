@@ -1,0 +1,59 @@
+//! A run of the model counts only if the model itself complains.
+
+use super::*;
+
+/// The log of a run whose model complains in the act of step 17.
+const COMPLAINS: &str = "running 1 test
+
+thread 'views_model::both_views' (7) panicked at tests/it/tests/it/views_model/checks.rs:217:9:
+assertion `left == right` failed: the versions of (1, \"d/g\")
+  left: []
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+memory, step 16: mount 0: close 3
+memory, step 17: PUT (1, \"d/g\") 9 bytes
+memory: again with ASHLAR_TEST_SEED=1 ASHLAR_TEST_VIEW_STEPS=6000
+";
+
+#[test]
+fn the_complaint_of_the_model_is_reported_with_its_step() {
+    let found = complaint(false, COMPLAINS);
+    let expected = "step 17: assertion `left == right` failed: the versions of (1, \"d/g\")";
+    assert_eq!(found.as_deref(), Ok(expected));
+}
+
+#[test]
+fn a_run_without_a_complaint_of_the_model_proves_nothing() {
+    assert!(complaint(true, COMPLAINS).is_err(), "it passed");
+    let crash = COMPLAINS.replace("tests/it/tests/it/views_model/", "crates/files/src/");
+    assert!(complaint(false, &crash).is_err(), "the product crashed");
+    let outside = COMPLAINS.replace(REPEATED_BY, "");
+    assert!(complaint(false, &outside).is_err(), "it failed before the first step");
+    assert!(complaint(false, "error: could not compile `files`").is_err(), "a build failed");
+}
+
+#[test]
+fn a_patch_must_ask_for_the_fault_of_its_name() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join(PATCHES);
+    fs::create_dir_all(&folder).unwrap();
+    assert!(faults(root.path()).is_err(), "there are no patches");
+    fs::write(folder.join("one.patch"), "+    planted == \"one\"\n").unwrap();
+    fs::write(folder.join("README.md"), "").unwrap();
+    let found = faults(root.path()).unwrap();
+    assert_eq!(found.iter().map(|fault| fault.name.as_str()).collect::<Vec<_>>(), ["one"]);
+    fs::write(folder.join("two.patch"), "+    planted == \"one\"\n").unwrap();
+    assert!(faults(root.path()).is_err(), "nothing turns on the fault \"two\"");
+}
+
+#[test]
+fn a_copy_keeps_what_is_the_same_and_loses_what_is_gone() {
+    let root = tempfile::tempdir().unwrap();
+    let source = root.path();
+    fs::create_dir(source.join("a")).unwrap();
+    for name in ["a/b", "a/gone", "c"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    remove_others(source, source, &["a/b", "c"]).unwrap();
+    let there = ["a/b", "a/gone", "c"].map(|name| source.join(name).exists());
+    assert_eq!(there, [true, false, true]);
+}
