@@ -18,6 +18,8 @@ mod code {
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
     pub(super) const NOTADB: i32 = 26;
+    /// The extended code of a failed write.
+    pub(super) const IOERR_WRITE: i32 = 0x030a;
     /// The extended code of an index of the log that cannot grow.
     pub(super) const IOERR_SHMSIZE: i32 = 0x130a;
 }
@@ -37,6 +39,11 @@ fn primary_code(error: &sqlx::Error) -> Option<i32> {
 /// which SQLite has no code.
 pub(crate) fn is_io(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::IOERR)
+}
+
+/// Returns true if the operating system failed a write.
+pub(crate) fn is_write(error: &sqlx::Error) -> bool {
+    extended_code(error) == Some(code::IOERR_WRITE)
 }
 
 /// Whether another connection was in the way.
@@ -73,14 +80,19 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
 /// left the transaction as it was, and a ROLLBACK that then succeeds has ended it. If COMMIT found the
 /// disk full, SQLite could not write one of the frames. The last frame is the one that commits, and no
 /// recovery believes the others without it. SQLite rolls back by itself then, or the writer closes the
-/// connection, so nothing was committed. Any other error of COMMIT may come from an fsync: this process
+/// connection, so nothing was committed. The same is true if a spent quota failed a write, for which
+/// SQLite has no code of its own: `no_space` tells that. Any other error of COMMIT may come from an fsync: this process
 /// forgets the transaction, but its frames may be whole in the log, and a process that recovers the file
 /// after a crash would believe them. That is settled only by a later commit, which writes over them.
 pub(crate) fn kind_of_commit(
     failure: &Failure,
     statements: usize,
     rolled_back: bool,
+    no_space: bool,
 ) -> StoreErrorKind {
+    if no_space && is_write(&failure.error) {
+        return StoreErrorKind::Full;
+    }
     let began = failure.done + 1 >= statements;
     if !began || is_full(&failure.error) || (is_busy(&failure.error) && rolled_back) {
         kind(&failure.error)

@@ -17,12 +17,12 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use store::{Batch, Key, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::error::{self, Shared, is_busy, kind, kind_of_commit};
+use crate::error::{self, Shared, is_busy, is_write, kind, kind_of_commit};
 use crate::feed::{self, ROWS_BETWEEN_TRIMS};
 use crate::limits::LIMITS;
 use crate::open::{self, Checkpoint, WAL_BYTES_MAX};
 use crate::read::{integer, key_at, place, value_at};
-use crate::reserve::Reserve;
+use crate::reserve::{PROBE_BYTES, Reserve};
 use crate::script::{Failure, Parameter, RangesOfPart, Script};
 
 /// A call of `commit` that waits for its verdicts.
@@ -185,7 +185,8 @@ impl Writer {
             return Ok(verdicts);
         };
         let rolled_back = self.roll_back().await;
-        let kind = kind_of_commit(&failure, statements, rolled_back);
+        let no_space = is_write(&failure.error) && !self.reserve.has_space(PROBE_BYTES);
+        let kind = kind_of_commit(&failure, statements, rolled_back, no_space);
         if kind == StoreErrorKind::Unknown {
             tracing::warn!(error = %failure.error, "the outcome of a commit is not known");
             self.drop_connection().await;

@@ -54,7 +54,7 @@ const BUSY_SNAPSHOT: i32 = 0x0205;
 #[track_caller]
 fn check(done: usize, code: i32, rolled_back: bool, expected: store::StoreErrorKind) {
     let failure = Failure { done, error: sqlx::Error::Database(Box::new(Coded(code))) };
-    assert_eq!(kind_of_commit(&failure, 4, rolled_back), expected);
+    assert_eq!(kind_of_commit(&failure, 4, rolled_back, false), expected);
 }
 
 #[test]
@@ -81,10 +81,26 @@ fn a_commit_that_a_full_disk_refuses_has_not_happened() {
 }
 
 #[test]
+fn a_commit_that_a_spent_quota_refuses_has_not_happened() {
+    for done in [2, 3] {
+        for code in [code::IOERR_WRITE, IOERR_FSYNC] {
+            let failure = Failure { done, error: sqlx::Error::Database(Box::new(Coded(code))) };
+            let expected = match (code, done) {
+                (code::IOERR_WRITE, _) => Full,
+                (_, 2) => Unavailable,
+                _ => Unknown,
+            };
+            assert_eq!(kind_of_commit(&failure, 4, false, true), expected);
+        }
+    }
+    check(3, code::IOERR_WRITE, true, Unknown);
+}
+
+#[test]
 fn any_other_error_of_commit_is_unknown() {
     check(3, IOERR_FSYNC, true, Unknown);
     check(3, IOERR_FSYNC, false, Unknown);
     check(3, code::CORRUPT, true, Unknown);
     let crashed = Failure { done: 3, error: sqlx::Error::WorkerCrashed };
-    assert_eq!(kind_of_commit(&crashed, 4, false), Unknown);
+    assert_eq!(kind_of_commit(&crashed, 4, false, false), Unknown);
 }
