@@ -8,9 +8,11 @@ use crate::script::Failure;
 /// Error numbers of MariaDB and MySQL.
 mod number {
     pub(super) const CRASHED_TABLE: [u16; 6] = [126, 127, 145, 1034, 1194, 1712];
-    /// Disk full; the table is full; error on write and error of the engine, if they name a full disk.
+    /// Disk full; the table is full.
     pub(super) const FULL: [u16; 2] = [1021, 1114];
-    pub(super) const OF_SYSTEM: [u16; 2] = [1026, 1030];
+    /// Errors that can name a full disk: of a write to a file (the second is of the server, the first of
+    /// its library), of a disk in the library, and of the engine.
+    pub(super) const OF_SYSTEM: [u16; 4] = [3, 1026, 20, 1030];
     pub(super) const NO_SUCH_TABLE: u16 = 1146;
     pub(super) const CHECKREAD: u16 = 1020;
     pub(super) const DUPLICATE_ENTRY: u16 = 1062;
@@ -77,7 +79,8 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
 
 /// The numbers of the operating system for a full disk and a spent quota, as the server's texts write
 /// them.
-const NO_SPACE: [&str; 4] = ["Errcode: 28", "Errcode: 122", "error 28 ", "error 122 "];
+const NO_SPACE: [&str; 6] =
+    ["Errcode: 28", "Errcode: 122", "errno: 28", "errno: 122", "error 28 ", "error 122 "];
 
 /// Returns true if the server has no space for a row.
 fn is_full(error: &sqlx::Error) -> bool {
@@ -85,6 +88,13 @@ fn is_full(error: &sqlx::Error) -> bool {
     let text = error.to_string();
     number::FULL.contains(&number)
         || number::OF_SYSTEM.contains(&number) && NO_SPACE.iter().any(|cause| text.contains(cause))
+}
+
+/// Returns true if the server names a full disk as the cause, also if the outcome is unknown: the binary
+/// log of the server can have no space when it carries out a COMMIT.
+pub(crate) fn names_full_disk(error: &StoreError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    source.is_some_and(is_full)
 }
 
 /// What an error means if nothing can have been committed.

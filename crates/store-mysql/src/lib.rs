@@ -175,6 +175,11 @@ impl MetaStore for MysqlStore {
             Err(StoreError::because(StoreErrorKind::Unknown, doing, error))
         });
         self.shortage.observe(&outcome);
+        if let Err(error) = &outcome
+            && error::names_full_disk(error)
+        {
+            self.shortage.set(Some(error.to_string()));
+        }
         outcome
     }
 
