@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use content::ByteBudget;
 use http::HeaderMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use record::{AccountId, ObjectOwnership};
@@ -16,6 +15,7 @@ use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, 
 use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::access::UMASK_DEFAULT;
+use crate::documents::DocumentBudgets;
 use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
@@ -33,7 +33,7 @@ pub(crate) struct Call<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) sending: &'a Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
-    pub(crate) documents: &'a ByteBudget,
+    pub(crate) documents: &'a DocumentBudgets,
     pub(crate) operation: Operation,
     pub(crate) resource: &'a S3Resource,
     pub(crate) query: &'a Query,
@@ -119,11 +119,11 @@ impl<'a> Call<'a> {
         Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
     }
 
-    /// Asks once more for permissions that depend on the object which a write replaces. While the body
-    /// arrives, which may take minutes, another client can put another object in its place.
-    pub(crate) async fn demand_after_body(&self) -> Result<(), Fault> {
-        let permissions = self.permissions();
-        if self.object_decides(permissions)? { self.demand(permissions).await } else { Ok(()) }
+    /// Returns true if the permissions depend on the object that a write replaces. The write then asks
+    /// again when its body has arrived, which may take minutes: meanwhile another client can put
+    /// another object in its place.
+    pub(crate) fn asks_after_body(&self) -> Result<bool, Fault> {
+        self.object_decides(self.permissions())
     }
 
     /// Refuses a request that is not signed, for operations that S3 refuses to anonymous clients.

@@ -18,6 +18,7 @@ use volume::Volume;
 
 use crate::access::{Access, Identity};
 use crate::call::{Call, RequestHost, tells_of_absence};
+use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
@@ -28,7 +29,9 @@ use crate::response::S3Response;
 use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
-use crate::settings::{DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings, TOKENS_BYTES_MAX};
+use crate::settings::{
+    BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings, TOKENS_BYTES_MAX,
+};
 use crate::translate;
 
 /// The S3 view of a volume.
@@ -42,9 +45,9 @@ pub struct Gateway {
     known_passes: KnownPasses,
     sending: Arc<OutgoingBodies>,
     /// Memory for XML documents that arrive, and for what is parsed from them.
-    documents: ByteBudget,
+    documents: DocumentBudgets,
     /// As `documents`, of senders who are not known, or not yet.
-    strangers: ByteBudget,
+    strangers: DocumentBudgets,
     /// Memory for the tokens of web identities, and for the values parsed from them.
     tokens: ByteBudget,
 }
@@ -66,8 +69,8 @@ impl Gateway {
     /// A gateway to a volume, for the clients that `access` permits.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
-        let documents = ByteBudget::with_fixed_shares(DOCUMENT_BYTES_MAX);
-        let strangers = ByteBudget::with_fixed_shares(STRANGERS_BYTES_MAX);
+        let documents = DocumentBudgets::new(BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX);
+        let strangers = DocumentBudgets::new(STRANGERS_BYTES_MAX, STRANGERS_BYTES_MAX);
         let tokens = ByteBudget::with_fixed_shares(TOKENS_BYTES_MAX);
         let (rules, lifecycles) = (RulesCache::new(), LifecycleMeters::default());
         Arc::new(Gateway {

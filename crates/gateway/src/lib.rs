@@ -10,6 +10,7 @@
 pub mod access;
 mod bounded_work;
 mod call;
+mod documents;
 mod finish;
 mod form;
 mod gateway;

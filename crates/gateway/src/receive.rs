@@ -8,17 +8,18 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use bytes::Bytes;
-use content::{ByteBudget, Md5Wanted, MemoryHolder};
+use content::Md5Wanted;
 use http_body_util::BodyExt;
 use record::{Sum, SumAlgorithm, SumKind};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use volume::{ContentWriter, Object, Permit, StagedContent};
 
 use crate::call::Call;
+use crate::documents::DocumentMemory;
 use crate::holder::holder;
 use crate::http::HttpBody;
 use crate::room::{self, Coming};
@@ -59,7 +60,8 @@ pub(crate) struct Received {
     pub(crate) bytes: u64,
 }
 
-/// Receives the bytes of an object or part.
+/// Receives the bytes of an object or part. For an object, asks for the permissions once more if they
+/// depend on the object that it replaces.
 pub(crate) async fn content(
     call: &Call<'_>,
     body: HttpBody,
@@ -118,6 +120,10 @@ pub(crate) async fn content(
     let digests = if behind { digests } else { digests.with_md5(md5) };
     let bytes = digests.bytes();
     expectation.verify(&digests, &trailers)?;
+    if !matches!(placement, Placement::Blocks(_)) && call.asks_after_body()? {
+        // Boxed, so that other requests hold no memory for it.
+        Box::pin(call.demand(call.permissions())).await?;
+    }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);
     let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
@@ -168,16 +174,6 @@ impl Deref for Document {
     }
 }
 
-/// Bytes of memory for each byte of a document: one for itself, one for what is parsed from it.
-const DOCUMENT_MEMORY: u64 = 2;
-
-/// Bytes of a document that memory is taken for in one step, as they arrive. A client that only
-/// announces a long document holds no memory for it.
-const DOCUMENT_STEP_BYTES: u64 = 64 << 10;
-
-/// How long a document waits for memory.
-const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(5);
-
 /// As [`document`], where there must be one. Fault: `MissingRequestBodyError`.
 pub(crate) async fn required_document(
     call: &Call<'_>,
@@ -201,58 +197,36 @@ pub(crate) async fn document(
         Code::EntityTooLarge => Fault::too_long(bytes_max),
         _ => fault,
     };
+    let late = |_late| Fault::from(Code::RequestTimeout);
     let head = BodyHead::parse(call.version, call.headers)?;
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let decoder = BodyDecoder::new(call.sender.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
     let most = decoder.expected().unwrap_or(bytes_max as u64);
-    let mut memory = None;
     let holder = holder(call.sender.client, call.sender.identity.as_deref());
+    let mut memory = DocumentMemory::new(call.documents, holder, most);
     let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings.body_patience;
     let mut frames = Frames::new(body, patience);
     let (mut document, mut pieces) = (Vec::new(), Vec::new());
-    let arrives = async {
-        while let Some(frame) = frames.next().await? {
-            decoder.push(frame, &mut pieces).map_err(too_long)?;
-            for bytes in pieces.drain(..) {
-                let needed = (document.len() + bytes.len()) as u64;
-                grow(&mut memory, needed, most, (call.documents, &holder)).await?;
-                hasher.update(&bytes);
-                document.extend_from_slice(&bytes);
-            }
+    let mut deadline = Instant::now() + patience;
+    while let Some(frame) = timeout_at(deadline, frames.next()).await.map_err(late)?? {
+        decoder.push(frame, &mut pieces).map_err(too_long)?;
+        for bytes in pieces.drain(..) {
+            let waits = Instant::now();
+            memory.grow((document.len() + bytes.len()) as u64).await?;
+            // The client is not read from meanwhile.
+            deadline += waits.elapsed();
+            hasher.update(&bytes);
+            document.extend_from_slice(&bytes);
         }
-        Ok::<_, Fault>(())
-    };
-    timeout(patience, arrives).await.map_err(|_late| Code::RequestTimeout)??;
+    }
     let trailers = decoder.finish()?;
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
     call.check_bound().await?;
+    let memory = memory.finish(document.len() as u64);
     Ok(Document { bytes: document, _memory: memory })
-}
-
-/// Takes memory for the `here` bytes of a document that have arrived, in steps, but for no more than
-/// `all` bytes.
-async fn grow(
-    memory: &mut Option<Permit>,
-    here: u64,
-    all: u64,
-    (budget, holder): (&ByteBudget, &MemoryHolder),
-) -> Result<(), Fault> {
-    let held = memory.as_ref().map_or(0, Permit::bytes);
-    if DOCUMENT_MEMORY * here <= held {
-        return Ok(());
-    }
-    let step = here.next_multiple_of(DOCUMENT_STEP_BYTES).min(all.max(here));
-    let wanted = DOCUMENT_MEMORY * step;
-    let more = budget.acquire_for(holder, wanted - held, DOCUMENT_MEMORY_WAIT).await;
-    let more = more.map_err(translate::fault)?;
-    match memory {
-        Some(memory) => memory.merge(more),
-        None => *memory = Some(more),
-    }
-    Ok(())
 }
 
 /// The frames of a body, while they arrive fast enough.

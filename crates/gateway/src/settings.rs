@@ -27,11 +27,16 @@ pub struct Settings {
 /// A request fails if its body arrives more slowly than this for [`Settings::body_patience`].
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 
-/// Bytes of memory that the XML documents of all requests may hold at a time. The contents of
+/// Bytes of memory that the long XML documents of all requests may hold at a time. The contents of
 /// objects have a budget of their own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// As [`DOCUMENT_BYTES_MAX`], of documents whose senders are not known, or not yet.
+/// Bytes of memory that the beginnings of XML documents may hold at a time. Long documents cannot use
+/// it up, so they do not hold up short ones.
+pub(crate) const BEGINNINGS_BYTES_MAX: u64 = 16 << 20;
+
+/// As [`DOCUMENT_BYTES_MAX`] and [`BEGINNINGS_BYTES_MAX`], of documents whose senders are not known, or
+/// not yet.
 pub(crate) const STRANGERS_BYTES_MAX: u64 = 8 << 20;
 
 /// Bytes of memory that the tokens of web identities may hold at a time.

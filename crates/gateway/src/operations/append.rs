@@ -44,7 +44,6 @@ pub(super) async fn object(
     }
     let received =
         receive::content(call, body, Placement::Behind(&object), EtagKind::Opaque).await?;
-    call.demand_after_body().await?;
     if received.bytes == 0 {
         let (tag, sums) = (*object.tag(), object.file().sums.clone());
         let published =

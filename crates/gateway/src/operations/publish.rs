@@ -28,7 +28,6 @@ pub(super) async fn replace(
     refuse_early(call, bucket.as_str(), key, &request.condition).await?;
 
     let received = receive::content(call, body, Placement::Any, etag_kind).await?;
-    call.demand_after_body().await?;
     let tag = match (etag_kind, received.md5) {
         (EtagKind::Md5, Some(md5)) => Tag::Md5(md5),
         (EtagKind::Md5, None) | (EtagKind::Opaque, _) => {
