@@ -17,7 +17,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
@@ -49,6 +49,9 @@ const LOG_BYTES_MIN: u64 = 512 << 10;
 
 /// The first cut from the reserve; each further one for the same commit is twice as large.
 pub(crate) const CUT_BYTES: u64 = 256 << 10;
+
+/// The unit in which the operating system counts the blocks of a file.
+const BLOCK_UNIT: u64 = 512;
 
 /// Space that must be left if an error of the operating system has another cause than a full disk.
 pub(crate) const PROBE_BYTES: u64 = 64 << 10;
@@ -96,6 +99,17 @@ impl Reserve {
     /// Returns true if the disk has little free space, or the reserve is not whole.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.missing() > 0 || free_bytes(folder(&self.database)) < NEARLY_FULL_BYTES
+    }
+
+    /// Empties the reserve if it lacks blocks: a tool that copied the folder, such as `rsync --sparse`, may
+    /// have made a hole of it. Comes at the start, since some file systems count blocks late.
+    pub(crate) fn fill_holes(&self) -> io::Result<()> {
+        let Ok(metadata) = self.path.metadata() else { return Ok(()) };
+        if metadata.blocks() * BLOCK_UNIT >= metadata.len() / 2 {
+            return Ok(());
+        }
+        tracing::debug!("the reserve for deletes had no blocks");
+        self.lock()?.set_len(0)
     }
 
     /// Lets the reserve grow as far as the disk has space. Fails only if the file cannot be used at all;

@@ -98,7 +98,7 @@ impl Writer {
         let reserve = Reserve::beside(path);
         let connection = reserve.connect().await?;
         // Later than the connection: a file that is no store has no reserve.
-        if let Err(error) = reserve.refill() {
+        if let Err(error) = reserve.fill_holes().and_then(|()| reserve.refill()) {
             tracing::warn!(%error, "no space can be kept for deletes on a full disk");
         }
         Ok(Writer {

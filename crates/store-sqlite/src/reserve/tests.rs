@@ -25,6 +25,23 @@ fn a_reserve_has_real_blocks_and_grows_again_after_a_cut() {
 }
 
 #[test]
+fn a_reserve_that_was_copied_as_a_hole_gets_blocks_again() {
+    use std::os::unix::fs::MetadataExt;
+    let (reserve, _folder) = fresh();
+    let copy = std::fs::File::create(&reserve.path).expect("a file");
+    copy.set_len(reserve.whole).expect("a hole");
+    let blocks = || reserve.path.metadata().expect("the file exists").blocks() * 512;
+    assert_eq!((blocks(), reserve.missing()), (0, 0), "it looks whole");
+    reserve.fill_holes().and_then(|()| reserve.refill()).expect("there is space");
+    assert!(blocks() >= reserve.whole, "{} blocks", blocks());
+    assert_eq!(reserve.missing(), 0);
+    let modified = || reserve.path.metadata().expect("the file exists").modified().expect("a time");
+    let before = modified();
+    reserve.fill_holes().expect("nothing to do");
+    assert_eq!(modified(), before);
+}
+
+#[test]
 fn a_probe_of_free_space_leaves_the_reserve_as_it_is() {
     let (reserve, _folder) = fresh();
     reserve.refill().expect("there is space");
