@@ -241,7 +241,7 @@ impl Planner for RenameNode<'_> {
         }
         let mut plan = Plan::default();
         let exchanged = target.as_ref().filter(|_| self.mode == RenameMode::Exchange);
-        refuse_locked(view, env, &source, exchanged)?;
+        refuse_locked(view, env, (&source, exchanged), &mut plan)?;
         for end in [Some(&source), exchanged].into_iter().flatten() {
             if end.kind() == Kind::File {
                 let node = (end.ino(), &end.known.inode);
@@ -410,18 +410,27 @@ impl Ends<'_> {
         let Ends { from, to, bucket, source, parents, whiteout: _ } = *self;
         to.guard_bound(&target.bound, plan);
         let (mut counts, mut unbinding) = (Counts::default(), Unbinding::new(bucket));
-        let moves = [(source, target, from, to, parents.1), (target, source, to, from, parents.0)];
-        for (end, other, leaves, comes, parent) in moves {
+        let (old, new) = ((from, parents.0), (to, parents.1));
+        for (end, other, (leaves, left), (comes, parent)) in
+            [(source, target, old, new), (target, source, new, old)]
+        {
             counts.name(leaves.directory, bucket, end.kind(), -1);
             counts.name(comes.directory, bucket, end.kind(), 1);
             let mut version = None;
+            let other_env = other_version(env);
+            let (env, other_env) = if comes == to { (env, &other_env) } else { (&other_env, env) };
             if end.kind() == Kind::File
                 && let Some(versions) = keeping::versions(view, parent, &comes.name, plan)?
             {
                 let leaving = (other.kind() == Kind::File).then_some(&other.bound.dentry);
-                let other_env = other_version(env);
-                let env = if comes == to { env } else { &other_env };
                 version = versions.arrive(view, env, leaving, plan, &mut unbinding)?;
+            }
+            if end.kind() == Kind::File
+                && other.kind() != Kind::File
+                && let Some(versions) = keeping::versions(view, left, &leaves.name, plan)?
+            {
+                // No object has the old key any more.
+                versions.leave(view, other_env, &end.bound.dentry, plan, &mut unbinding)?;
             }
             let retention = match end.kind() {
                 Kind::File => keeping::default_retention(view, env, bucket, plan)?,
@@ -460,14 +469,19 @@ fn other_version(env: &Env) -> Env {
 fn refuse_locked(
     view: &mut View<'_>,
     env: &Env,
-    source: &End,
-    other: Option<&End>,
+    (source, other): (&End, Option<&End>),
+    plan: &mut Plan,
 ) -> Result<(), Halt> {
     let bucket = keeping::bucket_of(view, source.known.inode.bucket)?;
+    let ends = || [Some(source), other].into_iter().flatten();
     if !bucket.dentry.locks {
+        if ends().any(End::is_directory) {
+            // Objects below may be locked as soon as the bucket allows locks.
+            plan.guards.push(bucket.guard());
+        }
         return Ok(());
     }
-    for end in [Some(source), other].into_iter().flatten() {
+    for end in ends() {
         if end.is_directory() {
             return Err(FsError::OtherBucket.into());
         }

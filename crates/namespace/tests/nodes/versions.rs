@@ -6,12 +6,12 @@ use std::fmt::Debug;
 use namespace::{
     Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Kept, Lookup, NoteRead,
     ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion, RenameKey, RenameMode,
-    RenameNode, SetAcl, SetAttributes, SetBucket, SetObject, SetObjectItem, SetXattr, Spared,
-    VersionsFrom, XattrChange,
+    RenameNode, SetAcl, SetAttributes, SetBucket, SetBucketConfig, SetObject, SetObjectItem,
+    SetXattr, Spared, VersionsFrom, XattrChange,
 };
 use record::{
-    Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil, RetentionMode, Superseded, Timestamp,
-    Version, VersionRef, Versioning, key, key::space,
+    BucketConfig, BucketConfigKind, Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil,
+    RetentionMode, Superseded, Timestamp, Version, VersionRef, Versioning, key, key::space,
 };
 
 use crate::content::{write, write_as};
@@ -513,5 +513,57 @@ fn a_file_that_comes_back_with_its_directory_can_be_replaced() {
         world.put(b"site/i", 7);
         assert_eq!(world.delete(&[b"site/i"]), [Ok(true)], "{mode:?}");
         world.audit();
+    }
+}
+
+/// If a file changes names with a directory or a symbolic link, its old key has no object any more, and a
+/// delete marker says so.
+#[test]
+fn an_exchange_with_what_is_no_object_leaves_a_delete_marker() {
+    for versioning in [Versioning::Enabled, Versioning::Suspended] {
+        for (other, from, to) in
+            [("directory", "a", "x"), ("directory", "x", "a"), ("link", "x", "a")]
+        {
+            let world = world_with(versioning);
+            world.put(b"a", 3);
+            let file = world.put(b"a", 4);
+            if other == "directory" {
+                world.mkdir(B, "x");
+            } else {
+                world.symlink(B, "x");
+            }
+            world.rename(&at(B, from), &at(B, to), RenameMode::Exchange).unwrap();
+            world.audit();
+            let look = |key: &[u8]| {
+                let path = Path::new(b"b", key);
+                world.run(&Lookup { path: &path, version: None })
+            };
+            assert_eq!(look(b"x").unwrap().ino, file, "{versioning:?} {other}");
+            let gone = look(b"a");
+            assert!(matches!(gone, Err(FsError::Deleted(_))), "{versioning:?} {other}: {gone:?}");
+        }
+    }
+}
+
+/// A mount that has not heard that a bucket allows locks moves no directory of it.
+#[test]
+fn a_directory_stays_as_soon_as_the_bucket_allows_locks() {
+    for mode in [RenameMode::Replace, RenameMode::Exchange] {
+        let world = world_with(Versioning::Enabled);
+        world.mkdir(B, "d");
+        if mode == RenameMode::Exchange {
+            world.mkdir(B, "e");
+        }
+        world.names(B, 9);
+        let allow = SetBucketConfig {
+            name: b"b",
+            kind: BucketConfigKind::ObjectLock,
+            value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
+            default_retention: None,
+        };
+        // The world remembers the bucket as it was.
+        world.cold(&allow).0.unwrap();
+        let moved = world.rename(&at(B, "d"), &at(B, "e"), mode);
+        assert_eq!(moved.err(), Some(FsError::OtherBucket), "{mode:?}");
     }
 }
