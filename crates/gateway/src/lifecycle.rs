@@ -166,10 +166,9 @@ impl Gateway {
         rules: &BucketRules,
     ) -> Result<(), VolumeError> {
         let Some(days) = rules.trash_days else { return Ok(()) };
-        let stays = self.settings().lifecycle_day.saturating_mul(days);
-        let stays = i64::try_from(stays.as_nanos()).unwrap_or(i64::MAX);
-        let until = Timestamp(self.volume().passed().0.saturating_sub(stays));
-        let removed = self.volume().empty_trash(bucket, b"", until).await?;
+        let (volume, day) = (self.volume(), self.settings().lifecycle_day);
+        let stays = (day.saturating_mul(days), day);
+        let removed = volume.expire_trash(bucket, stays, volume.passed()).await?;
         count(&self.lifecycles().trash, removed);
         Ok(())
     }

@@ -74,7 +74,7 @@ pub use rename::{Expected, RenameKey, RenamedKey};
 pub use run::{Env, Next, Planner, Run, Step, recall};
 pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
 pub use stage::{Assumption, Stage, Unstage};
-pub use trash::Restore;
+pub use trash::{ITEMS_SEEN_MAX, Restore, SeeTrash};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,
     PartsFound, PutPart, ReadParts, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,

@@ -3,17 +3,59 @@
 //! What is in the trash stands where versions stand. So all that knows of versions knows of it: what
 //! their inodes and blocks belong to, copies of the whole volume, and the end of a bucket.
 
-use record::{Dentry, Ino, Inode, VersionRef, VersionStamp, Versioning, key};
-use store::{Guard, Plan, Write};
+use record::{Dentry, Ino, Inode, Timestamp, Version, VersionRef, VersionStamp, Versioning, key};
+use store::{Guard, Key, Plan, Write};
 
 use crate::object::make_directories;
-use crate::path::{self, Path, Unknown};
+use crate::path::{self, NamedBucket, Path, Unknown};
 use crate::quota;
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
 use crate::version::KeyVersions;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
+
+/// The most items that one [`SeeTrash`] marks: a guard and a write for each.
+pub const ITEMS_SEEN_MAX: usize = 100;
+
+/// Notes that a pass has seen items of a trash, for those of which no pass before has noted that. So their
+/// days do not depend on the clocks of their writers: see [`Version::seen`].
+#[derive(Clone, Debug)]
+pub struct SeeTrash<'a> {
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
+    /// The items, at most [`ITEMS_SEEN_MAX`]: their keys and names.
+    pub items: &'a [(Vec<u8>, VersionStamp)],
+    /// The time of the pass. A later time that a gateway with a wrong clock has noted becomes this one.
+    pub at: Timestamp,
+}
+
+impl Planner for SeeTrash<'_> {
+    type Output = ();
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
+        let bucket = path::bucket(view, self.bucket)?.dentry.ino;
+        let keys: Vec<Key> =
+            self.items.iter().map(|(object, id)| key::version(bucket, object, *id)).collect();
+        let found = view.many(&keys)?;
+        let mut plan = Plan::default();
+        for (at, value) in keys.into_iter().zip(found) {
+            // An item may have been restored or removed meanwhile.
+            let Some(value) = value else { continue };
+            let version = decode(&at, &value, Version::decode)?;
+            if version.is_marker() || version.seen.is_some_and(|seen| seen <= self.at) {
+                continue;
+            }
+            plan.guards.push(Guard::Equals(at.clone(), value));
+            let seen = Version { seen: Some(self.at), ..version };
+            plan.writes.push(Write::Put(at.clone(), seen.encode(&at)));
+        }
+        if plan.writes.is_empty() {
+            return Ok(Step::Done(()));
+        }
+        Ok(Step::Commit(plan, ()))
+    }
+}
 
 /// Binds a key again to something that it has lost: one round trip besides the commit when the
 /// directories above it are remembered.

@@ -172,7 +172,7 @@ impl KeyVersions {
         if current.version.is_some() {
             plan.guards.push(Guard::Absent(at.clone()));
         }
-        let version = Version { body, is_null, since: env.now };
+        let version = Version { body, is_null, since: env.now, seen: None };
         plan.writes.push(Write::Put(at.clone(), version.encode(&at)));
         let bound = BoundVersion { object: self.object.clone(), id };
         inode_state::bind_version(view, (ino, linked), bound, plan)
@@ -340,7 +340,8 @@ impl KeyVersions {
     fn mark(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
         let is_null = self.versioning == Versioning::Suspended;
         let at = self.at(id);
-        let marker = Version { body: VersionBody::Marker, is_null, since: env.now };
+        let body = VersionBody::Marker;
+        let marker = Version { body, is_null, since: env.now, seen: None };
         plan.writes.push(Write::Put(at.clone(), marker.encode(&at)));
         if is_null {
             let null_at = self.null_at();

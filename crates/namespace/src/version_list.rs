@@ -22,6 +22,8 @@ pub struct ListedVersion {
     pub id: VersionStamp,
     /// When another one took its place, or the marker was made.
     pub since: Timestamp,
+    /// When a pass over the trash first saw it.
+    pub seen: Option<Timestamp>,
     /// Its inode's number; none for a marker.
     pub ino: Option<Ino>,
     /// What its inode says; none for a marker.
@@ -113,6 +115,7 @@ impl Planner for ReadVersions<'_> {
                 version: found.named(),
                 id,
                 since: found.version.since,
+                seen: found.version.seen,
                 ino,
                 inode,
             });

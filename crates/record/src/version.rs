@@ -95,8 +95,11 @@ pub struct Version {
     /// Whether it is the null version of its key: one that was written, or a marker that was left,
     /// while versioning was not enabled.
     pub is_null: bool,
-    /// When another one took its place or it was deleted, or the marker was made.
+    /// When another one took its place or it was deleted, or the marker was made, by the writer's clock.
     pub since: Timestamp,
+    /// When a pass over the trash first saw the item, by the clock of that gateway. None for other
+    /// versions and for items that no pass has seen.
+    pub seen: Option<Timestamp>,
 }
 
 /// What a [`Version`] is.
@@ -134,6 +137,7 @@ const MARKER: u8 = 1;
 const NULL: u8 = 2;
 const SELF_CONTAINED: u8 = 4;
 const LINKED: u8 = 8;
+const SEEN: u8 = 16;
 
 record!(
     Version,
@@ -149,26 +153,32 @@ record!(
                 (told | if linked { LINKED } else { 0 }, ino, self_contained)
             }
         };
-        to.u8(bits | null).fixed(&ino.0.to_be_bytes()).signed(this.since.0);
+        let seen = this.seen.map_or(0, |_| SEEN);
+        to.u8(bits | null | seen).fixed(&ino.0.to_be_bytes()).signed(this.since.0);
         if let Some(bytes) = told {
             to.varint(bytes);
+        }
+        if let Some(seen) = this.seen {
+            to.signed(seen.0);
         }
     },
     |from| {
         let bits = from.u8("kind")?;
-        if bits > 15 || (bits & MARKER != 0 && bits & (SELF_CONTAINED | LINKED) != 0) {
+        let of_objects = SELF_CONTAINED | LINKED | SEEN;
+        if bits > 31 || (bits & MARKER != 0 && bits & of_objects != 0) {
             return Err(DecodeError::Field("kind"));
         }
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let since = Timestamp(from.signed("since")?);
         let self_contained =
             if bits & SELF_CONTAINED != 0 { Some(from.varint("bytes")?) } else { None };
+        let seen = if bits & SEEN != 0 { Some(Timestamp(from.signed("seen")?)) } else { None };
         let body = match bits & MARKER {
             0 => VersionBody::Object { ino, self_contained, linked: bits & LINKED != 0 },
             _ if ino == Ino(0) => VersionBody::Marker,
             _ => return Err(DecodeError::Field("inode")),
         };
-        Version { body, is_null: bits & NULL != 0, since }
+        Version { body, is_null: bits & NULL != 0, since, seen }
     }
 );
 

@@ -3,6 +3,7 @@
 mod noncurrent;
 mod progress;
 mod tags;
+mod trash;
 
 use std::sync::Arc;
 

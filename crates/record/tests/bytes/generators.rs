@@ -156,11 +156,12 @@ pub(crate) fn version() -> impl Strategy<Value = Version> {
         VersionBody::Object { ino: Ino(ino), self_contained, linked }
     });
     let body = prop_oneof![Just(VersionBody::Marker), object];
-    (body, any::<bool>(), instant()).prop_map(|(body, is_null, since)| Version {
-        body,
-        is_null,
-        since,
-    })
+    (body, any::<bool>(), instant(), prop::option::of(instant())).prop_map(
+        |(body, is_null, since, seen)| {
+            let seen = seen.filter(|_| body != VersionBody::Marker);
+            Version { body, is_null, since, seen }
+        },
+    )
 }
 
 pub(crate) fn file() -> impl Strategy<Value = File> {

@@ -264,10 +264,11 @@ fn names() -> Vec<Sample> {
     let quota = Dentry { quota, ..locks };
     let at = || key::version(BUCKET, b"a/b", VERSION);
     let body = VersionBody::Object { ino: INO, self_contained: None, linked: true };
-    let object = Version { body, is_null: false, since: NOW };
+    let object = Version { body, is_null: false, since: NOW, seen: None };
+    let seen = Version { seen: Some(Timestamp(NOW.0 + 1)), ..object };
     let body = VersionBody::Object { ino: INO, self_contained: Some(4_096), linked: false };
-    let small = Version { body, is_null: true, since: NOW };
-    let marker = Version { body: VersionBody::Marker, is_null: false, since: NOW };
+    let small = Version { body, is_null: true, since: NOW, seen: None };
+    let marker = Version { body: VersionBody::Marker, is_null: false, since: NOW, seen: None };
     let bound = |object: &[u8]| BoundVersion { object: object.to_vec(), id: VERSION };
     let superseded = Superseded { versions: vec![bound(b"a/b"), bound(b"c")] };
     let implied = Dentry::directory(INO, Origin::Implied);
@@ -284,6 +285,7 @@ fn names() -> Vec<Sample> {
         sample("dentry-quota", key::dentry(Ino::ROOT, b"bucket/"), &quota),
         sample("version-object", at(), &object),
         sample("version-inline", at(), &small),
+        sample("version-seen", at(), &seen),
         sample("version-marker", at(), &marker),
         sample("null-version", key::null_version(BUCKET, b"a/b"), &NullVersion(VERSION)),
         sample("superseded", key::superseded(INO), &superseded),

@@ -1,8 +1,11 @@
 //! The trash of a bucket: looking into it, giving back what is in it, and emptying it.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use namespace::{
-    FsError, Kept, ListedVersion, NamedBucket, Path, ReadVersions, Restore, Spared, VersionsFrom,
+    FsError, ITEMS_SEEN_MAX, Kept, ListedVersion, NamedBucket, Path, ReadVersions, Restore,
+    SeeTrash, Spared, VersionsFrom,
 };
 use record::{Timestamp, VersionRef, VersionStamp};
 
@@ -19,8 +22,10 @@ const REMOVED_AT_ONCE: usize = 16;
 pub struct Trashed {
     /// Its name among what the key has lost.
     pub id: VersionStamp,
-    /// When the key lost it.
+    /// When the key lost it, by the writer's clock.
     pub since: Timestamp,
+    /// When a pass first saw it, by the clock of that gateway; none if no pass has seen it.
+    pub seen: Option<Timestamp>,
     /// Its bytes.
     pub bytes: u64,
 }
@@ -42,8 +47,8 @@ impl Volume {
         let page = self.session.run(&ReadVersions { bucket, prefix, from, limit, of }).await?;
         let trashed = |version: ListedVersion| {
             let bytes = version.inode.as_ref().map_or(0, |inode| crate::size_and_tag(inode).0);
-            let ListedVersion { object, id, since, .. } = version;
-            (object, Trashed { id, since, bytes })
+            let ListedVersion { object, id, since, seen, .. } = version;
+            (object, Trashed { id, since, seen, bytes })
         };
         Ok(page.versions.into_iter().map(trashed).collect())
     }
@@ -79,23 +84,81 @@ impl Volume {
             let page = self.trash(bucket, prefix, after).await?;
             let is_last = page.len() < PAGE_ENTRIES as usize;
             after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
-            let due = page.into_iter().filter(|(_, trashed)| trashed.since < until);
-            let remove = async |(key, trashed): (Vec<u8>, Trashed)| {
-                let id = VersionRef::Id(trashed.id);
-                match self.delete_version_sparing(bucket, &key, id, Spared::Current).await {
-                    Ok(done) => Ok(u64::from(done.existed)),
-                    Err(VolumeError::Fs(FsError::NoSuchVersion)) => Ok(0),
-                    Err(error) => Err(error),
-                }
-            };
-            let mut removals =
-                futures::stream::iter(due).map(remove).buffer_unordered(REMOVED_AT_ONCE);
-            while let Some(done) = removals.next().await {
-                removed += done?;
-            }
+            let due = page.into_iter().filter(|(_, trashed)| trashed.since < until).collect();
+            removed += self.remove_trashed(bucket, due).await?;
             if is_last {
                 return Ok(removed);
             }
         }
+    }
+
+    /// Removes for good the items of a trash that have stayed for `stays`, and notes the others as seen at
+    /// `now`, the time of this pass. Returns the number of removed items.
+    ///
+    /// The time at which a key lost an item is the writer's, whose clock may be wrong. So an item counts
+    /// as lost when a pass first saw it, or earlier by no more than `day`, the time between two passes. No
+    /// item is removed by the first pass that sees it.
+    pub async fn expire_trash(
+        &self,
+        bucket: NamedBucket<'_>,
+        (stays, day): (Duration, Duration),
+        now: Timestamp,
+    ) -> Result<u64, VolumeError> {
+        let (mut after, mut removed) = (None, 0);
+        let [stays, day] =
+            [stays, day].map(|time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
+        loop {
+            let page = self.trash(bucket, b"", after).await?;
+            let is_last = page.len() < PAGE_ENTRIES as usize;
+            after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
+            let (mut due, mut new) = (Vec::new(), Vec::new());
+            for (key, item) in page {
+                match item.seen.filter(|seen| *seen <= now) {
+                    None => new.push((key, item.id)),
+                    Some(seen) if item.lost(seen, day).0.saturating_add(stays) < now.0 => {
+                        due.push((key, item));
+                    }
+                    Some(_) => {}
+                }
+            }
+            for items in new.chunks(ITEMS_SEEN_MAX) {
+                self.session.run(&SeeTrash { bucket, items, at: now }).await?;
+            }
+            removed += self.remove_trashed(bucket, due).await?;
+            if is_last {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes items of a trash for good. Returns the number of those that were still there.
+    async fn remove_trashed(
+        &self,
+        bucket: NamedBucket<'_>,
+        items: Vec<(Vec<u8>, Trashed)>,
+    ) -> Result<u64, VolumeError> {
+        let remove = async |(key, trashed): (Vec<u8>, Trashed)| {
+            let id = VersionRef::Id(trashed.id);
+            match self.delete_version_sparing(bucket, &key, id, Spared::Current).await {
+                Ok(done) => Ok(u64::from(done.existed)),
+                Err(VolumeError::Fs(FsError::NoSuchVersion)) => Ok(0),
+                Err(error) => Err(error),
+            }
+        };
+        let mut removed = 0;
+        let mut removals =
+            futures::stream::iter(items).map(remove).buffer_unordered(REMOVED_AT_ONCE);
+        while let Some(done) = removals.next().await {
+            removed += done?;
+        }
+        Ok(removed)
+    }
+}
+
+impl Trashed {
+    /// The time from which the days of an item count that a pass saw first at `seen`: the writer's time, but
+    /// no later, and no earlier by more than `day` nanoseconds.
+    fn lost(&self, seen: Timestamp, day: i64) -> Timestamp {
+        self.since.clamp(Timestamp(seen.0.saturating_sub(day)), seen)
     }
 }

@@ -1,0 +1,59 @@
+//! The days of the trash do not depend on the clock of the writer that lost an item, nor on a single
+//! gateway whose clock was ahead.
+
+use volume::{SessionOptions, SetClock};
+
+use super::*;
+
+const STAYS: u32 = 7;
+
+fn time(day: i64) -> Timestamp {
+    let day_nanoseconds = i64::try_from(DAY.as_nanos()).unwrap();
+    Timestamp((1_000 + day) * day_nanoseconds + day_nanoseconds / 2)
+}
+
+/// Deletes an object at the day `lost` of its writer's clock, while the gateways' clocks have day 100. Runs a
+/// pass at each day from then on. Returns the first day at which the item is gone.
+async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let clock = Arc::new(SetClock::new(time(100)));
+    let session = SessionOptions { clock: clock.clone(), ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..VolumeOptions::default() };
+    let volume = Volume::open(options, store, blocks).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+    let days = BucketConfig::of_trash_days(STAYS);
+    volume.set_bucket_config("bkt", BucketConfigKind::Trash, Some(&days)).await.unwrap();
+    let world = World { volume };
+    world.put("k").await;
+    clock.set(time(lost));
+    world.volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
+    if let Some(ahead) = ahead {
+        clock.set(time(ahead));
+        world.gateway(DAY).follow_all().await.unwrap();
+    }
+    let gateway = world.gateway(DAY);
+    for day in 100..140 {
+        clock.set(time(day));
+        gateway.follow_all().await.unwrap();
+        if world.volume.trash("bkt".into(), b"", None).await.unwrap().is_empty() {
+            assert_eq!(gateway.lifecycle_counters().trash, 1);
+            return day;
+        }
+    }
+    panic!("the item stays for ever");
+}
+
+#[tokio::test]
+async fn items_stay_for_their_days_whatever_the_clock_of_their_writer_says() {
+    // An item of a writer with the right clock goes with the pass after its 7 days.
+    assert_eq!(gone_at(100, None).await, 108);
+    // Of another writer it goes at most a day, the time between two passes, early or late.
+    assert_eq!(gone_at(60, None).await, 107);
+    assert_eq!(gone_at(500, None).await, 108);
+    assert_eq!(gone_at(-900, None).await, 107);
+}
+
+#[tokio::test]
+async fn a_pass_of_a_gateway_whose_clock_is_ahead_removes_and_keeps_no_item() {
+    assert_eq!(gone_at(100, Some(500)).await, 108);
+}
