@@ -11,7 +11,7 @@ use crate::path::{self, NamedBucket, Path, Unknown};
 use crate::quota;
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
-use crate::version::KeyVersions;
+use crate::version::{KeyVersions, bound_again};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
@@ -120,7 +120,7 @@ impl Planner for Restore<'_> {
         }
         versions.remove(view, &found, &mut plan)?;
         // No current version of the bucket has an id.
-        let dentry = Dentry { version: None, ..dentry };
+        let dentry = Dentry { version: None, ..bound_again(view, dentry, &mut plan)? };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let modified = key::counter(parent, key::CounterKind::Modified);
         plan.writes.push(Write::Max(modified, env.now.micros()));

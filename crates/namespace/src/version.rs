@@ -10,8 +10,8 @@
 //! the time between two writes cost a round trip, not the order.
 
 use record::{
-    BoundVersion, Dentry, Ino, NullVersion, Timestamp, Version, VersionBody, VersionRef,
-    VersionStamp, Versioning, key,
+    BoundVersion, Dentry, Ino, Inode, InodeBody, NullVersion, Timestamp, Version, VersionBody,
+    VersionRef, VersionStamp, Versioning, key,
 };
 use store::{Guard, Key, Plan, Value, Write};
 
@@ -404,8 +404,33 @@ impl KeyVersions {
             return Ok(None);
         };
         self.remove(view, &next, plan)?;
-        Ok(Some(dentry))
+        Ok(Some(bound_again(view, dentry, plan)?))
     }
+}
+
+/// Adds to a plan that a file no longer relies on the name by which programs have found it. Returns the
+/// dentry that binds the file again.
+///
+/// The key of a version can lead through another directory than before. For example, a client deletes the
+/// only key below a directory, a program removes the directory, and the client removes the marker. A
+/// program that has the file open knows the old directory only, and its writes must not depend on it.
+pub(crate) fn bound_again(
+    view: &mut View<'_>,
+    dentry: Dentry,
+    plan: &mut Plan,
+) -> Result<Dentry, Halt> {
+    if dentry.self_contained.is_none() {
+        return Ok(dentry);
+    }
+    let at = key::inode(dentry.ino);
+    let record = view.record(&at)?.ok_or(FsError::Contended)?;
+    let mut inode = decode(&at, &record, Inode::decode)?;
+    if let InodeBody::File(file) = &mut inode.body {
+        file.told_by_name = false;
+    }
+    plan.guards.push(Guard::Equals(at.clone(), record));
+    plan.writes.push(Write::Put(at.clone(), inode.encode(&at)));
+    Ok(Dentry { self_contained: None, ..dentry })
 }
 
 /// What a file's dentry says.

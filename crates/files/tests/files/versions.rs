@@ -245,3 +245,37 @@ async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_
     bench.files.release(handle).await;
     assert_eq!(bench.get("k").await.unwrap(), b"before");
 }
+
+/// An object of a few bytes is nothing but its inode, and its name says so. A program that has it open
+/// knows the name by the number of its directory.
+#[tokio::test]
+async fn a_write_reaches_a_file_that_came_back_in_a_directory_made_anew() {
+    for versioning in [Versioning::Enabled, Versioning::Trash] {
+        let bench = Bench::new().await;
+        let volume = &bench.volume;
+        volume.set_bucket("bkt", BucketChange::Versioning(versioning)).await.unwrap();
+        bench.put("d/k", b"small").await;
+        let directory = bench.files.look_up(bench.bucket, b"d").await.unwrap().ino;
+        let ino = bench.files.look_up(directory, b"k").await.unwrap().ino;
+        let handle = bench.files.open(ino, WRITES).await.unwrap().handle;
+        let keys = vec![(b"d/k".to_vec(), None)];
+        let marker = volume.delete("bkt", keys).await.unwrap().remove(0).unwrap().marker;
+        // The directory goes with its last key, or a program removes it.
+        let _removed = bench.files.remove_directory(bench.bucket, b"d").await;
+        if versioning == Versioning::Trash {
+            let trash = volume.trash("bkt".into(), b"d/k", None).await.unwrap();
+            volume.restore("bkt".into(), b"d/k", trash[0].1.id, false).await.unwrap();
+        } else {
+            volume.delete_version("bkt", b"d/k", marker.unwrap(), false).await.unwrap();
+        }
+        let anew = volume.stat("bkt", b"d/k").await.unwrap();
+        assert_eq!(anew.ino, ino, "{versioning:?}: the file came back");
+        let read = change(&bench.files, handle, 20).await;
+        assert_eq!(read, b"smaEDIT", "{versioning:?}");
+        bench.close(handle).await;
+        let now = bench.files.look_up(bench.bucket, b"d").await.unwrap().ino;
+        assert_ne!(now, directory, "{versioning:?}: the directory is another one");
+        assert_eq!(read_version(volume, "d/k", None).await, b"smaEDIT", "{versioning:?}");
+        bench.check("after the write").await;
+    }
+}

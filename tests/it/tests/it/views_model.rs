@@ -20,6 +20,7 @@ mod lifecycle;
 mod model;
 mod objects;
 mod programs;
+mod returns;
 mod tree;
 
 use std::collections::VecDeque;
@@ -127,6 +128,8 @@ struct Counts {
     restored: u64,
     /// Passes by lifecycle rules.
     passes: u64,
+    /// Keys that went with their directories, and came back while programs had their files open.
+    returned: u64,
     /// Blocks that were deleted.
     reaped: u64,
 }
@@ -266,7 +269,8 @@ impl World {
             0..36 => self.object_act().await,
             36..64 => self.descriptor_act().await,
             64..94 => self.program_act().await,
-            94..96 => self.lifecycle_act().await,
+            94 => self.return_act().await,
+            95..97 => self.lifecycle_act().await,
             _ => self.upkeep_act().await,
         }
         self.look().await;

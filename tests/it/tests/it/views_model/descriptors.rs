@@ -133,6 +133,22 @@ impl World {
         }
     }
 
+    /// Opens a file to write to it; none if there is no file, or no descriptor is free.
+    pub(crate) async fn open_to_write(&mut self, mount: usize, name: Name) -> Option<HandleId> {
+        let file = self.model.current(name)?.file;
+        if self.open.handles.len() == HANDLES_MAX || self.model.is_locked(file, false) {
+            return None;
+        }
+        self.say(format!("mount {mount}: open {name:?} to write"));
+        let mode = OpenMode { writes: true, ..OpenMode::default() };
+        let found = self.look_up(mount, name).await.expect("the file is found");
+        self.open.looked(mount, file);
+        let opened = self.mounts[mount].files.open(found.ino, mode).await;
+        let handle = opened.expect("the file is opened").handle;
+        self.add_handle(mount, file, (handle, found.ino), true);
+        Some(handle)
+    }
+
     pub(crate) fn add_handle(
         &mut self,
         mount: usize,
@@ -209,7 +225,7 @@ impl World {
         change(self.open.pending.entry((mount, file)).or_insert_with(new));
     }
 
-    async fn write(&mut self, at: usize) {
+    pub(crate) async fn write(&mut self, at: usize) {
         let Handle { id, mount, file, writes, .. } = self.open.handles[at].clone();
         if !writes || !self.take_turn(mount, file).await {
             return;
