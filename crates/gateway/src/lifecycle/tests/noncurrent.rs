@@ -36,7 +36,7 @@ impl Days {
     /// Runs the pass of a day. Returns the number of versions of the key that are left, markers included.
     async fn pass(&self, day: i64) -> usize {
         self.clock.set(time(day));
-        self.gateway.follow_all().await.unwrap();
+        self.gateway.follow_lifecycles_now().await.unwrap();
         let (prefix, limit) = (b"site/i".to_vec(), 100);
         let query = VersionsQuery { prefix, delimiter: None, after: None, limit };
         let page = self.world.volume.list_versions("bkt".into(), &query).await.unwrap();

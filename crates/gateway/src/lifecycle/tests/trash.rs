@@ -29,12 +29,12 @@ async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
     world.volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
     if let Some(ahead) = ahead {
         clock.set(time(ahead));
-        world.gateway(DAY).follow_all().await.unwrap();
+        world.gateway(DAY).follow_lifecycles_now().await.unwrap();
     }
     let gateway = world.gateway(DAY);
     for day in 100..140 {
         clock.set(time(day));
-        gateway.follow_all().await.unwrap();
+        gateway.follow_lifecycles_now().await.unwrap();
         if world.volume.trash("bkt".into(), b"", None).await.unwrap().is_empty() {
             assert_eq!(gateway.lifecycle_counters().trash, 1);
             return day;
