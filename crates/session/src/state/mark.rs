@@ -21,8 +21,7 @@ use bytes::Bytes;
 use record::{BlockId, Inode, MapPage, VolumeRecord, key};
 use store::MetaStore;
 
-use super::start::corrupt;
-use crate::error::VolumeError;
+use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
 /// The most blocks that a start with `--adopt-blocks` looks for.
@@ -138,7 +137,7 @@ async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeE
         for _ in 0..ADOPTED_PAGES_MAX {
             let page = store.walk(space, resume, ADOPTED_PAGE_RECORDS).await?;
             for (key, value) in &page.records {
-                let failed = |error| corrupt(key, error);
+                let failed = |error| corrupt(key, &error);
                 if space == key::space::MAP {
                     let page = MapPage::decode(key, value).map_err(failed)?;
                     named.extend(page.0.iter().map(|slice| slice.block));

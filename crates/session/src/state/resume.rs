@@ -18,9 +18,9 @@ use record::{HeartbeatRecord, Held, Hold, Ino, Nonce, SlotRecord, VolumeRecord};
 use store::{Guard, Key, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
 
-use super::start::{Started, commit_once, corrupt, read_one};
+use super::start::{Started, commit_once, read_one};
 use super::value;
-use crate::error::VolumeError;
+use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
 /// How often something is tried again that what the other process sent came before.
@@ -99,7 +99,7 @@ async fn take_heartbeat(
     let (session, at) = (key::session(nonce), key::heartbeat(nonce));
     for _ in 0..TRIES {
         let Some(stands) = read_one(store, &at).await? else { return Ok(None) };
-        let last = HeartbeatRecord::decode(&at, &stands).map_err(|error| corrupt(&at, error))?;
+        let last = HeartbeatRecord::decode(&at, &stands).map_err(|error| corrupt(&at, &error))?;
         let beat = HeartbeatRecord { count: last.count + 1, passed: last.passed };
         let encoded = beat.encode(&at);
         let plan = Plan {
@@ -239,7 +239,7 @@ impl Slots {
 }
 
 fn decode(at: &Key, value: Value) -> Result<(SlotRecord, Value), VolumeError> {
-    let record = SlotRecord::decode(at, &value).map_err(|error| corrupt(at, error))?;
+    let record = SlotRecord::decode(at, &value).map_err(|error| corrupt(at, &error))?;
     Ok((record, value))
 }
 

@@ -11,7 +11,7 @@ use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value
 use tracing::{info, warn};
 
 use super::{mark, value};
-use crate::error::VolumeError;
+use crate::error::{VolumeError, corrupt};
 
 /// How often the first commits of a session are tried while the store does not answer.
 const TRIES: u32 = 4;
@@ -162,10 +162,6 @@ fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     Ok(bytes)
 }
 
-pub(super) fn corrupt(key: &Key, error: DecodeError) -> VolumeError {
-    VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
-}
-
 pub(super) async fn read_one(
     store: &dyn MetaStore,
     key: &Key,
@@ -183,7 +179,7 @@ async fn read_volume(store: &dyn MetaStore) -> Result<Option<VolumeRecord>, Volu
             "the volume's record has format {format}, which this release does not know: use a \
              newer one"
         ))),
-        Err(error) => Err(corrupt(&key, error)),
+        Err(error) => Err(corrupt(&key, &error)),
     }
 }
 
@@ -266,7 +262,7 @@ pub(crate) async fn begin(
     let epoch_key = key::epoch();
     let epoch = read_one(store, &epoch_key).await?;
     let epoch = epoch.ok_or_else(|| VolumeError::Corrupt("the epoch is missing".to_owned()))?;
-    let epoch = Sequence::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, e))?.0;
+    let epoch = Sequence::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, &e))?.0;
     let nonce = Nonce(random()?);
     let (session_key, beat_key) = (key::session(nonce), key::heartbeat(nonce));
     let record = SessionRecord { began: now, place: place.to_owned() }.encode(&session_key);
