@@ -22,7 +22,7 @@ mod schedule;
 
 use std::time::Duration;
 
-use record::{BucketConfig, BucketConfigKind, LifecyclePass, PassLeft, Timestamp};
+use record::{BucketConfig, BucketConfigKind, LifecyclePass, PassLeft};
 use s3::{BucketName, Fault};
 use tokio::time::Instant;
 use tracing::{debug, warn};

@@ -8,7 +8,7 @@ mod trash;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
-use record::{AccountId, ObjectHeaders, Tag, Versioning};
+use record::{AccountId, ObjectHeaders, Tag, Timestamp, Versioning};
 use store::MemoryStore;
 use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
 

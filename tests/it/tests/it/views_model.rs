@@ -154,6 +154,8 @@ struct World {
     log: Log,
     step: u64,
     counts: Counts,
+    /// Whether each pass looks at the trash.
+    trash_has_days: bool,
 }
 
 /// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
@@ -227,6 +229,7 @@ impl World {
             log,
             step: 0,
             counts,
+            trash_has_days: false,
         };
         // An object from before versioning is the null version of its key.
         world.model.buckets[KEPT].versioning = Versioning::Off;

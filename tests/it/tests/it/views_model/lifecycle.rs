@@ -112,9 +112,10 @@ impl World {
             self.configure(TRASH, BucketConfigKind::Trash, Some(&days)).await;
         }
         let mut expected = Ended::default();
-        if bucket == TRASH {
-            let until = Timestamp(self.model.now.0 - nanoseconds(days));
-            expected.trash = self.model.empty_trash(until);
+        self.trash_has_days |= bucket == TRASH;
+        if self.trash_has_days {
+            let days = if bucket == TRASH { days } else { TRASH_DAYS };
+            expected.trash = self.model.expire_trash(days);
         }
         for name in KEYS.map(|key| (bucket, key)).into_iter().filter(|it| rule.is_about(it.1)) {
             self.model.follow(name, &rule, &mut expected);
@@ -232,6 +233,21 @@ impl super::Model {
             ended.expired += 1;
             self.delete(name);
         }
+    }
+
+    /// Removes the items of the trash that a pass removes, and notes the others as seen by it.
+    fn expire_trash(&mut self, days: u32) -> u64 {
+        let (now, mut removed) = (self.now, 0);
+        for name in KEYS.map(|key| (TRASH, key)) {
+            self.key_mut(name).older.retain_mut(|old| {
+                // Each item was lost more than a day before a pass saw it, and counts as a day old then.
+                let seen = *old.seen.get_or_insert(now);
+                let stays = seen == now || seen.0 - nanoseconds(1) + nanoseconds(days) >= now.0;
+                removed += u64::from(!stays);
+                stays
+            });
+        }
+        removed
     }
 
     /// Whether a lock keeps a noncurrent version.

@@ -83,6 +83,8 @@ pub(crate) struct Old {
     pub(crate) what: What,
     /// Its Last-Modified, once a client has seen it as a noncurrent version.
     pub(crate) changed: Option<Timestamp>,
+    /// When a pass first saw it in the trash.
+    pub(crate) seen: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +225,7 @@ impl Model {
             Some(VersionRef::Null) => (current.id, before),
             None => panic!("the version of {name:?} has not been seen"),
         };
-        let old = Old { id, at, what: What::Object(current.file), changed: None };
+        let old = Old { id, at, what: What::Object(current.file), changed: None, seen: None };
         // Two versions that one act has made differ in the random part of their ids.
         let is_older = |old: &Old| (old.at, old.id) < (at, id);
         let place = key.older.iter().position(is_older).unwrap_or(key.older.len());
@@ -261,7 +263,7 @@ impl Model {
 
     fn mark(&mut self, name: Name) {
         let (id, at) = (self.fresh(name), self.now.0);
-        let marker = Old { id, at, what: What::Marker, changed: None };
+        let marker = Old { id, at, what: What::Marker, changed: None, seen: None };
         self.key_mut(name).older.insert(0, marker);
     }
 
