@@ -203,3 +203,6 @@ impl BucketRules {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,9 @@ pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 /// objects have a budget of their own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
+/// Bytes of one configuration of a bucket. With what a record has besides, a store takes it as one value.
+pub(crate) const CONFIG_BYTES_MAX: usize = (1 << 20) - 1_024;
+
 /// Bytes of memory that the beginnings of XML documents may hold at a time. Long documents cannot use
 /// it up, so they do not hold up short ones.
 pub(crate) const BEGINNINGS_BYTES_MAX: u64 = 16 << 20;

@@ -18,6 +18,7 @@ use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::{document, required_document};
 use crate::response::S3Response;
+use crate::settings::CONFIG_BYTES_MAX;
 use crate::translate;
 
 /// Refuses whom the policy may allow all, and who is not of the owner's account: "if you have the correct
@@ -204,6 +205,9 @@ pub(super) async fn set(
     kind: BucketConfigKind,
     document: Option<Bytes>,
 ) -> Result<S3Response, Fault> {
+    if document.as_ref().is_some_and(|document| document.len() > CONFIG_BYTES_MAX) {
+        return Err(Fault::too_long(CONFIG_BYTES_MAX));
+    }
     let (name, config) = (call.bucket()?, document.map(|bytes| BucketConfig { bytes }));
     call.check_bound_now().await?;
     let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());

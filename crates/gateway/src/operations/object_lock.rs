@@ -36,7 +36,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
         mode: mode_of(default.mode),
         days: default.period.days(),
     });
-    let (name, bytes) = (call.bucket()?, Bytes::copy_from_slice(&document));
+    let (name, bytes) = (call.bucket()?, Bytes::from(asked.to_xml()));
     call.check_bound_now().await?;
     match call.volume.set_object_lock(name.as_str(), &BucketConfig { bytes }, default).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),

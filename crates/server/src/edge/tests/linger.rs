@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
 
 use super::harness::{Connection, Harness, Options};
+use super::tls::{connect, issue, load};
 
 /// Sends 2 of 20 MiB of a body that is refused. Returns when the whole answer has come.
 async fn refused(harness: &Harness) -> Connection {
@@ -29,6 +31,30 @@ async fn a_client_may_send_on_after_an_early_answer() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         connection.try_send(&piece).await.expect("the connection takes the rest");
     }
+}
+
+#[tokio::test]
+async fn a_client_may_send_on_after_an_early_answer_over_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate = issue(folder.path());
+    let tls = Some(load(folder.path()).expect("it loads"));
+    let harness = Harness::start(Options { tls, ..Options::default() }).await;
+    let mut stream = connect(&harness, &certificate, b"http/1.1").await.expect("a handshake");
+    let length = 20 << 20;
+    let head = format!("PUT /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("the head is sent");
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..20 {
+        stream.write_all(&piece).await.expect("the connection takes the body");
+        stream.flush().await.expect("the connection takes the body");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut answer = Vec::new();
+    let read = timeout(Duration::from_mins(1), stream.read_to_end(&mut answer)).await;
+    read.expect("the gateway closes the connection").expect("TLS ends with its own end");
+    let answer = String::from_utf8(answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n"), "{answer}");
 }
 
 #[tokio::test]
