@@ -20,7 +20,7 @@ use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 /// How long a check of the server is good for.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 21] = [
     "binlog_format",
     "group_replication_group_name",
     "group_replication_single_primary_mode",
@@ -39,7 +39,9 @@ const SETTINGS: [&str; 19] = [
     "super_read_only",
     "sync_binlog",
     "version",
+    "wsrep_cluster_address",
     "wsrep_on",
+    "wsrep_provider",
 ];
 
 /// A server's settings by name; one that it does not have is missing.
@@ -114,6 +116,12 @@ fn unavailable(why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, doing)
 }
 
+/// Returns true if the server is to load the library of Galera.
+fn has_galera(settings: &Settings) -> bool {
+    let provider = settings.get("wsrep_provider").map_or("", String::as_str);
+    !provider.is_empty() && !provider.eq_ignore_ascii_case("none")
+}
+
 /// Refuses a server whose cluster lets several of its nodes write.
 ///
 /// Such a cluster certifies the records that a commit writes, and not the shared locks on records
@@ -124,6 +132,10 @@ fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreEr
     let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_empty());
     let found = if is_on(settings, "wsrep_on") {
         "wsrep_on is ON: the server is a node of a Galera cluster"
+    } else if is_set("wsrep_cluster_address") && has_galera(settings) {
+        // The node applies what others write, and others do not get what is written here.
+        "wsrep_provider is set and wsrep_on is OFF: the server is a node of a Galera cluster for which an \
+         operator has turned replication off"
     } else if is_set("group_replication_group_name")
         && is_set("group_replication_single_primary_mode")
         && !is_on(settings, "group_replication_single_primary_mode")

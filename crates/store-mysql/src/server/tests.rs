@@ -67,8 +67,10 @@ fn what_cannot_work_is_refused_with_its_remedy() {
 fn a_cluster_whose_nodes_all_write_is_refused_unless_one_node_serves_all() {
     let single = "group_replication_single_primary_mode";
     let group = ("group_replication_group_name", "8a5c");
-    let refused: [&[(&str, &str)]; 3] =
-        [&[("wsrep_on", "ON")], &[("wsrep_on", "1")], &[group, (single, "OFF")]];
+    let provider = ("wsrep_provider", "/usr/lib/galera/libgalera_smm.so");
+    let turned_off = [("wsrep_cluster_address", "gcomm://"), ("wsrep_on", "OFF"), provider];
+    let refused: [&[(&str, &str)]; 4] =
+        [&[("wsrep_on", "ON")], &[("wsrep_on", "1")], &turned_off, &[group, (single, "OFF")]];
     for changes in refused {
         let error = check_cluster(&settings(changes), false).expect_err("a cluster");
         assert!(error.to_string().contains("single_writer=yes"), "{error}");
@@ -76,8 +78,10 @@ fn a_cluster_whose_nodes_all_write_is_refused_unless_one_node_serves_all() {
         check_cluster(&settings(changes), true).expect("one node for all gateways");
     }
     // A server with the plugin that has no group, and a group with one primary, are no such cluster.
-    let accepted: [&[(&str, &str)]; 4] = [
+    let accepted: [&[(&str, &str)]; 6] = [
         &[],
+        &[("wsrep_cluster_address", ""), ("wsrep_on", "OFF"), ("wsrep_provider", "none")],
+        &[("wsrep_on", "OFF"), provider],
         &[("wsrep_on", "OFF")],
         &[("group_replication_group_name", ""), (single, "OFF")],
         &[group, (single, "ON")],
