@@ -26,8 +26,8 @@ const OUT_OF_MEMORY: &str = "OOM";
 /// The server's answer if it cannot write its append-only file. The text names the cause.
 const CANNOT_WRITE: &str = "MISCONF";
 
-/// The text of the operating system for a full disk.
-const NO_SPACE: &str = "No space left on device";
+/// The texts of the operating system for a full disk and for a spent quota.
+const NO_SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
 /// What our scripts answer, before their first write, if the overflow value of a record is missing.
 const DAMAGED: &str = "DAMAGED";
@@ -41,11 +41,16 @@ pub(crate) enum Effect {
     Commits,
 }
 
+fn names_no_space(error: &RedisError) -> bool {
+    let text = error.to_string();
+    NO_SPACE.iter().any(|cause| text.contains(cause))
+}
+
 /// What an error means once a command may have been sent.
 pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     match error.code() {
         Some(OUT_OF_MEMORY) => StoreErrorKind::Full,
-        Some(CANNOT_WRITE) if error.to_string().contains(NO_SPACE) => StoreErrorKind::Full,
+        Some(CANNOT_WRITE) if names_no_space(error) => StoreErrorKind::Full,
         Some(code) if DEFINITE.contains(&code) => StoreErrorKind::Unavailable,
         Some(DAMAGED) => StoreErrorKind::Corrupt,
         Some("WRONGTYPE") if effect == Effect::None => StoreErrorKind::Corrupt,

@@ -45,6 +45,7 @@ fn a_server_out_of_memory_or_disk_is_full() {
     for line in [
         "OOM command not allowed when used memory > 'maxmemory'.",
         "MISCONF Errors writing to the AOF file: No space left on device",
+        "MISCONF Errors writing to the AOF file: Disk quota exceeded",
     ] {
         let error = answered(line);
         assert!(is_answer(&error), "{line}");
