@@ -16,6 +16,7 @@
 
 mod checks;
 mod descriptors;
+mod holds;
 mod lifecycle;
 mod model;
 mod objects;
@@ -274,6 +275,7 @@ impl World {
             64..94 => self.program_act().await,
             94 => self.return_act().await,
             95..97 => self.lifecycle_act().await,
+            97 => self.hold_act().await,
             _ => self.upkeep_act().await,
         }
         self.look().await;

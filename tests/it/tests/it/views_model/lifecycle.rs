@@ -219,10 +219,9 @@ impl super::Model {
             let hides = key.current.is_none()
                 && key.older.first().is_some_and(|old| old.what == What::Marker);
             let stays = |(place, old): (usize, &Old)| {
-                // A marker that hides the others is the latest version. A moved directory can leave a
-                // version that nothing has replaced.
-                let is_first = place == 0 && key.current.is_none();
-                is_first || place - usize::from(hides) < spared || self.is_kept(old)
+                // A marker that hides the others is the latest version.
+                let is_latest = hides && place == 0;
+                is_latest || place - usize::from(hides) < spared || self.is_kept(old)
             };
             let stay: Vec<Old> =
                 key.older.iter().enumerate().filter(|it| stays(*it)).map(|it| *it.1).collect();
