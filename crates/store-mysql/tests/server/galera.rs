@@ -2,8 +2,9 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use sqlx::Row;
+use sqlx::{AssertSqlSafe, Row};
 use store::{Durability, MetaStore, StoreErrorKind};
 use store_mysql::{MysqlOptions, MysqlStore};
 
@@ -12,6 +13,9 @@ use crate::service::{connect, execute, skip};
 
 /// The provider, where packages put it.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
+
+/// How long a node may take to be used by applications.
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -46,9 +50,21 @@ fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
         ]);
         bench.server.restart();
         let mut connection = connect(&bench.direct).await;
-        let status = "SHOW STATUS WHERE Variable_name = 'wsrep_cluster_status'";
-        let row = sqlx::query(status).fetch_one(&mut connection).await.expect("a status");
-        assert_eq!(row.get::<String, _>(1), "Primary", "the node is part of a cluster");
+        let mut status = async |name: &str| -> String {
+            let text = format!("SHOW STATUS WHERE Variable_name = '{name}'");
+            let row = sqlx::query(AssertSqlSafe(text)).fetch_one(&mut connection).await;
+            row.expect("a status").get(1)
+        };
+        let until = Instant::now() + READY_WITHIN;
+        while status("wsrep_ready").await != "ON" {
+            assert!(Instant::now() < until, "the node does not get ready");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(
+            status("wsrep_cluster_status").await,
+            "Primary",
+            "the node is part of a cluster"
+        );
 
         let single = format!("{}?single_writer=yes", bench.direct);
         let relaxed = || MysqlOptions { relaxed: true, ..MysqlOptions::default() };
