@@ -35,7 +35,7 @@ const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
 const SEED: u64 = 1;
 
 /// The acts in which the model must find a fault.
-const STEPS_MAX: u64 = 6_000;
+const STEPS_MAX: u64 = 12_000;
 
 /// The acts that the model must pass without a fault.
 const STEPS_SOUND: u64 = 2_000;

@@ -115,9 +115,9 @@ struct World {
 }
 
 /// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
-async fn open(
-    store: Arc<dyn MetaStore>,
-    blocks: Arc<MemoryBlocks>,
+pub(crate) async fn open(
+    store: &Arc<dyn MetaStore>,
+    blocks: &Arc<MemoryBlocks>,
     clock: &Arc<SetClock>,
 ) -> Arc<Volume> {
     let session = SessionOptions {
@@ -134,16 +134,18 @@ async fn open(
         session,
         ..Default::default()
     };
-    Volume::open(options, store, blocks).await.expect("a volume")
+    let blocks = Arc::<MemoryBlocks>::clone(blocks);
+    Volume::open(options, Arc::clone(store), blocks).await.expect("a volume")
 }
 
-const BEGINNING: Timestamp = Timestamp(1_800_000_000_000_000_000);
+/// The first time of the clocks of these tests.
+pub(crate) const BEGINNING: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
 impl World {
     async fn new(store: Arc<dyn MetaStore>, seed: u64) -> World {
         let blocks = Arc::new(MemoryBlocks::new());
         let clock = Arc::new(SetClock::new(BEGINNING));
-        let open = async || open(Arc::clone(&store), Arc::clone(&blocks), &clock).await;
+        let open = async || open(&store, &blocks, &clock).await;
         let volumes = [open().await, open().await];
         for bucket in BUCKETS {
             let made = volumes[0].create_bucket(bucket, &volume::NewBucket::of(&owner())).await;
@@ -375,7 +377,7 @@ async fn answer(volume: &Arc<Volume>, act: &Act) -> Result<Answer, VolumeError> 
     }
 }
 
-fn owner() -> FileOwner {
+pub(crate) fn owner() -> FileOwner {
     FileOwner {
         access_key: "someone".to_owned(),
         account: record::AccountId::MAIN,

@@ -33,15 +33,13 @@ use block::MemoryBlocks;
 use files::{Files, FilesOptions};
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
 use store::{MemoryStore, MetaStore};
-use volume::{
-    BucketChange, FileOwner, FsError, NewBucket, SessionOptions, SetClock, Unwatched, Volume,
-    VolumeError, VolumeOptions, fsck,
-};
+use volume::{BucketChange, FsError, NewBucket, SetClock, Unwatched, Volume, VolumeError, fsck};
 
 use crate::deep::driver::store;
 use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
 use crate::scale;
 use crate::versions::dice::{Dice, HOUR};
+use crate::versions::{BEGINNING, open, owner};
 use descriptors::Open;
 use model::{BUCKETS, HELD, KEPT, Model, PLAIN, TRASH};
 
@@ -159,30 +157,6 @@ struct World {
     trash_has_days: bool,
 }
 
-/// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
-async fn open(
-    store: &Arc<dyn MetaStore>,
-    blocks: &Arc<MemoryBlocks>,
-    clock: &Arc<SetClock>,
-) -> Arc<Volume> {
-    let session = SessionOptions {
-        clock: Arc::<SetClock>::clone(clock),
-        // The reaper waits until each session has shown that it is past an epoch.
-        heartbeat_interval: Duration::from_millis(50),
-        ..Default::default()
-    };
-    let options = VolumeOptions {
-        collect: false,
-        inline_bytes_max: 16,
-        block_bytes: 65_536,
-        staged_inline_bytes_max: 1 << 20,
-        session,
-        ..Default::default()
-    };
-    let blocks = Arc::<MemoryBlocks>::clone(blocks);
-    Volume::open(options, Arc::clone(store), blocks).await.expect("a volume")
-}
-
 async fn mount(
     store: &Arc<dyn MetaStore>,
     blocks: &Arc<MemoryBlocks>,
@@ -201,8 +175,6 @@ async fn mount(
     let files = Files::new(Arc::clone(&volume), options);
     Mount { volume, files }
 }
-
-const BEGINNING: Timestamp = Timestamp(1_800_000_000_000_000_000);
 
 impl World {
     async fn new(store: Arc<dyn MetaStore>, seed: u64, log: Log) -> World {
@@ -395,16 +367,5 @@ fn fs<T>(answer: Result<T, VolumeError>) -> Result<T, FsError> {
         Ok(answer) => Ok(answer),
         Err(VolumeError::Fs(error)) => Err(error),
         Err(error) => panic!("{error}"),
-    }
-}
-
-fn owner() -> FileOwner {
-    FileOwner {
-        access_key: "someone".to_owned(),
-        account: record::AccountId::MAIN,
-        writer: None,
-        uid: 7,
-        gid: 8,
-        umask: 0o022,
     }
 }

@@ -35,7 +35,7 @@ pub(crate) async fn reads_as_before(world: &World, dice: &mut Dice) {
     let blocks = Arc::clone(&world.blocks);
     let report = fsck(Arc::clone(&target), blocks.clone(), &Unwatched).await.expect("records");
     assert_eq!(report.findings, []);
-    let moved = super::open(Arc::clone(&target), blocks, &world.clock).await;
+    let moved = super::open(&target, &blocks, &world.clock).await;
     for (number, bucket) in BUCKETS.iter().enumerate() {
         views::versions(&moved, &world.model, number, dice).await;
         views::objects(&moved, &world.model, number, dice).await;

@@ -1,0 +1,246 @@
+//! A program that reads, writes and names the files of a mount.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::{KEYS, Memory, Notes, Place, file_name, key_of};
+use crate::both_views::values;
+use crate::history::register::{Ask, Told};
+use crate::history::{Call, Value};
+use crate::load::Pulse;
+
+/// A program on a mount.
+pub(super) struct Program<'a> {
+    pub(super) notes: Notes<'a>,
+    pub(super) place: &'a Place,
+    /// For each file: while it is made, and while it is written in place.
+    pub(super) locks: (&'a [RwLock<()>], &'a [RwLock<()>]),
+    pub(super) memory: Memory,
+}
+
+/// How a program gives a file that it has written its name.
+#[derive(Clone, Copy)]
+enum Naming {
+    Rename,
+    RenameIfAbsent,
+    Link,
+}
+
+impl Program<'_> {
+    pub(super) fn until(&mut self, stop: &AtomicBool, pulse: &Pulse) {
+        while !stop.load(Ordering::Relaxed) {
+            self.once();
+            pulse.beat();
+        }
+    }
+
+    fn once(&mut self) {
+        let key = self.notes.key();
+        match self.notes.below(100) {
+            0..26 => self.read(key),
+            26..38 => self.stat(key),
+            38..41 => self.names(),
+            41..56 => self.replace(key, Naming::Rename),
+            56..60 => self.replace(key, Naming::RenameIfAbsent),
+            60..64 => self.replace(key, Naming::Link),
+            64..82 => self.fill(key),
+            82..88 => self.create(key),
+            88..94 => self.unlink(key),
+            _ => self.take(key),
+        }
+    }
+
+    fn path(&self, key: usize) -> PathBuf {
+        self.place.folder.join("hot").join(file_name(key))
+    }
+
+    /// A name that is this program's own.
+    fn own(&mut self) -> PathBuf {
+        let folder = if self.notes.below(2) == 0 { "aside" } else { "hot" };
+        self.place.folder.join(folder).join(format!("own-{}", self.notes.worker.name))
+    }
+
+    pub(super) fn read(&mut self, key: usize) {
+        let path = self.path(key);
+        let _shared = self.locks.1[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let found = if_there(fs::read(&path), &path);
+        let ended = self.notes.now();
+        let value = found.map(|found| values::of_content(&found, &shown(&path)));
+        // What is there is verified by each open.
+        self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
+        self.notes.count("read");
+    }
+
+    pub(super) fn stat(&mut self, key: usize) {
+        let path = self.path(key);
+        let _shared = self.locks.1[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let found = if_there(fs::metadata(&path), &path);
+        let ended = self.notes.now();
+        let value = found.map(|found| values::of_length(found.len()));
+        self.note(key, (Ask::Get, Told::Found(value)), true, (began, ended));
+        self.notes.count("stat");
+    }
+
+    /// What this program asked for, and what it was told. `by_kernel` says whether the kernel may have
+    /// told it from memory.
+    fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
+        let (began, ended) = times;
+        match self.memory {
+            Memory::UntilAcknowledged if by_kernel => {
+                self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
+            }
+            // It says nothing of what is there now.
+            Memory::Pushed if by_kernel => {}
+            _ => self.notes.note(key, ask, told, began, ended),
+        }
+    }
+
+    pub(super) fn names(&mut self) {
+        let folder = self.place.folder.join("hot");
+        let began = self.notes.now();
+        let entries = fs::read_dir(&folder).expect("a directory can be read");
+        let names: Vec<String> = entries
+            .map(|entry| entry.expect("a name").file_name().to_string_lossy().into_owned())
+            .collect();
+        let ended = self.notes.now();
+        let mut told = vec![Told::Missing; KEYS];
+        for name in names.iter().filter(|name| !name.starts_with("own-")) {
+            let was = std::mem::replace(&mut told[key_of(name)], Told::Refused);
+            assert_eq!(was, Told::Missing, "{name} is twice in {names:?}");
+        }
+        for (key, told) in told.into_iter().enumerate() {
+            self.notes.worker.calls.push((key, Call::new(Ask::Get, told, began, ended)));
+        }
+        self.notes.count("names");
+    }
+
+    /// Writes a file of another name, and gives it the name that all know.
+    fn replace(&mut self, key: usize, naming: Naming) {
+        let Some(value) = self.notes.value() else { return };
+        let (own, path) = (self.own(), self.path(key));
+        let written = OpenOptions::new().write(true).create_new(true).open(&own);
+        let written = written.and_then(|file| self.write(file, value));
+        written.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        let began = self.notes.now();
+        let (what, ask, named) = match naming {
+            Naming::Rename => ("replace", Ask::Put(value), fs::rename(&own, &path)),
+            Naming::RenameIfAbsent => {
+                let named = renameat_with(CWD, &own, CWD, &path, RenameFlags::NOREPLACE);
+                ("replace if absent", Ask::PutIfAbsent(value), named.map_err(io::Error::from))
+            }
+            Naming::Link => ("link", Ask::PutIfAbsent(value), fs::hard_link(&own, &path)),
+        };
+        let ended = self.notes.now();
+        let told = match named {
+            Ok(()) => Told::Done,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Told::Refused,
+            Err(error) => panic!("{what} {}: {error}", shown(&path)),
+        };
+        self.note(key, (ask, told), told == Told::Refused, (began, ended));
+        self.notes.count(what);
+        if told == Told::Refused || what == "link" {
+            fs::remove_file(&own).unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        }
+    }
+
+    /// Writes all of a value at once, and closes the file.
+    fn write(&mut self, mut file: fs::File, value: Value) -> io::Result<()> {
+        file.write_all(&values::content(value))?;
+        if self.notes.below(3) == 0 { file.sync_all() } else { Ok(()) }
+    }
+
+    /// Writes into the file that is there.
+    fn fill(&mut self, key: usize) {
+        let Some(value) = self.notes.value() else { return };
+        let path = self.path(key);
+        let _alone = self.locks.1[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_made = self.locks.0[key].read().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let file = OpenOptions::new().write(true).truncate(true).open(&path);
+        let opened = self.notes.now();
+        let Some(file) = if_there(file, &path) else {
+            self.note(key, (Ask::Open(value), Told::Missing), true, (began, opened));
+            return self.notes.count("fill, absent");
+        };
+        self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
+        let ended = self.notes.now();
+        self.notes.note(key, Ask::Open(value), Told::Done, began, opened);
+        self.notes.note(key, Ask::Cut(value), Told::Done, began, ended);
+        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.count("fill");
+    }
+
+    /// Makes a file where none is, and writes into it.
+    fn create(&mut self, key: usize) {
+        let Some(value) = self.notes.value() else { return };
+        let path = self.path(key);
+        let _alone = self.locks.1[key].write().unwrap_or_else(PoisonError::into_inner);
+        let _not_filled = self.locks.0[key].write().unwrap_or_else(PoisonError::into_inner);
+        let began = self.notes.now();
+        let opened = OpenOptions::new().write(true).create_new(true).open(&path);
+        let made = self.notes.now();
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.note(key, (Ask::Create(value), Told::Refused), true, (began, made));
+                return self.notes.count("create, there");
+            }
+            Err(error) => panic!("create {}: {error}", shown(&path)),
+        };
+        self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
+        let ended = self.notes.now();
+        self.notes.note(key, Ask::Create(value), Told::Done, began, made);
+        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.count("create");
+    }
+
+    fn unlink(&mut self, key: usize) {
+        let path = self.path(key);
+        let began = self.notes.now();
+        let removed = if_there(fs::remove_file(&path), &path);
+        self.removed(key, removed.is_some(), began);
+    }
+
+    /// Takes the file away to a name of its own.
+    fn take(&mut self, key: usize) {
+        let (path, own) = (self.path(key), self.own());
+        let began = self.notes.now();
+        let taken = if_there(fs::rename(&path, &own), &path);
+        self.removed(key, taken.is_some(), began);
+        if taken.is_some() {
+            // Somebody may still be writing to it.
+            let removed = fs::remove_file(&own);
+            removed.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
+        }
+    }
+
+    fn removed(&mut self, key: usize, was_there: bool, began: u64) {
+        let ended = self.notes.now();
+        let told = if was_there { Told::Done } else { Told::Missing };
+        self.note(key, (Ask::Remove, told), !was_there, (began, ended));
+        self.notes.count(if was_there { "remove" } else { "remove, absent" });
+    }
+}
+
+/// What is there, if anything is.
+#[track_caller]
+fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
+    match found {
+        Ok(found) => Some(found),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => panic!("{}: {error}", shown(path)),
+    }
+}
+
+/// The end of a path: which mount, and which file.
+fn shown(path: &Path) -> String {
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts[parts.len().saturating_sub(4)..].join("/")
+}
