@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::{HeaderValue, Request};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use record::AccountId;
 use store::MemoryStore;
 use tokio::time::Instant;
@@ -142,4 +142,27 @@ async fn a_form_for_a_bucket_that_does_not_exist_is_not_read() {
     let answer = ask_with(&gateway, "POST", "/bucket", FORM, endless_form(&frames)).await;
     assert_eq!(answer, (404, Some("NoSuchBucket"), "PostObject"));
     assert_eq!(frames.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_a_web_identity_waits_for_memory_and_is_refused_in_time() {
+    let gateway = gateway().await;
+    let ask = async || {
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let asked = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleSessionName=name\
+                     &WebIdentityToken=x.y.z";
+        let body = Full::new(Bytes::from(asked)).map_err(|never| match never {}).boxed_unsync();
+        let began = Instant::now();
+        let (_, code, operation) = ask_with(&gateway, "POST", "/", &headers, body).await;
+        assert_eq!(operation, "Sts");
+        (code, began.elapsed())
+    };
+    let others = gateway.tokens.try_acquire(gateway.tokens.total()).expect("it is all free");
+    let (refused, waited) = ask().await;
+    assert_eq!(refused, Some("SlowDown"));
+    assert_eq!(waited, Duration::from_secs(5), "it waits for others to end");
+    drop(others);
+    assert_eq!(ask().await, (Some("InvalidIdentityToken"), Duration::ZERO));
+    assert_eq!(gateway.tokens.in_use(), 0, "a request that has ended holds nothing");
+    assert!(gateway.tokens.peak() > 0);
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use record::Tag;
-use volume::{ListQuery, RenameConditions, Trips, Volume, measured};
+use volume::{FsError, Judged, ListQuery, RenameConditions, Trips, Volume, VolumeError, measured};
 
 use super::{bytes, put, read, volume};
 
@@ -156,4 +156,46 @@ async fn many_deletes_in_one_directory_are_few_round_trips() {
     let listing = volume.list("bkt", page("", None)).await.unwrap();
     assert_eq!(listing.entries, [], "the directories went with their last names");
     volume.delete_bucket("bkt").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_of_a_thousand_keys_is_one_read() {
+    let volume = volume().await;
+    directory(&volume, 1_200).await;
+    for delimiter in [None, Some("/")] {
+        let (listing, cost) = trips(volume.list("bkt", page("a/b/", delimiter))).await;
+        assert_eq!(listing.unwrap().entries.len(), 1_000);
+        check("a page of 1,000 keys", cost, 1, 0);
+    }
+}
+
+#[tokio::test]
+async fn deletes_of_deep_keys_are_few_round_trips() {
+    let volume = volume().await;
+    let deep = |key: usize| format!("{key:02}/{}x", "d/".repeat(40));
+    for key in 0..50 {
+        put(&volume, &deep(key), &bytes(10, 0)).await.unwrap();
+    }
+    let keys = (0..50).map(|key| (deep(key).into_bytes(), None)).collect();
+    let (deleted, cost) = trips(volume.delete("bkt", keys)).await;
+    assert!(deleted.unwrap().into_iter().all(|deleted| deleted.unwrap().existed));
+    assert!(cost.commits <= 8 && cost.reads <= 64, "50 keys below 41 directories each: {cost:?}");
+    assert_eq!(volume.list("bkt", page("", None)).await.unwrap().entries, []);
+}
+
+#[tokio::test]
+async fn a_delete_of_a_judged_object_is_one_commit() {
+    let volume = volume().await;
+    directory(&volume, 3).await;
+    let object = volume.stat("bkt", b"a/b/0001").await.unwrap();
+    let judged = Judged::Object(&object);
+    let (deleted, cost) = trips(volume.delete_judged("bkt", b"a/b/0001", judged, None)).await;
+    assert!(deleted.unwrap().existed);
+    check("a delete of a judged object", cost, 0, 1);
+    let again = volume.delete_judged("bkt", b"a/b/0001", judged, None).await;
+    assert!(matches!(again, Err(VolumeError::Fs(FsError::OtherObject))), "{again:?}");
+    let absent = volume.delete_judged("bkt", b"a/b/0001", Judged::Absent, None).await;
+    assert!(!absent.unwrap().existed);
+    let replaced = volume.delete_judged("bkt", b"a/b/0002", Judged::Absent, None).await;
+    assert!(matches!(replaced, Err(VolumeError::Fs(FsError::OtherObject))), "{replaced:?}");
 }
