@@ -10,6 +10,7 @@
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
 //! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | restores of a metadata store to an earlier moment, on each engine |
 //! | `ASHLAR_TEST_STEPS` | 400 | 100000 | acts on versions, in memory, on `SQLite` and the drawn engine |
+//! | `ASHLAR_TEST_VIEW_STEPS` | 400 | 20000 | acts of clients and programs in both views, on the same engines |
 //!
 //! `ASHLAR_TEST_SCALE=full` takes the column `full`; a variable of the table overrides its row. Each load
 //! also has a least number of answers, so a slow machine does the same work and takes longer for it.
