@@ -6,6 +6,7 @@
 //! name there are one or two states that may be found afterwards.
 
 pub(crate) mod programs;
+mod quota;
 mod versions;
 
 use std::process::{Command, Stdio};
