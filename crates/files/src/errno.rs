@@ -42,6 +42,7 @@ fn of_namespace(error: FsError) -> Errno {
         | FsError::Locked
         | FsError::NotCurrent
         | FsError::VersionKept => Errno::PERM,
+        FsError::TooManyLinks => Errno::MLINK,
         FsError::Stale => Errno::STALE,
         FsError::TooDeep => Errno::NAMETOOLONG,
         FsError::NoSuchAttribute => Errno::NODATA,

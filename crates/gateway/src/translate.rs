@@ -492,6 +492,7 @@ fn fs_fault(error: FsError) -> Fault {
         | FsError::OtherBucket
         | FsError::OnlyBuckets
         | FsError::LinkedDirectory
+        | FsError::TooManyLinks
         | FsError::Stale
         | FsError::ContentReplaced
         | FsError::LettingGo

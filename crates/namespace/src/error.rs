@@ -117,6 +117,9 @@ pub enum FsError {
     /// A directory has one name.
     #[error("a directory has one name")]
     LinkedDirectory,
+    /// A file of a bucket with versions or a trash has as many hard links as it may have.
+    #[error("the file has as many hard links as a file of this bucket may have")]
+    TooManyLinks,
     /// The file or directory is gone, or the name does not lead to it any more: it is to be looked
     /// up again.
     #[error("the name leads elsewhere by now")]

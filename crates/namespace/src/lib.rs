@@ -54,12 +54,12 @@ pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
     DetachVersions, DirectoryCounts, DirectoryPage, FindLeft, FindName, FindNode, FindXattr,
-    ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode, LinkNode,
-    ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl, NoteRead, OBJECT_TAGS_MAX,
-    ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent, Relocated, RemoveDirectory,
-    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, RetentionChange, SetAcl,
-    SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
-    Whiteout, WriteContent, XattrChange, forked, without_rights,
+    ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode,
+    KEPT_LINKS_MAX, LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl,
+    NoteRead, OBJECT_TAGS_MAX, ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent,
+    Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed,
+    RetentionChange, SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange,
+    USER_METADATA_BYTES_MAX, Whiteout, WriteContent, XattrChange, forked, without_rights,
 };
 pub use object::{
     DIRECTORY_MODE, FILE_MODE, JudgedObject, ObjectChange, ObjectCondition, Overlap, Publish,

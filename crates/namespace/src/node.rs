@@ -35,7 +35,7 @@ pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
 pub use find::{DirectoryCounts, FindLeft, FindName, FindNode, FoundNode};
 pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};
-pub use link::LinkNode;
+pub use link::{KEPT_LINKS_MAX, LinkNode};
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
 pub use object_item::{

@@ -10,6 +10,10 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
 
+/// The most hard links of a file in a bucket with versions or a trash. A version record for each of them
+/// must fit into the file's [`record::Superseded`] record, and into one plan that moves them to a copy.
+pub const KEPT_LINKS_MAX: u32 = 768;
+
 /// Gives a node one more name: one round trip when all of it is remembered.
 ///
 /// From its second name on, names say that they are not the only one. So the first one is changed
@@ -46,6 +50,12 @@ impl Planner for LinkNode<'_> {
             admit(view, env, (self.ino, &inode), Change::Name, &mut plan)?;
         }
         let links = inode.links();
+        if inode.kind() == Kind::File && links >= KEPT_LINKS_MAX {
+            let bucket = keeping::bucket_of(view, inode.bucket)?;
+            if bucket.dentry.versioning.keeps() {
+                return Err(FsError::TooManyLinks.into());
+            }
+        }
         let orphan = key::orphan(self.ino);
         if links > 0 {
             // What lost its last name stands there still, with the links that it had, until the

@@ -4,10 +4,10 @@
 use std::fmt::Debug;
 
 use namespace::{
-    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Kept, Lookup, NoteRead,
-    ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion, RenameKey, RenameMode,
-    RenameNode, SetAcl, SetAttributes, SetBucket, SetBucketConfig, SetObject, SetObjectItem,
-    SetXattr, Spared, VersionsFrom, XattrChange,
+    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, KEPT_LINKS_MAX, Kept,
+    Lookup, NoteRead, ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion,
+    RenameKey, RenameMode, RenameNode, Restore, SetAcl, SetAttributes, SetBucket, SetBucketConfig,
+    SetObject, SetObjectItem, SetXattr, Spared, VersionsFrom, XattrChange,
 };
 use record::{
     BucketConfig, BucketConfigKind, Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil,
@@ -565,5 +565,90 @@ fn a_directory_stays_as_soon_as_the_bucket_allows_locks() {
         world.cold(&allow).0.unwrap();
         let moved = world.rename(&at(B, "d"), &at(B, "e"), mode);
         assert_eq!(moved.err(), Some(FsError::OtherBucket), "{mode:?}");
+    }
+}
+
+/// A key comes back with its directory made anew, by the removal of a delete marker or of a newer version, or
+/// out of the trash. A program that has the file open knows the name that it had in the old directory: its
+/// writes succeed.
+#[test]
+fn a_file_that_comes_back_in_another_directory_can_be_written_to() {
+    for how in ["marker", "newer", "trash"] {
+        let kept = if how == "trash" { Versioning::Trash } else { Versioning::Enabled };
+        let world = world_with(kept);
+        let ino = world.put(b"d/a", 3);
+        let name = at(world.find(&at(B, "d")).unwrap(), "a");
+        assert_eq!(world.delete(&[b"d/a"]), [Ok(true)]);
+        if how == "newer" {
+            world.put(b"d/a", 5);
+        }
+        let (path, fresh) = (Path::new(b"b", b"d/a"), [world.ino()]);
+        let look = || world.run(&Lookup { path: &path, version: None });
+        let remove = |version| {
+            let remove = RemoveVersion {
+                path: &path,
+                version,
+                fresh: &fresh,
+                bypasses_governance: false,
+                spares: Spared::Nothing,
+                object_tags: None,
+            };
+            assert!(world.run(&remove).unwrap().existed);
+        };
+        if how == "trash" {
+            let state = world.state();
+            let (_, version) = key::version_parts(state.keys(space::VERSION)[0]).unwrap();
+            world.run(&Restore { path: &path, version, fresh: &fresh, replaces: false }).unwrap();
+        } else {
+            // The marker is the newest, or stands below the newer version.
+            let newest = || match look() {
+                Ok(found) => found.version.unwrap(),
+                Err(FsError::Deleted(marker)) => marker,
+                Err(error) => panic!("{error}"),
+            };
+            (0..if how == "newer" { 2 } else { 1 }).for_each(|_| remove(newest()));
+        }
+        world.audit();
+        assert_eq!(look().unwrap().ino, ino, "{how}: it is the same file");
+        let written = write_as(&world, ino, Some(&name), &ContentChange::Truncate(1));
+        assert!(written.is_ok(), "{how}: {written:?}");
+        world.audit();
+        assert_eq!(world.objects(), [(b"d/a".to_vec(), 1)], "{how}");
+    }
+}
+
+/// Each hard link of a file that loses its name becomes a version of the file. The file has no more links
+/// than its record of versions holds, so each of them can be removed, and the file can be written to.
+#[test]
+fn every_hard_link_of_a_file_can_be_removed() {
+    // The longest keys of objects.
+    let path = ["d".repeat(254), "e".repeat(254), "f".repeat(254)];
+    let name = |number: u32| format!("{}{number:03}", "n".repeat(250));
+    for kept in [Versioning::Enabled, Versioning::Trash] {
+        let world = world_with(kept);
+        let mut directory = B;
+        for name in &path {
+            directory = world.mkdir(directory, name);
+        }
+        let ino = world.file(directory, name(0), 3);
+        for number in 1..KEPT_LINKS_MAX {
+            world.link(ino, Some(&at(directory, name(0))), &at(directory, name(number))).unwrap();
+        }
+        let more = world.link(ino, Some(&at(directory, name(0))), &at(directory, name(999)));
+        assert_eq!(more.err(), Some(FsError::TooManyLinks));
+        for number in 0..KEPT_LINKS_MAX {
+            world.unlink(directory, name(number)).unwrap();
+        }
+        let longest = world.state();
+        let longest = longest.records.values().map(store::Value::len).max().unwrap();
+        let limits = store::Limits::LEAST;
+        assert!((700_000..limits.value_bytes).contains(&longest), "{longest} bytes");
+        assert_eq!(versions_of(&world, detach(&world, ino)), (768, 768));
+        world.audit();
+    }
+    let world = World::new();
+    let ino = world.file(B, "k", 3);
+    for number in 0..KEPT_LINKS_MAX + 9 {
+        world.link(ino, Some(&at(B, "k")), &at(B, name(number))).unwrap();
     }
 }
