@@ -10,6 +10,7 @@ mod audit;
 mod content;
 mod costs;
 mod interleavings;
+mod kept_names;
 mod laws;
 mod linking;
 mod locks;

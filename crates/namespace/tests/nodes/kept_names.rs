@@ -1,0 +1,149 @@
+//! Names of files in buckets with versions or a trash: exchanged with what is no object, below a directory
+//! of a bucket that begins to allow locks, brought back, and very many of them.
+
+use namespace::{
+    ContentChange, FsError, KEPT_LINKS_MAX, Lookup, Path, RemoveVersion, RenameMode, Restore,
+    SetBucketConfig, Spared,
+};
+use record::{BucketConfig, BucketConfigKind, Versioning, key, key::space};
+
+use crate::content::write_as;
+use crate::versions::{detach, versions_of, world_with};
+use crate::world::{B, World, at};
+
+/// If a file changes names with a directory or a symbolic link, its old key has no object any more, and a
+/// delete marker says so.
+#[test]
+fn an_exchange_with_what_is_no_object_leaves_a_delete_marker() {
+    for versioning in [Versioning::Enabled, Versioning::Suspended] {
+        for (other, from, to) in
+            [("directory", "a", "x"), ("directory", "x", "a"), ("link", "x", "a")]
+        {
+            let world = world_with(versioning);
+            world.put(b"a", 3);
+            let file = world.put(b"a", 4);
+            if other == "directory" {
+                world.mkdir(B, "x");
+            } else {
+                world.symlink(B, "x");
+            }
+            world.rename(&at(B, from), &at(B, to), RenameMode::Exchange).unwrap();
+            world.audit();
+            let look = |key: &[u8]| {
+                let path = Path::new(b"b", key);
+                world.run(&Lookup { path: &path, version: None })
+            };
+            assert_eq!(look(b"x").unwrap().ino, file, "{versioning:?} {other}");
+            let gone = look(b"a");
+            assert!(matches!(gone, Err(FsError::Deleted(_))), "{versioning:?} {other}: {gone:?}");
+        }
+    }
+}
+
+/// A mount that has not heard that a bucket allows locks moves no directory of it.
+#[test]
+fn a_directory_stays_as_soon_as_the_bucket_allows_locks() {
+    for mode in [RenameMode::Replace, RenameMode::Exchange] {
+        let world = world_with(Versioning::Enabled);
+        world.mkdir(B, "d");
+        if mode == RenameMode::Exchange {
+            world.mkdir(B, "e");
+        }
+        world.names(B, 9);
+        let allow = SetBucketConfig {
+            name: b"b",
+            kind: BucketConfigKind::ObjectLock,
+            value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
+            default_retention: None,
+        };
+        // The world remembers the bucket as it was.
+        world.cold(&allow).0.unwrap();
+        let moved = world.rename(&at(B, "d"), &at(B, "e"), mode);
+        assert_eq!(moved.err(), Some(FsError::OtherBucket), "{mode:?}");
+    }
+}
+
+/// A key comes back with its directory made anew, by the removal of a delete marker or of a newer version, or
+/// out of the trash. A program that has the file open knows the name that it had in the old directory: its
+/// writes succeed.
+#[test]
+fn a_file_that_comes_back_in_another_directory_can_be_written_to() {
+    for how in ["marker", "newer", "trash"] {
+        let kept = if how == "trash" { Versioning::Trash } else { Versioning::Enabled };
+        let world = world_with(kept);
+        let ino = world.put(b"d/a", 3);
+        let name = at(world.find(&at(B, "d")).unwrap(), "a");
+        assert_eq!(world.delete(&[b"d/a"]), [Ok(true)]);
+        if how == "newer" {
+            world.put(b"d/a", 5);
+        }
+        let (path, fresh) = (Path::new(b"b", b"d/a"), [world.ino()]);
+        let look = || world.run(&Lookup { path: &path, version: None });
+        let remove = |version| {
+            let remove = RemoveVersion {
+                path: &path,
+                version,
+                fresh: &fresh,
+                bypasses_governance: false,
+                spares: Spared::Nothing,
+                object_tags: None,
+            };
+            assert!(world.run(&remove).unwrap().existed);
+        };
+        if how == "trash" {
+            let state = world.state();
+            let (_, version) = key::version_parts(state.keys(space::VERSION)[0]).unwrap();
+            world.run(&Restore { path: &path, version, fresh: &fresh, replaces: false }).unwrap();
+        } else {
+            // The marker is the newest, or stands below the newer version.
+            let newest = || match look() {
+                Ok(found) => found.version.unwrap(),
+                Err(FsError::Deleted(marker)) => marker,
+                Err(error) => panic!("{error}"),
+            };
+            (0..if how == "newer" { 2 } else { 1 }).for_each(|_| remove(newest()));
+        }
+        world.audit();
+        assert_eq!(look().unwrap().ino, ino, "{how}: it is the same file");
+        let written = write_as(&world, ino, Some(&name), &ContentChange::Truncate(1));
+        assert!(written.is_ok(), "{how}: {written:?}");
+        world.audit();
+        assert_eq!(world.objects(), [(b"d/a".to_vec(), 1)], "{how}");
+    }
+}
+
+/// Each hard link of a file that loses its name becomes a version of the file. The file has no more links
+/// than its record of versions holds, so each of them can be removed, and the file can be written to.
+#[test]
+fn every_hard_link_of_a_file_can_be_removed() {
+    // The longest keys of objects.
+    let path = ["d".repeat(254), "e".repeat(254), "f".repeat(254)];
+    let name = |number: u32| format!("{}{number:03}", "n".repeat(250));
+    for kept in [Versioning::Enabled, Versioning::Trash] {
+        let world = world_with(kept);
+        let mut directory = B;
+        for name in &path {
+            directory = world.mkdir(directory, name);
+        }
+        let ino = world.file(directory, name(0), 3);
+        for number in 1..KEPT_LINKS_MAX {
+            world.link(ino, Some(&at(directory, name(0))), &at(directory, name(number))).unwrap();
+        }
+        let more = world.link(ino, Some(&at(directory, name(0))), &at(directory, name(999)));
+        assert_eq!(more.err(), Some(FsError::TooManyLinks));
+        for number in 0..KEPT_LINKS_MAX {
+            world.unlink(directory, name(number)).unwrap();
+        }
+        let longest = world.state();
+        let longest = longest.records.values().map(store::Value::len).max().unwrap();
+        let limits = store::Limits::LEAST;
+        assert!((700_000..limits.value_bytes).contains(&longest), "{longest} bytes");
+        assert_eq!(versions_of(&world, detach(&world, ino)), (768, 768));
+        world.audit();
+    }
+    let world = World::new();
+    let ino = world.file(B, "k", 3);
+    for number in 0..KEPT_LINKS_MAX + 9 {
+        world.link(ino, Some(&at(B, "k")), &at(B, name(number))).unwrap();
+    }
+}
