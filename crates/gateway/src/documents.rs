@@ -1,4 +1,4 @@
-//! Memory for the XML documents of requests, and for what is parsed from them.
+//! Memory for the XML documents of requests, and for the values parsed from them.
 //!
 //! The beginning of a document takes memory in steps, as it arrives, so a client that only announces a
 //! long document holds none. A longer document then waits, in turn, for memory for all of it. Long
@@ -13,7 +13,7 @@ use volume::Permit;
 
 use crate::translate;
 
-/// Bytes of memory for each byte of a document: one for itself, one for what is parsed from it.
+/// Bytes of memory for each byte of a document: one for itself, one for the values parsed from it.
 const DOCUMENT_MEMORY: u64 = 2;
 
 /// The beginning of a document, in bytes.

@@ -133,7 +133,7 @@ fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreEr
     let found = if is_on(settings, "wsrep_on") {
         "wsrep_on is ON: the server is a node of a Galera cluster"
     } else if is_set("wsrep_cluster_address") && has_galera(settings) {
-        // The node applies what others write, and others do not get what is written here.
+        // The node applies writes of other nodes, and they do not get its own writes.
         "wsrep_provider is set and wsrep_on is OFF: the server is a node of a Galera cluster for which an \
          operator has turned replication off"
     } else if is_set("group_replication_group_name")

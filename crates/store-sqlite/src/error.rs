@@ -81,9 +81,10 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
 /// disk full, SQLite could not write one of the frames. The last frame is the one that commits, and no
 /// recovery believes the others without it. SQLite rolls back by itself then, or the writer closes the
 /// connection, so nothing was committed. The same is true if a spent quota failed a write, for which
-/// SQLite has no code of its own: `no_space` tells that. Any other error of COMMIT may come from an fsync: this process
-/// forgets the transaction, but its frames may be whole in the log, and a process that recovers the file
-/// after a crash would believe them. That is settled only by a later commit, which writes over them.
+/// SQLite has no code of its own: then `no_space` is true. Any other error of COMMIT may come from an
+/// fsync: this process forgets the transaction, but its frames may be whole in the log, and a process that
+/// recovers the file after a crash would believe them. That is settled only by a later commit, which writes
+/// over them.
 pub(crate) fn kind_of_commit(
     failure: &Failure,
     statements: usize,

@@ -163,8 +163,8 @@ impl Page<'_> {
             let newer = walk.advance(key, *is_latest, made);
             match what {
                 _ if !is_latest => {
-                    // A newer version tells when a marker was replaced. A directory that was moved may
-                    // have brought one that is older than the marker.
+                    // A marker was replaced when the newer version was made. A directory that was
+                    // moved may have brought a newer version that is older than the marker.
                     let replaced = replaced.or(newer.made.map(|newer| newer.max(made)));
                     let newer = Newer { made: replaced, ..newer };
                     let due = self.noncurrent_is_due(key, *version, what, &newer).await?;

@@ -86,7 +86,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
 /// Objects that one request has removed at a time, each by a commit of its own.
 const REMOVED_AT_ONCE: usize = 16;
 
-/// What became of one object: the marker that was made or removed, if one was.
+/// The result for one object: the marker that the deletion made or removed, if any.
 type Outcome = Result<Option<VersionRef>, Fault>;
 
 /// Removes objects and versions. Those about which permissions did not depend on the object go in
@@ -132,7 +132,7 @@ struct Judgement<'d> {
     seen: Seen,
 }
 
-/// What the permissions of a deletion were asked about.
+/// The object by which the permissions of a deletion were decided.
 enum Seen {
     /// They do not depend on the object.
     Nothing,

@@ -1,5 +1,5 @@
-//! Names of files in buckets with versions or a trash: exchanged with what is no object, below a directory
-//! of a bucket that begins to allow locks, brought back, and very many of them.
+//! Names of files in buckets with versions or a trash. Programs exchange a file with a directory or a link,
+//! move a directory in a bucket that begins to allow locks, bring a file back, and give it many links.
 
 use namespace::{
     ContentChange, FsError, KEPT_LINKS_MAX, Lookup, Path, RemoveVersion, RenameMode, Restore,
@@ -95,7 +95,7 @@ fn a_file_that_comes_back_in_another_directory_can_be_written_to() {
             let (_, version) = key::version_parts(state.keys(space::VERSION)[0]).unwrap();
             world.run(&Restore { path: &path, version, fresh: &fresh, replaces: false }).unwrap();
         } else {
-            // The marker is the newest, or stands below the newer version.
+            // The marker is the newest, or is below the newer version.
             let newest = || match look() {
                 Ok(found) => found.version.unwrap(),
                 Err(FsError::Deleted(marker)) => marker,

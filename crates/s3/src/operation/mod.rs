@@ -59,8 +59,8 @@ macro_rules! action {
     };
 }
 
-/// What S3 tells a client that has not signed its request: nothing for the word `anyone`, where the
-/// bucket decides.
+/// The message with which S3 refuses an unsigned request. With the word `anyone` there is none: the bucket
+/// decides.
 macro_rules! refusal {
     (anyone) => {
         None
@@ -135,8 +135,8 @@ macro_rules! operations {
                 })* }
             }
 
-            /// What S3 tells a client that has not signed a request for this operation, whatever
-            /// the bucket permits; nothing if the bucket decides.
+            /// Returns the message with which S3 refuses an unsigned request for this operation, or
+            /// none if the bucket decides.
             pub const fn refusal_of_anonymous(self) -> Option<&'static str> {
                 match self { $(Operation::$name => refusal!($sender),)* }
             }

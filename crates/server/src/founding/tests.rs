@@ -69,7 +69,7 @@ fn a_file_that_names_no_volume_is_not_overlooked() {
     fs::write(folder.path().join(PLACE_FILE), "meta = x\n").expect("written");
     let problem = Place::read(folder.path()).expect_err("it names no volume");
     assert!(problem.to_string().contains("remove the file"), "{problem}");
-    // The file may name a volume here, so the operator is not told to remove it.
+    // The file may name a volume here, so the error must not advise the operator to remove it.
     fs::remove_file(folder.path().join(PLACE_FILE)).expect("removed");
     fs::create_dir(folder.path().join(PLACE_FILE))
         .expect("a folder, which cannot be read as a file");

@@ -156,7 +156,7 @@ fn programs_on_two_mounts_share_a_map() {
     }
 }
 
-/// Changes a page of a map, and then syncs it as soon as it is told to.
+/// Changes a page of a map, and then syncs it at a signal of the test.
 const SYNCS_LATER: &str = "
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)

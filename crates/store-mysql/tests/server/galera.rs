@@ -83,7 +83,7 @@ fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
         let store = MysqlStore::open(&single, relaxed()).await.expect("one node for all");
         assert_eq!(store.durability(), Durability::Relaxed);
         store.close().await;
-        // The node stays part of the cluster, and does not replicate what is written through it.
+        // The node stays part of the cluster, and does not replicate writes through it.
         execute(&bench.direct, "SET GLOBAL wsrep_on = OFF").await;
         let error = MysqlStore::open(&bench.direct, relaxed()).await.expect_err("a node");
         assert!(error.to_string().contains("wsrep_provider is set"), "{error}");

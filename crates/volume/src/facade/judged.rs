@@ -78,7 +78,7 @@ impl<P> OfJudged<'_, P> {
         if self.condition.is_some_and(|condition| !condition.accepts(&found.inode)) {
             return Err(FsError::PreconditionFailed.into());
         }
-        // A directory that stands for an object has nothing by which callers decide.
+        // A directory that S3 shows as an object has nothing by which callers decide.
         let file = found.inode.file();
         Ok(file.map(|_| Guard::Equals(record::key::inode(found.ino), found.record.clone())))
     }

@@ -72,8 +72,8 @@ const ACTS_TOLD: usize = 40;
 /// Steps between two lines of progress.
 const TOLD: u64 = 5_000;
 
-/// The time that one step may take.
-const STEP_DEADLINE: Duration = Duration::from_mins(1);
+/// The time that one step may take. A pass over many versions, one a page, takes most.
+const STEP_DEADLINE: Duration = Duration::from_mins(5);
 
 /// The last acts with their steps, oldest first.
 type Log = Arc<Mutex<VecDeque<(u64, String)>>>;
