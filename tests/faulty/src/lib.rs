@@ -1,6 +1,7 @@
 //! A metadata store in memory that fails as it is told, for tests.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -72,6 +73,13 @@ pub struct Rival {
     pub values: [Bytes; 2],
 }
 
+/// Another gateway, which acts in the middle of a request.
+#[async_trait]
+pub trait Interruption: fmt::Debug + Send + Sync {
+    /// Acts. May use the same store.
+    async fn act(&self);
+}
+
 /// A store in memory with faults in front.
 #[derive(Debug, Default)]
 pub struct Faulty {
@@ -91,6 +99,8 @@ pub struct Faulty {
     pub gate: Mutex<Option<Gate>>,
     /// Another writer, which always commits first.
     pub rival: Mutex<Option<Rival>>,
+    /// Acts before the next commit, once.
+    pub interruption: Mutex<Option<Arc<dyn Interruption>>>,
     /// The questions of each read so far.
     pub asked: Mutex<Vec<Vec<Read>>>,
 }
@@ -220,6 +230,11 @@ impl MetaStore for Faulty {
         // A round trip takes a while, so that others can collect behind it.
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         self.overtake(plans).await;
+        let interruption = self.interruption.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(interruption) = interruption {
+            self.fired.fetch_add(1, Ordering::SeqCst);
+            interruption.act().await;
+        }
         let unknown = || StoreError::new(StoreErrorKind::Unknown, "losing an answer");
         match self.next(plans) {
             Fault::Pass => self.inner.commit(plans).await,

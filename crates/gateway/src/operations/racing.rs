@@ -1,13 +1,14 @@
-//! A gateway whose objects another gateway replaces or changes between a permission and the commit:
-//! what the tests of changes and of deletes begin with.
+//! The world of the tests of changes, deletes and renames: a gateway whose objects another gateway
+//! replaces or changes between a permission and the commit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use block::MemoryBlocks;
 use bytes::Bytes;
+use faulty::{Faulty, Interruption};
 use http::Request;
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -15,10 +16,6 @@ use md5::{Digest, Md5};
 use record::{
     AccountId, BucketConfig, BucketConfigKind, ObjectHeaders, RetainUntil, RetentionMode, Tag,
     Timestamp, Versioning,
-};
-use store::{
-    Changes, CounterPage, Durability, Limits, MemoryStore, MetaStore, Page, Plan, Position, Read,
-    ReadResult, Snapshot, Space, StoreError, Verdict,
 };
 use volume::{
     FileOwner, NewBucket, NewObject, Object, ObjectChange, VersionRef, Volume, VolumeOptions,
@@ -38,85 +35,28 @@ pub(super) enum Meanwhile {
     Retags(&'static str),
 }
 
-/// A store that lets another gateway change the object before the next commit. Counts the changes.
+/// The other gateway. Counts its changes.
 #[derive(Debug)]
-struct RacingStore {
-    inner: Arc<MemoryStore>,
-    other: Arc<Volume>,
+struct Rival {
+    volume: Arc<Volume>,
     meanwhile: Meanwhile,
-    is_armed: AtomicBool,
     changes: AtomicU64,
 }
 
-impl RacingStore {
-    async fn race(&self) {
+#[async_trait]
+impl Interruption for Rival {
+    async fn act(&self) {
         match self.meanwhile {
             Meanwhile::Replaces(team) => {
-                put(&self.other, team, 1).await;
+                put(&self.volume, team, 1).await;
             }
             Meanwhile::Retags(team) => {
                 let tags = tags(team);
                 let change = ObjectChange::Tags(&tags);
-                self.other.change_object("bkt", b"k", None, None, change).await.unwrap();
+                self.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
             }
         }
         self.changes.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-#[async_trait]
-impl MetaStore for RacingStore {
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn shortage(&self) -> Option<String> {
-        self.inner.shortage()
-    }
-
-    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
-        self.inner.read(reads).await
-    }
-
-    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-        if self.is_armed.swap(false, Ordering::SeqCst) {
-            self.race().await;
-        }
-        self.inner.commit(plans).await
-    }
-
-    async fn walk(
-        &self,
-        space: Space,
-        resume: Option<Bytes>,
-        limit: u32,
-    ) -> Result<Page, StoreError> {
-        self.inner.walk(space, resume, limit).await
-    }
-
-    async fn walk_counters(
-        &self,
-        space: Space,
-        resume: Option<Bytes>,
-        limit: u32,
-    ) -> Result<CounterPage, StoreError> {
-        self.inner.walk_counters(space, resume, limit).await
-    }
-
-    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
-        self.inner.changes(since).await
-    }
-
-    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
-        self.inner.snapshot().await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 
@@ -141,7 +81,8 @@ async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
 /// objects but those of team `b`. Another gateway changes the object at a commit.
 pub(super) struct World {
     gateway: Arc<Gateway>,
-    store: Arc<RacingStore>,
+    store: Arc<Faulty>,
+    rival: Arc<Rival>,
     /// The version of the object, if the bucket keeps versions.
     pub(super) version: Option<VersionRef>,
 }
@@ -149,9 +90,9 @@ pub(super) struct World {
 impl World {
     /// A bucket that keeps versions has object locks, too.
     pub(super) async fn new(meanwhile: Meanwhile, versioning: Versioning) -> World {
-        let (inner, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let options = VolumeOptions::default;
-        let other = Volume::open(options(), Arc::clone(&inner) as _, Arc::clone(&blocks) as _);
+        let other = Volume::open(options(), Arc::clone(&store) as _, Arc::clone(&blocks) as _);
         let other = other.await.unwrap();
         let owner = owner();
         let new = NewBucket { versioning, ..NewBucket::of(&owner) };
@@ -170,13 +111,12 @@ impl World {
         let set = other.set_bucket_config("bkt", BucketConfigKind::Policy, Some(&policy));
         set.await.unwrap();
         let version = put(&other, "a", 0).await;
-        let (is_armed, changes) = (AtomicBool::new(false), AtomicU64::new(0));
-        let store = Arc::new(RacingStore { inner, other, meanwhile, is_armed, changes });
+        let rival = Arc::new(Rival { volume: other, meanwhile, changes: AtomicU64::new(0) });
         let volume = Volume::open(options(), Arc::clone(&store) as _, blocks).await.unwrap();
         let root = Identity::root("root", Secret::new("a secret"));
         let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
         let gateway = Gateway::new(volume, Arc::new(access), Settings::default());
-        World { gateway, store, version }
+        World { gateway, store, rival, version }
     }
 
     /// Locks the object in governance mode.
@@ -184,7 +124,7 @@ impl World {
         let until = Timestamp(4_102_444_800_000_000_000);
         let retention = Some(RetainUntil { mode: RetentionMode::Governance, until });
         let change = ObjectChange::Retention { retention, bypasses_governance: false };
-        self.store.other.change_object("bkt", b"k", None, None, change).await.unwrap();
+        self.rival.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
     }
 
     /// Sends a change during which the other gateway changes the object, once. Returns the status and
@@ -194,7 +134,7 @@ impl World {
         sent: (&str, &str, &str),
     ) -> (u16, Option<&'static str>, String) {
         let body = Full::new(Bytes::copy_from_slice(sent.2.as_bytes()));
-        self.store.is_armed.store(true, Ordering::SeqCst);
+        self.arm();
         self.send_body(sent, body.map_err(|never| match never {}).boxed_unsync(), &[]).await
     }
 
@@ -204,9 +144,9 @@ impl World {
         &self,
         sent: (&str, &str, &str),
     ) -> (u16, Option<&'static str>, String) {
-        let (store, bytes) = (Arc::clone(&self.store), Bytes::copy_from_slice(sent.2.as_bytes()));
+        let (rival, bytes) = (Arc::clone(&self.rival), Bytes::copy_from_slice(sent.2.as_bytes()));
         let body = futures::stream::once(async move {
-            store.race().await;
+            rival.act().await;
             Ok::<_, BoxError>(Frame::data(bytes))
         });
         self.send_body(sent, StreamBody::new(body).boxed_unsync(), &[]).await
@@ -219,8 +159,13 @@ impl World {
         header: (&'static str, &str),
     ) -> (u16, Option<&'static str>, String) {
         let body = Full::new(Bytes::new()).map_err(|never| match never {}).boxed_unsync();
-        self.store.is_armed.store(true, Ordering::SeqCst);
+        self.arm();
         self.send_body(sent, body, &[header]).await
+    }
+
+    /// Has the other gateway change the object at the next commit.
+    fn arm(&self) {
+        *self.store.interruption.lock().unwrap() = Some(Arc::clone(&self.rival) as _);
     }
 
     async fn send_body(
@@ -265,11 +210,11 @@ impl World {
 
     /// Returns the object, if there is one.
     pub(super) async fn find(&self) -> Option<Object> {
-        self.store.other.stat("bkt", b"k").await.ok()
+        self.rival.volume.stat("bkt", b"k").await.ok()
     }
 
     /// Returns how often the other gateway has changed the object.
     pub(super) fn changes(&self) -> u64 {
-        self.store.changes.load(Ordering::SeqCst)
+        self.rival.changes.load(Ordering::SeqCst)
     }
 }
