@@ -58,7 +58,7 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// Whether the request says that it goes past retentions in governance mode. A policy then
+/// Returns true if the request says that it goes past retentions in governance mode. A policy then
 /// says for which versions it may.
 ///
 /// Fault: `InvalidArgument` if the bucket has no object lock.

@@ -46,7 +46,7 @@ impl<P: Planner> Planner for OfJudged<'_, P> {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
-        // Both ask for what they need in one pass, so the look costs no round trip of its own.
+        // Both ask for what they need in one pass, so the lookup costs no round trip of its own.
         let (found, planned) = (lookup.plan(view, env), self.operation.plan(view, env));
         let guard = match found {
             Ok(Step::Done(found)) => self.accept(&found)?,

@@ -177,7 +177,7 @@ fn faults(root: &Path) -> Result<Vec<Fault>> {
 }
 
 /// Copies the files that git tracks or would track. A file that is the same already keeps its time, so
-/// cargo builds only what has changed.
+/// cargo builds only the changed crates.
 fn copied(workspace: &Workspace) -> Result<Copy> {
     let folder = workspace.target.join("planted");
     let copy = Copy { source: folder.join("source"), target: folder.join("target") };

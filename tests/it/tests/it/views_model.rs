@@ -153,7 +153,7 @@ struct World {
     log: Log,
     step: u64,
     counts: Counts,
-    /// Whether each pass looks at the trash.
+    /// True if each pass looks at the trash.
     trash_has_days: bool,
 }
 

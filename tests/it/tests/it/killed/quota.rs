@@ -88,7 +88,7 @@ fn bytes_of_a_killed_mount_return_to_the_quota() {
     };
     assert!(wait_for(ENDED, || fits("box", 2 * FILE)), "bytes of the dead mount still count");
     assert!(wait_for(ENDED, || fits("versions", FILE)), "bytes of the dead mount still count");
-    // What is named stays, and counts.
+    // The named files stay, and count.
     assert_eq!(client.get("/box/three").expect(200).body, bytes(1, FILE));
     assert!(!fits("versions", FILE), "noncurrent versions count");
     let page = client.get("/versions?versions").expect(200);

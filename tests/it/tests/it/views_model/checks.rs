@@ -151,8 +151,8 @@ impl World {
         assert_eq!(lines, self.expected_lines(name, &lines), "the versions of {name:?}");
     }
 
-    /// What a listing must show. If the current version and a noncurrent one are null versions, `listed`
-    /// has an id for the noncurrent one.
+    /// Returns the entries that a listing must show. If the current version and a noncurrent one are null
+    /// versions, `listed` has an id for the noncurrent one.
     fn expected_lines(&self, name: Name, listed: &[Line]) -> Vec<Line> {
         let key = self.model.key(name);
         let size = |file| Some(self.model.body(file).bytes.len() as u64);

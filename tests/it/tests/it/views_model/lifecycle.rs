@@ -1,5 +1,5 @@
 //! Lifecycle passes of a gateway: each ends within a bound of pages, removes what its rule is about, and
-//! leaves the rest and what is locked.
+//! leaves the rest and the locked versions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -249,7 +249,7 @@ impl super::Model {
         removed
     }
 
-    /// Whether a lock keeps a noncurrent version.
+    /// Returns true if a lock keeps a noncurrent version.
     fn is_kept(&self, old: &Old) -> bool {
         match old.what {
             What::Object(file) => self.is_locked(file, false),

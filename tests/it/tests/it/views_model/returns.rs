@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Whether no other key has the directory of a key.
+    /// Returns true if no other key has the directory of a key.
     fn is_alone(&self, (bucket, key): Name) -> bool {
         let directory = cut(key).0;
         let others = self.model.below(bucket, directory);

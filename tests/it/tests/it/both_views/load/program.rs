@@ -72,7 +72,7 @@ impl Program<'_> {
         let found = if_there(fs::read(&path), &path);
         let ended = self.notes.now();
         let value = found.map(|found| values::of_content(&found, &shown(&path)));
-        // What is there is verified by each open.
+        // Each open verifies the content of the file.
         self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
         self.notes.count("read");
     }
@@ -88,15 +88,15 @@ impl Program<'_> {
         self.notes.count("stat");
     }
 
-    /// What this program asked for, and what it was told. `by_kernel` says whether the kernel may have
-    /// told it from memory.
+    /// Notes a question of this program and its answer. `by_kernel` says whether the kernel may have
+    /// answered from memory.
     fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
         let (began, ended) = times;
         match self.memory {
             Memory::UntilAcknowledged if by_kernel => {
                 self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
             }
-            // It says nothing of what is there now.
+            // It says nothing of the present content.
             Memory::Pushed if by_kernel => {}
             _ => self.notes.note(key, ask, told, began, ended),
         }
@@ -215,7 +215,7 @@ impl Program<'_> {
         let taken = if_there(fs::rename(&path, &own), &path);
         self.removed(key, taken.is_some(), began);
         if taken.is_some() {
-            // Somebody may still be writing to it.
+            // Another program may still write to it.
             let removed = fs::remove_file(&own);
             removed.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
         }
@@ -229,7 +229,7 @@ impl Program<'_> {
     }
 }
 
-/// What is there, if anything is.
+/// Returns the result of a call, or none if the file does not exist.
 #[track_caller]
 fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
     match found {
