@@ -116,7 +116,9 @@ fn text<'v>(item: &ObjectItem, value: &'v [u8]) -> Result<&'v str, Errno> {
     let is_legal = match item {
         // S3 takes the usual storage class, too, and does not show it.
         ObjectItem::Header(Header::StorageClass) if text == STANDARD => true,
-        ObjectItem::Header(header) => Metadata::keeps(header.name(), text) && is_header_text(text),
+        ObjectItem::Header(header) => {
+            Metadata::accepts(header.name(), text) && is_header_text(text)
+        }
         ObjectItem::User(_) => is_header_text(text),
         ObjectItem::Tag(key) => is_tag(key, text),
     };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use record::{AccountId, ObjectOwnership};
-use s3::acl::{AskedAcl, CannedAcl};
+use s3::acl::{CannedAcl, RequestedAcl};
 use s3::operation::{Demand, Permission, RequestFacts};
 use s3::request::PostObject;
 use s3::request::{Arguments, Fields, Query};
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
 
     /// Refuses a request that is not signed, for operations that S3 refuses to anonymous clients.
     fn check_signed(&self) -> Result<(), Fault> {
-        match self.operation.refusal_of_anonymous() {
+        match self.operation.anonymous_refusal() {
             Some(why) if self.sender.identity.is_none() => {
                 Err(Fault::because(Code::AccessDenied, why))
             }
@@ -210,7 +210,7 @@ impl<'a> Call<'a> {
             return Err(gone(bucket));
         }
         // Those of a body are asked about the object when the body has been read.
-        let (Demand::All(permissions) | Demand::OfUpload(permissions)) = self.demanded else {
+        let (Demand::All(permissions) | Demand::WithUpload(permissions)) = self.demanded else {
             return Ok(());
         };
         let about = |permission: &&Permission| match &permission.resource {
@@ -306,8 +306,8 @@ impl<'a> Call<'a> {
         match self.demanded {
             Demand::All(permissions)
             | Demand::WithBody(permissions)
-            | Demand::OfUpload(permissions) => permissions,
-            Demand::Nothing | Demand::InBody => &[],
+            | Demand::WithUpload(permissions) => permissions,
+            Demand::Nothing | Demand::FromBody => &[],
         }
     }
 
@@ -381,10 +381,10 @@ impl<'a> Call<'a> {
 
     /// Whom what this request creates belongs to. In a bucket where access control lists count, that
     /// is the writer, unless the writer leaves it to the bucket's owner; elsewhere always that one.
-    pub(crate) fn owner(&self, asked: Option<&AskedAcl>) -> Result<FileOwner, Fault> {
+    pub(crate) fn owner(&self, asked: Option<&RequestedAcl>) -> Result<FileOwner, Fault> {
         let rules = self.rules()?;
         let account = self.sender.account();
-        let given = asked == Some(&AskedAcl::Canned(CannedAcl::BucketOwnerFullControl));
+        let given = asked == Some(&RequestedAcl::Canned(CannedAcl::BucketOwnerFullControl));
         let is_writers = match rules.settings.ownership {
             Some(ObjectOwnership::BucketOwnerEnforced) => false,
             Some(ObjectOwnership::BucketOwnerPreferred) => !given,

@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy::ResolvedPatterns;
-use s3::auth::{Credentials, FormCredentials, RequestHead, Terms, Verified};
+use s3::auth::{Credentials, FormCredentials, RequestHead, SignatureRules, Verified};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, Permission, route};
 use s3::request::PostObject;
@@ -236,7 +236,7 @@ impl Gateway {
             host,
             form: Some(&post),
         };
-        let demand = Demand::All(Permission::of_form(&post, bucket));
+        let demand = Demand::All(Permission::for_form(&post, bucket));
         let file = rest.into_body(form.lengths());
         self.carry_out(head, asked, &demand, file, served).await
     }
@@ -294,11 +294,11 @@ impl Gateway {
         match demand {
             Demand::All(permissions) => call.demand(permissions).await?,
             Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
-            Demand::OfUpload(permissions) => call.demand_of_upload(permissions).await?,
+            Demand::WithUpload(permissions) => call.demand_of_upload(permissions).await?,
             // The body says which permissions are needed. If the bucket lets in its owner's account
             // alone, a body that is not signed need not be read.
-            Demand::InBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
-            Demand::InBody | Demand::Nothing => {}
+            Demand::FromBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
+            Demand::FromBody | Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {
@@ -351,13 +351,13 @@ impl Gateway {
     }
 
     /// On which terms a signature is accepted.
-    fn terms(&self, claimed: Option<Operation>, identity: Option<&Identity>) -> Terms<'_> {
-        Terms {
+    fn terms(&self, claimed: Option<Operation>, identity: Option<&Identity>) -> SignatureRules<'_> {
+        SignatureRules {
             region: &self.settings.region,
             service: "s3",
             has_session: identity.is_some_and(|identity| identity.session.is_some()),
             sigv2_presign: self.settings.sigv2_presign,
-            may_stream: claimed.is_some_and(Operation::may_stream),
+            accepts_aws_chunked: claimed.is_some_and(Operation::accepts_aws_chunked),
             now: translate::time(self.volume.now()),
         }
     }
@@ -373,7 +373,7 @@ impl Gateway {
         // browser's preflight has the presigned URL of the request that it is going to send. The
         // signature is not looked at then, and the client is anonymous.
         let credentials = match claimed {
-            Some(operation) if operation.is_open() => Credentials::Anonymous,
+            Some(operation) if operation.needs_no_permission() => Credentials::Anonymous,
             Some(_) | None => Credentials::parse(request)?,
         };
         let token = credentials.session_token(request)?;

@@ -8,7 +8,7 @@ use policy::{
     Sources, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
-use s3::acl::{AclOf, AclPermission, permits};
+use s3::acl::{AclPermission, AclScope, required_acl};
 use s3::auth::Verified;
 use s3::operation::Permission;
 use s3::{Fault, S3Resource};
@@ -170,7 +170,8 @@ impl Sender<'_> {
     /// Returns true if a permission about an object depends on the object: because a policy asks for
     /// its tags or its lock, or because access control lists count in its bucket.
     pub(crate) fn object_decides(&self, permission: &Permission, rules: &BucketRules) -> bool {
-        let of_object = permits(permission.action).is_none_or(|(of, _)| of == AclOf::Object);
+        let of_object =
+            required_acl(permission.action).is_none_or(|(of, _)| of == AclScope::Object);
         (rules.acls_count() && of_object)
             || self.asks(Some(rules), |key| match key.source() {
                 KeySource::Object => true,
@@ -192,12 +193,13 @@ impl Sender<'_> {
         rules: &BucketRules,
         object: Option<&Object>,
     ) -> bool {
-        let Some((of, wanted)) = permits(permission.action).filter(|_| rules.acls_count()) else {
+        let Some((of, wanted)) = required_acl(permission.action).filter(|_| rules.acls_count())
+        else {
             return false;
         };
         let (owner, acl) = match of {
-            AclOf::Bucket => (rules.settings.owner, rules.acl.as_ref()),
-            AclOf::Object => {
+            AclScope::Bucket => (rules.settings.owner, rules.acl.as_ref()),
+            AclScope::Object => {
                 let Some(object) = object else { return false };
                 let file = object.file();
                 (file.writer.unwrap_or(rules.settings.owner), file.object.acl.as_ref())

@@ -8,7 +8,7 @@ use record::{
     Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag, Timestamp,
     VersionStamp,
 };
-use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, AskedAcl};
+use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, RequestedAcl};
 use s3::conditions::{ETagList, ReadPreconditions, WritePrecondition, failed};
 use s3::request::{ChecksumAlgorithm, ChecksumType, CopyLabels};
 use s3::response::Checksum;
@@ -322,13 +322,13 @@ pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> 
 /// The list that headers ask for.
 pub(crate) fn asked_acl(
     access: &Access,
-    asked: &AskedAcl,
+    asked: &RequestedAcl,
     owner: &str,
     bucket_owner: &str,
 ) -> Result<S3Acl, Fault> {
     match asked {
-        AskedAcl::Canned(canned) => acl(access, &canned.grants(owner, bucket_owner)),
-        AskedAcl::Grants(grants) => acl(access, grants),
+        RequestedAcl::Canned(canned) => acl(access, &canned.grants(owner, bucket_owner)),
+        RequestedAcl::Grants(grants) => acl(access, grants),
     }
 }
 

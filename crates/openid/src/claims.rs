@@ -49,7 +49,7 @@ impl Claims {
     }
 
     /// From when on it does not count any more, clocks that differ allowed for.
-    pub fn ends(&self) -> OffsetDateTime {
+    pub fn expires_at(&self) -> OffsetDateTime {
         self.ends
     }
 
@@ -72,7 +72,7 @@ impl Claims {
     }
 
     /// Which of these values a claim has, be it alone or in a list: the first one.
-    pub fn value_among<'a>(&self, name: &str, values: &'a [String]) -> Option<&'a String> {
+    pub fn first_match<'a>(&self, name: &str, values: &'a [String]) -> Option<&'a String> {
         let ClaimTexts::Texts(texts) = self.texts(name) else { return None };
         values.iter().find(|value| texts.contains(value))
     }

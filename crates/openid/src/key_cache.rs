@@ -1,8 +1,8 @@
 //! The keys of an issuer as they were told last.
 //!
 //! An issuer adds keys and takes others away, and tells nobody. So its keys are asked for again when
-//! they are [`KEYS_FRESH`] old, and when a token names one that is not known. Anybody can make up
-//! such a token: whatever comes, an issuer is asked once in [`REFRESH_EVERY_MIN`] at most, and by one
+//! they are [`KEYS_REFRESH_AFTER`] old, and when a token names one that is not known. Anybody can make up
+//! such a token: whatever comes, an issuer is asked once in [`REFRESH_INTERVAL_MIN`] at most, and by one
 //! request at a time. Asking goes on if whoever caused it is gone, or strangers who hang up could
 //! keep it from ever being done. Nor can they keep out users whose key is known: these wait for newer
 //! keys for a short time at most, and then known ones do.
@@ -22,18 +22,18 @@ use crate::keys::KeySet;
 use crate::token::UnverifiedToken;
 
 /// For how long keys are used without asking again.
-pub const KEYS_FRESH: Duration = Duration::from_mins(15);
+pub const KEYS_REFRESH_AFTER: Duration = Duration::from_mins(15);
 
 /// For how long they are used while the issuer does not answer. A key that it has taken back is
 /// believed for as long.
-pub const KEYS_USABLE: Duration = Duration::from_hours(1);
+pub const KEYS_AGE_MAX: Duration = Duration::from_hours(1);
 
 /// An issuer is not asked again earlier than this after it was asked, whatever it said.
-pub const REFRESH_EVERY_MIN: Duration = Duration::from_secs(10);
+pub const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 /// For how long a request waits for newer keys if its key is among known ones that may still be
 /// used.
-pub const REFRESH_PATIENCE: Duration = Duration::from_secs(2);
+pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Requests that wait for an issuer at a time. Further ones do with the keys that are known, or are
 /// refused.
@@ -90,7 +90,7 @@ impl KeyCache {
                 (Ok(_place), None) => asked.await,
                 (Ok(_place), Some(_)) => {
                     // Late or not, the keys that are known then count.
-                    let _in_time = timeout(REFRESH_PATIENCE, asked).await;
+                    let _in_time = timeout(REFRESH_WAIT_MAX, asked).await;
                 }
                 (Err(_), None) => return Err(TokenError::Busy),
                 (Err(_), Some(_)) => {}
@@ -127,7 +127,7 @@ impl KeyCache {
             cache.state().asking = None;
         });
         let asking = task.map(|_ended| ()).boxed().shared();
-        state.pause_ends = Some(Moment::now().after(REFRESH_EVERY_MIN));
+        state.pause_ends = Some(Moment::now().after(REFRESH_INTERVAL_MIN));
         state.asking = Some(asking.clone());
         Some(asking)
     }
@@ -136,7 +136,7 @@ impl KeyCache {
         match discovery::keys(&self.fetcher, &self.issuer).await {
             Ok(keys) => {
                 let (keys, now) = (Arc::new(keys), Moment::now());
-                let (ages, ends) = (now.after(KEYS_FRESH), now.after(KEYS_USABLE));
+                let (ages, ends) = (now.after(KEYS_REFRESH_AFTER), now.after(KEYS_AGE_MAX));
                 tracing::debug!(issuer = self.issuer, "the keys of an OpenID issuer were read");
                 let mut state = self.state();
                 (state.told, state.failed) = (Some(Told { keys, ages, ends }), false);

@@ -25,6 +25,8 @@ pub use error::{IssuerError, TokenError};
 pub use fetch::{DOCUMENT_BYTES_MAX, FETCH_DEADLINE};
 pub use first_claims::AUDIENCES_MAX;
 pub use issuer::{Issuer, IssuerSettings};
-pub use key_cache::{KEYS_FRESH, KEYS_USABLE, REFRESH_EVERY_MIN, REFRESH_PATIENCE, WAITERS_MAX};
+pub use key_cache::{
+    KEYS_AGE_MAX, KEYS_REFRESH_AFTER, REFRESH_INTERVAL_MIN, REFRESH_WAIT_MAX, WAITERS_MAX,
+};
 pub use keys::KEYS_MAX;
 pub use token::{TOKEN_BYTES_MAX, UnverifiedToken};

@@ -191,19 +191,19 @@ impl CannedAcl {
 
 /// The list that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AskedAcl {
+pub enum RequestedAcl {
     /// One that has a name.
     Canned(CannedAcl),
     /// Rows in headers.
     Grants(Vec<AclGrant>),
 }
 
-impl AskedAcl {
+impl RequestedAcl {
     /// Reads `x-amz-acl` and `x-amz-grant-…`; nothing if there is neither.
     ///
     /// Faults: `InvalidArgument`, `InvalidRequest` for both at once, and
     /// `UnresolvableGrantByEmailAddress`, since accounts have no addresses here.
-    pub fn parse(fields: Fields<'_>) -> Result<Option<AskedAcl>, Fault> {
+    pub fn parse(fields: Fields<'_>) -> Result<Option<RequestedAcl>, Fault> {
         let canned = fields.get("x-amz-acl")?;
         if canned.is_some() && AclPermission::ALL.iter().any(|one| fields.has(one.header())) {
             return Err(Fault::because(
@@ -221,21 +221,21 @@ impl AskedAcl {
         }
         check_count(grants.len())?;
         Ok(match canned {
-            Some(canned) => Some(AskedAcl::Canned(canned)),
+            Some(canned) => Some(RequestedAcl::Canned(canned)),
             None if grants.is_empty() => None,
-            None => Some(AskedAcl::Grants(grants)),
+            None => Some(RequestedAcl::Grants(grants)),
         })
     }
 
     /// Whether a request has any header that asks for a list, whatever it says.
-    pub(crate) fn is_asked(fields: Fields<'_>) -> bool {
+    pub(crate) fn is_present(fields: Fields<'_>) -> bool {
         fields.has("x-amz-acl") || AclPermission::ALL.iter().any(|one| fields.has(one.header()))
     }
 
     /// Whether it says no more than what holds in every bucket where lists do not count: that the
     /// owner has full control.
-    pub fn is_harmless(&self) -> bool {
-        matches!(self, AskedAcl::Canned(CannedAcl::Private | CannedAcl::BucketOwnerFullControl))
+    pub fn grants_only_owners(&self) -> bool {
+        matches!(self, RequestedAcl::Canned(CannedAcl::Private | CannedAcl::BucketOwnerFullControl))
     }
 }
 
@@ -340,7 +340,7 @@ fn permission(row: &Element) -> Result<AclPermission, Fault> {
 
 /// Whose list decides about an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AclOf {
+pub enum AclScope {
     /// The bucket's.
     Bucket,
     /// The object's.
@@ -349,17 +349,17 @@ pub enum AclOf {
 
 /// Which list permits an action, and by which permission; nothing if none does (S3's user guide,
 /// "Mapping of ACL permissions and access policy permissions").
-pub fn permits(action: &str) -> Option<(AclOf, AclPermission)> {
+pub fn required_acl(action: &str) -> Option<(AclScope, AclPermission)> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => {
-            (AclOf::Bucket, AclPermission::Read)
+            (AclScope::Bucket, AclPermission::Read)
         }
-        "s3:PutObject" | "s3:DeleteObject" => (AclOf::Bucket, AclPermission::Write),
-        "s3:GetBucketAcl" => (AclOf::Bucket, AclPermission::ReadAcp),
-        "s3:PutBucketAcl" => (AclOf::Bucket, AclPermission::WriteAcp),
-        "s3:GetObject" | "s3:GetObjectVersion" => (AclOf::Object, AclPermission::Read),
-        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" => (AclOf::Object, AclPermission::ReadAcp),
-        "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => (AclOf::Object, AclPermission::WriteAcp),
+        "s3:PutObject" | "s3:DeleteObject" => (AclScope::Bucket, AclPermission::Write),
+        "s3:GetBucketAcl" => (AclScope::Bucket, AclPermission::ReadAcp),
+        "s3:PutBucketAcl" => (AclScope::Bucket, AclPermission::WriteAcp),
+        "s3:GetObject" | "s3:GetObjectVersion" => (AclScope::Object, AclPermission::Read),
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" => (AclScope::Object, AclPermission::ReadAcp),
+        "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => (AclScope::Object, AclPermission::WriteAcp),
         _ => return None,
     })
 }

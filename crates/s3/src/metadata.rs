@@ -99,7 +99,7 @@ impl Metadata {
 
     /// Whether S3 keeps this value of a content header, given by its name in lower case, and shows
     /// it as it is. A mount may set content headers by themselves, and is held to the same rules.
-    pub fn keeps(name: &str, value: &str) -> bool {
+    pub fn accepts(name: &str, value: &str) -> bool {
         match name {
             WEBSITE_REDIRECT => is_redirect(value),
             STORAGE_CLASS => STORAGE_CLASSES.contains(&value),
@@ -121,7 +121,7 @@ impl Metadata {
             (STORAGE_CLASS, &self.storage_class),
         ];
         let content = content.into_iter().filter_map(|(name, value)| {
-            let value = value.as_deref().filter(|value| Metadata::keeps(name, value))?;
+            let value = value.as_deref().filter(|value| Metadata::accepts(name, value))?;
             Some((name.to_owned(), value))
         });
         let user =

@@ -235,7 +235,7 @@ impl LegalHold {
     const ALL: [LegalHold; 2] = [LegalHold::On, LegalHold::Off];
 
     /// The hold that is on, or not.
-    pub const fn of(on: bool) -> LegalHold {
+    pub const fn from_bool(on: bool) -> LegalHold {
         if on { LegalHold::On } else { LegalHold::Off }
     }
 
@@ -351,7 +351,7 @@ pub fn bypasses_governance(fields: Fields<'_>) -> Result<bool, Fault> {
 /// Whether `CreateBucket` asks for a bucket with object lock: `x-amz-bucket-object-lock-enabled`.
 ///
 /// Fault: `InvalidArgument` for what is neither true nor false.
-pub fn asks_for_object_lock(fields: Fields<'_>) -> Result<bool, Fault> {
+pub fn requests_object_lock(fields: Fields<'_>) -> Result<bool, Fault> {
     switch(fields, "x-amz-bucket-object-lock-enabled")
 }
 

@@ -74,7 +74,7 @@ impl Range {
     /// bytes of an empty object, which are all that it has.
     ///
     /// Fault: `InvalidRange` with its `Content-Range` when no byte is left.
-    pub fn of(self, size: u64) -> Result<Option<Span>, Fault> {
+    pub fn resolve(self, size: u64) -> Result<Option<Span>, Fault> {
         if size == 0 && matches!(self, Range::Last(1..)) {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl Range {
     /// What the range means for the source of a copied part, which is never clamped.
     ///
     /// Fault: `InvalidArgument` when it begins or ends past the end.
-    pub fn of_source(self, size: u64) -> Result<Span, Fault> {
+    pub fn resolve_source(self, size: u64) -> Result<Span, Fault> {
         let refused = || {
             let why = format!("Range specified is not valid for source object of size: {size}");
             Fault::because(Code::InvalidArgument, why)

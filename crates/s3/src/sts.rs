@@ -81,7 +81,7 @@ impl std::fmt::Debug for AssumeRoleWithWebIdentity {
 
 impl StsRequest {
     /// Whether a request with these parameters needs no signature.
-    pub fn is_open(parameters: &Query) -> bool {
+    pub fn is_unsigned(parameters: &Query) -> bool {
         matches!(parameters.get("Action"), Ok(Some(WITH_WEB_IDENTITY)))
     }
 

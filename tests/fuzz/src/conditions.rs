@@ -61,7 +61,7 @@ fn range(text: &str) {
     let near = mentioned.into_iter().flat_map(|at| [at, at.saturating_add(1)]);
     for size in near.chain([0, 1, u64::MAX]) {
         let naive = naive_span(range, size);
-        match range.of(size) {
+        match range.resolve(size) {
             Ok(span) => {
                 assert_eq!(span, naive);
                 let Some(span) = span else { continue };
@@ -72,7 +72,7 @@ fn range(text: &str) {
                 faults::are_told(&fault, text.len());
             }
         }
-        if let Ok(span) = range.of_source(size) {
+        if let Ok(span) = range.resolve_source(size) {
             assert_eq!(Some(span), naive_span(range, size), "a source is never clamped");
         }
     }

@@ -23,13 +23,14 @@ fn as_it_came(message: &Message<'_>) {
     assert_eq!(credentials.access_key().is_none(), credentials.kind() == AuthKind::Anonymous);
     let _ = credentials.session_token(&head);
     for secret in [Some(SECRET), None] {
-        for may_stream in [true, false] {
-            let Ok(verified) = credentials.verify(secret, &head, &terms(may_stream)) else {
+        for accepts_aws_chunked in [true, false] {
+            let Ok(verified) = credentials.verify(secret, &head, &terms(accepts_aws_chunked))
+            else {
                 continue;
             };
             assert_eq!(credentials.kind(), AuthKind::Anonymous, "a signature was guessed");
             assert_eq!(verified.access_key(), None);
-            assert!(may_stream || !verified.payload().is_chunked());
+            assert!(accepts_aws_chunked || !verified.payload().is_chunked());
         }
     }
 }

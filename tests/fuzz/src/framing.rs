@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use s3::Code;
-use s3::auth::{Credentials, RequestHead, Terms, Verified};
+use s3::auth::{Credentials, RequestHead, SignatureRules, Verified};
 use s3::body::{BodyDecoder, BodyHead, CHUNK_HEADER_BYTES_MAX, TRAILER_BYTES_MAX};
 
 use crate::naive_signer::{
@@ -101,13 +101,13 @@ impl Upload {
 }
 
 /// The terms on which all targets verify.
-pub(crate) fn terms(may_stream: bool) -> Terms<'static> {
-    Terms {
+pub(crate) fn terms(accepts_aws_chunked: bool) -> SignatureRules<'static> {
+    SignatureRules {
         region: REGION,
         service: "s3",
         has_session: false,
         sigv2_presign: true,
-        may_stream,
+        accepts_aws_chunked,
         now: NOW,
     }
 }

@@ -1,7 +1,7 @@
 //! Lists in headers: what they say, spelt anew, says the same.
 
 use http::{HeaderMap, HeaderValue};
-use s3::acl::{AclGrantee, AclPermission, AskedAcl};
+use s3::acl::{AclGrantee, AclPermission, RequestedAcl};
 use s3::request::Fields;
 
 use crate::faults;
@@ -11,8 +11,8 @@ use crate::message::Message;
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     let fields = Fields::new(&message.headers, &[]);
-    match AskedAcl::parse(fields) {
-        Ok(Some(AskedAcl::Grants(grants))) => {
+    match RequestedAcl::parse(fields) {
+        Ok(Some(RequestedAcl::Grants(grants))) => {
             assert!((1..=100).contains(&grants.len()));
             assert!(!message.headers.contains_key("x-amz-acl"));
             let mut headers = HeaderMap::new();
@@ -25,10 +25,10 @@ pub(crate) fn check(input: &[u8]) {
                 let value = HeaderValue::from_bytes(items.join(", ").as_bytes());
                 headers.insert(header(permission), value.expect("what a header held"));
             }
-            let again = AskedAcl::parse(Fields::new(&headers, &[]));
-            assert_eq!(again, Ok(Some(AskedAcl::Grants(grants))));
+            let again = RequestedAcl::parse(Fields::new(&headers, &[]));
+            assert_eq!(again, Ok(Some(RequestedAcl::Grants(grants))));
         }
-        Ok(Some(AskedAcl::Canned(canned))) => {
+        Ok(Some(RequestedAcl::Canned(canned))) => {
             for (owner, bucket_owner) in [("a", "a"), ("a", "b")] {
                 let grants = canned.grants(owner, bucket_owner);
                 assert_eq!(grants[0].grantee, AclGrantee::Account("a".to_owned()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use policy::{Policy, PolicyKind};
-use s3::auth::{Credentials, RequestHead, Terms};
+use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::request::Query;
 use s3::sts::{AssumeRole, STS_BYTES_MAX, StsRequest, assumed_role, caller_identity, refusal};
 use s3::{Code, Fault};
@@ -68,7 +68,7 @@ impl Gateway {
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
         let parameters = if query.has("Action") { query } else { &sent };
-        let identity = if StsRequest::is_open(parameters) {
+        let identity = if StsRequest::is_unsigned(parameters) {
             None
         } else {
             Some(self.authenticate_sts(head, request, &bytes)?)
@@ -116,7 +116,7 @@ impl Gateway {
         let identity = self.identify(credentials.access_key(), token)?;
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let terms = self.terms(None, identity.as_deref());
-        let terms = Terms { service: "sts", sigv2_presign: false, ..terms };
+        let terms = SignatureRules { service: "sts", sigv2_presign: false, ..terms };
         credentials.verify(secret, &request, &terms)?;
         identity.ok_or(Code::AccessDenied.into())
     }

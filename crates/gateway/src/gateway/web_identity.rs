@@ -35,7 +35,7 @@ impl Gateway {
         self.access.web_policies(role, &web.policies)?;
 
         let wanted = now + Duration::from_secs(u64::from(asked.session.seconds));
-        let expires = wanted.min(claims.ends());
+        let expires = wanted.min(claims.expires_at());
         let (name, policy) = (asked.session.session.as_str(), asked.session.policy.as_deref());
         let new = NewSession { name, policy, began: now, expires };
         let credentials = self.access.begin_web_session(web, &new)?;
@@ -103,7 +103,7 @@ fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
 /// say what is missing: with an issuer that serves the public, anybody gets this far.
 fn required(role: &WebRole, claims: &Claims) -> Result<Vec<(String, String)>, Fault> {
     let one = |(claim, values): (&String, &Vec<String>)| {
-        let value = claims.value_among(claim, values).cloned().ok_or_else(|| {
+        let value = claims.first_match(claim, values).cloned().ok_or_else(|| {
             tracing::debug!(role = role.name, claim, "a token has not what its role requires");
             Fault::because(Code::AccessDenied, NOT_AUTHORIZED)
         })?;

@@ -110,7 +110,7 @@ impl Page<'_> {
                 let UploadsEntry::Upload { key, id, upload } = entry else { continue };
                 let text = String::from_utf8_lossy(&key);
                 let begun = translate::time(upload.begun);
-                let is_due = self.enabled().filter(|rule| rule.is_about(&text)).any(|rule| {
+                let is_due = self.enabled().filter(|rule| rule.covers_key(&text)).any(|rule| {
                     rule.aborts_upload_at(begun, self.day).is_some_and(|due| due <= now)
                 });
                 if is_due {
@@ -255,7 +255,8 @@ impl Page<'_> {
     fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
         let now = translate::time(self.volume.passed());
         let key = String::from_utf8_lossy(key);
-        let rules = self.enabled().filter(|rule| rule.is_about(&key) && rule.asks_for_keys_alone());
+        let rules =
+            self.enabled().filter(|rule| rule.covers_key(&key) && rule.filters_by_prefix_only());
         let is_due = |rule: &Rule| match rule.expiration {
             Some(RuleExpiration::ExpiredObjectDeleteMarker(goes)) => goes,
             Some(RuleExpiration::Days(_) | RuleExpiration::Date(_)) | None => {
@@ -277,16 +278,16 @@ impl Page<'_> {
         let text = String::from_utf8_lossy(key);
         let size = inode.map(|inode| volume::size_and_tag(inode).0);
         let due: Vec<&Rule> =
-            self.enabled().filter(|rule| rule.is_about(&text) && is_due(rule)).collect();
-        let plain = |rule: &&&Rule| !rule.asks_for_tags();
+            self.enabled().filter(|rule| rule.covers_key(&text) && is_due(rule)).collect();
+        let plain = |rule: &&&Rule| !rule.filters_by_tags();
         let holds = |rule: &Rule, tags: &[(String, String)]| match size {
             Some(size) => rule.matches(&text, size, tags),
-            None => rule.asks_for_keys_alone(),
+            None => rule.filters_by_prefix_only(),
         };
         if due.iter().filter(plain).any(|rule| holds(rule, &[])) {
             return Ok(Some(Due { tags: None }));
         }
-        if size.is_none() || due.iter().all(|rule| !rule.asks_for_tags()) {
+        if size.is_none() || due.iter().all(|rule| !rule.filters_by_tags()) {
             return Ok(None);
         }
         match self.volume.stat_version(self.bucket, key, version).await {

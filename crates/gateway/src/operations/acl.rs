@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use record::{BucketConfig, BucketConfigKind, Grantee, ObjectOwnership, S3Acl};
-use s3::acl::{AclDocument, AskedAcl};
+use s3::acl::{AclDocument, RequestedAcl};
 use s3::request::PutAcl;
 use s3::response::AccessControlPolicy;
 use s3::{Code, Fault};
@@ -67,13 +67,13 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 /// The list of a new object, as its headers ask for it; nothing if it is the owner's alone.
 pub(super) fn of_new(
     call: &Call<'_>,
-    asked: Option<&AskedAcl>,
+    asked: Option<&RequestedAcl>,
     owner: &volume::FileOwner,
 ) -> Result<Option<S3Acl>, Fault> {
     let Some(asked) = asked else { return Ok(None) };
     let rules = call.rules()?;
     if !rules.acls_count() {
-        return if asked.is_harmless() {
+        return if asked.grants_only_owners() {
             Ok(None)
         } else {
             Err(Code::AccessControlListNotSupported.into())
@@ -103,7 +103,7 @@ fn asked(
         };
     }
     let acl = match request {
-        PutAcl::Asked(asked) => translate::asked_acl(access, asked, owner, bucket_owner)?,
+        PutAcl::Headers(asked) => translate::asked_acl(access, asked, owner, bucket_owner)?,
         PutAcl::Document(AclDocument { owner: named, grants }) => {
             // Whom something belongs to is not changed by its list.
             if named != owner {
@@ -120,7 +120,7 @@ fn asked(
 /// nobody else anything.
 fn says_owner_alone(request: &PutAcl, owner: &str) -> bool {
     match request {
-        PutAcl::Asked(asked) => asked.is_harmless(),
+        PutAcl::Headers(asked) => asked.grants_only_owners(),
         PutAcl::Document(document) => {
             let private = s3::acl::CannedAcl::Private.grants(owner, owner);
             document.owner == owner && document.grants == private

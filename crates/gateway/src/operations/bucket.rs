@@ -63,7 +63,7 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
     };
     let mut configs = Vec::new();
     if let Some(asked) = &request.acl
-        && !(ownership == ObjectOwnership::BucketOwnerEnforced && asked.is_harmless())
+        && !(ownership == ObjectOwnership::BucketOwnerEnforced && asked.grants_only_owners())
     {
         if ownership == ObjectOwnership::BucketOwnerEnforced {
             return Err(Code::InvalidBucketAclWithObjectOwnership.into());
@@ -76,7 +76,7 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
         configs.push((BucketConfigKind::Tags, BucketConfig::of_tags(request.tags.as_slice())));
     }
     let mut versioning = Versioning::Off;
-    if s3::object_lock::asks_for_object_lock(call.fields())? {
+    if s3::object_lock::requests_object_lock(call.fields())? {
         versioning = Versioning::Enabled;
         let config = s3::object_lock::ObjectLockConfiguration { default: None };
         let bytes = config.to_xml().into();

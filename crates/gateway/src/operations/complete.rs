@@ -6,7 +6,7 @@
 use http::StatusCode;
 use http::header::HOST;
 use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
-use s3::checksum::{Combined, combine, composite, wrong_sum};
+use s3::checksum::{Combined, checksum_mismatch, combine, composite};
 use s3::request::{
     ChecksumAlgorithm, ChecksumType, CompleteMultipartUpload, CompletedPart, FinalChecksum,
     UploadIdText,
@@ -46,7 +46,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let document = document(call, body, s3::xml::XmlLimits::LARGE.bytes).await?;
     let (bucket, key) = call.object()?;
     let (name, object) = (bucket.as_str(), key.as_str().as_bytes());
-    let id = upload_id(&UploadIdText::of(&call.arguments())?)?;
+    let id = upload_id(&UploadIdText::from_query(&call.arguments())?)?;
     let request = CompleteMultipartUpload::parse(&call.arguments(), &document);
     let (request, parts) = match request.and_then(|request| Ok((listed(&request)?, request))) {
         Ok((parts, request)) => (request, parts),
@@ -156,7 +156,7 @@ fn finish(
     check_size(parts, request.object_size)?;
     let md5s: Vec<[u8; 16]> = parts.iter().map(|found| found.part.tag.bytes()).collect();
     let count = u16::try_from(parts.len()).map_err(|_| Code::InvalidPart)?;
-    let tag = Tag::Multipart(s3::etag::of_parts(&md5s), count);
+    let tag = Tag::Multipart(s3::etag::multipart_digest(&md5s), count);
     let (algorithm, kind) =
         upload.checksum.unwrap_or((SumAlgorithm::Crc64Nvme, SumKind::FullObject));
     let part_sums: Option<Vec<Sum>> = parts
@@ -244,7 +244,7 @@ fn check_whole(
     if counts && computed == expected.sum {
         Ok(())
     } else {
-        Err(wrong_sum(wanted, &expected.sum, computed))
+        Err(checksum_mismatch(wanted, &expected.sum, computed))
     }
 }
 

@@ -32,7 +32,7 @@ async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Resu
     if tags.is_empty() {
         return Ok(());
     }
-    call.demand(&Permission::carry_tags(from, tags, bucket, key)).await
+    call.demand(&Permission::copy_tags(from, tags, bucket, key)).await
 }
 
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
@@ -151,7 +151,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         let range = match request.range {
             None => 0..object.size(),
             Some(range) => {
-                let span = range.of_source(object.size())?;
+                let span = range.resolve_source(object.size())?;
                 span.first..span.first + span.length
             }
         };

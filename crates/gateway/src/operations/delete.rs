@@ -57,7 +57,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
             output.errors.push(error(deletion, Fault::new(Code::SlowDown).detail(why)));
             continue;
         }
-        let permissions = Permission::of_deletion(bucket, deletion);
+        let permissions = Permission::for_deletion(bucket, deletion);
         let judge = Judgement::of(call, deletion, permissions, asks_to_bypass);
         match work.run(Box::pin(judge)).await {
             Err(fault) => output.errors.push(error(deletion, fault)),

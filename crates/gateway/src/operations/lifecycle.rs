@@ -75,7 +75,7 @@ pub(super) fn describe(
 ) -> Result<(), Fault> {
     let Some(config) = &call.rules()?.lifecycle else { return Ok(()) };
     let (_, key) = call.object()?;
-    let due = config.expiration_of(key.as_str(), size, tags, time(changed), day(call));
+    let due = config.next_expiration(key.as_str(), size, tags, time(changed), day(call));
     if let Some((rule, date)) = due {
         let id = rule.id.as_deref().unwrap_or_default();
         response.set_named("x-amz-expiration", &expiration_header(id, date));
@@ -119,7 +119,7 @@ pub(super) fn describe_upload(
 ) -> Result<(), Fault> {
     let Some(config) = &call.rules()?.lifecycle else { return Ok(()) };
     let (_, key) = call.object()?;
-    if let Some((rule, date)) = config.abort_of(key.as_str(), begun, day(call)) {
+    if let Some((rule, date)) = config.next_abort(key.as_str(), begun, day(call)) {
         response.set_named("x-amz-abort-date", &format_http_date(date));
         response.set_named("x-amz-abort-rule-id", rule.id.as_deref().unwrap_or_default());
     }

@@ -52,7 +52,7 @@ pub(super) fn describe(
     if let Some(hold) = lock.legal_hold
         && may("s3:GetObjectLegalHold")?
     {
-        let hold = LegalHold::of(hold).as_str();
+        let hold = LegalHold::from_bool(hold).as_str();
         response.set_named("x-amz-object-lock-legal-hold", hold);
     }
     Ok(())

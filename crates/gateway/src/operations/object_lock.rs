@@ -81,7 +81,7 @@ pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3R
 pub(super) async fn get_legal_hold(call: &Call<'_>) -> Result<S3Response, Fault> {
     let object = find(call).await?;
     let hold = object.file().object.lock.legal_hold.ok_or_else(|| unlocked(call))?;
-    Ok(S3Response::xml(StatusCode::OK, LegalHold::of(hold).to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, LegalHold::from_bool(hold).to_xml()))
 }
 
 pub(super) async fn put_legal_hold(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {

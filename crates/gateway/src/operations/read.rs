@@ -129,7 +129,7 @@ impl Wanted {
             return Ok(Wanted::Part { index, parts, span });
         }
         match request.range_for(tag, time(object.changed())) {
-            Some(range) => Ok(range.of(size)?.map_or(Wanted::Whole, Wanted::Range)),
+            Some(range) => Ok(range.resolve(size)?.map_or(Wanted::Whole, Wanted::Range)),
             None => Ok(Wanted::Whole),
         }
     }

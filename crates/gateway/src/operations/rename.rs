@@ -106,7 +106,7 @@ async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Res
     }
     let (bucket, key) = call.object()?;
     let from = CopySource { bucket: bucket.clone(), key: source.clone(), version: None };
-    call.demand(&Permission::carry_tags(&from, tags, bucket, key)).await
+    call.demand(&Permission::copy_tags(&from, tags, bucket, key)).await
 }
 
 /// What a request is known by: what the client calls it, and what it renames.

@@ -118,7 +118,7 @@ impl ConditionValues for PermissionQuestion<'_> {
                 Values::from_owned(days.map(|days| days.to_string()))
             }
             ConditionKey::ObjectLockLegalHold => {
-                let hold = lock().legal_hold.map(|on| LegalHold::of(on).as_str());
+                let hold = lock().legal_hold.map(|on| LegalHold::from_bool(on).as_str());
                 Values::from_borrowed(hold)
             }
             // The policy crate answers these from the principal.

@@ -9,7 +9,7 @@ use record::{
     Account, BucketConfig, BucketConfigKind, Grant, ObjectHeaders, ObjectOwnership,
     PublicAccessBlock, Tag, User,
 };
-use s3::auth::{Credentials, RequestHead, Terms};
+use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::{BucketName, ObjectKey};
 use store::MemoryStore;
 use volume::{BucketChange, FileOwner, NewBucket, NewObject, VolumeOptions, WriteCondition};
@@ -129,12 +129,12 @@ impl World {
             host_bucket: None,
         };
         let now = OffsetDateTime::UNIX_EPOCH;
-        let terms = Terms {
+        let terms = SignatureRules {
             region: "us-east-1",
             service: "s3",
             has_session: false,
             sigv2_presign: false,
-            may_stream: false,
+            accepts_aws_chunked: false,
             now,
         };
         let verified = Credentials::Anonymous.verify(None, &head, &terms).unwrap();

@@ -7,8 +7,9 @@ use super::*;
 use crate::tests::server::{Server, document};
 use crate::tests::signer::{Signer, base64, message};
 use crate::{
-    AUDIENCES_MAX, ClaimTexts, DOCUMENT_BYTES_MAX, FETCH_DEADLINE, KEYS_FRESH, KEYS_MAX,
-    KEYS_USABLE, LEEWAY, REFRESH_EVERY_MIN, REFRESH_PATIENCE, TOKEN_BYTES_MAX, WAITERS_MAX,
+    AUDIENCES_MAX, ClaimTexts, DOCUMENT_BYTES_MAX, FETCH_DEADLINE, KEYS_AGE_MAX, KEYS_MAX,
+    KEYS_REFRESH_AFTER, LEEWAY, REFRESH_INTERVAL_MIN, REFRESH_WAIT_MAX, TOKEN_BYTES_MAX,
+    WAITERS_MAX,
 };
 
 const NOW: i64 = 1_800_000_000;
@@ -71,7 +72,7 @@ async fn a_good_token_says_who_it_is_about() {
     let claims = world.verify(&world.token()).await.unwrap();
     assert_eq!((claims.subject(), claims.audience()), ("anna", "ours"));
     let leeway = LEEWAY.as_secs().cast_signed();
-    assert_eq!(claims.ends().unix_timestamp(), NOW + 600 + leeway);
+    assert_eq!(claims.expires_at().unix_timestamp(), NOW + 600 + leeway);
     let texts = |texts: &[&str]| ClaimTexts::Texts(texts.iter().map(|&it| it.to_owned()).collect());
     assert_eq!(claims.texts("policy"), texts(&["a", "b"]));
     assert_eq!(claims.texts("email"), texts(&["anna@example.com"]));
@@ -104,7 +105,7 @@ async fn a_mail_address_counts_if_the_issuer_has_verified_it() {
         let claims = world.verify(&token).await.unwrap();
         assert_eq!(claims.texts("email"), expected, "{verified}");
         let wanted = ["anna@example.com".to_owned()];
-        let named = claims.value_among("email", &wanted);
+        let named = claims.first_match("email", &wanted);
         assert_eq!(named.is_some(), expected != ClaimTexts::Absent, "{verified}");
     }
 }
@@ -115,7 +116,7 @@ async fn a_claim_has_one_of_some_values_or_none_of_them() {
     let claims = world.verify(&world.token()).await.unwrap();
     let among = |name: &str, values: &[&str]| {
         let values: Vec<String> = values.iter().map(|&it| it.to_owned()).collect();
-        claims.value_among(name, &values).cloned()
+        claims.first_match(name, &values).cloned()
     };
     assert_eq!(among("sub", &["bert", "anna"]).as_deref(), Some("anna"));
     assert_eq!(among("policy", &["b"]).as_deref(), Some("b"), "a list holds it");
@@ -159,7 +160,7 @@ async fn each_algorithm_goes_with_keys_of_its_kind_alone() {
     named["alg"] = "PS256".into();
     let mut encrypts = rsa.jwk("encrypts");
     encrypts["use"] = "enc".into();
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     world.server.set(|script| script.keys = document(&[named, encrypts]));
     assert_eq!(world.error(&rsa.token("PS256", Some("named"), &claims)).await, None);
     for (algorithm, id) in [("RS256", "named"), ("RS256", "encrypts"), ("PS256", "encrypts")] {
@@ -267,10 +268,10 @@ async fn a_token_without_a_key_id_is_of_the_only_key_of_its_kind() {
     let token = world.signer.token("ES256", None, &world.claims());
     assert_eq!(world.error(&token).await, None);
     let (rsa, second) = (Signer::rsa().jwk("rsa"), Signer::p256().jwk("two"));
-    pass(KEYS_FRESH).await;
+    pass(KEYS_REFRESH_AFTER).await;
     world.server.set(|script| script.keys = document(&[rsa.clone(), world.signer.jwk("one")]));
     assert_eq!(world.error(&token).await, None);
-    pass(KEYS_FRESH).await;
+    pass(KEYS_REFRESH_AFTER).await;
     world.server.set(|script| script.keys = document(&[second, world.signer.jwk("one")]));
     assert_eq!(world.error(&token).await, Some(TokenError::UnknownKey));
 }
@@ -286,7 +287,7 @@ async fn new_keys_are_learned_and_strangers_cannot_make_it_ask_more_often() {
         assert_eq!(world.error(&token).await, Some(TokenError::UnknownKey));
     }
     assert_eq!(world.server.asked(), (1, 1), "it was asked a moment ago");
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&token).await, None);
     assert_eq!(world.error(&world.token()).await, Some(TokenError::UnknownKey), "taken back");
     for id in 0..20 {
@@ -305,15 +306,15 @@ async fn an_issuer_that_is_down_is_asked_now_and_then() {
     }
     assert_eq!(world.server.asked(), (1, 0));
     world.server.set(|script| script.status = 200);
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&world.token()).await, None);
 
     // Known keys outlive it, for a while.
     world.server.set(|script| script.status = 503);
-    pass(KEYS_FRESH).await;
+    pass(KEYS_REFRESH_AFTER).await;
     assert_eq!(world.error(&world.token()).await, None);
     assert_eq!(world.server.asked(), (3, 1), "it was asked for newer ones");
-    pass(KEYS_USABLE).await;
+    pass(KEYS_AGE_MAX).await;
     assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
 }
 
@@ -327,13 +328,13 @@ async fn a_key_that_an_issuer_may_have_made_meanwhile_is_not_refused_for_good() 
         script.status = 503;
         script.keys = document(&[next.jwk("two")]);
     });
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     for _ in 0..2 {
         assert_eq!(world.error(&token).await, Some(TokenError::Unreachable));
     }
     assert_eq!(world.server.asked(), (2, 1), "it was asked, and did not tell");
     world.server.set(|script| script.status = 200);
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&token).await, None);
     assert_eq!(world.error(&world.token()).await, Some(TokenError::UnknownKey), "it told again");
 }
@@ -343,12 +344,12 @@ async fn whoever_has_a_known_key_does_not_wait_for_an_issuer_that_hangs() {
     let world = World::new().await;
     assert_eq!(world.error(&world.token()).await, None);
     world.server.set(|script| script.wait = Duration::from_hours(1));
-    pass(KEYS_FRESH).await;
+    pass(KEYS_REFRESH_AFTER).await;
     // By the clock of the machine: paused ones would go on to the issuer's deadline.
     let waited = std::time::Instant::now();
     assert_eq!(world.error(&world.token()).await, None);
     let waited = waited.elapsed();
-    assert!((REFRESH_PATIENCE..FETCH_DEADLINE / 2).contains(&waited), "{waited:?}");
+    assert!((REFRESH_WAIT_MAX..FETCH_DEADLINE / 2).contains(&waited), "{waited:?}");
     assert_eq!(world.server.asked(), (2, 1), "it was asked for newer ones");
 
     // Strangers with made-up keys take all places.
@@ -406,7 +407,7 @@ async fn a_question_that_nobody_waited_for_is_over_when_it_ends() {
     assert_eq!(world.server.asked(), (1, 1), "it ended");
     let next = Signer::p256();
     world.server.set(|script| script.keys = document(&[next.jwk("two")]));
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     let token = next.token("ES256", Some("two"), &world.claims());
     assert_eq!(world.error(&token).await, None, "it is asked again");
     assert_eq!(world.server.asked(), (2, 2));
@@ -432,7 +433,7 @@ async fn what_an_issuer_answers_has_limits() {
         world.server.set(|script| script.keys = keys);
         assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
         assert_eq!(world.server.asked().1, before + 1, "the document was asked for");
-        pass(REFRESH_EVERY_MIN).await;
+        pass(REFRESH_INTERVAL_MIN).await;
     }
     // Keys of kinds that nobody knows yet are no reason not to use the others.
     let new = json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "new", "pub": "AAAA"});
@@ -446,7 +447,7 @@ async fn an_issuer_is_who_it_says_and_does_not_take_for_ever() {
     world.server.set(|script| script.name = Some("https://other.example.com".to_owned()));
     assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
     assert_eq!(world.server.asked(), (1, 0), "its keys are not even asked for");
-    pass(REFRESH_EVERY_MIN).await;
+    pass(REFRESH_INTERVAL_MIN).await;
     world.server.set(|script| {
         script.name = None;
         script.wait = Duration::from_hours(1);

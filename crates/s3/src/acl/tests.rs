@@ -5,7 +5,7 @@ use crate::response::{AccessControlPolicy, Owner};
 
 const ID: &str = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be";
 
-fn asked(headers: &[(&'static str, &str)]) -> Result<Option<AskedAcl>, Fault> {
+fn asked(headers: &[(&'static str, &str)]) -> Result<Option<RequestedAcl>, Fault> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(
@@ -13,7 +13,7 @@ fn asked(headers: &[(&'static str, &str)]) -> Result<Option<AskedAcl>, Fault> {
             HeaderValue::from_str(value).expect("a header's value"),
         );
     }
-    AskedAcl::parse(Fields::new(&map, &[]))
+    RequestedAcl::parse(Fields::new(&map, &[]))
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, Fault>) -> Code {
@@ -39,7 +39,7 @@ fn headers_grant_to_ids_and_groups() {
         group(AclGroup::AllUsers, AclPermission::Read),
         account("abc", AclPermission::WriteAcp),
     ];
-    assert_eq!(granted, Ok(Some(AskedAcl::Grants(rows))));
+    assert_eq!(granted, Ok(Some(RequestedAcl::Grants(rows))));
     assert_eq!(asked(&[]), Ok(None));
 }
 

@@ -7,7 +7,7 @@ use super::header::HeaderSignature;
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::{self, PresignedV4};
-use super::terms::Terms;
+use super::signature_rules::SignatureRules;
 use super::token::SESSION_TOKEN;
 use super::uri::Parameters;
 use super::v2::{self, PresignedV2};
@@ -114,10 +114,10 @@ impl Credentials {
         &self,
         secret: Option<&str>,
         request: &RequestHead<'_>,
-        terms: &Terms<'_>,
+        rules: &SignatureRules<'_>,
     ) -> Result<Verified, Fault> {
         let header = content_sha256(request.headers)?;
-        let choose = |value| PayloadMode::choose(value, self.kind(), terms.may_stream);
+        let choose = |value| PayloadMode::choose(value, self.kind(), rules.accepts_aws_chunked);
         match self {
             Credentials::Anonymous => Ok(Verified {
                 access_key: None,
@@ -128,15 +128,15 @@ impl Credentials {
                 signed_at: None,
             }),
             Credentials::Header(signature) => {
-                signature.verify(secret, request, terms, choose(header)?, header)
+                signature.verify(secret, request, rules, choose(header)?, header)
             }
             Credentials::Query(signature) => {
                 let value = one_claim(signature.content_sha256.as_deref(), header)?;
-                signature.verify(secret, request, terms, choose(value)?, value)
+                signature.verify(secret, request, rules, choose(value)?, value)
             }
             Credentials::QueryV2(signature) => {
                 let value = one_claim(signature.content_sha256(), header)?;
-                signature.verify(secret, request, terms, choose(value)?)
+                signature.verify(secret, request, rules, choose(value)?)
             }
         }
     }

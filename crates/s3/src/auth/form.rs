@@ -16,7 +16,7 @@ use super::header::parse_credential;
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PRESIGN_SECONDS_MAX;
-use super::terms::{Terms, check_future};
+use super::signature_rules::{SignatureRules, check_future};
 use super::token::{SESSION_TOKEN, check_token};
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::v2::{hmac_sha1, unsupported};
@@ -156,19 +156,19 @@ impl<'a> FormCredentials<'a> {
         &self,
         secret: Option<&str>,
         bucket: &BucketName,
-        terms: &Terms<'_>,
+        rules: &SignatureRules<'_>,
     ) -> Result<VerifiedForm<'a>, Fault> {
         let policy = match &self.signature {
             FormSignature::Absent => None,
-            FormSignature::V4(signature) => Some(signature.verify(secret, terms)?),
-            FormSignature::V2(signature) => Some(signature.verify(secret, terms)?),
+            FormSignature::V4(signature) => Some(signature.verify(secret, rules)?),
+            FormSignature::V2(signature) => Some(signature.verify(secret, rules)?),
         };
         if policy.is_some() {
-            check_token(self.form.has(SESSION_TOKEN), terms)?;
+            check_token(self.form.has(SESSION_TOKEN), rules)?;
         }
         let lengths = match policy {
             None => LengthRange::ANY,
-            Some(policy) => PostPolicy::parse(policy)?.check(self.form, bucket, terms.now)?,
+            Some(policy) => PostPolicy::parse(policy)?.check(self.form, bucket, rules.now)?,
         };
         let verified = Verified {
             access_key: self.access_key().map(str::to_owned),
@@ -213,13 +213,13 @@ impl FormV4 {
     }
 
     /// The policy that was signed.
-    fn verify(&self, secret: Option<&str>, terms: &Terms<'_>) -> Result<&str, Fault> {
-        if let Some(why) = self.scope_error(terms.region) {
+    fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
+        if let Some(why) = self.scope_error(rules.region) {
             return Err(refuse(&self.credential, why));
         }
-        check_future(self.signed_at, terms.now)?;
+        check_future(self.signed_at, rules.now)?;
         // How long a form is good for is up to its policy, within what a signature is good for.
-        if terms.now > self.signed_at.saturating_add(Duration::seconds(PRESIGN_SECONDS_MAX)) {
+        if rules.now > self.signed_at.saturating_add(Duration::seconds(PRESIGN_SECONDS_MAX)) {
             return Err(expired());
         }
         let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &self.scope);
@@ -264,8 +264,8 @@ impl FormV2 {
     }
 
     /// The policy that was signed.
-    fn verify(&self, secret: Option<&str>, terms: &Terms<'_>) -> Result<&str, Fault> {
-        if !terms.sigv2_presign {
+    fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
+        if !rules.sigv2_presign {
             return Err(unsupported());
         }
         let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), self.policy.as_bytes());

@@ -17,7 +17,7 @@ mod header;
 mod kind;
 mod payload;
 mod presigned;
-mod terms;
+mod signature_rules;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token;
@@ -34,7 +34,7 @@ pub use header::HeaderSignature;
 pub use kind::AuthKind;
 pub use payload::PayloadMode;
 pub use presigned::{PRESIGN_SECONDS_MAX, PresignedV4};
-pub use terms::{SKEW_SECONDS_MAX, Terms};
+pub use signature_rules::{SKEW_SECONDS_MAX, SignatureRules};
 pub use v2::PresignedV2;
 pub(crate) use verified::ChunkSeed;
 pub use verified::Verified;

@@ -36,7 +36,7 @@ impl PayloadMode {
     pub fn choose(
         content_sha256: Option<&str>,
         kind: AuthKind,
-        may_stream: bool,
+        accepts_aws_chunked: bool,
     ) -> Result<PayloadMode, Fault> {
         let Some(value) = content_sha256 else {
             return match kind {
@@ -51,7 +51,7 @@ impl PayloadMode {
             };
         };
         let signed_stream = |trailer| match kind {
-            AuthKind::Header if may_stream => Ok(PayloadMode::SignedChunks { trailer }),
+            AuthKind::Header if accepts_aws_chunked => Ok(PayloadMode::SignedChunks { trailer }),
             AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),
             _ => Err(refuse(MISPLACED)),
         };
@@ -60,7 +60,7 @@ impl PayloadMode {
             SIGNED_CHUNKS => signed_stream(false),
             SIGNED_CHUNKS_TRAILER => signed_stream(true),
             UNSIGNED_TRAILER => match kind {
-                AuthKind::Header | AuthKind::Anonymous if may_stream => {
+                AuthKind::Header | AuthKind::Anonymous if accepts_aws_chunked => {
                     Ok(PayloadMode::UnsignedTrailer)
                 }
                 _ => Err(refuse(MISPLACED)),

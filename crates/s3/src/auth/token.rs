@@ -1,12 +1,12 @@
 //! Session tokens: where they stand, and when one may.
 
-use super::terms::Terms;
+use super::signature_rules::SignatureRules;
 use crate::{Code, Fault};
 
 /// The header, the parameter or the field that holds a session token.
 pub(super) const SESSION_TOKEN: &str = "x-amz-security-token";
 
 /// Refuses a session token with an access key that is none of a session. Fault: `InvalidToken`.
-pub(super) fn check_token(there_is_one: bool, terms: &Terms<'_>) -> Result<(), Fault> {
-    if there_is_one && !terms.has_session { Err(Code::InvalidToken.into()) } else { Ok(()) }
+pub(super) fn check_token(there_is_one: bool, rules: &SignatureRules<'_>) -> Result<(), Fault> {
+    if there_is_one && !rules.has_session { Err(Code::InvalidToken.into()) } else { Ok(()) }
 }

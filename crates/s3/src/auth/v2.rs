@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 use super::head::{RequestHead, single};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
-use super::terms::{Terms, check_expiry};
+use super::signature_rules::{SignatureRules, check_expiry};
 use super::token::{SESSION_TOKEN, check_token};
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::uri::{Parameters, decoded, header_name};
@@ -136,17 +136,17 @@ impl PresignedV2 {
         &self,
         secret: Option<&str>,
         request: &RequestHead<'_>,
-        terms: &Terms<'_>,
+        rules: &SignatureRules<'_>,
         payload: PayloadMode,
     ) -> Result<Verified, Fault> {
-        if !terms.sigv2_presign {
+        if !rules.sigv2_presign {
             return Err(unsupported());
         }
         let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
         if !methods.contains(request.method) || !names_object(request) {
             return Err(refuse("This kind of URL is accepted for objects only."));
         }
-        check_expiry(self.expires_at, terms.now)?;
+        check_expiry(self.expires_at, rules.now)?;
         let string_to_sign = self.string_to_sign(request)?;
         let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), &string_to_sign);
         let claimed = STANDARD.decode(&self.signature).unwrap_or_default();
@@ -162,7 +162,7 @@ impl PresignedV2 {
                 .with("StringToSign", String::from_utf8_lossy(&string_to_sign))
                 .with("SignatureProvided", self.signature.as_str()));
         }
-        check_token(self.token().is_some() || request.headers.contains_key(SESSION_TOKEN), terms)?;
+        check_token(self.token().is_some() || request.headers.contains_key(SESSION_TOKEN), rules)?;
         let hoisted =
             self.fields.iter().filter(|(name, _)| !request.headers.contains_key(name)).cloned();
         Ok(Verified {

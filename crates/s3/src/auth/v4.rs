@@ -12,7 +12,7 @@ use super::header::{CREDENTIAL_FORM, Claim, HeaderSignature, malformed};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PresignedV4;
-use super::terms::{SKEW_SECONDS_MAX, Terms, check_expiry, check_skew, iso};
+use super::signature_rules::{SKEW_SECONDS_MAX, SignatureRules, check_expiry, check_skew, iso};
 use super::token::SESSION_TOKEN;
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::verified::{ChunkSeed, Verified};
@@ -23,19 +23,19 @@ impl HeaderSignature {
         &self,
         secret: Option<&str>,
         request: &RequestHead<'_>,
-        terms: &Terms<'_>,
+        rules: &SignatureRules<'_>,
         payload: PayloadMode,
         payload_line: Option<&str>,
     ) -> Result<Verified, Fault> {
         let claim = &self.claim;
-        if let Some(why) = scope_error(claim, terms).or_else(|| date_error(claim)) {
-            return Err(with_region(malformed(&why), claim, terms.region));
+        if let Some(why) = scope_error(claim, rules).or_else(|| date_error(claim)) {
+            return Err(with_region(malformed(&why), claim, rules.region));
         }
-        check_skew(claim.signed_at, terms.now)?;
+        check_skew(claim.signed_at, rules.now)?;
         check_coverage(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or_default();
         let has_token = request.headers.contains_key(SESSION_TOKEN);
-        let key = check_signature(claim, secret, request, line, has_token && !terms.has_session)?;
+        let key = check_signature(claim, secret, request, line, has_token && !rules.has_session)?;
         check_no_body(request, payload)?;
         let seed = matches!(payload, PayloadMode::SignedChunks { .. }).then(|| ChunkSeed {
             key,
@@ -59,33 +59,33 @@ impl PresignedV4 {
         &self,
         secret: Option<&str>,
         request: &RequestHead<'_>,
-        terms: &Terms<'_>,
+        rules: &SignatureRules<'_>,
         payload: PayloadMode,
         payload_line: Option<&str>,
     ) -> Result<Verified, Fault> {
         let claim = &self.claim;
-        if let Some(why) = scope_error(claim, terms) {
+        if let Some(why) = scope_error(claim, rules) {
             let message = format!("Error parsing the X-Amz-Credential parameter; {why}");
             let fault = Fault::because(Code::AuthorizationQueryParametersError, message);
-            return Err(with_region(fault, claim, terms.region));
+            return Err(with_region(fault, claim, rules.region));
         }
         if let Some(why) = date_error(claim) {
             return Err(Fault::because(Code::AuthorizationQueryParametersError, why));
         }
         let begins = claim.signed_at.saturating_sub(Duration::seconds(SKEW_SECONDS_MAX));
-        if terms.now < begins {
+        if rules.now < begins {
             return Err(Fault::because(Code::AccessDenied, "Request is not valid yet.")
-                .with("ServerTime", iso(terms.now)));
+                .with("ServerTime", iso(rules.now)));
         }
         check_expiry(
             claim.signed_at.saturating_add(Duration::seconds(self.expires_seconds)),
-            terms.now,
+            rules.now,
         )
         .map_err(|fault| fault.with("X-Amz-Expires", self.expires_seconds.to_string()))?;
         check_coverage(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or(UNSIGNED_PAYLOAD);
         let has_token = self.token.is_some() || request.headers.contains_key(SESSION_TOKEN);
-        check_signature(claim, secret, request, line, has_token && !terms.has_session)?;
+        check_signature(claim, secret, request, line, has_token && !rules.has_session)?;
         Ok(Verified {
             access_key: Some(claim.access_key.clone()),
             kind: AuthKind::Query,
@@ -98,10 +98,10 @@ impl PresignedV4 {
 }
 
 /// What is wrong with a scope, if anything.
-fn scope_error(claim: &Claim, terms: &Terms<'_>) -> Option<String> {
-    let (scope, service) = (&claim.scope, terms.service);
+fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
+    let (scope, service) = (&claim.scope, rules.service);
     let date = scope.date();
-    let region = terms.region;
+    let region = rules.region;
     if scope.service() != service && !scope.is_terminated() {
         Some(format!("the Credential is mal-formed; expecting \"{CREDENTIAL_FORM}\"."))
     } else if scope.service() != service {

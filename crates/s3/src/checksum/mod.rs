@@ -17,4 +17,4 @@ pub use expect::Expectation;
 pub use hasher::{BodyHasher, Digests};
 pub(crate) use hashing::Md5;
 pub use sum_hasher::SumHasher;
-pub use verify::wrong_sum;
+pub use verify::checksum_mismatch;

@@ -52,7 +52,7 @@ impl SumHasher {
     }
 
     /// The checksum of these bytes.
-    pub fn of(algorithm: ChecksumAlgorithm, content: &[u8]) -> Vec<u8> {
+    pub fn digest(algorithm: ChecksumAlgorithm, content: &[u8]) -> Vec<u8> {
         let mut hasher = SumHasher::new(algorithm);
         hasher.update(content);
         hasher.finish()

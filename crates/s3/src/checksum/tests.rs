@@ -403,7 +403,7 @@ fn s3_u23_only_crcs_of_the_right_length_combine() {
     let piece = |sum| Combined { sum, length: 1 };
     assert_eq!(combine(ChecksumAlgorithm::Sha256, [piece(&[0; 32])]), None);
     for hash in ChecksumAlgorithm::ALL {
-        let combines = ChecksumType::FullObject.goes_with(hash);
+        let combines = ChecksumType::FullObject.supports(hash);
         assert_eq!(combine(hash, []).is_some(), combines, "{hash:?}");
     }
     assert_eq!(combine(ChecksumAlgorithm::Crc32, [piece(&[0; 8])]), None);

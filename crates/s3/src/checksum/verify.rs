@@ -36,7 +36,7 @@ impl Expectation {
             StatedChecksum::Nothing | StatedChecksum::Algorithm(_) => Ok(()),
             StatedChecksum::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
             StatedChecksum::Hoisted(algorithm, expected) => {
-                if SumHasher::of(*algorithm, &[]) == *expected {
+                if SumHasher::digest(*algorithm, &[]) == *expected {
                     return Ok(());
                 }
                 check_sum(*algorithm, expected, digests)
@@ -72,11 +72,15 @@ fn check_sum(
     digests: &Digests,
 ) -> Result<(), Fault> {
     let computed = digests.sum(algorithm).ok_or(Code::InternalError)?;
-    if computed == expected { Ok(()) } else { Err(wrong_sum(algorithm, expected, computed)) }
+    if computed == expected {
+        Ok(())
+    } else {
+        Err(checksum_mismatch(algorithm, expected, computed))
+    }
 }
 
 /// The fault of a checksum that is not that of the bytes.
-pub fn wrong_sum(algorithm: ChecksumAlgorithm, expected: &[u8], computed: &[u8]) -> Fault {
+pub fn checksum_mismatch(algorithm: ChecksumAlgorithm, expected: &[u8], computed: &[u8]) -> Fault {
     let name = algorithm.as_str();
     let why = format!("The {name} you specified did not match the calculated checksum.");
     Fault::because(Code::BadDigest, why)

@@ -56,7 +56,7 @@ impl Rule {
 impl LifecycleConfiguration {
     /// When the current version of an object expires, and by which rule: of those that are enabled
     /// and about it, the one that is due first, and the first of several.
-    pub fn expiration_of(
+    pub fn next_expiration(
         &self,
         key: &str,
         size: u64,
@@ -72,13 +72,13 @@ impl LifecycleConfiguration {
 
 impl LifecycleConfiguration {
     /// When an upload is aborted that was begun then, and by which rule; likewise.
-    pub fn abort_of(
+    pub fn next_abort(
         &self,
         key: &str,
         begun: OffsetDateTime,
         day: Duration,
     ) -> Option<(&Rule, OffsetDateTime)> {
-        let rules = self.rules.iter().filter(|rule| rule.enabled && rule.is_about(key));
+        let rules = self.rules.iter().filter(|rule| rule.enabled && rule.covers_key(key));
         let due = rules.filter_map(|rule| Some((rule, rule.aborts_upload_at(begun, day)?)));
         due.min_by_key(|(_, time)| *time)
     }

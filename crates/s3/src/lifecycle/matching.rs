@@ -20,18 +20,18 @@ impl Rule {
     }
 
     /// Whether the rule is about keys like this one, whatever else it asks for.
-    pub fn is_about(&self, key: &str) -> bool {
+    pub fn covers_key(&self, key: &str) -> bool {
         key.starts_with(self.prefix())
     }
 
     /// Whether the rule goes by the key alone, and so acts on what has neither a size nor tags.
-    pub fn asks_for_keys_alone(&self) -> bool {
+    pub fn filters_by_prefix_only(&self) -> bool {
         let is_prefix = |predicate: &RulePredicate| matches!(predicate, RulePredicate::Prefix(_));
         self.scope.predicates().iter().all(is_prefix)
     }
 
     /// Whether the rule goes by tags, too.
-    pub fn asks_for_tags(&self) -> bool {
+    pub fn filters_by_tags(&self) -> bool {
         let is_tag = |predicate: &RulePredicate| matches!(predicate, RulePredicate::Tag { .. });
         self.scope.predicates().iter().any(is_tag)
     }

@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{
     DefaultRetention, LegalHold, LockMode, ObjectLockConfiguration, ObjectLockHeaders, Retention,
-    RetentionPeriod, asks_for_object_lock, bypasses_governance,
+    RetentionPeriod, bypasses_governance, requests_object_lock,
 };
 use crate::fields::Fields;
 use crate::{Code, Fault};
@@ -237,7 +237,7 @@ fn s3_b10_a_legal_hold_is_on_or_off() {
         let inside = format!("<Status>{}</Status>", hold.as_str());
         assert_eq!(legal_hold(&inside), Ok(hold));
         assert_eq!(hold.to_xml(), document("LegalHold", &inside));
-        assert_eq!(LegalHold::of(hold.is_on()), hold);
+        assert_eq!(LegalHold::from_bool(hold.is_on()), hold);
     }
     for inside in [
         "",
@@ -360,7 +360,7 @@ fn s3_b10_switches_are_true_or_false_in_any_case() {
     type Read = fn(Fields<'_>) -> Result<bool, Fault>;
     let switches: [(&'static str, Read); 2] = [
         ("x-amz-bypass-governance-retention", bypasses_governance),
-        ("x-amz-bucket-object-lock-enabled", asks_for_object_lock),
+        ("x-amz-bucket-object-lock-enabled", requests_object_lock),
     ];
     for (name, read) in switches {
         assert_eq!(read(Fields::new(&HeaderMap::new(), &[])), Ok(false));

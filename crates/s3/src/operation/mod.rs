@@ -137,7 +137,7 @@ macro_rules! operations {
 
             /// Returns the message with which S3 refuses an unsigned request for this operation, or
             /// none if the bucket decides.
-            pub const fn refusal_of_anonymous(self) -> Option<&'static str> {
+            pub const fn anonymous_refusal(self) -> Option<&'static str> {
                 match self { $(Operation::$name => refusal!($sender),)* }
             }
 
@@ -311,7 +311,7 @@ impl Operation {
     }
 
     /// Whether the operation's body may come in chunks with signatures or trailers.
-    pub const fn may_stream(self) -> bool {
+    pub const fn accepts_aws_chunked(self) -> bool {
         matches!(self, Operation::PutObject | Operation::UploadPart)
     }
 }

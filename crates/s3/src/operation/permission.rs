@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::facts::{LockFacts, RequestFacts};
 use super::{Operation, S3Resource, Scope};
 use crate::Fault;
-use crate::acl::AskedAcl;
+use crate::acl::RequestedAcl;
 use crate::conditions::{ETagList, ReadPreconditions, StatPrecondition, WritePrecondition};
 use crate::name::{BucketName, CopySource, ObjectKey, VersionId};
 use crate::object_lock;
@@ -40,9 +40,9 @@ pub enum Demand {
     WithBody(Vec<Permission>),
     /// All of these; never empty. The upload of which the operation is a step has more values for
     /// condition keys: see `RequestFacts::continue_upload`.
-    OfUpload(Vec<Permission>),
-    /// Those that the body of `DeleteObjects` names: see `Permission::of_deletion`.
-    InBody,
+    WithUpload(Vec<Permission>),
+    /// Those that the body of `DeleteObjects` names: see `Permission::for_deletion`.
+    FromBody,
 }
 
 impl Permission {
@@ -69,11 +69,11 @@ impl Permission {
     }
 
     /// Those that one entry of `DeleteObjects` needs.
-    pub fn of_deletion(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
+    pub fn for_deletion(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
         let Deletion { key, version, condition, stat } = deletion;
         let version = version.as_ref();
         let mut all = vec![Permission::delete(bucket, key, version, condition.clone())];
-        all.extend(Permission::to_compare(condition, stat.is_some(), bucket, key, version));
+        all.extend(Permission::for_comparison(condition, stat.is_some(), bucket, key, version));
         all
     }
 
@@ -91,7 +91,7 @@ impl Permission {
     }
 
     /// Those that a form needs.
-    pub fn of_form(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
+    pub fn for_form(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
         let facts = RequestFacts::of_form(post);
         let on_key = |action| Permission::on_object(action, bucket, &post.key).with(&facts);
         let mut all = vec![on_key("s3:PutObject")];
@@ -101,10 +101,10 @@ impl Permission {
         if post.put.append_at.is_some() {
             all.push(Permission::read(bucket, &post.key, None));
         }
-        if post.put.acl.as_ref().is_some_and(|acl| !acl.is_harmless()) {
+        if post.put.acl.as_ref().is_some_and(|acl| !acl.grants_only_owners()) {
             all.push(on_key("s3:PutObjectAcl"));
         }
-        all.extend(Permission::to_compare(&post.put.condition, false, bucket, &post.key, None));
+        all.extend(Permission::for_comparison(&post.put.condition, false, bucket, &post.key, None));
         all
     }
 
@@ -115,7 +115,7 @@ impl Permission {
     /// S3's user guide says so under "Enforce conditional writes" (`If-Match` needs
     /// `s3:GetObject`, `If-None-Match: *` does not) and "How to perform conditional deletes" ("with an
     /// `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
-    pub fn to_compare(
+    pub fn for_comparison(
         condition: &WritePrecondition,
         stat: bool,
         bucket: &BucketName,
@@ -138,7 +138,7 @@ impl Permission {
     /// "You must have `s3:GetObjectTagging` permission for the source object … and
     /// `s3:PutObjectTagging` permission for objects in the destination bucket" (AWS re:Post, on
     /// copying objects that have tags). The tags of a version are read by an action of their own.
-    pub fn carry_tags(
+    pub fn copy_tags(
         source: &CopySource,
         tags: &[(String, String)],
         bucket: &BucketName,
@@ -206,7 +206,7 @@ impl Permission {
 impl Operation {
     /// Whether it needs no permission at all, whatever its request says. Then not even the
     /// signature is verified, if there is one.
-    pub const fn is_open(self) -> bool {
+    pub const fn needs_no_permission(self) -> bool {
         self.action().is_none()
     }
 
@@ -214,7 +214,7 @@ impl Operation {
     /// its headers add.
     ///
     /// Tags that a copy carries over from its source are not known here: see
-    /// `Permission::carry_tags`. A list that grants nothing but full control to owners demands
+    /// `Permission::copy_tags`. A list that grants nothing but full control to owners demands
     /// nothing, because many clients send it with everything.
     ///
     /// Faults: those of the copy source and of repeated parameters.
@@ -225,7 +225,7 @@ impl Operation {
         fields: Fields<'_>,
     ) -> Result<Demand, Fault> {
         if self == Operation::DeleteObjects {
-            return Ok(Demand::InBody);
+            return Ok(Demand::FromBody);
         }
         let version = named_version(query)?;
         let version = version.as_ref();
@@ -236,8 +236,8 @@ impl Operation {
         let own = Permission::on(action, scoped(self.scope(), resource)).with(&facts);
         let mut all = vec![Permission { version: version.cloned(), ..own }];
         let sets_acl = self.makes_an_object() || self == Operation::CreateBucket;
-        let acl = if sets_acl { AskedAcl::parse(fields)? } else { None };
-        let acl = acl.is_some_and(|acl| !acl.is_harmless());
+        let acl = if sets_acl { RequestedAcl::parse(fields)? } else { None };
+        let acl = acl.is_some_and(|acl| !acl.grants_only_owners());
         match resource {
             S3Resource::Object(bucket, key) => {
                 if acl {
@@ -262,7 +262,7 @@ impl Operation {
         Ok(if self.has_values_in_body() {
             Demand::WithBody(all)
         } else if self.continues_upload() {
-            Demand::OfUpload(all)
+            Demand::WithUpload(all)
         } else {
             Demand::All(all)
         })
@@ -321,7 +321,7 @@ impl Operation {
             let condition = WritePrecondition::asked(fields)?;
             let stat = self == Operation::DeleteObject
                 && StatPrecondition::HEADERS.iter().any(|name| fields.has(name));
-            all.extend(Permission::to_compare(&condition, stat, bucket, key, version));
+            all.extend(Permission::for_comparison(&condition, stat, bucket, key, version));
         }
         Ok(all)
     }
@@ -415,7 +415,7 @@ fn of_new_bucket(
     if acl {
         actions.push("s3:PutBucketAcl");
     }
-    if object_lock::asks_for_object_lock(fields)? {
+    if object_lock::requests_object_lock(fields)? {
         actions.extend(["s3:PutBucketObjectLockConfiguration", "s3:PutBucketVersioning"]);
     }
     if fields.has("x-amz-object-ownership") {

@@ -153,7 +153,7 @@ fn a_copy_source_counts_where_something_is_copied() {
 
 #[test]
 fn nobody_who_has_not_signed_may_begin_an_upload_or_copy() {
-    let refused = |operation: Operation| operation.refusal_of_anonymous().is_some();
+    let refused = |operation: Operation| operation.anonymous_refusal().is_some();
     for operation in [
         Operation::CreateBucket,
         Operation::CreateMultipartUpload,
@@ -264,8 +264,8 @@ fn demand(
     let resource = resource(operation.scope());
     let query = Query::parse(query).unwrap();
     match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
-        Demand::All(all) | Demand::WithBody(all) | Demand::OfUpload(all) => all,
-        Demand::InBody | Demand::Nothing => Vec::new(),
+        Demand::All(all) | Demand::WithBody(all) | Demand::WithUpload(all) => all,
+        Demand::FromBody | Demand::Nothing => Vec::new(),
     }
 }
 
@@ -285,7 +285,7 @@ fn s3_s9_every_operation_demands_something() {
     for &operation in Operation::ALL {
         let sources = [("x-amz-copy-source", "src/from"), ("x-amz-rename-source", "/from")];
         let all = demand(operation, "", &sources);
-        let none = operation == Operation::DeleteObjects || operation.is_open();
+        let none = operation == Operation::DeleteObjects || operation.needs_no_permission();
         assert_eq!(all.is_empty(), none, "{operation:?}");
         for permission in all {
             assert!(permission.action.contains(':'));
@@ -296,7 +296,7 @@ fn s3_s9_every_operation_demands_something() {
 
 #[test]
 fn s3_s9_what_demands_nothing_is_said_by_its_row() {
-    let open = |operation: &&Operation| operation.is_open();
+    let open = |operation: &&Operation| operation.needs_no_permission();
     let open: Vec<Operation> = Operation::ALL.iter().filter(open).copied().collect();
     assert_eq!(open, [Operation::OptionsObject]);
     // Nothing that a request says adds a demand, or a fault.
@@ -387,7 +387,7 @@ fn s3_s9_tags_are_carried_by_two_permissions() {
     ] {
         let source = CopySource::parse(source).expect("a source");
         let tags = [("class".to_owned(), "secret".to_owned())];
-        let carried = Permission::carry_tags(&source, &tags, &bucket, &key);
+        let carried = Permission::copy_tags(&source, &tags, &bucket, &key);
         assert_eq!(carried[1].facts.tags.as_ref().map(TagSet::as_slice), Some(&tags[..]));
         let all = [(reads, "src/from"), ("s3:PutObjectTagging", "bucket/key")];
         assert_eq!(pairs(&carried), expected(all));

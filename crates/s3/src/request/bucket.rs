@@ -1,7 +1,7 @@
 //! Buckets: what `CreateBucket` carries, and the documents of their configurations.
 
 use super::Arguments;
-use crate::acl::{AclDocument, AskedAcl};
+use crate::acl::{AclDocument, RequestedAcl};
 use crate::tagging::{TagSet, Tagged};
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
@@ -44,7 +44,7 @@ impl OwnershipRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateBucket {
     /// The list that it is to have.
-    pub acl: Option<AskedAcl>,
+    pub acl: Option<RequestedAcl>,
     /// Whom its objects are to belong to; if it does not say, as the gateway is set.
     pub ownership: Option<OwnershipRule>,
     /// Its tags.
@@ -77,7 +77,7 @@ impl CreateBucket {
             })
         });
         let ownership = ownership.transpose()?;
-        let acl = AskedAcl::parse(fields)?;
+        let acl = RequestedAcl::parse(fields)?;
         let (tags, location) = configuration(body, region)?;
         Ok(CreateBucket { acl, ownership, tags, location })
     }
@@ -117,7 +117,7 @@ fn is_blank(body: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutAcl {
     /// A list in headers.
-    Asked(AskedAcl),
+    Headers(RequestedAcl),
     /// A document.
     Document(AclDocument),
 }
@@ -127,10 +127,10 @@ impl PutAcl {
     /// `UnexpectedContent` for both, and those of either.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<PutAcl, Fault> {
         if is_blank(body) {
-            AskedAcl::parse(arguments.fields)?.map(PutAcl::Asked).ok_or_else(|| {
+            RequestedAcl::parse(arguments.fields)?.map(PutAcl::Headers).ok_or_else(|| {
                 Fault::new(Code::MissingSecurityHeader).with("MissingHeaderName", "x-amz-acl")
             })
-        } else if AskedAcl::is_asked(arguments.fields) {
+        } else if RequestedAcl::is_present(arguments.fields) {
             Err(Code::UnexpectedContent.into())
         } else {
             AclDocument::parse(body).map(PutAcl::Document)

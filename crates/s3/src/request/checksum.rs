@@ -246,7 +246,7 @@ impl ChecksumType {
 
     /// Whether an object of parts can have a checksum of this algorithm and type. Only CRCs of parts
     /// combine to that of the whole, and CRC-64 is never made of checksums.
-    pub const fn goes_with(self, algorithm: ChecksumAlgorithm) -> bool {
+    pub const fn supports(self, algorithm: ChecksumAlgorithm) -> bool {
         match algorithm {
             ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => true,
             ChecksumAlgorithm::Crc64Nvme => matches!(self, ChecksumType::FullObject),
@@ -267,9 +267,9 @@ impl ChecksumType {
         wanted: Option<ChecksumType>,
     ) -> Result<ChecksumType, Fault> {
         match wanted {
-            None if ChecksumType::Composite.goes_with(algorithm) => Ok(ChecksumType::Composite),
+            None if ChecksumType::Composite.supports(algorithm) => Ok(ChecksumType::Composite),
             None => Ok(ChecksumType::FullObject),
-            Some(wanted) if wanted.goes_with(algorithm) => Ok(wanted),
+            Some(wanted) if wanted.supports(algorithm) => Ok(wanted),
             Some(wanted) => Err(Fault::because(
                 Code::InvalidRequest,
                 format!(

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use super::checksum::{ChecksumAlgorithm, ChecksumType, FinalChecksum};
 use super::page::{page, url_encoded};
 use super::{Arguments, unserved, write};
-use crate::acl::AskedAcl;
+use crate::acl::RequestedAcl;
 use crate::conditions::{ReadPreconditions, StatPrecondition, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::CopySource;
@@ -64,7 +64,7 @@ impl UploadIdText {
     }
 
     /// The id in a request's query. Fault: as `parse`.
-    pub fn of(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
+    pub fn from_query(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
         UploadIdText::parse(arguments.query.get("uploadId")?.unwrap_or_default())
     }
 }
@@ -77,7 +77,7 @@ pub struct CreateMultipartUpload {
     /// The object's tags.
     pub tags: TagSet,
     /// Whom the object is to be granted to.
-    pub acl: Option<AskedAcl>,
+    pub acl: Option<RequestedAcl>,
     /// The checksum that parts carry, and how the object's comes from them.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
@@ -104,7 +104,7 @@ impl CreateMultipartUpload {
         Ok(CreateMultipartUpload {
             metadata: Metadata::parse(fields)?,
             tags: write::tags(arguments)?,
-            acl: AskedAcl::parse(fields)?,
+            acl: RequestedAcl::parse(fields)?,
             checksum,
         })
     }
@@ -126,7 +126,7 @@ impl UploadPart {
         unserved::refuse_append(arguments.fields)?;
         Ok(UploadPart {
             part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
-            upload: UploadIdText::of(arguments)?,
+            upload: UploadIdText::from_query(arguments)?,
         })
     }
 }
@@ -199,7 +199,7 @@ impl CompleteMultipartUpload {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
         Ok(CompleteMultipartUpload {
-            upload: UploadIdText::of(arguments)?,
+            upload: UploadIdText::from_query(arguments)?,
             parts: parts(body)?,
             object_size: fields.get("x-amz-mp-object-size")?.map(object_size).transpose()?,
             checksum: FinalChecksum::sent(fields)?,
@@ -291,7 +291,7 @@ impl AbortMultipartUpload {
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
         let initiated = StatPrecondition::of(("", None), (name, arguments.fields.get(name)?))?;
-        let upload = UploadIdText::of(arguments)?;
+        let upload = UploadIdText::from_query(arguments)?;
         Ok(AbortMultipartUpload { upload, initiated: initiated.modified })
     }
 }
@@ -313,7 +313,7 @@ impl ListParts {
     /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
         Ok(ListParts {
-            upload: UploadIdText::of(arguments)?,
+            upload: UploadIdText::from_query(arguments)?,
             max_parts: page(arguments, "max-parts")?,
             part_marker: arguments.count("part-number-marker")?.unwrap_or(0),
             url_encoded: url_encoded(arguments)?,

@@ -2,7 +2,7 @@
 
 use super::checksum::ChecksumAlgorithm;
 use super::{Arguments, Fields, WRITE_OFFSET, unserved};
-use crate::acl::AskedAcl;
+use crate::acl::RequestedAcl;
 use crate::conditions::{ReadPreconditions, WritePrecondition};
 use crate::metadata::Metadata;
 use crate::name::{BucketName, CopySource, ObjectKey};
@@ -17,7 +17,7 @@ pub struct PutObject {
     /// The object's tags.
     pub tags: TagSet,
     /// Whom it is to be granted to.
-    pub acl: Option<AskedAcl>,
+    pub acl: Option<RequestedAcl>,
     /// What must hold when the object is bound to its key.
     pub condition: WritePrecondition,
     /// How long the object must be that the bytes are appended to; 0 also if there is none. Without
@@ -33,7 +33,7 @@ impl PutObject {
         Ok(PutObject {
             metadata: Metadata::parse(arguments.fields)?,
             tags: tags(arguments)?,
-            acl: AskedAcl::parse(arguments.fields)?,
+            acl: RequestedAcl::parse(arguments.fields)?,
             condition: WritePrecondition::parse(arguments.fields)?,
             append_at: append_at(arguments.fields)?,
         })
@@ -77,7 +77,7 @@ pub struct CopyObject {
     /// The checksum that the copy is to have.
     pub checksum: Option<ChecksumAlgorithm>,
     /// Whom it is to be granted to.
-    pub acl: Option<AskedAcl>,
+    pub acl: Option<RequestedAcl>,
     /// What must hold when the copy is bound to its key.
     pub condition: WritePrecondition,
     /// Whether the request names a storage class, be it the usual one.
@@ -125,7 +125,7 @@ impl CopyObject {
             names_class: fields.has("x-amz-storage-class"),
             tags,
             checksum: ChecksumAlgorithm::wanted(fields)?,
-            acl: AskedAcl::parse(fields)?,
+            acl: RequestedAcl::parse(fields)?,
             condition: WritePrecondition::parse(fields)?,
         })
     }

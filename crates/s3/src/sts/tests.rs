@@ -47,7 +47,7 @@ fn a_web_identity_brings_its_token_and_no_signature() {
     let Ok(StsRequest::AssumeRoleWithWebIdentity(bare)) = parse(bare) else { panic!("{bare}") };
     assert_eq!((bare.role, &*bare.session.session), (None, "session"));
 
-    let is_open = |query: &str| StsRequest::is_open(&Query::parse(query).expect("a query"));
+    let is_open = |query: &str| StsRequest::is_unsigned(&Query::parse(query).expect("a query"));
     assert!(is_open(asked));
     for query in ["", "Action=AssumeRole", "Action=GetCallerIdentity"] {
         assert!(!is_open(query), "{query}");

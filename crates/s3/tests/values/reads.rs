@@ -17,7 +17,7 @@ const BEFORE: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
 const SAME: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
 
 fn span(header: &str, size: u64) -> Result<Option<(u64, u64)>, Code> {
-    match Range::parse(header).map(|range| range.of(size)) {
+    match Range::parse(header).map(|range| range.resolve(size)) {
         None | Some(Ok(None)) => Ok(None),
         Some(Ok(Some(Span { first, length, .. }))) => Ok(Some((first, length))),
         Some(Err(fault)) => Err(fault.code),
@@ -34,7 +34,7 @@ fn s3_r1_ranges_are_clamped() {
     assert_eq!(span("bytes=-3", 10), Ok(Some((7, 3))));
     assert_eq!(span("bytes=-99", 10), Ok(Some((0, 10))));
     assert_eq!(span("Bytes=0-1", 10), Ok(Some((0, 2))));
-    let span = Range::parse("bytes=2-5").and_then(|range| range.of(10).ok()?).expect("a span");
+    let span = Range::parse("bytes=2-5").and_then(|range| range.resolve(10).ok()?).expect("a span");
     assert_eq!(span.content_range(), "bytes 2-5/10");
 }
 
@@ -50,7 +50,7 @@ fn s3_r1_ranges_past_the_end_are_refused() {
     ] {
         assert_eq!(span(header, size), Err(Code::InvalidRange), "{header} of {size}");
     }
-    let fault = Range::From(10).of(10).expect_err("past the end");
+    let fault = Range::From(10).resolve(10).expect_err("past the end");
     assert_eq!(fault.status(), 416);
     assert_eq!(fault.headers[0].0, "content-range");
     assert_eq!(fault.headers[0].1, "bytes */10");
@@ -90,9 +90,9 @@ fn s3_m5_copy_ranges_are_strict() {
         refused(Range::parse_strict(header), Code::InvalidArgument);
     }
     let range = Range::Between { first: 0, last: 4 };
-    assert_eq!(range.of_source(5).map(|span| span.length), Ok(5));
-    refused(range.of_source(4), Code::InvalidArgument);
-    refused(range.of_source(0), Code::InvalidArgument);
+    assert_eq!(range.resolve_source(5).map(|span| span.length), Ok(5));
+    refused(range.resolve_source(4), Code::InvalidArgument);
+    refused(range.resolve_source(0), Code::InvalidArgument);
 }
 
 #[test]
@@ -250,7 +250,7 @@ proptest! {
             _ => Range::Last(first),
         };
         prop_assert_eq!(Range::parse(&range.to_string()), Some(range));
-        if let Ok(Some(span)) = range.of(size) {
+        if let Ok(Some(span)) = range.resolve(size) {
             prop_assert!(span.length > 0);
             prop_assert!(span.last() < size);
         }
@@ -258,7 +258,7 @@ proptest! {
 
     #[test]
     fn s3_s16_range_and_conditions_never_panic(text in any::<String>(), tags in "[W/\"*, a]{0,20}") {
-        let _ = Range::parse(&text).map(|range| range.of(7));
+        let _ = Range::parse(&text).map(|range| range.resolve(7));
         let _ = Range::parse_strict(&text);
         let _ = parse_http_date(&text);
         for list in [&text, &tags] {

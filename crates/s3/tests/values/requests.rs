@@ -326,7 +326,7 @@ fn s3_b6_a_list_comes_in_headers_or_in_a_document() {
     };
     let document = b"<AccessControlPolicy><Owner><ID>o</ID></Owner><AccessControlList/>\
                      </AccessControlPolicy>";
-    assert!(matches!(put(&[("x-amz-acl", "public-read")], b""), Ok(PutAcl::Asked(_))));
+    assert!(matches!(put(&[("x-amz-acl", "public-read")], b""), Ok(PutAcl::Headers(_))));
     assert!(matches!(put(&[], document), Ok(PutAcl::Document(_))));
     refused(put(&[("x-amz-acl", "private")], document), Code::UnexpectedContent);
     refused(put(&[], b" "), Code::MissingSecurityHeader);

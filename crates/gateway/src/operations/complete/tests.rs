@@ -36,7 +36,7 @@ fn upload(checksum: Option<(SumAlgorithm, SumKind)>) -> Upload {
 }
 
 fn kept(algorithm: ChecksumAlgorithm, content: &[u8]) -> Sum {
-    let bytes = SumHasher::of(algorithm, content);
+    let bytes = SumHasher::digest(algorithm, content);
     Sum { algorithm: sum_algorithm(algorithm), kind: SumKind::FullObject, bytes }
 }
 
@@ -63,7 +63,7 @@ fn request(algorithm: Option<ChecksumAlgorithm>) -> CompleteMultipartUpload {
     let part = |(content, number): (&[u8], u16)| CompletedPart {
         number: PartNumber::parse(&number.to_string()).unwrap(),
         etag: "01".repeat(16),
-        checksum: algorithm.map(|algorithm| (algorithm, SumHasher::of(algorithm, content))),
+        checksum: algorithm.map(|algorithm| (algorithm, SumHasher::digest(algorithm, content))),
     };
     CompleteMultipartUpload {
         upload: UploadIdText::parse("upload").unwrap(),
@@ -93,12 +93,12 @@ fn check(outcome: Result<Finished, Fault>, code: Code, message: &str) {
 #[test]
 fn every_algorithm_has_a_checksum_of_checksums_but_crc64() {
     for algorithm in ChecksumAlgorithm::ALL {
-        if !ChecksumType::Composite.goes_with(algorithm) {
+        if !ChecksumType::Composite.supports(algorithm) {
             continue;
         }
         let mut request = request(Some(algorithm));
-        let joined = CONTENTS.map(|content| SumHasher::of(algorithm, content)).concat();
-        let sum = SumHasher::of(algorithm, &joined);
+        let joined = CONTENTS.map(|content| SumHasher::digest(algorithm, content)).concat();
+        let sum = SumHasher::digest(algorithm, &joined);
         for parts in [None, Some(2)] {
             request.checksum = Some(FinalChecksum { algorithm, sum: sum.clone(), parts });
             let done = finished(Some((algorithm, SumKind::Composite)), &request).unwrap();
@@ -115,10 +115,10 @@ fn every_algorithm_has_a_checksum_of_checksums_but_crc64() {
 #[test]
 fn crcs_combine_to_that_of_the_whole() {
     for algorithm in ChecksumAlgorithm::ALL {
-        if !ChecksumType::FullObject.goes_with(algorithm) {
+        if !ChecksumType::FullObject.supports(algorithm) {
             continue;
         }
-        let sum = SumHasher::of(algorithm, &CONTENTS.concat());
+        let sum = SumHasher::digest(algorithm, &CONTENTS.concat());
         // Here the parts' own checksums need not be listed.
         for listed in [None, Some(algorithm)] {
             let mut request = request(listed);

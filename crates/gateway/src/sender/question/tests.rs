@@ -8,7 +8,7 @@ use block::MemoryBlocks;
 use http::{HeaderMap, HeaderValue, Method};
 use policy::{KeySource, Policy, PolicyKind};
 use record::{AccountId, ObjectHeaders, ObjectLock, Tag, Timestamp};
-use s3::auth::{Credentials, RequestHead, Terms};
+use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::operation::{Demand, RequestFacts, Support};
 use s3::request::{DeleteObjects, Fields, Query};
 use s3::{BucketName, Operation, S3Resource, Tagged};
@@ -158,7 +158,7 @@ fn permissions(operation: Operation) -> Vec<Permission> {
             match demand {
                 Demand::Nothing => {}
                 Demand::All(permissions) => all.extend(permissions),
-                Demand::OfUpload(permissions) => {
+                Demand::WithUpload(permissions) => {
                     all.extend(permissions.into_iter().map(|mut permission| {
                         if permission.facts.creates_object.is_some() {
                             let fields = Fields::new(&headers, &[]);
@@ -171,7 +171,7 @@ fn permissions(operation: Operation) -> Vec<Permission> {
                 Demand::WithBody(permissions) => {
                     all.extend(permissions.into_iter().map(with_body));
                 }
-                Demand::InBody => all.extend(of_deletions()),
+                Demand::FromBody => all.extend(of_deletions()),
             }
         }
     }
@@ -200,7 +200,7 @@ fn of_deletions() -> Vec<Permission> {
     let bucket = BucketName::parse("bucket").unwrap();
     let deletions = DeleteObjects::parse(body).unwrap().deletions;
     let mut all: Vec<Permission> =
-        deletions.iter().flat_map(|one| Permission::of_deletion(&bucket, one)).collect();
+        deletions.iter().flat_map(|one| Permission::for_deletion(&bucket, one)).collect();
     let (key, version) = (&deletions[1].key, deletions[1].version.as_ref());
     all.push(Permission::bypass_governance(&bucket, key, version, None));
     all
@@ -297,12 +297,12 @@ fn anonymous(now: OffsetDateTime) -> s3::auth::Verified {
         authority: Some("localhost"),
         host_bucket: None,
     };
-    let terms = Terms {
+    let terms = SignatureRules {
         region: "us-east-1",
         service: "s3",
         has_session: false,
         sigv2_presign: false,
-        may_stream: false,
+        accepts_aws_chunked: false,
         now,
     };
     Credentials::Anonymous.verify(None, &head, &terms).unwrap()

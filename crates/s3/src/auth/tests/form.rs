@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use time::macros::datetime;
 
 use super::sent_request::{KEY, SECRET, SentRequest};
-use crate::auth::{AuthKind, FormCredentials, PayloadMode, Terms, Verified};
+use crate::auth::{AuthKind, FormCredentials, PayloadMode, SignatureRules, Verified};
 use crate::post::{FilePart, Form, LengthRange};
 use crate::{BucketName, Code, Fault};
 
@@ -104,13 +104,13 @@ fn without<'a>(mut fields: Vec<Field<'a>>, name: &str) -> Vec<Field<'a>> {
     fields
 }
 
-fn terms_at(now: OffsetDateTime) -> Terms<'static> {
-    Terms {
+fn terms_at(now: OffsetDateTime) -> SignatureRules<'static> {
+    SignatureRules {
         region: "us-east-1",
         service: "s3",
         has_session: false,
         sigv2_presign: true,
-        may_stream: true,
+        accepts_aws_chunked: true,
         now,
     }
 }
@@ -125,13 +125,13 @@ fn form_of(fields: &[Field<'_>]) -> Form {
 fn verify(
     fields: &[Field<'_>],
     bucket: &str,
-    terms: &Terms<'_>,
+    rules: &SignatureRules<'_>,
 ) -> Result<(Verified, LengthRange), Fault> {
     let form = form_of(fields);
     let sent = SentRequest::new("POST", "/", &[("host", "photos.example")]);
     let credentials = FormCredentials::parse(&sent.head(), &form)?;
     let secret = credentials.access_key().filter(|key| *key == KEY).map(|_| SECRET);
-    let form = credentials.verify(secret, &BucketName::parse(bucket).unwrap(), terms)?;
+    let form = credentials.verify(secret, &BucketName::parse(bucket).unwrap(), rules)?;
     Ok((form.verified().clone(), form.lengths()))
 }
 
@@ -144,18 +144,18 @@ fn refused(fields: &[Field<'_>], code: Code) -> Fault {
 
 #[test]
 fn s3_a9_awss_own_example_is_accepted() {
-    let terms = terms_at(datetime!(2015-12-29 0:00 UTC));
-    let (verified, _) = verify(&aws(), "sigv4examplebucket", &terms).unwrap();
+    let rules = terms_at(datetime!(2015-12-29 0:00 UTC));
+    let (verified, _) = verify(&aws(), "sigv4examplebucket", &rules).unwrap();
     assert_eq!(verified.access_key(), Some(KEY));
     assert_eq!(verified.kind(), AuthKind::Form);
     assert_eq!(verified.payload(), PayloadMode::Unsigned);
     assert!(verified.hoisted().is_empty());
     assert_eq!(verified.signed_at(), Some(datetime!(2015-12-29 0:00 UTC)));
     for (name, value) in [("key", "user/other"), ("Content-Type", "text/x"), ("acl", "private")] {
-        let fault = verify(&changed(aws(), name, value), "sigv4examplebucket", &terms).unwrap_err();
+        let fault = verify(&changed(aws(), name, value), "sigv4examplebucket", &rules).unwrap_err();
         assert_eq!(fault.code, Code::AccessDenied, "{name}");
     }
-    assert!(verify(&aws(), "other-bucket", &terms).is_err());
+    assert!(verify(&aws(), "other-bucket", &rules).is_err());
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn s3_a9_what_boto3_signs_is_accepted_until_it_expires() {
 
 #[test]
 fn s3_a9_sigv2_is_accepted_only_where_it_is_switched_on() {
-    let terms = Terms { sigv2_presign: false, ..terms_at(BOTO3_SIGNED_AT) };
-    assert_eq!(verify(&boto3_v2(), "photos", &terms).unwrap_err().code, Code::InvalidRequest);
-    assert!(verify(&boto3(), "photos", &terms).is_ok());
+    let rules = SignatureRules { sigv2_presign: false, ..terms_at(BOTO3_SIGNED_AT) };
+    assert_eq!(verify(&boto3_v2(), "photos", &rules).unwrap_err().code, Code::InvalidRequest);
+    assert!(verify(&boto3(), "photos", &rules).is_ok());
     let (verified, _) = verify(&boto3_v2(), "photos", &terms_at(BOTO3_SIGNED_AT)).unwrap();
     assert_eq!(verified.kind(), AuthKind::FormV2);
     assert_eq!(
@@ -363,8 +363,8 @@ proptest! {
         let signature = sign(&policy);
         let mut fields = signed(&policy, &signature);
         fields.push(("key", &key));
-        let terms = terms_at(BOTO3_SIGNED_AT);
-        prop_assert!(verify(&fields, "photos", &terms).is_ok());
+        let rules = terms_at(BOTO3_SIGNED_AT);
+        prop_assert!(verify(&fields, "photos", &rules).is_ok());
         for target in [3, 4, 5] {
             let mut bytes = fields[target].1.as_bytes().to_vec();
             let at = place.index(bytes.len());
@@ -372,7 +372,7 @@ proptest! {
             let Ok(text) = String::from_utf8(bytes) else { continue };
             let mut changed = fields.clone();
             changed[target].1 = &text;
-            prop_assert!(verify(&changed, "photos", &terms).is_err());
+            prop_assert!(verify(&changed, "photos", &rules).is_err());
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What must not pass, and with which code it does not.
 
-use super::sent_request::{DAY, KEY, SECRET, SentRequest, terms, terms_at};
+use super::sent_request::{DAY, KEY, SECRET, SentRequest, rules, terms_at};
 use crate::auth::unknown_key::DUMMY_SECRET;
 use crate::auth::v2::hmac_sha1;
-use crate::auth::{AuthKind, Credentials, PayloadMode, Terms};
+use crate::auth::{AuthKind, Credentials, PayloadMode, SignatureRules};
 use crate::{Code, Fault};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -33,15 +33,15 @@ fn s3_a1_unknown_key_and_wrong_secret_differ_in_code_only() {
         let head = sent.head();
         let credentials = Credentials::parse(&head).unwrap();
         assert_eq!(credentials.access_key(), Some(KEY));
-        let unknown = check(credentials.verify(None, &head, &terms()), Code::InvalidAccessKeyId);
+        let unknown = check(credentials.verify(None, &head, &rules()), Code::InvalidAccessKeyId);
         assert_eq!(extra(&unknown, "AWSAccessKeyId"), Some(KEY));
-        let wrong = credentials.verify(Some("wrong"), &head, &terms());
+        let wrong = credentials.verify(Some("wrong"), &head, &rules());
         let wrong = check(wrong, Code::SignatureDoesNotMatch);
         for name in ["AWSAccessKeyId", "StringToSign", "SignatureProvided", "CanonicalRequest"] {
             assert!(extra(&wrong, name).is_some(), "{name}");
         }
         assert_eq!(
-            credentials.verify(Some(SECRET), &head, &terms()).unwrap().access_key(),
+            credentials.verify(Some(SECRET), &head, &rules()).unwrap().access_key(),
             Some(KEY)
         );
     }
@@ -102,7 +102,7 @@ fn s3_a4_scope_names_our_day_region_service_and_terminator() {
         let outcome = query.clone().tampered(&from, &to).verify();
         check(outcome, Code::AuthorizationQueryParametersError);
     }
-    let elsewhere = Terms { region: "eu-central-1", ..terms() };
+    let elsewhere = SignatureRules { region: "eu-central-1", ..rules() };
     check(header.verify_on(&elsewhere), Code::AuthorizationHeaderMalformed);
 }
 
@@ -359,7 +359,7 @@ fn s3_s3_payload_modes_are_a_closed_table() {
     let unsigned = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
     let ecdsa = "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD";
     let ok = Ok::<PayloadMode, Code>;
-    for (value, kind, may_stream, expected) in [
+    for (value, kind, accepts_aws_chunked, expected) in [
         (None, Header, true, Err(InvalidRequest)),
         (None, Query, true, ok(PayloadMode::Unsigned)),
         (None, QueryV2, true, ok(PayloadMode::Unsigned)),
@@ -387,8 +387,9 @@ fn s3_s3_payload_modes_are_a_closed_table() {
         (Some("unsigned-payload"), Anonymous, true, Err(InvalidArgument)),
         (Some(&EMPTY[1..]), Query, true, Err(InvalidArgument)),
     ] {
-        let chosen = PayloadMode::choose(value, kind, may_stream).map_err(|fault| fault.code);
-        assert_eq!(chosen, expected, "{value:?} {kind:?} {may_stream}");
+        let chosen =
+            PayloadMode::choose(value, kind, accepts_aws_chunked).map_err(|fault| fault.code);
+        assert_eq!(chosen, expected, "{value:?} {kind:?} {accepts_aws_chunked}");
     }
 }
 
@@ -405,12 +406,12 @@ fn s3_s3_the_exempt_header_cannot_redirect_a_presigned_put() {
 
 #[test]
 fn s3_d8_only_uploads_stream() {
-    let terms = Terms { may_stream: false, ..terms() };
+    let rules = SignatureRules { accepts_aws_chunked: false, ..rules() };
     for value in ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"] {
         let sent = put().without("x-amz-content-sha256").with("x-amz-content-sha256", value);
         let sent = sent.signed();
         sent.verify().unwrap();
-        check(sent.verify_on(&terms), Code::InvalidRequest);
+        check(sent.verify_on(&rules), Code::InvalidRequest);
     }
 }
 
@@ -425,7 +426,7 @@ fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
         let head = sent.head();
         let credentials = Credentials::parse(&head).unwrap();
         assert_eq!(credentials.kind(), kind);
-        let outcome = |secret| credentials.verify(secret, &head, &terms());
+        let outcome = |secret| credentials.verify(secret, &head, &rules());
         assert_eq!(outcome(Some(SECRET)).unwrap().kind(), kind);
         check(outcome(Some("")), Code::SignatureDoesNotMatch);
         check(outcome(Some(&SECRET[1..])), Code::SignatureDoesNotMatch);
@@ -434,7 +435,7 @@ fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
     // The dummy that stands in for a missing secret opens nothing.
     let sent = v2_by(DUMMY_SECRET, "/b/k", &format!("GET\n\n\n{DAY}\n/b/k"));
     let head = sent.head();
-    let outcome = Credentials::parse(&head).unwrap().verify(None, &head, &terms());
+    let outcome = Credentials::parse(&head).unwrap().verify(None, &head, &rules());
     check(outcome, Code::InvalidAccessKeyId);
 }
 
@@ -497,7 +498,7 @@ fn s3_a12_sigv2_is_for_objects_and_signed_parameters_only() {
         check(changed.verify(), Code::AccessDenied);
     }
     let head = good.head();
-    let unknown = Credentials::parse(&head).unwrap().verify(None, &head, &terms());
+    let unknown = Credentials::parse(&head).unwrap().verify(None, &head, &rules());
     check(unknown, Code::InvalidAccessKeyId);
 }
 

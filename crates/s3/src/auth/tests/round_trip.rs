@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use proptest::prelude::*;
 
-use super::sent_request::{SentRequest, terms};
+use super::sent_request::{SentRequest, rules};
 use crate::auth::{Credentials, RequestHead};
 
 /// What the SDKs do not escape.
@@ -165,7 +165,7 @@ proptest! {
             };
             if let Ok(credentials) = Credentials::parse(&head) {
                 for secret in [None, Some("secret")] {
-                    let outcome = credentials.verify(secret, &head, &terms());
+                    let outcome = credentials.verify(secret, &head, &rules());
                     let anonymous = matches!(credentials, Credentials::Anonymous);
                     prop_assert!(outcome.is_err() || anonymous);
                 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use time::OffsetDateTime;
 
 use crate::Fault;
-use crate::auth::{Credentials, RequestHead, Terms, Verified};
+use crate::auth::{Credentials, RequestHead, SignatureRules, Verified};
 
 pub(crate) const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 pub(crate) const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
@@ -156,30 +156,30 @@ impl SentRequest {
         self
     }
 
-    pub(crate) fn verify_on(&self, terms: &Terms<'_>) -> Result<Verified, Fault> {
+    pub(crate) fn verify_on(&self, rules: &SignatureRules<'_>) -> Result<Verified, Fault> {
         let head = self.head();
         let credentials = Credentials::parse(&head)?;
         let secret = credentials.access_key().filter(|key| *key == KEY).map(|_| SECRET);
-        credentials.verify(secret, &head, terms)
+        credentials.verify(secret, &head, rules)
     }
 
     /// Verifies at the time of signing, with streams and SigV2 allowed.
     pub(crate) fn verify(&self) -> Result<Verified, Fault> {
-        self.verify_on(&terms())
+        self.verify_on(&rules())
     }
 }
 
-pub(crate) fn terms() -> Terms<'static> {
+pub(crate) fn rules() -> SignatureRules<'static> {
     terms_at(DAY)
 }
 
-pub(crate) fn terms_at(seconds: i64) -> Terms<'static> {
-    Terms {
+pub(crate) fn terms_at(seconds: i64) -> SignatureRules<'static> {
+    SignatureRules {
         region: "us-east-1",
         service: "s3",
         has_session: false,
         sigv2_presign: true,
-        may_stream: true,
+        accepts_aws_chunked: true,
         now: OffsetDateTime::from_unix_timestamp(seconds).unwrap(),
     }
 }

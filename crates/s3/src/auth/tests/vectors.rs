@@ -2,7 +2,7 @@
 
 use super::sent_request::{DAY, KEY, SentRequest, terms_at};
 use crate::Code;
-use crate::auth::{AuthKind, PayloadMode, Terms};
+use crate::auth::{AuthKind, PayloadMode, SignatureRules};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -119,18 +119,18 @@ fn s3_a12_sigv2_query_of_the_documentation() {
         &[("host", "johnsmith.s3.amazonaws.com")],
     );
     sent.host_bucket = Some("johnsmith".to_owned());
-    let terms = terms_at(1_175_139_620);
-    assert_eq!(sent.verify_on(&terms).unwrap().access_key(), Some(KEY));
+    let rules = terms_at(1_175_139_620);
+    assert_eq!(sent.verify_on(&rules).unwrap().access_key(), Some(KEY));
 
     let late = sent.verify_on(&terms_at(1_175_139_621)).unwrap_err();
     assert_eq!((late.code, late.extra[0].0), (Code::AccessDenied, "Expires"));
-    let off = Terms { sigv2_presign: false, ..terms };
+    let off = SignatureRules { sigv2_presign: false, ..rules };
     assert_eq!(sent.verify_on(&off).unwrap_err().code, Code::InvalidRequest);
 
     let mut by_path = sent.clone();
     by_path.host_bucket = None;
     by_path.path = "/johnsmith/photos/puppy.jpg".to_owned();
-    by_path.verify_on(&terms).unwrap();
+    by_path.verify_on(&rules).unwrap();
 }
 
 /// URLs that boto3 1.43 with botocore 1.44.5 presigned, its clock set to the day of the examples.
@@ -185,13 +185,13 @@ fn s3_a8_a_url_that_boto3_presigned_for_eu_central_1() {
          1b410bc79e3e20e7bd25123cd8f59a5e5b15f5dd26d95c2e9e56dfe13bf10ecc",
         &[("host", "localhost:9700")],
     );
-    let terms = Terms {
+    let rules = SignatureRules {
         region: "eu-central-1",
         service: "s3",
         has_session: false,
         ..terms_at(1_795_263_906)
     };
-    assert_eq!(sent.verify_on(&terms).unwrap().kind(), AuthKind::Query);
-    let other = sent.tampered("a%20b.txt", "a%20c.txt").verify_on(&terms);
+    assert_eq!(sent.verify_on(&rules).unwrap().kind(), AuthKind::Query);
+    let other = sent.tampered("a%20b.txt", "a%20c.txt").verify_on(&rules);
     assert_eq!(other.unwrap_err().code, Code::SignatureDoesNotMatch);
 }

@@ -118,15 +118,15 @@ fn s3_b9_of_several_rules_the_one_that_is_due_first_counts() {
     .unwrap();
     let written = datetime!(2026-01-01 12:00 UTC);
     let found = |key: &str| {
-        let (rule, time) = configuration.expiration_of(key, 1, &[], written, DAY)?;
+        let (rule, time) = configuration.next_expiration(key, 1, &[], written, DAY)?;
         Some((rule.id.as_deref()?, time))
     };
     assert_eq!(found("a"), Some(("slow", datetime!(2026-02-01 00:00 UTC))));
     assert_eq!(found("logs/a"), Some(("logs", datetime!(2026-01-09 00:00 UTC))));
     assert_eq!(found("old/a"), Some(("old", datetime!(2020-01-01 00:00 UTC))));
     let tagged = parse(&[&filtered("<Tag><Key>k</Key><Value>v</Value></Tag>")]).unwrap();
-    assert_eq!(tagged.expiration_of("a", 1, &[], written, DAY), None);
-    assert!(tagged.expiration_of("a", 1, &[("k".into(), "v".into())], written, DAY).is_some());
+    assert_eq!(tagged.next_expiration("a", 1, &[], written, DAY), None);
+    assert!(tagged.next_expiration("a", 1, &[("k".into(), "v".into())], written, DAY).is_some());
 }
 
 #[test]

@@ -17,8 +17,8 @@ fn demand(
     let resource = S3Resource::parse(None, target, &[]).unwrap();
     let query = Query::parse(query).unwrap();
     match operation.demand(&resource, &query, Fields::new(&headers, &[])).expect("a demand") {
-        Demand::All(all) | Demand::WithBody(all) | Demand::OfUpload(all) => all,
-        Demand::InBody | Demand::Nothing => Vec::new(),
+        Demand::All(all) | Demand::WithBody(all) | Demand::WithUpload(all) => all,
+        Demand::FromBody | Demand::Nothing => Vec::new(),
     }
 }
 
@@ -36,7 +36,7 @@ fn a_precondition_counts_where_the_operation_decides_it() {
         Operation::DeleteObject,
     ];
     for &operation in Operation::ALL {
-        if operation.is_open() || operation == Operation::DeleteObjects {
+        if operation.needs_no_permission() || operation == Operation::DeleteObjects {
             continue;
         }
         let list = [("x-amz-copy-source", "src/k"), ("x-amz-rename-source", "k")];
@@ -87,10 +87,10 @@ fn each_entry_of_many_deletions_has_its_own_values() {
     let bucket = BucketName::parse("bucket").unwrap();
     let deletions = DeleteObjects::parse(body).unwrap().deletions;
     let [plain, exact] = deletions.as_slice() else { panic!("two entries") };
-    let plain = Permission::of_deletion(&bucket, plain);
+    let plain = Permission::for_deletion(&bucket, plain);
     assert_eq!((plain.len(), plain[0].action), (1, "s3:DeleteObject"));
     assert_eq!((plain[0].facts.condition.if_match(), &plain[0].version), (None, &None));
-    let exact = Permission::of_deletion(&bucket, exact);
+    let exact = Permission::for_deletion(&bucket, exact);
     let actions: Vec<_> = exact.iter().map(|one| one.action).collect();
     assert_eq!(actions, ["s3:DeleteObjectVersion", "s3:GetObjectVersion"]);
     assert_eq!(exact[0].facts.condition.if_match().as_deref(), Some("\"1\""));

@@ -2,7 +2,7 @@
 
 use http::{StatusCode, Version};
 
-use crate::auth::tests::sent_request::{SentRequest, terms};
+use crate::auth::tests::sent_request::{SentRequest, rules};
 use crate::auth::{FormCredentials, VerifiedForm};
 use crate::body::{BodyDecoder, BodyHead};
 use crate::checksum::Expectation;
@@ -31,7 +31,7 @@ fn parse_form(form: &Form) -> Result<PostObject, Fault> {
 fn verified(form: &Form) -> VerifiedForm<'_> {
     let sent = SentRequest::new("POST", "/bucket", &[("host", "h"), ("x-amz-acl", "private")]);
     let credentials = FormCredentials::parse(&sent.head(), form).unwrap();
-    credentials.verify(None, &BucketName::parse("bucket").unwrap(), &terms()).unwrap()
+    credentials.verify(None, &BucketName::parse("bucket").unwrap(), &rules()).unwrap()
 }
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! The terms on which a signature is accepted: region, time, kinds.
+//! The rules on which a signature is accepted: region, time, kinds.
 
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -8,9 +8,9 @@ use crate::{Code, Fault};
 /// A request's time may differ from ours by this many seconds, either way.
 pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
 
-/// The terms on which a signature is accepted.
+/// The rules on which a signature is accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct SignatureRules<'a> {
     /// Our region, which a credential's scope must name.
     pub region: &'a str,
     /// The service that it must name: `s3`, or `sts`.
@@ -21,7 +21,7 @@ pub struct Terms<'a> {
     /// Whether SigV2 presigned URLs are accepted, for objects only.
     pub sigv2_presign: bool,
     /// Whether the operation takes bodies in chunks with signatures or trailers.
-    pub may_stream: bool,
+    pub accepts_aws_chunked: bool,
     /// The time by our clock.
     pub now: OffsetDateTime,
 }
