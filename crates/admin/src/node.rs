@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use namespace::{FindName, FindNode, FoundNode, FsError, Lookup, NodeName, Path};
 use record::key::{self, space};
 use record::{BlockId, Content, Hold, Ino, InodeBody, MapPage, Nonce, SessionRecord, Slice};
-use session::{entries, named_session, value};
+use session::{entries, session_in_key, value};
 use store::{Read, ReadResult};
 
 use crate::drive::corrupt;
@@ -179,7 +179,7 @@ impl Admin {
         let mut sessions = Vec::new();
         for entry in entries(found.into_iter().next()) {
             Hold::decode(&entry.key, &entry.value).map_err(|error| corrupt(&entry.key, &error))?;
-            sessions.extend(named_session(&entry.key));
+            sessions.extend(session_in_key(&entry.key));
         }
         let keys: Vec<_> = sessions.iter().map(|session| key::session(*session)).collect();
         let reads = keys.iter().map(|key| Read::Record { key: key.clone(), follow: None });

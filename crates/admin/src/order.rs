@@ -65,7 +65,7 @@ impl Admin {
     ) -> Result<Report, AdminError> {
         self.check_volume().await?;
         // Over another place, the check would report each block of the volume as lost.
-        session::check_blocks(&*self.store, &*blocks).await?;
+        session::check_block_owner(&*self.store, &*blocks).await?;
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 

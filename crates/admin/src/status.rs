@@ -2,7 +2,7 @@
 
 use record::key::{self, space};
 use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
-use session::{entries, named_session, value};
+use session::{entries, session_in_key, value};
 use store::{Durability, Read};
 
 use crate::drive::corrupt;
@@ -57,7 +57,7 @@ impl Admin {
         let volume = value(found.next().as_ref()).ok_or(AdminError::NoVolume)?;
         let volume = VolumeRecord::decode(&at, &volume).map_err(|error| corrupt(&at, &error))?;
         let sessions = entries(found.next()).into_iter().map(|entry| {
-            let nonce = named_session(&entry.key)
+            let nonce = session_in_key(&entry.key)
                 .ok_or_else(|| AdminError::Corrupt(format!("{:?} names no session", entry.key)))?;
             let SessionRecord { began, place } = SessionRecord::decode(&entry.key, &entry.value)
                 .map_err(|error| corrupt(&entry.key, &error))?;

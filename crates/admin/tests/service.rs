@@ -73,7 +73,7 @@ async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
         gid: 0,
         umask: 0o022,
     };
-    volume.create_bucket("box", &volume::NewBucket::of(&owner)).await.unwrap();
+    volume.create_bucket("box", &volume::NewBucket::owned_by(&owner)).await.unwrap();
     volume.close().await;
     blocks
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use record::{AccountId, Header, Ino, Kind, ObjectOwnership, SpecialKind, Versioning};
 use rustix::io::Errno;
 use volume::{
-    AttributeChange, Maker, NewBucket, NewNode, NodeName, RenameMode, empty_file, without_rights,
+    AttributeChange, Creator, NewBucket, NewNode, NodeName, RenameMode, empty_file, without_rights,
 };
 
 use crate::attributes::NodeStat;
@@ -33,9 +33,9 @@ pub struct MadeBy {
 }
 
 impl MadeBy {
-    fn maker(self) -> Maker {
+    fn maker(self) -> Creator {
         let MadeBy { mode, umask, uid, gid } = self;
-        Maker { mode: mode & MODE_BITS, umask, uid, gid }
+        Creator { mode: mode & MODE_BITS, umask, uid, gid }
     }
 }
 

@@ -10,7 +10,7 @@ use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
 use record::{Content, File, PageRef, RetainUntil, Sum, Tag};
 use volume::{
-    BodyRun, FileWrite, FoundNode, FsError, Note, Reshape, SetTime, VolumeError, opaque_tag,
+    BodyRun, FileWrite, FoundNode, FsError, Note, Resize, SetTime, VolumeError, opaque_tag,
 };
 
 use crate::dirty::FrozenExtents;
@@ -72,7 +72,7 @@ struct Commit<'a> {
 /// What is written in batches.
 struct Batches<'a> {
     extents: &'a [Extent],
-    shape: Reshape,
+    shape: Resize,
     /// Whether nobody may write in between.
     in_order: bool,
 }
@@ -150,7 +150,7 @@ impl Files {
             } else {
                 // Done twice, it is as if done once.
                 let note = Note::none();
-                let volume = self.volume.on_behalf(&note);
+                let volume = self.volume.journaled(&note);
                 volume.set_attributes(write.ino, write.attributes).await?
             };
             return Ok((node, commit.sums));
@@ -198,7 +198,7 @@ impl Files {
             let own_retention = retention(&node);
             let write = FileWrite { over, note: on_last, own_retention, ..write };
             let content = Content::Slices(Vec::new());
-            let batches = Batches { extents: rest, shape: Reshape::default(), in_order };
+            let batches = Batches { extents: rest, shape: Resize::default(), in_order };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
         }
         Ok((node, sums))
@@ -210,10 +210,10 @@ impl Files {
         let Commit { mut write, found, extents, placed, below, size, sums } = commit;
         write = self.shorten(write, found, below).await?;
         let cut = (below < found.size).then_some(below);
-        let shape = Reshape { cut, end: size };
+        let shape = Resize { cut, end: size };
         if extents.is_empty() {
             let node = match cut {
-                Some(cut) if size > cut => self.volume.reshape(write, shape).await?,
+                Some(cut) if size > cut => self.volume.resize(write, shape).await?,
                 _ => self.volume.truncate(write, size).await?,
             };
             return Ok((node, None));
@@ -254,7 +254,7 @@ impl Files {
             let (body, runs) = self.stage_runs(first).await?;
             let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
             let end = if rest.is_empty() { shape.end } else { 0 };
-            let shape = Reshape { cut: cut.take(), end };
+            let shape = Resize { cut: cut.take(), end };
             write.note = on_last.filter(|_| rest.is_empty());
             let node = self.volume.write_runs(write, body, &runs, shape, made).await?;
             if rest.is_empty() {

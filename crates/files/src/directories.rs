@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use record::Ino;
-use volume::{ListedName, Trust};
+use volume::{CacheValidity, ListedName};
 
 use crate::attributes::{NodeKind, NodeStat};
 
@@ -27,7 +27,7 @@ pub struct DirectoryEntry {
     /// Its attributes, if they are known.
     pub attributes: Option<NodeStat>,
     /// Until when all this may be remembered.
-    pub trust: Trust,
+    pub cache_validity: CacheValidity,
 }
 
 /// Directories that somebody has open.
@@ -64,7 +64,7 @@ pub(crate) struct Pages {
 pub(crate) struct Page {
     pub(crate) position: u64,
     /// Until when its names could be remembered when it was read.
-    pub(crate) trust: Trust,
+    pub(crate) cache_validity: CacheValidity,
     pub(crate) names: Vec<ListedName>,
     pub(crate) next: Option<Vec<u8>>,
 }

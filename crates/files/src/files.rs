@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 use volume::{
-    Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Trust, Volume,
+    CacheValidity, Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Volume,
     VolumeError,
 };
 
@@ -153,7 +153,7 @@ impl Files {
             options,
         });
         let ahead: Arc<dyn LetGo> = shared.clone();
-        shared.volume.when_readers_wait(Arc::downgrade(&ahead));
+        shared.volume.release_memory_for_readers(Arc::downgrade(&ahead));
         Arc::new(Files { shared, request: 0, thread: 0, note: Note::none() })
     }
 
@@ -181,8 +181,8 @@ impl Files {
 
     /// Until when what is asked for from now on may be remembered by those for whom
     /// [`Files::watch`] stands; what is [unsettled](NodeStat::unsettled) may not.
-    pub fn trust(&self) -> Trust {
-        self.volume.trust()
+    pub fn cache_validity(&self) -> CacheValidity {
+        self.volume.cache_validity()
     }
 
     /// Tells `watch` of what is changed not through these files, so that whoever remembers it lets

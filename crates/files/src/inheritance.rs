@@ -13,7 +13,7 @@ use ledger::{DirtyLog, KeptHandle, KeptLock, Ledger, LoggedChange};
 use record::{Ino, Inode, InodeBody, Kind, RangeLock, RangeLockKind, key};
 use rustix::io::Errno;
 use tracing::{error, info, warn};
-use volume::{FoundNode, Note, OnBehalf};
+use volume::{FoundNode, Journaled, Note};
 
 use crate::attributes::NodeStat;
 use crate::directories::Cursor;
@@ -37,8 +37,8 @@ struct ReadLog {
 
 impl Files {
     /// The volume, changed on behalf of the request.
-    pub(crate) fn changing(&self) -> OnBehalf<'_> {
-        self.volume.on_behalf(&self.note)
+    pub(crate) fn changing(&self) -> Journaled<'_> {
+        self.volume.journaled(&self.note)
     }
 
     /// Takes note of a handle before anybody is given it.

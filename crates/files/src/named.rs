@@ -44,7 +44,7 @@ impl Files {
                 Err(error) => return Err(error),
             }
         }
-        let (node, is_nameless) = match self.patiently(|| self.volume.find_left(ino)).await {
+        let (node, is_nameless) = match self.patiently(|| self.volume.find_unlinked(ino)).await {
             Ok((node, left)) => (Some(node), left),
             Err(Errno::STALE) => (None, true),
             Err(error) => return Err(error),

@@ -52,7 +52,7 @@ impl Files {
 
     /// A node that has a name, or that a program has open.
     async fn named_node(&self, ino: Ino) -> Result<FoundNode, Errno> {
-        let (node, is_left) = self.patiently(|| self.volume.find_left(ino)).await?;
+        let (node, is_left) = self.patiently(|| self.volume.find_unlinked(ino)).await?;
         if is_left && self.open.of(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
     }
 

@@ -153,7 +153,7 @@ impl Stream {
         let memory = volume.try_reader_memory(PASSED_BYTES_MAX)?;
         Some(Stream {
             version: node.inode.file()?.data_version,
-            content: volume.read_node_at_leisure(node, reading.clone(), range.clone()),
+            content: volume.read_node_with_hold(node, reading.clone(), range.clone()),
             left: range,
             passed: Vec::new(),
             used: Instant::now(),

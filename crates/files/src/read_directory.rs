@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use record::{Ino, InodeBody, Kind};
 use rustix::io::Errno;
-use volume::{ListedName, NodeName, Trust};
+use volume::{CacheValidity, ListedName, NodeName};
 
 use crate::attributes::{NodeKind, NodeStat};
 use crate::directories::{Cursor, DirectoryEntry, Page, Pages};
@@ -93,8 +93,15 @@ impl Files {
             let dots = [(&b"."[..], cursor.ino), (b"..", cursor.parent)];
             for ((name, ino), next) in dots.into_iter().zip(1..).skip(usize::from(position == 1)) {
                 let (name, kind) = (name.into(), NodeKind::Directory);
-                let trust = Trust::default();
-                if !take(&DirectoryEntry { name, ino, kind, next, attributes: None, trust }) {
+                let cache_validity = CacheValidity::default();
+                if !take(&DirectoryEntry {
+                    name,
+                    ino,
+                    kind,
+                    next,
+                    attributes: None,
+                    cache_validity,
+                }) {
                     return Ok(());
                 }
             }
@@ -109,9 +116,9 @@ impl Files {
         let Some(page) = &pages.page else { return Ok(()) };
         let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
         // It may have been read for an answer before this one.
-        let trust = self.volume.trust_still(page.trust);
+        let cache_validity = self.volume.validity_if_unchanged(page.cache_validity);
         for (listed, at) in page.names.iter().zip(page.position..).skip(skip) {
-            if !take(&self.entry(&cursor, listed, at + 1, trust)) {
+            if !take(&self.entry(&cursor, listed, at + 1, cache_validity)) {
                 break;
             }
         }
@@ -123,7 +130,7 @@ impl Files {
         cursor: &Cursor,
         listed: &ListedName,
         next: u64,
-        trust: Trust,
+        cache_validity: CacheValidity,
     ) -> DirectoryEntry {
         let (name, ino) = (listed.name.clone(), listed.ino);
         let attributes = listed.inode.as_ref().map(|head| NodeStat::of_head(ino, head));
@@ -141,7 +148,7 @@ impl Files {
         if attributes.is_some() {
             self.names.found(ino, &NodeName { directory: cursor.ino, name: name.clone() });
         }
-        DirectoryEntry { name, ino, kind, next, attributes, trust }
+        DirectoryEntry { name, ino, kind, next, attributes, cache_validity }
     }
 
     /// Makes the page with a position the current one, or the last if there is none.
@@ -161,7 +168,7 @@ impl Files {
                     known.map_or((DOTS, None), |(at, from)| (*at, from.clone()))
                 }
             };
-            let trust = self.trust();
+            let cache_validity = self.cache_validity();
             let listed = self
                 .patiently(|| self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES))
                 .await;
@@ -176,7 +183,8 @@ impl Files {
             if pages.beginnings.len() < PAGES_MAX {
                 pages.beginnings.insert(position, from);
             }
-            pages.page = Some(Page { position, trust, names: listed.names, next: listed.next });
+            pages.page =
+                Some(Page { position, cache_validity, names: listed.names, next: listed.next });
         }
     }
 }

@@ -82,7 +82,7 @@ impl Files {
         let noted: Vec<(Ino, Timestamp)> =
             self.reads.noted().iter().map(|(ino, at)| (*ino, *at)).collect();
         let keep = |(ino, at)| async move {
-            if let Err(error) = self.volume.note_read(ino, at).await {
+            if let Err(error) = self.volume.update_access_time(ino, at).await {
                 debug!(ino = ino.0, %error, "it is not kept that a file was read");
             }
             let mut noted = self.reads.noted();

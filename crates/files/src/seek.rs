@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use rustix::io::Errno;
-use volume::Sought;
+use volume::SeekTarget;
 
 use crate::files::Files;
 use crate::open::{FileState, HandleId};
@@ -88,7 +88,12 @@ impl Files {
     ///
     /// # Errors
     /// `ENXIO` if there is no such position within the file.
-    pub async fn seek(&self, handle: HandleId, offset: u64, sought: Sought) -> Result<u64, Errno> {
+    pub async fn seek(
+        &self,
+        handle: HandleId,
+        offset: u64,
+        sought: SeekTarget,
+    ) -> Result<u64, Errno> {
         let handle = self.open.handle(handle)?;
         let (node, places, size) = {
             let state = handle.file.state.lock().await;
@@ -99,8 +104,10 @@ impl Files {
         };
         for (range, place) in places {
             let found = match (place, sought) {
-                (Place::Data, Sought::Data) | (Place::Hole, Sought::Hole) => Some(range.start),
-                (Place::Data, Sought::Hole) | (Place::Hole, Sought::Data) => None,
+                (Place::Data, SeekTarget::Data) | (Place::Hole, SeekTarget::Hole) => {
+                    Some(range.start)
+                }
+                (Place::Data, SeekTarget::Hole) | (Place::Hole, SeekTarget::Data) => None,
                 (Place::Found, _) => {
                     let seek = || self.volume.seek_node(&node, range.clone(), sought);
                     self.patiently(seek).await?
@@ -111,8 +118,8 @@ impl Files {
             }
         }
         match sought {
-            Sought::Data => Err(Errno::NXIO),
-            Sought::Hole => Ok(size),
+            SeekTarget::Data => Err(Errno::NXIO),
+            SeekTarget::Hole => Ok(size),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Bench {
     async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
-        volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+        volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         Bench::over(volume, (store, blocks), None).await
     }
 

@@ -252,14 +252,17 @@ impl<'a> Call<'a> {
         let (bucket, key) = self.object()?;
         let id = self.query.get("uploadId")?.and_then(|id| id.parse().ok());
         let Some(id) = id else { return self.demand(permissions).await };
-        let upload =
-            match self.volume.any_upload(bucket.as_str(), key.as_str().as_bytes(), id).await {
-                Ok(upload) => upload,
-                Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
-                    return self.demand(permissions).await;
-                }
-                Err(error) => return Err(translate::on(bucket, error)),
-            };
+        let upload = match self
+            .volume
+            .upload_in_any_state(bucket.as_str(), key.as_str().as_bytes(), id)
+            .await
+        {
+            Ok(upload) => upload,
+            Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
+                return self.demand(permissions).await;
+            }
+            Err(error) => return Err(translate::on(bucket, error)),
+        };
         let mut permissions = permissions.to_vec();
         for permission in &mut permissions {
             if permission.facts.creates_object.is_some() {

@@ -135,7 +135,8 @@ impl Gateway {
             let whole = || PassLeft::Keys(pass.walk.whole.clone());
             pass.next.left = if more { whole() } else { PassLeft::Nothing };
             let config = pass.next.to_config();
-            let noted = self.volume().note_pass(named, pass.was.as_ref(), &config).await;
+            let noted =
+                self.volume().save_lifecycle_position(named, pass.was.as_ref(), &config).await;
             if !noted.map_err(translate::fault)? {
                 return Ok(Turn::Over);
             }

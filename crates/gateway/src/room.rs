@@ -32,7 +32,7 @@ pub(crate) async fn refuse_early(
     bytes: Option<u64>,
 ) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
-    let seen = call.volume.remembered_bucket(bucket.as_str()).await.map_err(translate::fault)?;
+    let seen = call.volume.bucket_from_hints(bucket.as_str()).await.map_err(translate::fault)?;
     if seen.quota == Quota::NONE {
         return Ok(());
     }

@@ -132,7 +132,7 @@ impl RulesCache {
         volume: &Volume,
         name: &BucketName,
     ) -> Result<Arc<BucketRules>, Fault> {
-        let seen = volume.remembered_bucket(name.as_str()).await;
+        let seen = volume.bucket_from_hints(name.as_str()).await;
         let BucketStat { ino, bucket, .. } = seen.map_err(|error| translate::on(name, error))?;
         if let Some(known) = self.0.get(&ino)
             && known.settings == bucket

@@ -42,7 +42,7 @@ impl OutgoingBodies {
     pub(crate) fn over(volume: &Volume) -> Arc<OutgoingBodies> {
         let sending = Arc::<OutgoingBodies>::default();
         let holder: Weak<OutgoingBodies> = Arc::downgrade(&sending);
-        volume.when_readers_wait(holder);
+        volume.release_memory_for_readers(holder);
         sending
     }
 
@@ -132,7 +132,7 @@ impl BodySource {
             Some(Ok(bytes)) => {
                 self.left.start += bytes.len() as u64;
                 self.idle_since = Some(Instant::now());
-                let tight = self.volume.readers_may_wait();
+                let tight = self.volume.is_reader_memory_tight();
                 Poll::Ready(Some(Ok(if tight { Bytes::copy_from_slice(&bytes) } else { bytes })))
             }
             Some(Err(error)) => {

@@ -27,7 +27,7 @@ pub(crate) struct Backend {
 impl Backend {
     /// Closes the stores, and leaves the session to the process that is going to go on with it.
     pub(crate) async fn leave(&self) {
-        self.volume.leave().await;
+        self.volume.hand_over().await;
         self.meta.close().await;
         if let Some(cache) = &self.cache {
             cache.close().await;

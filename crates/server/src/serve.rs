@@ -285,7 +285,7 @@ impl S3 {
 
 impl Service for S3 {
     async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
-        let (mut response, trips) = volume::measured(self.gateway.handle(request)).await;
+        let (mut response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
         response.extensions_mut().insert(trips);
         response
     }

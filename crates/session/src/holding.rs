@@ -16,7 +16,7 @@ use crate::error::VolumeError;
 use crate::holds::LastingReaders;
 use crate::scan;
 use crate::session::Session;
-use crate::state::{Seen, others};
+use crate::state::{ObservedSession, other_sessions};
 
 /// How often readers are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -113,9 +113,9 @@ impl Session {
         if holds.is_empty() {
             return Ok(HashMap::new());
         }
-        let others = others(&*self.store, self.nonce()).await?;
+        let others = other_sessions(&*self.store, self.nonce()).await?;
         let mut living: HashSet<Nonce> =
-            others.into_iter().map(|Seen { nonce, .. }| nonce).collect();
+            others.into_iter().map(|ObservedSession { nonce, .. }| nonce).collect();
         living.insert(self.nonce());
         let (living, left): (Vec<_>, Vec<_>) =
             holds.into_iter().partition(|(_, _, session)| living.contains(session));

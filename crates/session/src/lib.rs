@@ -43,12 +43,15 @@ pub use feed::FEED_INTERVAL;
 pub use holds::{HOLD_AFTER, Holds, ReadPin};
 pub use inode_allocator::{INODES_LEASED, INODES_PER_OPERATION_MAX, InodeAllocator};
 pub use lock_notices::{LockNotices, LockWatch};
-pub use meters::{Meters, Trips, measured};
+pub use meters::{Meters, RoundTrips, count_round_trips};
 pub use options::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions};
-pub use peers::{AUTHORITY_LASTS, JOIN_PATIENCE, ShortSession, begin_short_session};
+pub use peers::{AUTHORITY_DURATION, JOIN_PATIENCE, ShortSession, begin_short_session};
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::{CLOSE_PATIENCE, Session};
 pub use slots::SLOTS_MAX;
-pub use state::{Seen, check_blocks, check_known, counter, entries, named_session, others, value};
+pub use state::{
+    ObservedSession, check_block_owner, check_volume_format, counter, entries, other_sessions,
+    session_in_key, value,
+};
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
-pub use watch::{Coherence, NodeChanges, NodeWatch, PUSHED_FOR, Trust};
+pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION};

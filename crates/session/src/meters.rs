@@ -32,7 +32,7 @@ pub struct Meters {
 
 /// What an operation cost in round trips to the metadata store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trips {
+pub struct RoundTrips {
     /// Reads that were asked for; each waited for one round trip, maybe together with others.
     pub reads: u64,
     /// Plans that were sent; each waited for one round trip, maybe together with others.
@@ -50,12 +50,12 @@ tokio::task_local! {
 }
 
 /// Runs a future and tells what the operations in it cost.
-pub async fn measured<F: Future>(future: F) -> (F::Output, Trips) {
+pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) {
     let cost = Arc::new(Cost::default());
     let output = COST.scope(Arc::clone(&cost), future).await;
     let reads = cost.reads.load(Ordering::Relaxed);
     let commits = cost.commits.load(Ordering::Relaxed);
-    (output, Trips { reads, commits })
+    (output, RoundTrips { reads, commits })
 }
 
 /// Charges what a future costs to whoever is measured here, wherever it runs.

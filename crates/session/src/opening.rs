@@ -64,7 +64,7 @@ impl Session {
                 if !options.sole {
                     peers::join(&*store, started.nonce, options.join_patience).await?;
                 }
-                Resumed { started, slots: Vec::new(), holds: HashMap::new(), is_continued: false }
+                Resumed { started, slots: Vec::new(), holds: HashMap::new(), reuses_session: false }
             }
         };
         let position = Listener::begin(&*store).await?;
@@ -88,7 +88,7 @@ impl Session {
         store: Arc<dyn MetaStore>,
         resumed: Resumed,
     ) -> (Session, Heartbeat) {
-        let Resumed { started, slots, holds, is_continued } = resumed;
+        let Resumed { started, slots, holds, reuses_session } = resumed;
         let (state, epochs) =
             (Arc::new(SessionState::new(started.nonce)), Epochs::new(started.epoch));
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
@@ -137,7 +137,7 @@ impl Session {
             epochs,
             holds: Holds::inherited(holds),
             inherited: Mutex::new(inherited),
-            is_continued,
+            is_resumed: reuses_session,
             throttle,
             watches,
             tasks,

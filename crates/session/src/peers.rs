@@ -4,7 +4,7 @@
 //!
 //! - Whoever begins a session where there is another one changes nothing for [`JOIN_PATIENCE`]
 //!   after its record is committed. Whoever changes what is remembered has a session.
-//! - A session relies on being the only one for [`AUTHORITY_LASTS`] at a time, counted from before it
+//! - A session relies on being the only one for [`AUTHORITY_DURATION`] at a time, counted from before it
 //!   asked the store. First it asks which sessions there are; from then on it asks what changed, which
 //!   it does ten times a second anyway, and the store tells of a session's record as of any other.
 //!
@@ -26,13 +26,13 @@ use crate::records::RecordCache;
 use crate::state;
 
 /// For how long a session relies on an answer that named no peers.
-pub const AUTHORITY_LASTS: Duration = Duration::from_millis(500);
+pub const AUTHORITY_DURATION: Duration = Duration::from_millis(500);
 
 /// How long whoever begins a session waits before its first change if there are others: twice as
 /// long as they rely on having no peers.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
-const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_LASTS.as_millis());
+const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_DURATION.as_millis());
 
 /// How often a session that has peers looks whether it still has.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ impl Peers {
     /// Notifications have come of all that changed until `asked`, and maybe of more.
     pub(crate) fn listened(&self, asked: Moment) {
         if self.sole {
-            self.records.rely(asked.after(AUTHORITY_LASTS));
+            self.records.rely(asked.after(AUTHORITY_DURATION));
         }
     }
 

@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// As [`Session::run_as_watch`], for a request that a journal notes.
-    pub async fn run_noted<O>(
+    pub async fn run_journaled<O>(
         &self,
         operation: &O,
         staged: Option<StagedContent>,
@@ -85,7 +85,7 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        self.run_noted(operation, staged, &Note::none()).await
+        self.run_journaled(operation, staged, &Note::none()).await
     }
 
     /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
@@ -105,12 +105,12 @@ impl Session {
 
     /// What an operation would answer by what is remembered alone: for refusing early, never for
     /// an answer.
-    pub fn remembered<O: Planner>(&self, operation: &O) -> Option<O::Output> {
+    pub fn plan_from_hints<O: Planner>(&self, operation: &O) -> Option<O::Output> {
         recall(operation, &self.env(), &*self.records)
     }
 
     /// Reads in one round trip, which others may share, counted and remembered.
-    pub async fn read_counted(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
+    pub async fn read_coalesced(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         if self.is_fenced() {
             return Err(VolumeError::Fenced);
         }
@@ -161,7 +161,7 @@ impl Session {
                 Next::Done(answer) => return answer.map_err(VolumeError::from),
                 Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
                 Next::Read(reads) => {
-                    let found = self.read_counted(&reads).await?;
+                    let found = self.read_coalesced(&reads).await?;
                     run.learn(reads, found);
                 }
                 Next::Commit(plan, output) => {

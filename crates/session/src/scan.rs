@@ -25,7 +25,7 @@ pub struct CompleteScan<T>(T);
 
 impl<T> CompleteScan<T> {
     /// What was put together from enumerations that all came to their ends.
-    pub fn of(_came_to_their_ends: &[CompleteScan<u64>], put_together: T) -> CompleteScan<T> {
+    pub fn combine(_came_to_their_ends: &[CompleteScan<u64>], put_together: T) -> CompleteScan<T> {
         CompleteScan(put_together)
     }
 

@@ -22,7 +22,7 @@ use crate::inode_allocator::InodeAllocator;
 use crate::lock_notices::LockNotices;
 use crate::meters::{Meters, charge, charged};
 use crate::records::RecordCache;
-use crate::state::{self, Heartbeat, Seen, SessionState};
+use crate::state::{self, Heartbeat, ObservedSession, SessionState};
 use crate::throttle::Throttle;
 use crate::watch::Watches;
 
@@ -50,7 +50,7 @@ pub struct Session {
     pub(crate) holds: Arc<Holds>,
     /// Pins the epoch that the session was in when it was gone on with.
     pub(crate) inherited: Mutex<Option<ReaderGuard>>,
-    pub(crate) is_continued: bool,
+    pub(crate) is_resumed: bool,
     pub(crate) throttle: Throttle,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
@@ -104,7 +104,7 @@ impl Session {
 
     /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and leaves the session to the
     /// process that is going to go on with it.
-    pub async fn leave(&self) {
+    pub async fn hand_over(&self) {
         let Some(_settled) = self.finish().await else { return };
         info!(session = %self.state.nonce, "session left to whoever goes on with it");
         self.state.ended.cancel();
@@ -185,8 +185,8 @@ impl Session {
     }
 
     /// Returns true if another process began this session. False if it began with this process.
-    pub fn is_continued(&self) -> bool {
-        self.is_continued
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// All that was open is open again: what else was kept is let go of.
@@ -197,7 +197,7 @@ impl Session {
     }
 
     /// Has a reader of what was inherited rest on a hold that stands.
-    pub fn rest_on_hold(&self, pin: &ReadPin) {
+    pub fn rely_on_hold(&self, pin: &ReadPin) {
         self.holds.rest(pin);
     }
 
@@ -233,7 +233,7 @@ impl Session {
 
     /// Ends another session as it was seen, if it has shown no life since. Answers whether it is ended
     /// now.
-    pub async fn fence(&self, seen: &Seen) -> Result<bool, VolumeError> {
+    pub async fn fence(&self, seen: &ObservedSession) -> Result<bool, VolumeError> {
         Ok(state::fence(&*self.store, &self.state, seen).await?)
     }
 
@@ -276,7 +276,7 @@ impl Session {
     }
 
     /// Runs what must not stop halfway, though whoever waits for it may leave.
-    pub async fn to_its_end<T: Send + 'static>(
+    pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
         future: impl Future<Output = Result<T, VolumeError>> + Send + 'static,

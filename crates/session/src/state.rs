@@ -18,13 +18,13 @@ use store::{Guard, Key, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-pub use heartbeat::others;
+pub use heartbeat::other_sessions;
 pub(crate) use heartbeat::{Heartbeat, end};
 pub(crate) use observe::fence;
-pub use observe::{Seen, nonce as named_session};
+pub use observe::{ObservedSession, nonce as session_in_key};
 pub(crate) use resume::{Resumed, note_session, resume};
 pub(crate) use start::{Founding, begin, find_volume, start};
-pub use start::{check_blocks, check_known};
+pub use start::{check_block_owner, check_volume_format};
 
 /// This process's session.
 #[derive(Debug)]

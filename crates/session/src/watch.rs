@@ -6,7 +6,7 @@
 //!
 //! - [`crate::Session::trust`] says until when what is read from now on may be remembered: for as long as
 //!   this session relies on having no peers, half a second at most, see [`crate::peers`]. With peers
-//!   it is not at all, or, if so wanted ([`Coherence::Pushed`]), for [`PUSHED_FOR`].
+//!   it is not at all, or, if so wanted ([`Coherence::Pushed`]), for [`PUSHED_CACHE_DURATION`].
 //! - What this session changes itself is taken back before its caller hears of it: a [`NodeWatch`] is
 //!   told of each plan that was committed, and the answer waits until it has been heeded, or until
 //!   all that was given out has run out. What others change is taken back when the feed tells of it.
@@ -28,7 +28,7 @@ use crate::records::Looked;
 
 /// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
 /// changes take it back, most of them within [`crate::FEED_INTERVAL`].
-pub const PUSHED_FOR: Duration = Duration::from_secs(1);
+pub const PUSHED_CACHE_DURATION: Duration = Duration::from_secs(1);
 
 /// How true what others remember has to be while this session has peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,26 +36,26 @@ pub enum Coherence {
     /// They see every change at once, so that nothing is remembered.
     #[default]
     Strict,
-    /// They may see what was so up to [`PUSHED_FOR`] before, as long as the feed is heard.
+    /// They may see what was so up to [`PUSHED_CACHE_DURATION`] before, as long as the feed is heard.
     Pushed,
 }
 
 /// Until when something may be remembered.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trust {
+pub struct CacheValidity {
     until: Option<Moment>,
     /// What was current when this began, if nobody else could change it.
     pub(crate) seen: Option<Looked>,
 }
 
-impl Trust {
+impl CacheValidity {
     /// For how long from now on.
     pub fn left(self) -> Duration {
         self.until.map_or(Duration::ZERO, Moment::left)
     }
 
     /// Whether others may change meanwhile what is remembered, without its being taken back first.
-    pub fn may_be_old(self) -> bool {
+    pub fn may_be_stale(self) -> bool {
         self.until.is_some() && self.seen.is_none()
     }
 }
@@ -175,8 +175,8 @@ impl Watches {
 
     /// Until when what is read from now on may be remembered; `alone` says until when nobody else
     /// changes anything.
-    pub(crate) fn trust(&self, alone: Option<(Moment, Looked)>) -> Trust {
-        let Some(Watch { coherence, .. }) = self.watch() else { return Trust::default() };
+    pub(crate) fn cache_validity(&self, alone: Option<(Moment, Looked)>) -> CacheValidity {
+        let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
         let (alone, seen) = alone.unzip();
         let mut times = self.times();
         let until = match coherence {
@@ -189,12 +189,12 @@ impl Watches {
         {
             times.given = Some(until);
         }
-        Trust { until, seen }
+        CacheValidity { until, seen }
     }
 
     /// The feed has told of all that changed until `asked`.
     pub(crate) fn heard(&self, asked: Moment) {
-        self.times().heard = Some(asked.after(PUSHED_FOR));
+        self.times().heard = Some(asked.after(PUSHED_CACHE_DURATION));
     }
 
     /// A plan was committed: what it changed is to be taken back.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use record::Ino;
 
 use crate::session::Session;
-use crate::watch::{Coherence, NodeWatch, Trust, Watch};
+use crate::watch::{CacheValidity, Coherence, NodeWatch, Watch};
 
 impl Session {
     /// Tells `watch` of changes from now on, and nobody who watched before.
@@ -21,16 +21,16 @@ impl Session {
 
     /// Until when what is read from now on may be remembered by those for whom the watch stands. To
     /// be asked for before it is read.
-    pub fn trust(&self) -> Trust {
-        self.watches.trust(self.records.relied_on())
+    pub fn cache_validity(&self) -> CacheValidity {
+        self.watches.cache_validity(self.records.relied_on())
     }
 
     /// Until when what was read while `before` was said may be remembered, though it is given out
     /// only now: not at all if anything may have changed since.
-    pub fn trust_still(&self, before: Trust) -> Trust {
-        let now = self.trust();
+    pub fn validity_if_unchanged(&self, before: CacheValidity) -> CacheValidity {
+        let now = self.cache_validity();
         let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
-        if is_unchanged { now } else { Trust::default() }
+        if is_unchanged { now } else { CacheValidity::default() }
     }
 
     /// Whether an inode certainly has no extended attributes, as far as that is remembered.

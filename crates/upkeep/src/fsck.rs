@@ -25,7 +25,7 @@ pub use finding::Finding;
 pub use progress::{Progress, Unwatched};
 
 use session::VolumeError;
-use session::check_known;
+use session::check_volume_format;
 
 /// How many passes have to find something for it to count.
 const PASSES: u32 = 3;
@@ -57,7 +57,7 @@ pub async fn fsck(
     blocks: Arc<dyn BlockStore>,
     progress: &dyn Progress,
 ) -> Result<Report, VolumeError> {
-    check_known(&*store).await?;
+    check_volume_format(&*store).await?;
     let (mut findings, mut counts) = one_pass(&*store, &*blocks, progress).await?;
     for _ in 1..PASSES {
         if findings.is_empty() {

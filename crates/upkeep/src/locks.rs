@@ -10,7 +10,7 @@ use std::time::Duration;
 use namespace::{EndLocking, ForgetLocks};
 use record::key::space;
 use record::{FileLocks, Ino, Nonce};
-use session::{Priority, Seen, VolumeError, others, scan};
+use session::{ObservedSession, Priority, VolumeError, other_sessions, scan};
 use tracing::debug;
 
 use crate::upkeep::Upkeep;
@@ -34,9 +34,9 @@ impl Upkeep {
         };
         scan::walk_throttled(&**session.store(), throttling, space::LOCKS, walk).await?;
         // Whoever began later has no lock among these.
-        let others = others(&**session.store(), session.nonce()).await?;
+        let others = other_sessions(&**session.store(), session.nonce()).await?;
         let mut living: HashSet<Nonce> =
-            others.into_iter().map(|Seen { nonce, .. }| nonce).collect();
+            others.into_iter().map(|ObservedSession { nonce, .. }| nonce).collect();
         living.insert(session.nonce());
         let mut forgotten = 0;
         for (ino, sessions) in holders {

@@ -30,7 +30,7 @@ pub(crate) async fn named(
         .await?;
         walks.push(walk);
     }
-    Ok(CompleteScan::of(&walks, named))
+    Ok(CompleteScan::combine(&walks, named))
 }
 
 /// Which of these blocks have a record of an owner's share, or await deletion by the reaper.

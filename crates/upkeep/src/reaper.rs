@@ -32,7 +32,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::{BlockId, Held, Ino, Orphan, Sequence, key, key::space};
-use session::{Outcome, Priority, Seen, VolumeError, closing, corrupt, entries, others, value};
+use session::{
+    ObservedSession, Outcome, Priority, VolumeError, closing, corrupt, entries, other_sessions,
+    value,
+};
 use store::{Entry, Guard, Key, Plan, Read, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -256,9 +259,11 @@ impl Upkeep {
     async fn advance_epoch(&self, seen: (Sequence, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
-        let others = others(&**self.session.store(), self.session.nonce()).await?;
-        let reached =
-            others.iter().map(Seen::passed).fold(self.session.epochs().current(), u64::max);
+        let others = other_sessions(&**self.session.store(), self.session.nonce()).await?;
+        let reached = others
+            .iter()
+            .map(ObservedSession::passed)
+            .fold(self.session.epochs().current(), u64::max);
         loop {
             // A store that was put back may have forgotten an epoch in which somebody reads.
             let next = Sequence(epoch.0.max(reached) + 1);
@@ -285,7 +290,7 @@ impl Upkeep {
         loop {
             let own = self.session.epochs().passed() >= epoch;
             if own {
-                let others = others(&**self.session.store(), self.session.nonce()).await?;
+                let others = other_sessions(&**self.session.store(), self.session.nonce()).await?;
                 if others.iter().all(|session| session.passed() >= epoch) {
                     return Ok(());
                 }

@@ -48,7 +48,7 @@ use futures::stream;
 use record::key::{self, space};
 use record::{BlockId, Held, Hold, Ino, Nonce, Timestamp};
 use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
-use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, named_session, value};
+use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, session_in_key, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
@@ -240,7 +240,7 @@ impl Upkeep {
         });
         let mut all: BTreeSet<Nonce> = with_blocks.iter().copied().collect();
         scan::walk(&**self.session.store(), space::FENCED, |key, _| {
-            all.extend(named_session(&key));
+            all.extend(session_in_key(&key));
             Ok(())
         })
         .await?;
@@ -257,7 +257,7 @@ impl Upkeep {
         if alive.len() >= limit as usize {
             return Err(VolumeError::Unavailable("too many sessions to sweep".to_owned()));
         }
-        for session in alive.iter().filter_map(|entry| named_session(&entry.key)) {
+        for session in alive.iter().filter_map(|entry| session_in_key(&entry.key)) {
             all.remove(&session);
         }
         with_blocks.retain(|session| all.contains(session));

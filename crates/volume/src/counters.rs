@@ -10,7 +10,7 @@ pub struct Counters {
     /// Round trips that read metadata.
     pub meta_reads: u64,
     /// Reads that needed none, because the session was the only one and remembered the records.
-    pub reads_remembered: u64,
+    pub reads_from_cache: u64,
     /// Round trips that committed a batch of plans.
     pub meta_commits: u64,
     /// Plans sent in those batches.
@@ -22,9 +22,9 @@ pub struct Counters {
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: u64,
     /// Remembered records that others were told to have changed.
-    pub told: u64,
+    pub feed_invalidations: u64,
     /// How often more had changed than the store remembered.
-    pub missed: u64,
+    pub feed_gaps: u64,
     /// Blocks put.
     pub block_puts: u64,
     /// Content bytes put in blocks.
@@ -49,7 +49,7 @@ pub struct Counters {
     pub packs_rewritten: u64,
     /// Packs of which little was alive and that could not be rewritten, each as often as it was
     /// looked at.
-    pub packs_left: u64,
+    pub packs_not_rewritten: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
     /// Files of which anything was moved out of blocks that writes have hidden most of.
@@ -77,14 +77,14 @@ impl Volume {
         let upkeep = self.upkeep.meters();
         Counters {
             meta_reads: session.reads.get(),
-            reads_remembered: session.remembered.get(),
+            reads_from_cache: session.remembered.get(),
             meta_commits: session.commits.get(),
             plans: session.plans.get(),
             refused: session.refused.get(),
             in_doubt: session.in_doubt.get(),
             unresolved: session.unresolved.get(),
-            told: session.notified.get(),
-            missed: session.gaps.get(),
+            feed_invalidations: session.notified.get(),
+            feed_gaps: session.gaps.get(),
             block_puts: traffic.puts.get(),
             block_put_bytes: traffic.put_bytes.get(),
             block_gets: traffic.gets.get(),
@@ -96,7 +96,7 @@ impl Volume {
             blocks_swept: upkeep.blocks_swept.get(),
             damaged_kept: upkeep.damaged_kept.get(),
             packs_rewritten: upkeep.packs_rewritten.get(),
-            packs_left: upkeep.packs_left.get(),
+            packs_not_rewritten: upkeep.packs_left.get(),
             bytes_repacked: upkeep.bytes_repacked.get(),
             files_compacted: upkeep.files_compacted.get(),
             bytes_compacted: upkeep.bytes_compacted.get(),

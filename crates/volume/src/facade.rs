@@ -9,8 +9,8 @@ mod bucket;
 mod copy;
 mod delete;
 mod detach;
+mod expected;
 mod fork;
-mod judged;
 mod listing;
 mod locks;
 mod map_pages;
@@ -28,15 +28,15 @@ use record::AccountId;
 
 pub use bucket::{BucketStat, NewBucket};
 pub use copy::CopyChanges;
-pub use fork::{ForkWatch, Forked, LEFT_OUT_TOLD_MAX};
-pub use judged::Judged;
+pub use expected::ExpectedObject;
+pub use fork::{ForkWatch, Forked, OMITTED_PATHS_MAX};
 pub use multipart::{
-    CompletePart, CompleteUpload, Completed, Finished, NewUpload, OBJECT_BYTES_MAX, PART_BYTES_MIN,
-    PartStat, PartsPage, UploadId, UploadIdError,
+    CompletePart, CompleteUpload, Completed, NewUpload, OBJECT_BYTES_MAX, ObjectDigests,
+    PART_BYTES_MIN, PartStat, PartsPage, UploadId, UploadIdError,
 };
-pub use node::{BodyRun, FileWrite, Maker, OnBehalf, OpenNode, Reshape, empty_file};
-pub use object::{NewObject, Object, PublishedObject, file_of, opaque_tag, size_and_tag};
-pub use ranges::Sought;
+pub use node::{BodyRun, Creator, FileWrite, Journaled, OpenNode, Resize, empty_file};
+pub use object::{NewObject, Object, PublishedObject, opaque_tag, s3_file_of, size_and_tag};
+pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};

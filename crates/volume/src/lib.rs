@@ -19,12 +19,12 @@ pub use content::{
 };
 pub use counters::Counters;
 pub use facade::{
-    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, FileOwner,
-    FileWrite, Finished, ForkWatch, Forked, Judged, LEFT_OUT_TOLD_MAX, ListedAs, Maker, NewBucket,
-    NewObject, NewUpload, OBJECT_BYTES_MAX, Object, OnBehalf, OpenNode, PART_BYTES_MIN, PartStat,
-    PartsPage, PublishedObject, RenameConditions, Reshape, Sought, Trashed, UploadId,
-    UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry, VersionsListing,
-    VersionsQuery, empty_file, file_of, opaque_tag, size_and_tag,
+    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator,
+    ExpectedObject, FileOwner, FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket,
+    NewObject, NewUpload, OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, OpenNode,
+    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, RenameConditions, Resize, SeekTarget,
+    Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry,
+    VersionsListing, VersionsQuery, empty_file, opaque_tag, s3_file_of, size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
@@ -39,8 +39,9 @@ pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use record::VersionRef;
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    Backoff, CONTENTION_DEADLINE, Coherence, LockNotices, LockWatch, NodeChanges, NodeWatch,
-    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, SessionOptions, Trips, Trust, VolumeError, measured,
+    Backoff, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices, LockWatch, NodeChanges,
+    NodeWatch, RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, RoundTrips, SessionOptions, VolumeError,
+    count_round_trips,
 };
 pub use upkeep::{
     Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
 use record::{Timestamp, VolumeRecord};
-use session::{Coherence, NodeWatch, Session, Trust, VolumeError};
+use session::{CacheValidity, Coherence, NodeWatch, Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
 use upkeep::{Collected, Compacted, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
@@ -110,14 +110,14 @@ impl Volume {
 
     /// Until when what is read from now on may be remembered outside of this process, by those for
     /// whom [`Volume::watch_nodes`] stands.
-    pub fn trust(&self) -> Trust {
-        self.session.trust()
+    pub fn cache_validity(&self) -> CacheValidity {
+        self.session.cache_validity()
     }
 
     /// Until when what was read while `before` was said may be remembered, though it is given out
     /// only now: not at all if anything may have changed since.
-    pub fn trust_still(&self, before: Trust) -> Trust {
-        self.session.trust_still(before)
+    pub fn validity_if_unchanged(&self, before: CacheValidity) -> CacheValidity {
+        self.session.validity_if_unchanged(before)
     }
 
     /// Tells `watch` of names and nodes that change, but not of what is changed by node, which is
@@ -145,8 +145,8 @@ impl Volume {
 
     /// Finishes what is under way and leaves the session to the process that is going to go on with
     /// it. The stores stay open; they are the caller's.
-    pub async fn leave(&self) {
-        self.session.leave().await;
+    pub async fn hand_over(&self) {
+        self.session.hand_over().await;
     }
 
     /// The volume's time.

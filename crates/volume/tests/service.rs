@@ -40,7 +40,7 @@ async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
     let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..options };
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(options, store, blocks).await.unwrap();
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     volume
 }
 

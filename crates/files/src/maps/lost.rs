@@ -42,7 +42,7 @@ impl Files {
     /// file is in the table, so that nothing is flushed meanwhile.
     pub(crate) async fn take_locks_again(&self, files: &HashMap<Ino, Arc<OpenFile>>) -> LostTurns {
         let mut lost = LostTurns::default();
-        if self.volume.continues_session() {
+        if self.volume.is_session_resumed() {
             return lost;
         }
         for left in self.locks.take_left() {

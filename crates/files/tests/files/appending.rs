@@ -24,7 +24,7 @@ impl Two {
     async fn new() -> Two {
         let fleet = Fleet::new();
         let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
-        one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+        one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
         let mine = ours.create(bucket, b"log", by()).await.unwrap();
         let ino = mine.attributes.ino;
@@ -165,7 +165,7 @@ async fn every_line_that_two_mounts_append_is_whole_and_none_is_lost() {
 async fn a_file_that_is_cut_and_written_to_is_changed_in_one_commit() {
     let fleet = Fleet::new();
     let (volume, files) = fleet.open().await;
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let opened = files.create(bucket, b"f", by()).await.unwrap();
     let (ino, handle) = (opened.attributes.ino, opened.handle);

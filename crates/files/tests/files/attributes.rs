@@ -111,7 +111,7 @@ async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
     let said = list([7, 7, 7, 7, 1]);
     let acl = Acl::parse(&said).unwrap();
     let note = Note::none();
-    let volume = bench.volume.on_behalf(&note);
+    let volume = bench.volume.journaled(&note);
     volume.set_acl(ino, AclKind::Access, acl.as_ref(), false).await.unwrap();
     assert_eq!(bench.files.xattr(ino, ACCESS).await.unwrap(), said);
     assert_eq!(bench.files.attributes(ino).await.unwrap().mode, 0o771);

@@ -327,7 +327,7 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
 async fn what_was_written_under_a_lock_is_found_under_the_next() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let mine = ours.create(bucket, b"f", by()).await.unwrap();
     let ino = mine.attributes.ino;
@@ -354,7 +354,7 @@ async fn what_was_written_under_a_lock_is_found_under_the_next() {
 async fn a_lock_file_that_another_mount_removed_has_no_links_under_the_lock() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let mine = ours.create(bucket, b"lock", by()).await.unwrap();
     let ino = mine.attributes.ino;

@@ -19,7 +19,7 @@ async fn two(
     fleet: &Fleet,
 ) -> ((Arc<Volume>, Arc<Files>), (Arc<Volume>, Arc<Files>), HandleId, Ino) {
     let ((one, ours), other) = (fleet.open().await, fleet.open().await);
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let mine = ours.create(bucket, b"base-shm", by()).await.unwrap();
     let found = other.1.look_up(bucket, b"base-shm").await.unwrap();
@@ -60,7 +60,7 @@ async fn one_session_at_a_time_has_the_maps_of_a_file() {
 async fn a_file_that_was_claimed_before_another_session_began_stays_claimed() {
     let fleet = Fleet::new();
     let (one, ours) = fleet.open().await;
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let mine = ours.create(bucket, b"f", by()).await.unwrap();
     assert!(ours.claim_map(mine.handle).await);
@@ -92,7 +92,7 @@ async fn programs_do_not_meet_a_claim_when_they_lock() {
 async fn alone_a_claim_costs_no_round_trip() {
     let fleet = Fleet::new();
     let (one, ours) = fleet.open().await;
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let first = ours.create(bucket, b"f", by()).await.unwrap();
     // The first lock of a session finds out where locks are kept.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use files::{HandleId, OpenMode, SetNode};
 use proptest::prelude::*;
 use rustix::io::Errno;
-use volume::Sought;
+use volume::SeekTarget;
 
 use super::{Bench, WRITES, bytes};
 
@@ -142,11 +142,11 @@ impl Subject {
         let seek = |at, sought| self.bench.files.seek(self.handle, at, sought);
         let mut at = at as u64;
         if at >= size {
-            assert_eq!(seek(at, Sought::Hole).await, Err(Errno::NXIO));
-            assert_eq!(seek(at, Sought::Data).await, Err(Errno::NXIO));
+            assert_eq!(seek(at, SeekTarget::Hole).await, Err(Errno::NXIO));
+            assert_eq!(seek(at, SeekTarget::Data).await, Err(Errno::NXIO));
         }
         while at < size {
-            let data = match seek(at, Sought::Data).await {
+            let data = match seek(at, SeekTarget::Data).await {
                 Ok(data) => data,
                 Err(error) => {
                     assert_eq!(error, Errno::NXIO);
@@ -158,8 +158,8 @@ impl Subject {
             if data == size {
                 break;
             }
-            assert_eq!(seek(data, Sought::Data).await, Ok(data));
-            at = seek(data, Sought::Hole).await.unwrap();
+            assert_eq!(seek(data, SeekTarget::Data).await, Ok(data));
+            at = seek(data, SeekTarget::Hole).await.unwrap();
             assert!(at > data && at <= size);
         }
     }

@@ -4,7 +4,7 @@ use block::BlockStore;
 use files::{HandleId, OpenMode};
 use record::{Content, Tag};
 use rustix::io::Errno;
-use volume::Sought;
+use volume::SeekTarget;
 
 use super::{Bench, WRITES, by, bytes};
 
@@ -19,7 +19,7 @@ async fn count_blocks(bench: &Bench) -> usize {
 
 async fn seek(bench: &Bench, handle: HandleId, at: u64) -> [Result<u64, Errno>; 2] {
     let seek = |sought| bench.files.seek(handle, at, sought);
-    [seek(Sought::Data).await, seek(Sought::Hole).await]
+    [seek(SeekTarget::Data).await, seek(SeekTarget::Hole).await]
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn the_same_range_is_copied_again_before_the_reaper_was_there() {
 async fn a_copy_to_another_bucket_is_counted_there() {
     let bench = Bench::new().await;
     let files = &bench.files;
-    bench.volume.create_bucket("two", &volume::NewBucket::of(&super::owner())).await.unwrap();
+    bench.volume.create_bucket("two", &volume::NewBucket::owned_by(&super::owner())).await.unwrap();
     let two = files.look_up(record::Ino::ROOT, b"two").await.unwrap().ino;
     let data = bytes(300_000, 1);
     bench.write("from", &data).await;

@@ -2,7 +2,7 @@
 
 use files::{OpenMode, SetNode};
 use record::{Ino, Timestamp};
-use volume::{AttributeChange, SetTime, measured};
+use volume::{AttributeChange, SetTime, count_round_trips};
 
 use crate::{Bench, WRITES, bytes};
 
@@ -33,7 +33,7 @@ async fn a_read_is_noted_without_a_commit_and_kept_later_and_s3_sees_nothing_of_
     let first = accessed(&bench, ino).await;
     bench.get("f").await.unwrap();
     assert_eq!(accessed(&bench, ino).await, first, "S3's reads do not count");
-    let (read, trips) = measured(bench.cat("f")).await;
+    let (read, trips) = count_round_trips(bench.cat("f")).await;
     assert_eq!((read.unwrap().len(), trips.commits), (100_000, 0));
     let noted = accessed(&bench, ino).await;
     assert!(noted > first);

@@ -342,7 +342,7 @@ async fn what_a_flush_has_made_content_is_not_written_again() {
         (Files::new(Arc::clone(&volume), files_options(Some(ledger))), volume)
     };
     let (files, volume) = begin().await;
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let opened = files.for_request(2, Note::none()).create(bucket, b"f", by()).await.unwrap();
     let (handle, ino) = (opened.handle, opened.attributes.ino);

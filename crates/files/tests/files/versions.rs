@@ -105,7 +105,7 @@ async fn a_write_reaches_a_file_that_another_mount_renamed() {
             for how in ["rename", "unlink one of two links", "rename by S3"] {
                 let fleet = Fleet::new();
                 let (volume, files) = fleet.open().await;
-                volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+                volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
                 if versioning == Versioning::Trash {
                     let days = record::BucketConfig::of_trash_days(3);
                     let kind = record::BucketConfigKind::Trash;

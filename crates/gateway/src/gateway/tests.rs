@@ -127,7 +127,7 @@ async fn the_fields_of_a_form_have_one_deadline() {
         gid: 0,
         umask: 0,
     };
-    gateway.volume.create_bucket("bucket", &NewBucket::of(&owner)).await.unwrap();
+    gateway.volume.create_bucket("bucket", &NewBucket::owned_by(&owner)).await.unwrap();
     let (began, frames) = (Instant::now(), Arc::default());
     let answer = ask_with(&gateway, "POST", "/bucket", FORM, endless_form(&frames)).await;
     assert_eq!(answer, (400, Some("RequestTimeout"), "PostObject"));

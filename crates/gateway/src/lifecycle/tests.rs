@@ -31,7 +31,7 @@ impl World {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
         let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
         let owner = owner();
-        let new = NewBucket { versioning, ..NewBucket::of(&owner) };
+        let new = NewBucket { versioning, ..NewBucket::owned_by(&owner) };
         volume.create_bucket("bkt", &new).await.unwrap();
         let world = World { volume };
         world.set(rules).await;
@@ -171,8 +171,11 @@ async fn another_gateway_goes_on_where_one_stopped() {
         left: PassLeft::Keys(Some(b"goes/1249".to_vec())),
     };
     let config = noted.to_config();
-    assert!(world.volume.note_pass("bkt".into(), None, &config).await.unwrap());
-    assert!(!world.volume.note_pass("bkt".into(), None, &config).await.unwrap(), "one was noted");
+    assert!(world.volume.save_lifecycle_position("bkt".into(), None, &config).await.unwrap());
+    assert!(
+        !world.volume.save_lifecycle_position("bkt".into(), None, &config).await.unwrap(),
+        "one was noted"
+    );
     let gateway = world.gateway(DAY);
     gateway.follow_lifecycles_now().await.unwrap();
     let counters = gateway.lifecycle_counters();

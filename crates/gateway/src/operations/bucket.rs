@@ -30,7 +30,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
     } else {
         let (prefix, after) = (request.prefix.as_str(), request.after.as_deref());
         let account = call.sender.account();
-        let found = call.volume.buckets_of(account, prefix, after, limit + 1).await;
+        let found = call.volume.buckets_owned_by(account, prefix, after, limit + 1).await;
         found.map_err(translate::fault)?
     };
     let more = buckets.len() > limit;

@@ -14,7 +14,7 @@ use s3::request::{
 use s3::response::CompleteMultipartUploadOutput;
 use s3::{BucketName, Code, Fault, ObjectKey, S3Resource};
 use volume::{
-    CompletePart, CompleteUpload, Finished, FoundPart, FsError, PART_BYTES_MIN, VolumeError,
+    CompletePart, CompleteUpload, FoundPart, FsError, ObjectDigests, PART_BYTES_MIN, VolumeError,
 };
 
 use super::lifecycle;
@@ -148,7 +148,7 @@ fn finish(
     upload: &Upload,
     parts: &[FoundPart],
     request: &CompleteMultipartUpload,
-) -> Result<Finished, Fault> {
+) -> Result<ObjectDigests, Fault> {
     check_type(request.checksum_type, upload)?;
     if let Some((algorithm, kind)) = upload.checksum {
         check_parts(checksum_algorithm(algorithm), kind, &request.parts)?;
@@ -171,7 +171,7 @@ fn finish(
     }
     // The parts' checksums are kept only if the upload was created with a checksum.
     let part_sums = part_sums.filter(|_| upload.checksum.is_some()).unwrap_or_default();
-    Ok(Finished { tag, sums: sum.into_iter().collect(), part_sums })
+    Ok(ObjectDigests { tag, sums: sum.into_iter().collect(), part_sums })
 }
 
 /// Refuses a list whose parts do not state the checksum that the upload was begun with. Where the

@@ -12,7 +12,7 @@ use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
 use s3::{Code, Fault};
-use volume::{Backoff, FsError, Judged, Object, RemoveCondition, VersionRef, VolumeError};
+use volume::{Backoff, ExpectedObject, FsError, Object, RemoveCondition, VersionRef, VolumeError};
 
 use super::change::find;
 use super::locks;
@@ -193,18 +193,20 @@ impl<'d> Judgement<'d> {
         let mut backoff = Backoff::default();
         loop {
             let judged = match &self.seen {
-                Seen::Nothing => Judged::Any,
-                Seen::Object(object) => object.as_deref().map_or(Judged::Absent, Judged::Object),
+                Seen::Nothing => ExpectedObject::Any,
+                Seen::Object(object) => {
+                    object.as_deref().map_or(ExpectedObject::Absent, ExpectedObject::Object)
+                }
             };
             let condition = condition(deletion);
             let removed = match version {
                 None => {
-                    let removed = call.volume.delete_judged(bucket, key, judged, condition).await;
+                    let removed = call.volume.delete_expected(bucket, key, judged, condition).await;
                     removed.map(|removed| removed.marker)
                 }
                 Some(version) => {
                     let must_hold = (judged, condition.as_ref());
-                    let removed = call.volume.delete_judged_version(
+                    let removed = call.volume.delete_expected_version(
                         bucket,
                         key,
                         version,

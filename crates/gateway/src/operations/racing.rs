@@ -95,7 +95,7 @@ impl World {
         let other = Volume::open(options(), Arc::clone(&store) as _, Arc::clone(&blocks) as _);
         let other = other.await.unwrap();
         let owner = owner();
-        let new = NewBucket { versioning, ..NewBucket::of(&owner) };
+        let new = NewBucket { versioning, ..NewBucket::owned_by(&owner) };
         other.create_bucket("bkt", &new).await.unwrap();
         if versioning == Versioning::Enabled {
             let lock = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\

@@ -18,7 +18,7 @@ async fn the_longest_configurations_are_parsed_once() {
     let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
     let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);
     let owner = FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 };
-    let new = NewBucket { versioning: Versioning::Enabled, ..NewBucket::of(&owner) };
+    let new = NewBucket { versioning: Versioning::Enabled, ..NewBucket::owned_by(&owner) };
     volume.create_bucket("bkt", &new).await.unwrap();
 
     let rule = |n: u32| {

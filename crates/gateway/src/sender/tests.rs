@@ -61,7 +61,7 @@ impl World {
         let records = AccessRecords { accounts, users, policies: Vec::new() };
         assert_eq!(access.replace(records), []);
         let owner = owner(None);
-        let new = NewBucket { ownership, ..NewBucket::of(&owner) };
+        let new = NewBucket { ownership, ..NewBucket::owned_by(&owner) };
         volume.create_bucket("bkt", &new).await.unwrap();
         let world = World { volume, access, rules: RulesCache::new() };
         world.put("k", None, None, &[]).await;

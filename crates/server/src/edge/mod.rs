@@ -42,7 +42,7 @@ pub(crate) use listener::{Listener, bind};
 pub(crate) use permit::ConnectionPermits;
 pub(crate) use stall::{AnswerPatience, Pace, Stall};
 
-use volume::Trips;
+use volume::RoundTrips;
 
 use crate::metrics::Metrics;
 use flow::Flow;
@@ -189,7 +189,7 @@ impl<S: Service> Edge<S> {
             status: response.status(),
             promised: promised(&response),
             served: response.extensions_mut().remove::<Served>().unwrap_or_default(),
-            trips: response.extensions_mut().remove::<Trips>().unwrap_or_default(),
+            trips: response.extensions_mut().remove::<RoundTrips>().unwrap_or_default(),
             upload,
             in_memory,
             held: HeldPermits { slot, _memory: memory },

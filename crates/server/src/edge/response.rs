@@ -11,7 +11,7 @@ use http_body::{Body as _, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Span;
-use volume::Trips;
+use volume::RoundTrips;
 
 use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
 use super::slot::{RequestSlot, Resume};
@@ -30,7 +30,7 @@ pub(crate) struct Account {
     pub(crate) promised: Option<u64>,
     pub(crate) served: Served,
     /// Round trips to the metadata store before the response began.
-    pub(crate) trips: Trips,
+    pub(crate) trips: RoundTrips,
     pub(crate) upload: Arc<BodyWatch>,
     /// Whether the body is one frame that is in memory.
     pub(crate) in_memory: bool,

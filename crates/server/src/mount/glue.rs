@@ -28,7 +28,7 @@ use record::{Ino, SpecialKind};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use volume::{Ledger, RenameMode, Trust};
+use volume::{CacheValidity, Ledger, RenameMode};
 
 use super::beside::Beside;
 use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
@@ -91,9 +91,9 @@ impl FileSystem for Glue {
         }
         let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
         // What is read from here on may be remembered until then.
-        let trust = files.trust();
+        let cache_validity = files.cache_validity();
         let beside = Arc::clone(&self.beside);
-        let call = Call { files, trust, gone, request, beside };
+        let call = Call { files, cache_validity, gone, request, beside };
         self.begin(call.answer_once(self.ledger.clone(), reply));
     }
 
@@ -150,7 +150,7 @@ async fn read(files: &Files, pid: u32, asked: Asked, reply: Reply) {
 /// A request on its way.
 struct Call {
     files: Files,
-    trust: Trust,
+    cache_validity: CacheValidity,
     gone: CancellationToken,
     request: Request,
     beside: Arc<Beside>,
@@ -182,14 +182,14 @@ impl Call {
             node: self.node_id(stat.ino),
             generation: 0,
             attributes: self.beside.shown.attributes(stat),
-            entry_timeout: if stat.fleeting { Duration::ZERO } else { self.trust.left() },
+            entry_timeout: if stat.fleeting { Duration::ZERO } else { self.cache_validity.left() },
             attributes_timeout: self.timeout(stat),
         }
     }
 
     /// For how long the kernel may remember attributes.
     fn timeout(&self, stat: &NodeStat) -> Duration {
-        if stat.unsettled { Duration::ZERO } else { self.trust.left() }
+        if stat.unsettled { Duration::ZERO } else { self.cache_validity.left() }
     }
 
     /// The attributes of a node. Those of the root are what they were last if the stores do not answer
@@ -225,7 +225,7 @@ impl Call {
         let maps = self.map_flags(flags, opened.handle).await;
         if opened.unchanged && maps == OpenFlags::none() {
             Answer::Opened(handle, OpenFlags::KEEP_CACHE)
-        } else if self.trust.may_be_old() {
+        } else if self.cache_validity.may_be_stale() {
             Answer::OpenedChanged(self.request.node(), handle, maps)
         } else {
             Answer::Opened(handle, maps)
@@ -297,7 +297,7 @@ impl Call {
                 Err(rustix::io::Errno::NOENT) if self.names_folder(name) => {
                     Answer::Entry(self.folder())
                 }
-                Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.trust),
+                Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.cache_validity),
                 found => Answer::Entry(self.entry(&found?)),
             },
             FileOperation::GetAttr { .. } => {
@@ -519,11 +519,11 @@ impl Call {
     ) -> Result<DirectoryBuffer, rustix::io::Errno> {
         let mut buffer = DirectoryBuffer::new(size);
         let put = |entry: &DirectoryEntry| {
-            let DirectoryEntry { name, ino, kind, next, attributes, trust } = entry;
+            let DirectoryEntry { name, ino, kind, next, attributes, cache_validity } = entry;
             let (inode, name) = (self.node_id(*ino).0, OsStr::from_bytes(name));
             let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
             if plus {
-                let left = trust.left();
+                let left = cache_validity.left();
                 let entry = attributes.as_ref().map(|stat| NodeEntry {
                     entry_timeout: left,
                     attributes_timeout: left,

@@ -129,7 +129,7 @@ impl Collector for VolumeCollector {
         let what = "Round trips to the metadata store";
         family(&mut encoder, "ashlar_store_round_trips", what, "verb", &trips)?;
         let what = "Reads of metadata that needed no round trip: the gateway is the only one";
-        let remembered = [("answered", seen.reads_remembered)];
+        let remembered = [("answered", seen.reads_from_cache)];
         family(&mut encoder, "ashlar_volume_record_cache", what, "what", &remembered)?;
         let plans = [
             ("sent", seen.plans),
@@ -138,7 +138,7 @@ impl Collector for VolumeCollector {
             ("unresolved", seen.unresolved),
         ];
         family(&mut encoder, "ashlar_volume_plans", "Plans, by fate", "fate", &plans)?;
-        let feed = [("told", seen.told), ("missed", seen.missed)];
+        let feed = [("told", seen.feed_invalidations), ("missed", seen.feed_gaps)];
         let what = "Remembered records that others changed, and how often some were missed";
         family(&mut encoder, "ashlar_volume_feed", what, "what", &feed)?;
         let reclaimed = [
@@ -149,7 +149,7 @@ impl Collector for VolumeCollector {
             ("damaged_kept", seen.damaged_kept),
             ("blocks_abandoned", seen.blocks_abandoned),
             ("packs_rewritten", seen.packs_rewritten),
-            ("packs_left", seen.packs_left),
+            ("packs_left", seen.packs_not_rewritten),
             ("bytes_repacked", seen.bytes_repacked),
             ("files_compacted", seen.files_compacted),
             ("bytes_compacted", seen.bytes_compacted),
@@ -254,7 +254,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                 "counters": {
                     "meta_reads": counters.meta_reads,
                     "meta_commits": counters.meta_commits,
-                    "reads_remembered": counters.reads_remembered,
+                    "reads_remembered": counters.reads_from_cache,
                     "plans": counters.plans,
                     "refused": counters.refused,
                     "block_puts": counters.block_puts,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::observe::{Others, SESSIONS_MAX};
-use super::{Seen, SessionState, entries, fence, value};
+use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 
 /// The shortest pause between two beats, when readers let go or the reaper asks.
@@ -104,7 +104,7 @@ impl Heartbeat {
         if let Some(Ok(Sequence(epoch))) = epoch.map(|value| Sequence::decode(&epoch_key, &value)) {
             self.epochs.observe(epoch);
         }
-        let seen = Seen::all(&entries(found.next()), &entries(found.next()));
+        let seen = ObservedSession::all(&entries(found.next()), &entries(found.next()));
         let own = self.state.nonce;
         self.state.note_peers(seen.iter().any(|session| session.nonce != own));
         let silent = self.others.observe(own, seen, Instant::now(), self.silence);
@@ -159,7 +159,7 @@ impl Heartbeat {
 impl Heartbeat {
     /// Ends every other session, when this process is the only one that uses the store.
     pub(crate) async fn end_others(&self) -> Result<(), crate::error::VolumeError> {
-        for seen in others(&*self.store, self.state.nonce).await? {
+        for seen in other_sessions(&*self.store, self.state.nonce).await? {
             fence(&*self.store, &self.state, &seen).await?;
         }
         Ok(())
@@ -167,17 +167,17 @@ impl Heartbeat {
 }
 
 /// The live sessions besides this one.
-pub async fn others(
+pub async fn other_sessions(
     store: &dyn MetaStore,
     own: record::Nonce,
-) -> Result<Vec<Seen>, store::StoreError> {
+) -> Result<Vec<ObservedSession>, store::StoreError> {
     let (sessions, sessions_end) = key::partition(space::SESSION, 0);
     let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
     let limit = SESSIONS_MAX.min(store.limits().range_records);
     let range = |start, end| Read::Range { start, end, limit, follow: None };
     let found = store.read(&[range(sessions, sessions_end), range(beats, beats_end)]).await?;
     let mut found = found.into_iter();
-    let mut seen = Seen::all(&entries(found.next()), &entries(found.next()));
+    let mut seen = ObservedSession::all(&entries(found.next()), &entries(found.next()));
     seen.retain(|session| session.nonce != own);
     Ok(seen)
 }

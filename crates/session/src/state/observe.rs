@@ -17,21 +17,21 @@ pub(crate) const SESSIONS_MAX: u32 = 4_096;
 
 /// A session as seen in one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedSession {
     /// Its name.
     pub nonce: Nonce,
     /// Its heartbeat's bytes.
     pub beat: Option<Value>,
 }
 
-impl Seen {
+impl ObservedSession {
     /// The sessions among the records of sessions and of beats.
-    pub fn all(sessions: &[store::Entry], beats: &[store::Entry]) -> Vec<Seen> {
+    pub fn all(sessions: &[store::Entry], beats: &[store::Entry]) -> Vec<ObservedSession> {
         let beats: HashMap<Nonce, &Value> =
             beats.iter().filter_map(|entry| Some((nonce(&entry.key)?, &entry.value))).collect();
         let seen = |entry: &store::Entry| {
             let nonce = nonce(&entry.key)?;
-            Some(Seen { nonce, beat: beats.get(&nonce).map(|value| (*value).clone()) })
+            Some(ObservedSession { nonce, beat: beats.get(&nonce).map(|value| (*value).clone()) })
         };
         sessions.iter().filter_map(seen).collect()
     }
@@ -67,10 +67,10 @@ impl Others {
     pub(crate) fn observe(
         &mut self,
         own: Nonce,
-        seen: Vec<Seen>,
+        seen: Vec<ObservedSession>,
         now: Instant,
         silence: Duration,
-    ) -> Vec<Seen> {
+    ) -> Vec<ObservedSession> {
         let since_last = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
         let blind = since_last.saturating_sub(silence / LOOK_SHARE);
         self.looked = Some(now);
@@ -95,7 +95,7 @@ impl Others {
 pub(crate) async fn fence(
     store: &dyn MetaStore,
     own: &super::SessionState,
-    seen: &Seen,
+    seen: &ObservedSession,
 ) -> Result<bool, StoreError> {
     let (session, beat) = (key::session(seen.nonce), key::heartbeat(seen.nonce));
     let fenced = key::fenced(seen.nonce);

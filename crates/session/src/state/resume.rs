@@ -43,7 +43,7 @@ pub(crate) struct Resumed {
     /// What it holds.
     pub(crate) holds: HashMap<Ino, (Held, Value)>,
     /// False if the session is a new one.
-    pub(crate) is_continued: bool,
+    pub(crate) reuses_session: bool,
 }
 
 /// Goes on with the session that a ledger names; none if there is none, or it does not count any
@@ -77,7 +77,7 @@ pub(crate) async fn resume(
     let epoch = beat.0.passed;
     info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session gone on with");
     let started = Started { volume: volume.clone(), nonce, beat, epoch };
-    Ok(Some(Resumed { started, slots, holds, is_continued: true }))
+    Ok(Some(Resumed { started, slots, holds, reuses_session: true }))
 }
 
 /// None of the plans of a session that has ended can happen any more.

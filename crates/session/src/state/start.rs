@@ -85,7 +85,7 @@ pub(crate) async fn find_volume(
 /// # Errors
 /// [`VolumeError::Refused`] if the place has the mark of another volume, or lacks the mark that was
 /// set. The errors of reading both.
-pub async fn check_blocks(
+pub async fn check_block_owner(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
 ) -> Result<(), VolumeError> {
@@ -135,7 +135,7 @@ pub(crate) async fn start(
 
 /// That this release knows the format of the volume in a store. A store without a volume, or with a
 /// damaged record of one, passes: what is wrong there is for the caller to find.
-pub async fn check_known(store: &dyn MetaStore) -> Result<(), VolumeError> {
+pub async fn check_volume_format(store: &dyn MetaStore) -> Result<(), VolumeError> {
     match read_volume(store).await {
         Ok(Some(volume)) => check_format(&volume),
         Ok(None) | Err(VolumeError::Corrupt(_)) => Ok(()),

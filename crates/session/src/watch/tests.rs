@@ -8,7 +8,7 @@ use store::{Plan, Value, Write};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Coherence, NodeChanges, NodeWatch, TakingBack, Trust, Watch, Watches};
+use super::{CacheValidity, Coherence, NodeChanges, NodeWatch, TakingBack, Watch, Watches};
 
 /// Collects what it is told, and who waits.
 #[derive(Debug, Default)]
@@ -50,19 +50,19 @@ fn plan() -> Plan {
 async fn nothing_is_remembered_with_peers_unless_it_is_pushed() {
     for (coherence, pushed) in [(Coherence::Strict, false), (Coherence::Pushed, true)] {
         let (watches, _told) = watched(coherence);
-        assert_eq!(watches.trust(None).left(), Duration::ZERO, "nothing was heard");
+        assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "nothing was heard");
         watches.heard(Moment::now());
-        assert_eq!(watches.trust(None).left() > Duration::ZERO, pushed, "{coherence:?}");
-        assert!(watches.trust(Some(soon())).left() > Duration::ZERO, "alone it always is");
+        assert_eq!(watches.cache_validity(None).left() > Duration::ZERO, pushed, "{coherence:?}");
+        assert!(watches.cache_validity(Some(soon())).left() > Duration::ZERO, "alone it always is");
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(watches.trust(None).left(), Duration::ZERO, "the feed is not heard");
+        assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "the feed is not heard");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_remembered_if_nobody_watches() {
     let watches = Watches::default();
-    assert_eq!(watches.trust(Some(soon())).left(), Duration::ZERO);
+    assert_eq!(watches.cache_validity(Some(soon())).left(), Duration::ZERO);
     assert!(watches.committed(&plan()).is_none());
 }
 
@@ -70,7 +70,7 @@ async fn nothing_is_remembered_if_nobody_watches() {
 async fn names_and_nodes_of_a_plan_are_taken_back() {
     let (watches, told) = watched(Coherence::Strict);
     assert!(watches.committed(&plan()).is_none(), "nothing was given out");
-    let _trust: Trust = watches.trust(Some(soon()));
+    let _trust: CacheValidity = watches.cache_validity(Some(soon()));
     let taking_back = watches.committed(&plan()).expect("it was");
     // The last one has lost its last name: its links change.
     let nodes = vec![Ino(7), Ino(8), Ino(9)];
@@ -90,7 +90,7 @@ async fn names_and_nodes_of_a_plan_are_taken_back() {
 async fn who_is_not_heeded_waits_until_all_has_run_out() {
     for dropped in [true, false] {
         let (watches, told) = watched(Coherence::Strict);
-        let _trust: Trust = watches.trust(Some(soon()));
+        let _trust: CacheValidity = watches.cache_validity(Some(soon()));
         let taking_back: TakingBack = watches.committed(&plan()).expect("something was given out");
         if dropped {
             told.waiting.lock().unwrap().clear();
@@ -107,7 +107,7 @@ async fn who_is_not_heeded_waits_until_all_has_run_out() {
 async fn what_others_change_is_taken_back_and_nobody_waits() {
     let (watches, told) = watched(Coherence::Pushed);
     watches.heard(Moment::now());
-    let _trust: Trust = watches.trust(None);
+    let _trust: CacheValidity = watches.cache_validity(None);
     let keys = [key::dentry(Ino(7), b"b"), key::hold(Ino(7), record::Nonce([0; 10]))];
     watches.notified(keys.iter());
     watches.notified(keys[1..].iter());
@@ -116,5 +116,5 @@ async fn what_others_change_is_taken_back_and_nobody_waits() {
     assert!(told.waiting.lock().unwrap().is_empty());
     watches.all_changed();
     assert_eq!(told.changes.lock().unwrap().len(), 2);
-    assert_eq!(watches.trust(None).left(), Duration::ZERO, "the feed has a gap");
+    assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "the feed has a gap");
 }

@@ -14,7 +14,7 @@ use record::{
     UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
-use session::{VolumeError, named_session};
+use session::{VolumeError, session_in_key};
 use store::{CounterKey, Key, MetaStore, Space, Value};
 
 use super::finding::Finding;
@@ -365,7 +365,7 @@ impl Inventory {
     fn take_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let named = |error: VolumeError| error.to_string();
-        let session = || named_session(key).ok_or("no session's key");
+        let session = || session_in_key(key).ok_or("no session's key");
         match key.space() {
             space::HOLD => {
                 Hold::decode(key, value).map_err(failed)?;

@@ -55,7 +55,7 @@ pub struct NewBucket<'a> {
 
 impl NewBucket<'_> {
     /// A bucket of somebody's account, whose owner all objects belong to.
-    pub fn of(owner: &FileOwner) -> NewBucket<'static> {
+    pub fn owned_by(owner: &FileOwner) -> NewBucket<'static> {
         NewBucket {
             account: owner.account,
             ownership: ObjectOwnership::BucketOwnerEnforced,
@@ -110,7 +110,7 @@ impl Volume {
         match note {
             Some(note) => {
                 note.makes(ino);
-                self.session.run_noted(&operation, None, note).await
+                self.session.run_journaled(&operation, None, note).await
             }
             None => self.session.run(&operation).await,
         }
@@ -130,9 +130,9 @@ impl Volume {
 
     /// A bucket as last seen by this process, and as it stands now if it was not: enough to refuse
     /// a request early, never to answer one.
-    pub async fn remembered_bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
+    pub async fn bucket_from_hints(&self, name: &str) -> Result<BucketStat, VolumeError> {
         let operation = FindBucket { name: name.as_bytes() };
-        match self.session.remembered(&operation) {
+        match self.session.plan_from_hints(&operation) {
             Some(found) => Ok(found.into()),
             None => Ok(self.session.run(&operation).await?.into()),
         }
@@ -166,7 +166,7 @@ impl Volume {
     }
 
     /// As [`Volume::buckets`], of those that belong to an account.
-    pub async fn buckets_of(
+    pub async fn buckets_owned_by(
         &self,
         account: AccountId,
         prefix: &str,
@@ -232,7 +232,7 @@ impl Volume {
 
     /// Notes how far the pass over a bucket's lifecycle has come, unless somebody has noted anything
     /// else than `was`. Answers whether it did.
-    pub async fn note_pass(
+    pub async fn save_lifecycle_position(
         &self,
         bucket: NamedBucket<'_>,
         was: Option<&BucketConfig>,

@@ -51,7 +51,7 @@ impl Volume {
         let path = Path::new(bucket, key);
         let copying =
             async move { volume.copy_at_once(&source, &path, changes, condition, &owner).await };
-        self.session.to_its_end("copy", copying).await
+        self.session.run_to_completion("copy", copying).await
     }
 
     async fn copy_at_once(

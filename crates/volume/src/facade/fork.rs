@@ -42,7 +42,7 @@ const DIRECTORIES_AHEAD_MAX: usize = 16;
 const LOOKS_MAX: u32 = 8;
 
 /// Paths of what was not copied that are told; of more it is told how many there are.
-pub const LEFT_OUT_TOLD_MAX: usize = 10;
+pub const OMITTED_PATHS_MAX: usize = 10;
 
 /// What a fork has made so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,25 +59,25 @@ pub struct Forked {
     pub links: u64,
     /// What could not be copied: it changed each time that it was tried, or has more extended
     /// attributes than can be copied at once.
-    pub left_out: u64,
-    /// The first paths of those, [`LEFT_OUT_TOLD_MAX`] at most.
-    pub left_out_paths: Vec<String>,
+    pub omitted: u64,
+    /// The first paths of those, [`OMITTED_PATHS_MAX`] at most.
+    pub omitted_paths: Vec<String>,
 }
 
 /// Is told how far a fork has come.
 pub trait ForkWatch: Send + Sync {
     /// The bucket is there. The other one has about so many names of files.
-    fn begins(&self, names: u64);
+    fn started(&self, names: u64);
 
     /// So much is made by now.
-    fn comes_along(&self, so_far: &Forked);
+    fn progress(&self, so_far: &Forked);
 }
 
 /// Nobody watches.
 impl ForkWatch for () {
-    fn begins(&self, _: u64) {}
+    fn started(&self, _: u64) {}
 
-    fn comes_along(&self, _: &Forked) {}
+    fn progress(&self, _: &Forked) {}
 }
 
 /// A directory of the other bucket that is to be looked into.
@@ -163,7 +163,7 @@ impl Volume {
         let bucket = self.session.run(&operation).await?;
         // The bucket's own name is counted, too.
         let names = self.session.run(&CountHoldings { of: found.ino }).await?.names;
-        watch.begins(names.saturating_sub(1));
+        watch.started(names.saturating_sub(1));
         let mut walk = Walk {
             volume: self,
             fork: Arc::new(Fork::new(bucket)),
@@ -362,13 +362,13 @@ impl<'a> Walk<'a> {
             Named::LeftOut(path) => self.leave_out(path),
         }
         self.made.directories = self.fork.directories.load(Ordering::Relaxed);
-        self.watch.comes_along(&self.made);
+        self.watch.progress(&self.made);
     }
 
     fn leave_out(&mut self, path: String) {
-        self.made.left_out += 1;
-        if self.made.left_out_paths.len() < LEFT_OUT_TOLD_MAX {
-            self.made.left_out_paths.push(path);
+        self.made.omitted += 1;
+        if self.made.omitted_paths.len() < OMITTED_PATHS_MAX {
+            self.made.omitted_paths.push(path);
         }
     }
 }

@@ -19,7 +19,7 @@ impl Volume {
         loop {
             match walk.advance() {
                 Ok(WalkStep::Page(page)) => return Ok(page),
-                Ok(WalkStep::Read(reads)) => walk.learn(self.session.read_counted(&reads).await?),
+                Ok(WalkStep::Read(reads)) => walk.learn(self.session.read_coalesced(&reads).await?),
                 Err(Halt::Corrupt(key, error)) => return Err(corrupt(&key, &error)),
                 Err(Halt::Fail(error)) => return Err(error.into()),
                 Err(Halt::Need) => unreachable!("a walk asks by its steps"),

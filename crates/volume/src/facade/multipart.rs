@@ -115,7 +115,7 @@ pub struct CompleteUpload<'a> {
 
 /// What the view computed of the object from its parts.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct ObjectDigests {
     /// The object's entity tag.
     pub tag: Tag,
     /// Its checksums.
@@ -181,7 +181,7 @@ impl Volume {
         key: &[u8],
         id: UploadId,
     ) -> Result<Upload, VolumeError> {
-        let upload = self.any_upload(bucket, key, id).await?;
+        let upload = self.upload_in_any_state(bucket, key, id).await?;
         match upload.state {
             UploadState::Open => Ok(upload),
             UploadState::Done { .. } | UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
@@ -189,14 +189,14 @@ impl Volume {
     }
 
     /// As [`Volume::upload`], also for an upload that was completed or aborted a short time ago.
-    pub async fn any_upload(
+    pub async fn upload_in_any_state(
         &self,
         bucket: &str,
         key: &[u8],
         id: UploadId,
     ) -> Result<Upload, VolumeError> {
         let operation = FindUpload { name: name(bucket, key, id) };
-        let found = match self.session.remembered(&operation) {
+        let found = match self.session.plan_from_hints(&operation) {
             Some(found) if found.upload.state == UploadState::Open => found,
             _ => self.session.run(&operation).await?,
         };
@@ -364,7 +364,7 @@ impl Volume {
         key: &[u8],
         id: UploadId,
         wanted: CompleteUpload<'_>,
-        finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<Finished, E> + Send,
+        finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<ObjectDigests, E> + Send,
     ) -> Result<Completed, E> {
         let listed: BTreeMap<u16, &CompletePart> =
             wanted.parts.iter().map(|part| (part.number, part)).collect();
@@ -383,7 +383,7 @@ impl Volume {
             let wanted = CompleteUpload { parts: &[], object_size, condition };
             volume.bind_parts(&bucket, &key, id, &found, &used, finished, &wanted).await
         };
-        Ok(self.session.to_its_end("complete", binding).await?)
+        Ok(self.session.run_to_completion("complete", binding).await?)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what was found, chosen and computed")]
@@ -394,7 +394,7 @@ impl Volume {
         id: UploadId,
         found: &FoundUpload,
         used: &[FoundPart],
-        finished: Finished,
+        finished: ObjectDigests,
         wanted: &CompleteUpload<'_>,
     ) -> Result<Completed, VolumeError> {
         // Keeps the blocks of parts that somebody gives up meanwhile, until what was staged of them

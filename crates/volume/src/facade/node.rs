@@ -29,7 +29,7 @@ pub struct OpenNode {
 
 /// Who makes a node, and with which permission bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Maker {
+pub struct Creator {
     /// Permission bits that are wanted.
     pub mode: u32,
     /// Bits that are not given, unless the directory's default access control list says what is.
@@ -97,7 +97,7 @@ pub struct BodyRun {
 
 /// What becomes of how long a file is when it is written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reshape {
+pub struct Resize {
     /// What it has is cut here first, if anywhere.
     pub cut: Option<u64>,
     /// It is at least so long then.
@@ -106,13 +106,13 @@ pub struct Reshape {
 
 /// A regular file without content.
 pub fn empty_file() -> File {
-    File::new(0, super::object::tag_of_nothing(), Content::Inline(Bytes::new()))
+    File::new(0, super::object::empty_tag(), Content::Inline(Bytes::new()))
 }
 
 impl Volume {
     /// The volume as one request changes it.
-    pub fn on_behalf<'a>(&'a self, note: &'a Note) -> OnBehalf<'a> {
-        OnBehalf { volume: self, note }
+    pub fn journaled<'a>(&'a self, note: &'a Note) -> Journaled<'a> {
+        Journaled { volume: self, note }
     }
 
     /// Finds what a name in a directory is bound to.
@@ -125,7 +125,7 @@ impl Volume {
         self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
-    /// A whiteout of this owner, to be bound by [`OnBehalf::rename_node`]. `replaces` is false if nothing
+    /// A whiteout of this owner, to be bound by [`Journaled::rename_node`]. `replaces` is false if nothing
     /// may have the new name.
     pub async fn new_whiteout(
         &self,
@@ -138,13 +138,13 @@ impl Volume {
 
     /// Finds a node by its number. Returns true with it if its last name is gone and the reaper is
     /// about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
-    pub async fn find_left(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
+    pub async fn find_unlinked(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
         self.session.run_as_watch(&FindLeft { ino }, None).await
     }
 
     /// Notes when a node was last read, and answers whether that was not noted yet. Nothing that S3
     /// shows changes with it.
-    pub async fn note_read(&self, ino: Ino, at: Timestamp) -> Result<bool, VolumeError> {
+    pub async fn update_access_time(&self, ino: Ino, at: Timestamp) -> Result<bool, VolumeError> {
         self.session.run_as_watch(&NoteRead { ino, at }, None).await
     }
 
@@ -179,14 +179,14 @@ impl Volume {
     pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
         let pin = ReadPin::new(ino, Held::File, self.session.inherited()?);
         self.session.holds().watch(&pin);
-        self.session.rest_on_hold(&pin);
+        self.session.rely_on_hold(&pin);
         Some(OpenNode { _pin: pin })
     }
 
     /// Returns true if this process goes on with the session of another process. If it returns false, other
     /// sessions may have taken the locks that the other process had.
-    pub fn continues_session(&self) -> bool {
-        self.session.is_continued()
+    pub fn is_session_resumed(&self) -> bool {
+        self.session.is_resumed()
     }
 
     /// All that was open is open again: what else was kept is let go of.
@@ -213,7 +213,7 @@ impl Volume {
 
     /// As [`Volume::read_node`], for somebody who may take long: then a hold on this version of the
     /// file takes the place of the epoch that `reading` has pinned.
-    pub fn read_node_at_leisure(
+    pub fn read_node_with_hold(
         &self,
         node: &FoundNode,
         reading: session::ReaderGuard,
@@ -297,7 +297,7 @@ impl Volume {
         write: FileWrite<'_>,
         body: StagedContent,
         runs: &[BodyRun],
-        shape: Reshape,
+        shape: Resize,
         (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let Content::Slices(laid) = body.content() else {
@@ -338,8 +338,7 @@ impl Volume {
         write: FileWrite<'_>,
         size: u64,
     ) -> Result<FoundNode, VolumeError> {
-        let tag =
-            if size == 0 { super::object::tag_of_nothing() } else { Tag::opaque(opaque_tag()?) };
+        let tag = if size == 0 { super::object::empty_tag() } else { Tag::opaque(opaque_tag()?) };
         self.change_content(write, &ContentChange::Truncate(size), tag, None).await
     }
 
@@ -347,12 +346,12 @@ impl Volume {
     ///
     /// # Errors
     /// As of [`Volume::write_runs`].
-    pub async fn reshape(
+    pub async fn resize(
         &self,
         write: FileWrite<'_>,
-        shape: Reshape,
+        shape: Resize,
     ) -> Result<FoundNode, VolumeError> {
-        let Reshape { cut, end } = shape;
+        let Resize { cut, end } = shape;
         let change = ContentChange::Write { cut, slices: Vec::new(), end, sums: Vec::new() };
         self.change_content(write, &change, Tag::opaque(opaque_tag()?), None).await
     }
@@ -381,8 +380,10 @@ impl Volume {
         let note = note.unwrap_or(&UNNOTED);
         let written = match body {
             // The body goes with its plan. The caller detaches versions, and stages it again.
-            Some(body) => self.session.run_noted(&operation, Some(body), note).await,
-            None => self.detaching(ino, || self.session.run_noted(&operation, None, note)).await,
+            Some(body) => self.session.run_journaled(&operation, Some(body), note).await,
+            None => {
+                self.detaching(ino, || self.session.run_journaled(&operation, None, note)).await
+            }
         };
         self.session.wake_reaper();
         if let Ok(node) = &written {
@@ -395,25 +396,25 @@ impl Volume {
 /// A volume as one request changes it: a journal notes the request with its change, if it is to be
 /// known later whether it was carried out.
 #[derive(Clone, Copy, Debug)]
-pub struct OnBehalf<'a> {
+pub struct Journaled<'a> {
     volume: &'a Volume,
     note: &'a Note,
 }
 
-impl OnBehalf<'_> {
+impl Journaled<'_> {
     /// Makes a node under a name, or a file without one.
     pub async fn make_node(
         self,
         directory: Ino,
         name: Option<&[u8]>,
         node: &NewNode,
-        maker: Maker,
+        maker: Creator,
     ) -> Result<FoundNode, VolumeError> {
         let [ino] = self.volume.fresh().await?;
         self.note.makes(ino);
-        let Maker { mode, umask, uid, gid } = maker;
+        let Creator { mode, umask, uid, gid } = maker;
         let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
-        let inode = self.volume.session.run_noted(&operation, None, self.note).await?;
+        let inode = self.volume.session.run_journaled(&operation, None, self.note).await?;
         Ok(FoundNode::made(ino, inode))
     }
 
@@ -430,21 +431,22 @@ impl OnBehalf<'_> {
     /// Removes an empty directory of the root, which is a bucket.
     pub async fn remove_bucket_directory(self, name: &str) -> Result<(), VolumeError> {
         let operation = DeleteBucket { name: name.as_bytes() };
-        self.volume.session.run_noted(&operation, None, self.note).await?;
+        self.volume.session.run_journaled(&operation, None, self.note).await?;
         self.volume.session.wake_reaper();
         Ok(())
     }
 
     /// Takes a name away from anything but a directory.
     pub async fn remove_name(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        let removed = self.volume.session.run_noted(&RemoveName { name }, None, self.note).await?;
+        let removed =
+            self.volume.session.run_journaled(&RemoveName { name }, None, self.note).await?;
         self.volume.session.wake_reaper();
         Ok(removed)
     }
 
     /// Removes an empty directory.
     pub async fn remove_directory(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
-        self.volume.session.run_noted(&RemoveDirectory { name }, None, self.note).await
+        self.volume.session.run_journaled(&RemoveDirectory { name }, None, self.note).await
     }
 
     /// Gives a node another name.
@@ -456,7 +458,7 @@ impl OnBehalf<'_> {
     ) -> Result<Renamed, VolumeError> {
         let operation = RenameNode { from, to, mode };
         let renamed = self.volume.detaching_names([from, to], || {
-            self.volume.session.run_noted(&operation, None, self.note)
+            self.volume.session.run_journaled(&operation, None, self.note)
         });
         let renamed = renamed.await?;
         if renamed.replaced.is_some() {
@@ -525,7 +527,7 @@ impl OnBehalf<'_> {
     where
         P: Planner<Output = FoundNode> + Sync,
     {
-        let run = || self.volume.session.run_noted(operation, None, self.note);
+        let run = || self.volume.session.run_journaled(operation, None, self.note);
         self.volume.detaching(ino, run).await
     }
 }

@@ -67,18 +67,18 @@ const MD5_OF_NOTHING: [u8; 16] = [
 ];
 
 /// The entity tag of an empty file.
-pub(super) const fn tag_of_nothing() -> Tag {
+pub(super) const fn empty_tag() -> Tag {
     Tag::Md5(MD5_OF_NOTHING)
 }
 
 /// The file that an empty directory is to S3: no bytes, and nothing kept with them.
 fn directory_object() -> File {
     let content = Content::Inline(bytes::Bytes::new());
-    File { data_version: 0, ..File::new(0, tag_of_nothing(), content) }
+    File { data_version: 0, ..File::new(0, empty_tag(), content) }
 }
 
 /// The file that an inode is to S3; an empty one for an empty directory.
-pub fn file_of(inode: &Inode) -> File {
+pub fn s3_file_of(inode: &Inode) -> File {
     inode.file().cloned().unwrap_or_else(directory_object)
 }
 
@@ -135,7 +135,7 @@ impl Volume {
         let reading = self.session.reading();
         let FoundObject { bucket, ino, inode, record, way, version } =
             self.session.run(&Lookup { path: &path, version }).await?;
-        let file = Arc::new(file_of(&inode));
+        let file = Arc::new(s3_file_of(&inode));
         let pin = ReadPin::new(ino, Held::Versions, reading);
         Ok(Object { bucket, ino, inode, record, version, way, file, pin })
     }
@@ -158,12 +158,12 @@ impl Volume {
     }
 
     /// Asks `holder` to let go of what it can while a reader waits for memory.
-    pub fn when_readers_wait(&self, holder: Weak<dyn LetGo>) {
+    pub fn release_memory_for_readers(&self, holder: Weak<dyn LetGo>) {
         self.streams.budget.when_waiting(holder);
     }
 
     /// Whether readers hold so much memory that others may have to wait for it.
-    pub fn readers_may_wait(&self) -> bool {
+    pub fn is_reader_memory_tight(&self) -> bool {
         self.streams.budget.is_tight()
     }
 
@@ -315,7 +315,7 @@ impl Volume {
     /// Whether keys of a bucket may overlap, as last seen.
     pub(super) fn overlap(&self, bucket: NamedBucket<'_>) -> namespace::Overlap {
         let operation = namespace::FindBucket { name: bucket.name };
-        match self.session.remembered(&operation) {
+        match self.session.plan_from_hints(&operation) {
             Some(found) if found.settings.refuse_overlap => namespace::Overlap::Refuse,
             _ => namespace::Overlap::Allow,
         }

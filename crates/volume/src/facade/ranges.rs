@@ -21,7 +21,7 @@ const PAGES_AT_ONCE: usize = 16;
 
 /// What is looked for in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sought {
+pub enum SeekTarget {
     /// Bytes that were written.
     Data,
     /// A hole.
@@ -34,7 +34,7 @@ impl Volume {
         &self,
         node: &FoundNode,
         range: Range<u64>,
-        sought: Sought,
+        sought: SeekTarget,
     ) -> Result<Option<u64>, VolumeError> {
         let first = self.seek_as_found(node, range.clone(), sought).await;
         let Err(error @ VolumeError::Corrupt(_)) = first else { return first };
@@ -51,13 +51,13 @@ impl Volume {
         &self,
         node: &FoundNode,
         range: Range<u64>,
-        sought: Sought,
+        sought: SeekTarget,
     ) -> Result<Option<u64>, VolumeError> {
         let file = node.inode.file().ok_or(FsError::IsADirectory)?;
         if range.is_empty() {
             return Ok(None);
         }
-        let hole = sought == Sought::Hole;
+        let hole = sought == SeekTarget::Hole;
         // Of a file without holes nothing is looked at.
         if !file.sparse {
             return Ok((!hole).then_some(range.start));

@@ -3,14 +3,14 @@
 use namespace::{Expected, NamedBucket, ObjectCondition, Path, RenameKey};
 use record::RenameToken;
 
-use super::judged::{Judged, OfJudged};
+use super::expected::{ExpectedObject, IfExpected};
 use crate::{Volume, VolumeError};
 
 /// What must hold for an object to be renamed.
 #[derive(Clone, Debug, Default)]
 pub struct RenameConditions<'a> {
     /// What the caller has found under the old key.
-    pub judged: Judged<'a>,
+    pub expected: ExpectedObject<'a>,
     /// What must hold of it.
     pub source: ObjectCondition,
     /// What must hold of the object that has the new key, if there is one.
@@ -46,8 +46,9 @@ impl Volume {
             overlap: self.overlap(bucket),
             token,
         };
-        let judged = conditions.judged;
-        let operation = OfJudged { path: &from, version: None, judged, condition: None, operation };
+        let expected = conditions.expected;
+        let operation =
+            IfExpected { path: &from, version: None, expected, condition: None, operation };
         let renamed = self.detaching_object(&from, None, || self.session.run(&operation)).await?;
         if renamed.replaced.is_some() {
             self.session.wake_reaper();

@@ -13,7 +13,7 @@ use session::COMMIT_DEADLINE;
 use store::{MetaStore, Read, ReadResult, Verdict};
 
 use super::{count_blocks, lookup, make_bucket, open, publish, publish_staged, staged};
-use crate::{Trips, VolumeError, measured};
+use crate::{RoundTrips, VolumeError, count_round_trips};
 
 async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
     let counter = Read::Counter(key::counter(bucket, CounterKind::Objects));
@@ -29,22 +29,22 @@ async fn remembered_parents_make_one_trip_of_each_operation() {
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
     publish(&volume, b"dir/first", 3).await.unwrap();
-    let (_, trips) = measured(publish(&volume, b"dir/second", 3)).await;
-    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a new name beside a remembered one");
-    let (_, trips) = measured(publish(&volume, b"dir/second", 3)).await;
-    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name");
-    let (found, trips) = measured(lookup(&volume, b"dir/second")).await;
-    assert_eq!(trips, Trips { reads: 1, commits: 0 }, "a lookup rests on facts");
+    let (_, trips) = count_round_trips(publish(&volume, b"dir/second", 3)).await;
+    assert_eq!(trips, RoundTrips { reads: 0, commits: 1 }, "a new name beside a remembered one");
+    let (_, trips) = count_round_trips(publish(&volume, b"dir/second", 3)).await;
+    assert_eq!(trips, RoundTrips { reads: 0, commits: 1 }, "a remembered name");
+    let (found, trips) = count_round_trips(lookup(&volume, b"dir/second")).await;
+    assert_eq!(trips, RoundTrips { reads: 1, commits: 0 }, "a lookup rests on facts");
     found.unwrap();
-    let (missing, trips) = measured(lookup(&volume, b"dir/absent")).await;
-    assert_eq!(trips, Trips { reads: 1, commits: 0 });
+    let (missing, trips) = count_round_trips(lookup(&volume, b"dir/absent")).await;
+    assert_eq!(trips, RoundTrips { reads: 1, commits: 0 });
     assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))));
     let removals = vec![Removal { name: b"second".to_vec(), condition: None }];
     let branches = [Branch { directories: vec![b"dir".to_vec()], removals }];
     let remove = Remove { bucket: b"b".into(), branches: &branches };
-    let (removed, trips) = measured(volume.session.run(&remove)).await;
+    let (removed, trips) = count_round_trips(volume.session.run(&remove)).await;
     assert!(removed.unwrap()[0].unwrap().existed);
-    assert_eq!(trips, Trips { reads: 0, commits: 1 }, "a remembered name with a sibling");
+    assert_eq!(trips, RoundTrips { reads: 0, commits: 1 }, "a remembered name with a sibling");
     assert_eq!(volume.session.tasks().panics(), 0);
 }
 
@@ -213,7 +213,7 @@ async fn a_file_program_waits_until_a_store_that_hangs_has_answered() {
         tokio::time::sleep(3 * COMMIT_DEADLINE).await;
         store.release();
     };
-    let (removed, ()) = tokio::join!(volume.session.run_noted(&remove, None, &note), end);
+    let (removed, ()) = tokio::join!(volume.session.run_journaled(&remove, None, &note), end);
     removed.unwrap();
     assert!(begun.elapsed() >= 3 * COMMIT_DEADLINE);
     assert_eq!(store.fired(), 1);

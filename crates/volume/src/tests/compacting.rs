@@ -19,7 +19,7 @@ use upkeep::{COMPACT_DELAY, JOIN_DELAY, SURVEY_DELAY};
 use super::packs::{THREE, complete_with_copy, exists, findings, pack};
 use super::reaping::{copy, delete, put, read, records};
 use super::{count_blocks, lookup, make_bucket};
-use crate::{BodyRun, Compacted, FileWrite, Reshape, SweepOptions, Volume, VolumeOptions};
+use crate::{BodyRun, Compacted, FileWrite, Resize, SweepOptions, Volume, VolumeOptions};
 
 /// Bytes of a block here.
 const BLOCK: usize = 8_192;
@@ -110,7 +110,7 @@ async fn flush(
     writer.write(body).await.unwrap();
     let body = writer.finish().await.unwrap();
     let made = (Tag::Md5([9; 16]), Vec::new());
-    volume.write_runs(FileWrite::new(ino, None), body, runs, Reshape::default(), made).await
+    volume.write_runs(FileWrite::new(ino, None), body, runs, Resize::default(), made).await
 }
 
 /// Bytes of all blocks as they are stored.

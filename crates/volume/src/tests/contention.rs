@@ -15,7 +15,7 @@ use record::{ObjectHeaders, Tag};
 use super::packs::{bytes_of, counters, findings, world};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, open};
-use crate::{NewObject, Trips, Volume, VolumeError, measured};
+use crate::{NewObject, RoundTrips, Volume, VolumeError, count_round_trips};
 
 /// Sends an object as a client does.
 async fn put(
@@ -72,10 +72,12 @@ async fn a_member_of_a_pack_costs_one_commit_its_share_included() {
     let (store, _, volume) = world().await;
     put(&volume, "first", 20_000, WriteCondition::None).await.unwrap();
     let names: Vec<String> = (0..9).map(|n| format!("m{n}")).collect();
-    let puts = names.iter().map(|name| measured(put(&volume, name, 20_000, WriteCondition::None)));
+    let puts = names
+        .iter()
+        .map(|name| count_round_trips(put(&volume, name, 20_000, WriteCondition::None)));
     for (put, trips) in futures::future::join_all(puts).await {
         put.unwrap();
-        assert_eq!(trips, Trips { reads: 0, commits: 1 });
+        assert_eq!(trips, RoundTrips { reads: 0, commits: 1 });
     }
     assert_eq!(records(&*store, space::SHARE).await, 8, "the first of them left alone");
 }

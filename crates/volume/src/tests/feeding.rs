@@ -35,11 +35,11 @@ async fn a_hint_that_another_made_stale_misleads_nobody() {
     let (_store, one, other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     lookup(&other, b"a").await.unwrap();
-    let told = one.counters().told;
+    let told = one.counters().feed_invalidations;
     publish(&other, b"a", 4).await.unwrap();
     publish(&other, b"a", 5).await.unwrap();
     // Each changed a dentry and an inode.
-    assert!(eventually(|| one.counters().told >= told + 4).await, "it was not told");
+    assert!(eventually(|| one.counters().feed_invalidations >= told + 4).await, "it was not told");
     lookup(&one, b"a").await.unwrap();
     publish(&one, b"a", 6).await.unwrap();
     assert_eq!(one.counters().refused, 0, "it knew that its hint was stale");
@@ -50,8 +50,8 @@ async fn its_own_changes_make_a_volume_forget_nothing() {
     let (_store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
-    assert_eq!(one.counters().told, 0);
-    let (published, trips) = crate::measured(publish(&one, b"a", 4)).await;
+    assert_eq!(one.counters().feed_invalidations, 0);
+    let (published, trips) = crate::count_round_trips(publish(&one, b"a", 4)).await;
     published.unwrap();
     assert_eq!((trips.reads, trips.commits), (0, 1), "the overwrite rests on what was written");
 }
@@ -84,11 +84,11 @@ async fn whoever_falls_behind_forgets_everything() {
             store.commit(&[write(round << 32 | number)]).await.unwrap();
         }
         tokio::time::sleep(2 * session::FEED_INTERVAL).await;
-        if one.counters().missed >= 1 {
+        if one.counters().feed_gaps >= 1 {
             break;
         }
     }
-    assert!(one.counters().missed >= 1, "it was not told");
+    assert!(one.counters().feed_gaps >= 1, "it was not told");
     let refused = one.counters().refused;
     publish(&one, b"a", 4).await.unwrap();
     assert_eq!(one.counters().refused, refused + 1, "it had to find out again");

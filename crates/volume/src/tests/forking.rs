@@ -21,12 +21,12 @@ use super::packs::{THREE, bytes_of, counters, findings, pack};
 use super::reaping::{finished, owner, part, put, put_bytes, records, upload};
 use super::{count_blocks, make_bucket};
 use crate::{
-    Acl, BucketChange, CompletePart, CompleteUpload, FileWrite, Finished, ForkWatch, Forked,
-    FsError, Maker, NewObject, ObjectChange, SetClock, Volume, VolumeError, VolumeOptions,
+    Acl, BucketChange, CompletePart, CompleteUpload, Creator, FileWrite, ForkWatch, Forked,
+    FsError, NewObject, ObjectChange, ObjectDigests, SetClock, Volume, VolumeError, VolumeOptions,
     WriteCondition, XattrChange,
 };
 
-const MAKER: Maker = Maker { mode: 0o750, umask: 0, uid: 7, gid: 8 };
+const MAKER: Creator = Creator { mode: 0o750, umask: 0, uid: 7, gid: 8 };
 
 /// A volume whose blocks are counted.
 struct World {
@@ -65,14 +65,14 @@ impl World {
 
     async fn node(&self, directory: Ino, name: &[u8], node: NewNode) -> Ino {
         let unnoted = ledger::Note::none();
-        let act = self.volume.on_behalf(&unnoted);
+        let act = self.volume.journaled(&unnoted);
         act.make_node(directory, Some(name), &node, MAKER).await.unwrap().ino
     }
 
     async fn set_xattr(&self, ino: Ino, known_as: Option<&NodeName>, name: &[u8], value: &[u8]) {
         let unnoted = ledger::Note::none();
         let set = XattrChange::Set(Bytes::copy_from_slice(value));
-        self.volume.on_behalf(&unnoted).set_xattr(ino, known_as, name, &set).await.unwrap();
+        self.volume.journaled(&unnoted).set_xattr(ino, known_as, name, &set).await.unwrap();
     }
 
     async fn ino(&self, bucket: &str, key: &[u8]) -> Ino {
@@ -97,7 +97,7 @@ impl World {
 
     async fn empty(&self, bucket: &str, directory: Ino, path: Vec<u8>) {
         let unnoted = ledger::Note::none();
-        let act = self.volume.on_behalf(&unnoted);
+        let act = self.volume.journaled(&unnoted);
         for (sort_key, kind, ino) in names_in(&self.volume, directory).await {
             let at = [&path[..], &sort_key].concat();
             let name = NodeName {
@@ -243,7 +243,7 @@ async fn complete(volume: &Arc<Volume>, name: &[u8]) {
     };
     let finish = |_: &_, _: &[_]| {
         let part_sums = vec![sum(1), sum(2)];
-        Ok::<_, VolumeError>(Finished { part_sums, ..finished(Tag::Multipart([3; 16], 2)) })
+        Ok::<_, VolumeError>(ObjectDigests { part_sums, ..finished(Tag::Multipart([3; 16], 2)) })
     };
     volume.complete("b", name, id, wanted, finish).await.unwrap();
 }
@@ -277,7 +277,7 @@ async fn furnish(world: &World) {
     let block = world.ino("b", key).await;
     let acl = Acl::parse(acl).unwrap();
     let unnoted = ledger::Note::none();
-    let act = volume.on_behalf(&unnoted);
+    let act = volume.journaled(&unnoted);
     act.set_acl(block, AclKind::Access, acl.as_ref(), false).await.unwrap();
     world.set_xattr(block, None, b"user.short", b"s").await;
 
@@ -467,7 +467,7 @@ async fn each_file_of_a_fork_is_whole_though_others_write() {
     };
     let (forked, ()) = futures::join!(volume.fork_bucket("b", "c", &()), meddle);
     let forked = forked.unwrap();
-    assert!(forked.left_out == 0 && forked.files > u64::from(FILES) / 4, "{forked:?}");
+    assert!(forked.omitted == 0 && forked.files > u64::from(FILES) / 4, "{forked:?}");
     volume.reap_now().await.unwrap();
     world.in_order().await;
     let directory = world.ino_of_directory("c", b"w").await;
@@ -486,11 +486,11 @@ async fn each_file_of_a_fork_is_whole_though_others_write() {
 struct Told(std::sync::Mutex<Vec<Forked>>);
 
 impl ForkWatch for Told {
-    fn begins(&self, names: u64) {
+    fn started(&self, names: u64) {
         assert_eq!(names, 300);
     }
 
-    fn comes_along(&self, so_far: &Forked) {
+    fn progress(&self, so_far: &Forked) {
         self.0.lock().unwrap().push(so_far.clone());
     }
 }
@@ -505,7 +505,7 @@ async fn a_fork_takes_pages_of_names_and_a_name_that_is_free() {
     }
     let watch = Told(std::sync::Mutex::default());
     let forked = world.volume.fork_bucket("b", "c", &watch).await.unwrap();
-    assert_eq!((forked.files, forked.directories, forked.left_out), (300, 4, 0));
+    assert_eq!((forked.files, forked.directories, forked.omitted), (300, 4, 0));
     assert_eq!(watch.0.lock().unwrap().last(), Some(&forked));
     world.in_order().await;
     let copy = world.bucket_of("c").await;

@@ -65,10 +65,10 @@ async fn a_place_without_the_mark_that_was_set_is_refused() {
         let said = refused(&store, place).await;
         let id = hex::encode(volume.record().id);
         assert!(said.contains(&id) && said.contains("--adopt-blocks"), "{said}");
-        let error = session::check_blocks(&*store, &**place).await.unwrap_err();
+        let error = session::check_block_owner(&*store, &**place).await.unwrap_err();
         assert_eq!(error.to_string(), said);
     }
-    session::check_blocks(&*store, &*marked).await.unwrap();
+    session::check_block_owner(&*store, &*marked).await.unwrap();
     // None of the volume's blocks is in these places, so that they cannot be adopted either.
     let session = SessionOptions { adopts_blocks: true, ..SessionOptions::default() };
     let options = VolumeOptions { session, ..VolumeOptions::default() };

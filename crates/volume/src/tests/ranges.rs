@@ -15,7 +15,7 @@ use record::{Content, Ino};
 use super::packs::{bytes_of, counters, findings, pack};
 use super::reaping::{copy, delete, put, put_bytes, read, records};
 use super::{count_blocks, lookup, make_bucket};
-use crate::{FileWrite, Repacked, Sought, Volume, VolumeError, VolumeOptions};
+use crate::{FileWrite, Repacked, SeekTarget, Volume, VolumeError, VolumeOptions};
 
 async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -91,8 +91,8 @@ async fn data_and_holes_are_found_in_slices_and_in_pages() {
         let whole = node(&volume, b"x").await;
         let paged = matches!(whole.inode.file().unwrap().content, Content::Pages(_));
         assert_eq!(paged, block_bytes == 256);
-        assert_eq!(volume.seek_node(&whole, 7..200_000, Sought::Data).await.unwrap(), Some(7));
-        assert_eq!(volume.seek_node(&whole, 7..200_000, Sought::Hole).await.unwrap(), None);
+        assert_eq!(volume.seek_node(&whole, 7..200_000, SeekTarget::Data).await.unwrap(), Some(7));
+        assert_eq!(volume.seek_node(&whole, 7..200_000, SeekTarget::Hole).await.unwrap(), None);
         for range in [0..100, 50_000..150_000, 199_900..200_000] {
             volume.clear_range(to(whole.ino), range).await.unwrap();
         }
@@ -107,11 +107,11 @@ async fn data_and_holes_are_found_in_slices_and_in_pages() {
         ];
         for (at, data, hole) in expected {
             let range = at..200_000;
-            let found = volume.seek_node(&x, range.clone(), Sought::Data).await.unwrap();
+            let found = volume.seek_node(&x, range.clone(), SeekTarget::Data).await.unwrap();
             assert_eq!(found, data, "data from {at}");
-            assert_eq!(volume.seek_node(&x, range, Sought::Hole).await.unwrap(), hole, "{at}");
+            assert_eq!(volume.seek_node(&x, range, SeekTarget::Hole).await.unwrap(), hole, "{at}");
         }
-        assert_eq!(volume.seek_node(&x, 9..9, Sought::Hole).await.unwrap(), None);
+        assert_eq!(volume.seek_node(&x, 9..9, SeekTarget::Hole).await.unwrap(), None);
     }
 }
 

@@ -16,8 +16,8 @@ use upkeep::UPLOAD_RESULT_KEPT;
 
 use super::{count_blocks, make_bucket, open, publish, staged};
 use crate::{
-    CompletePart, CompleteUpload, CopyChanges, FileOwner, Finished, NewUpload, UploadId, Volume,
-    VolumeError, VolumeOptions,
+    CompletePart, CompleteUpload, CopyChanges, FileOwner, NewUpload, ObjectDigests, UploadId,
+    Volume, VolumeError, VolumeOptions,
 };
 
 pub(super) fn owner() -> FileOwner {
@@ -297,8 +297,8 @@ pub(super) async fn part(volume: &Volume, key: &[u8], id: UploadId, number: u16)
     volume.put_part("b", key, id, number, body, PartTag::Md5([9; 16]), Vec::new()).await.unwrap();
 }
 
-pub(super) fn finished(tag: Tag) -> Finished {
-    Finished { tag, sums: Vec::<Sum>::new(), part_sums: Vec::new() }
+pub(super) fn finished(tag: Tag) -> ObjectDigests {
+    ObjectDigests { tag, sums: Vec::<Sum>::new(), part_sums: Vec::new() }
 }
 
 #[tokio::test(start_paused = true)]

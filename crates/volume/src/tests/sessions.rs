@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::MemoryBlocks;
 use faulty::{Fault, Faulty, get};
 use record::{VolumeRecord, key};
-use session::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions, others};
+use session::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions, other_sessions};
 use store::{MemoryStore, MetaStore, Plan, Write};
 
 use super::{lookup, make_bucket, open, publish};
@@ -75,7 +75,7 @@ async fn a_fenced_session_commits_nothing_and_says_so() {
     let zombie = open(store.clone(), blocks.clone()).await;
     make_bucket(&zombie).await;
     let other = open(store.clone(), blocks.clone()).await;
-    let seen = others(&*store, other.session.nonce()).await.unwrap();
+    let seen = other_sessions(&*store, other.session.nonce()).await.unwrap();
     assert_eq!(seen.len(), 1);
     assert!(other.session.fence(&seen[0]).await.unwrap());
     assert!(matches!(publish(&zombie, b"one", 3).await, Err(VolumeError::Fenced)));
@@ -89,7 +89,7 @@ async fn a_beat_in_between_saves_a_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let alive = open(store.clone(), blocks.clone()).await;
     let other = open(store.clone(), blocks.clone()).await;
-    let seen = others(&*store, other.session.nonce()).await.unwrap();
+    let seen = other_sessions(&*store, other.session.nonce()).await.unwrap();
     tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
     assert!(!other.session.fence(&seen[0]).await.unwrap());
     assert!(alive.check().await.is_ready());

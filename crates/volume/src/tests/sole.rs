@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use session::{AUTHORITY_LASTS, JOIN_PATIENCE, SessionOptions};
+use session::{AUTHORITY_DURATION, JOIN_PATIENCE, SessionOptions};
 use store::{MemoryStore, MetaStore};
 
 use super::*;
-use crate::{Trips, measured};
+use crate::{RoundTrips, count_round_trips};
 
 /// How long a busy machine may take to find out.
 const FOUND_OUT: Duration = Duration::from_secs(10);
@@ -26,8 +26,8 @@ async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volum
 
 /// Looks a name up; answers the size of what it found, and whether that took no round trip.
 async fn look(volume: &Volume, name: &[u8]) -> (u64, bool) {
-    let (found, trips) = measured(lookup(volume, name)).await;
-    (size(&found.unwrap().inode), trips == Trips::default())
+    let (found, trips) = count_round_trips(lookup(volume, name)).await;
+    (size(&found.unwrap().inode), trips == RoundTrips::default())
 }
 
 async fn eventually_knows(volume: &Volume, name: &[u8]) {
@@ -45,14 +45,14 @@ async fn the_only_session_reads_what_it_knows_without_a_round_trip() {
     make_bucket(&volume).await;
     publish(&volume, b"dir/name", 3).await.unwrap();
     eventually_knows(&volume, b"dir/name").await;
-    let remembered = volume.counters().reads_remembered;
+    let remembered = volume.counters().reads_from_cache;
     for bytes in 4..8 {
         publish(&volume, b"dir/name", bytes).await.unwrap();
         assert_eq!(look(&volume, b"dir/name").await.0, bytes as u64);
         // On a busy machine it may have to find out again.
         eventually_knows(&volume, b"dir/name").await;
     }
-    assert!(volume.counters().reads_remembered >= remembered + 4);
+    assert!(volume.counters().reads_from_cache >= remembered + 4);
 }
 
 /// The newcomer changes what the other knows as soon as it is let, again and again.
@@ -103,7 +103,7 @@ async fn who_is_left_as_the_only_one_finds_out() {
     make_bucket(&one).await;
     let other = keep(&store, &blocks).await;
     publish(&other, b"name", 3).await.unwrap();
-    tokio::time::sleep(2 * AUTHORITY_LASTS).await;
+    tokio::time::sleep(2 * AUTHORITY_DURATION).await;
     assert_eq!(look(&one, b"name").await, (3, false));
     assert_eq!(look(&one, b"name").await, (3, false));
     other.close().await;
@@ -139,6 +139,6 @@ async fn a_closed_volume_knows_nothing() {
     eventually_knows(&one, b"name").await;
     one.close().await;
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
-    let (_, trips) = measured(lookup(&one, b"name")).await;
-    assert_ne!(trips, Trips::default());
+    let (_, trips) = count_round_trips(lookup(&one, b"name")).await;
+    assert_ne!(trips, RoundTrips::default());
 }

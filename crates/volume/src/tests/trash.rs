@@ -85,7 +85,7 @@ async fn what_programs_delete_and_replace_is_in_the_trash() {
     world.put("replaced", 70_000).await;
     world.put("moved", 9).await;
     let unnoted = ledger::Note::none();
-    let act = world.volume.on_behalf(&unnoted);
+    let act = world.volume.journaled(&unnoted);
     act.remove_name(&world.name("gone")).await.unwrap();
     let (from, to) = (world.name("moved"), world.name("replaced"));
     act.rename_node(&from, &to, RenameMode::Replace).await.unwrap();

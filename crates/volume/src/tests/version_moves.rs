@@ -56,7 +56,7 @@ async fn a_second_null_version_that_a_directory_brings_is_reached_by_its_id() {
             set(keeps).await;
             let name = |name: &str| NodeName { directory: bucket, name: name.into() };
             let note = Note::none();
-            let moved = volume.on_behalf(&note);
+            let moved = volume.journaled(&note);
             let to = name("site");
             moved.rename_node(&name("site.new"), &to, RenameMode::Replace).await.unwrap();
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use record::Ino;
 use store::MemoryStore;
-use volume::{FsError, Holdings, Unwatched, Volume, VolumeError, VolumeOptions, fsck, measured};
+use volume::{
+    FsError, Holdings, Unwatched, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
+};
 
 use super::{bytes, owner, put, volume};
 
@@ -18,10 +20,10 @@ async fn tags_of_a_bucket_are_set_replaced_and_removed() {
     let volume = volume().await;
     assert_eq!(volume.bucket_tags("bkt").await.unwrap(), []);
     for list in [tags(&[("a", "1"), ("größe", "")]), tags(&[("b", "2")]), tags(&[])] {
-        let (set, trips) = measured(volume.set_bucket_tags("bkt", &list)).await;
+        let (set, trips) = count_round_trips(volume.set_bucket_tags("bkt", &list)).await;
         set.unwrap();
         assert_eq!((trips.reads, trips.commits), (0, 1));
-        let (found, trips) = measured(volume.bucket_tags("bkt")).await;
+        let (found, trips) = count_round_trips(volume.bucket_tags("bkt")).await;
         assert_eq!((found.unwrap(), trips.reads), (list, 1));
     }
     let absent = VolumeError::Fs(FsError::NoSuchBucket).to_string();
@@ -35,12 +37,12 @@ async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await;
     let volume = volume.unwrap();
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
     volume.delete_bucket("bkt").await.unwrap();
     assert!(volume.bucket_tags("bkt").await.is_err());
     assert!(volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.is_err());
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     assert_eq!(volume.bucket_tags("bkt").await.unwrap(), []);
     let report = fsck(store, blocks, &Unwatched).await.unwrap();
     assert_eq!(report.findings, [], "nothing is left of the bucket before");
@@ -52,7 +54,7 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let open = || Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
     let (one, other) = (open().await.unwrap(), open().await.unwrap());
-    one.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     one.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
     assert_eq!(other.bucket_tags("bkt").await.unwrap(), tags(&[("a", "1")]));
     one.set_bucket_tags("bkt", &tags(&[("a", "2")])).await.unwrap();
@@ -67,14 +69,14 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
 #[tokio::test]
 async fn what_a_volume_holds_is_told_by_its_counters() {
     let volume = volume().await;
-    volume.create_bucket("other", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("other", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let (first, second) = (bytes(10_000, 1), bytes(100, 2));
     put(&volume, "a/b", &first).await.unwrap();
     put(&volume, "c", &second).await.unwrap();
     let bucket = volume.bucket("bkt").await.unwrap().ino;
-    let (held, trips) = measured(volume.holdings(bucket)).await;
+    let (held, trips) = count_round_trips(volume.holdings(bucket)).await;
     assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 3 }, 1));
-    let (held, trips) = measured(volume.holdings(Ino::ROOT)).await;
+    let (held, trips) = count_round_trips(volume.holdings(Ino::ROOT)).await;
     assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 4 }, 2));
     volume.delete("bkt", vec![(b"a/b".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();

@@ -3,18 +3,21 @@
 use std::future::Future;
 
 use record::Tag;
-use volume::{FsError, Judged, ListQuery, RenameConditions, Trips, Volume, VolumeError, measured};
+use volume::{
+    ExpectedObject, FsError, ListQuery, RenameConditions, RoundTrips, Volume, VolumeError,
+    count_round_trips,
+};
 
 use super::{bytes, put, read, volume};
 
 /// Runs an operation and checks its round trips to the metadata store: reads, commits.
 #[track_caller]
-fn check(what: &str, trips: Trips, reads: u64, commits: u64) {
+fn check(what: &str, trips: RoundTrips, reads: u64, commits: u64) {
     assert_eq!((trips.reads, trips.commits), (reads, commits), "round trips of {what}");
 }
 
-async fn trips<F: Future>(future: F) -> (F::Output, Trips) {
-    measured(future).await
+async fn trips<F: Future>(future: F) -> (F::Output, RoundTrips) {
+    count_round_trips(future).await
 }
 
 fn page(prefix: &str, delimiter: Option<&str>) -> ListQuery {
@@ -188,14 +191,14 @@ async fn a_delete_of_a_judged_object_is_one_commit() {
     let volume = volume().await;
     directory(&volume, 3).await;
     let object = volume.stat("bkt", b"a/b/0001").await.unwrap();
-    let judged = Judged::Object(&object);
-    let (deleted, cost) = trips(volume.delete_judged("bkt", b"a/b/0001", judged, None)).await;
+    let judged = ExpectedObject::Object(&object);
+    let (deleted, cost) = trips(volume.delete_expected("bkt", b"a/b/0001", judged, None)).await;
     assert!(deleted.unwrap().existed);
     check("a delete of a judged object", cost, 0, 1);
-    let again = volume.delete_judged("bkt", b"a/b/0001", judged, None).await;
+    let again = volume.delete_expected("bkt", b"a/b/0001", judged, None).await;
     assert!(matches!(again, Err(VolumeError::Fs(FsError::OtherObject))), "{again:?}");
-    let absent = volume.delete_judged("bkt", b"a/b/0001", Judged::Absent, None).await;
+    let absent = volume.delete_expected("bkt", b"a/b/0001", ExpectedObject::Absent, None).await;
     assert!(!absent.unwrap().existed);
-    let replaced = volume.delete_judged("bkt", b"a/b/0002", Judged::Absent, None).await;
+    let replaced = volume.delete_expected("bkt", b"a/b/0002", ExpectedObject::Absent, None).await;
     assert!(matches!(replaced, Err(VolumeError::Fs(FsError::OtherObject))), "{replaced:?}");
 }

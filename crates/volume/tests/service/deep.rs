@@ -7,7 +7,7 @@ use block::MemoryBlocks;
 use store::MemoryStore;
 use volume::{
     FsError, ListQuery, SessionOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
-    measured,
+    count_round_trips,
 };
 
 use super::{bytes, get, owner, put, put_if};
@@ -68,7 +68,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
     for peer in [false, true] {
         let place = Place::default();
         let first = place.open().await;
-        first.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+        first.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         let key = grow(&first).await;
         let first = if peer {
             Some(first)
@@ -78,7 +78,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
         };
 
         let cold = place.open().await;
-        let (found, trips) = measured(cold.stat("bkt", key.as_bytes())).await;
+        let (found, trips) = count_round_trips(cold.stat("bkt", key.as_bytes())).await;
         assert_eq!(found.unwrap().size(), 10);
         assert!((10..=ONE_A_LEVEL).contains(&trips.reads), "{trips:?}, peer: {peer}");
         assert_eq!(get(&cold, &key).await, bytes(10, 0));
@@ -86,7 +86,7 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
 
         let cold = place.open().await;
         let missing = format!("{key}-not");
-        let (missing, trips) = measured(cold.stat("bkt", missing.as_bytes())).await;
+        let (missing, trips) = count_round_trips(cold.stat("bkt", missing.as_bytes())).await;
         assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))), "{missing:?}");
         assert!(trips.reads <= ONE_A_LEVEL, "{trips:?}, peer: {peer}");
         cold.close().await;
@@ -97,14 +97,14 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
         cold.close().await;
 
         let cold = place.open().await;
-        let (overwritten, trips) = measured(put(&cold, &key, &bytes(11, 1))).await;
+        let (overwritten, trips) = count_round_trips(put(&cold, &key, &bytes(11, 1))).await;
         overwritten.unwrap();
         // Numbers are leased; that the first directory is absent is a wrong guess, and the name.
         assert!(trips.reads <= ONE_A_LEVEL && trips.commits <= 4, "{trips:?}, peer: {peer}");
         cold.close().await;
 
         let cold = place.open().await;
-        let (removed, trips) = measured(remove(&cold, std::slice::from_ref(&key))).await;
+        let (removed, trips) = count_round_trips(remove(&cold, std::slice::from_ref(&key))).await;
         assert_eq!(removed, 1);
         // Then, what else its directories hold.
         assert!(trips.reads <= ONE_A_LEVEL + 3 && trips.commits == 1, "{trips:?}");
@@ -121,14 +121,14 @@ async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
 async fn names_of_neighbouring_directories_are_removed_by_few_plans() {
     let place = Place::default();
     let volume = place.open().await;
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let chain: Vec<String> = (1..=400).map(below).collect();
     let beside: Vec<String> = (0..400).map(|n| format!("{}{n:03}/x", "e/".repeat(100))).collect();
     for (keys, most) in [(chain, 8), (beside, 8)] {
         for key in &keys {
             put(&volume, key, &bytes(10, 0)).await.unwrap();
         }
-        let (removed, trips) = measured(remove(&volume, &keys)).await;
+        let (removed, trips) = count_round_trips(remove(&volume, &keys)).await;
         assert_eq!(removed, 400);
         assert!(trips.commits <= most, "{trips:?}");
         assert_eq!(volume.list("bkt", everything()).await.unwrap().entries, []);
@@ -140,7 +140,7 @@ async fn names_of_neighbouring_directories_are_removed_by_few_plans() {
 async fn pages_of_deep_keys_have_bounded_costs_and_all_keys() {
     let place = Place::default();
     let volume = place.open().await;
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let deep = |n: usize| format!("{n:02}{}x", "/".repeat(510));
     let keys: BTreeSet<String> = (0..30).map(deep).collect();
     for key in &keys {
@@ -150,7 +150,7 @@ async fn pages_of_deep_keys_have_bounded_costs_and_all_keys() {
     let cold = place.open().await;
     let (mut query, mut listed, mut pages) = (everything(), Vec::new(), 0);
     loop {
-        let (page, trips) = measured(cold.list("bkt", query.clone())).await;
+        let (page, trips) = count_round_trips(cold.list("bkt", query.clone())).await;
         let page = page.unwrap();
         assert!(trips.reads <= 100, "{trips:?}");
         listed.extend(page.entries.iter().map(|entry| entry.key().to_vec()));

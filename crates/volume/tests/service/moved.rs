@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use futures::future::join_all;
 use volume::{
-    CompletePart, CopyChanges, Counters, PART_BYTES_MIN, UploadId, Volume, WriteCondition, measured,
+    CompletePart, CopyChanges, Counters, PART_BYTES_MIN, UploadId, Volume, WriteCondition,
+    count_round_trips,
 };
 
 use super::multipart::{begin, complete, listed, send};
@@ -88,12 +89,12 @@ async fn a_gibibyte_is_copied_in_one_commit_that_moves_no_data() {
     let owner = owner();
     let copy =
         volume.copy(&large, "bkt", b"copy", CopyChanges::default(), WriteCondition::None, &owner);
-    let (copied, cost) = measured(copy).await;
+    let (copied, cost) = count_round_trips(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a copy");
     let id = begin(&volume, "parts").await;
     let copy = volume.copy_part("bkt", b"parts", id, 1, &large, 0..large.size(), None);
-    let (copied, cost) = measured(copy).await;
+    let (copied, cost) = count_round_trips(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a part that is a copy");
     assert_eq!(moved(&volume.counters()), before);
@@ -107,7 +108,7 @@ async fn ten_thousand_parts_are_completed_in_few_round_trips() {
     let id = begin(&volume, "large").await;
     let parts = copy_parts(&volume, "large", id, 1..10_001).await;
     let before = moved(&volume.counters());
-    let (done, cost) = measured(complete(&volume, "large", id, &parts)).await;
+    let (done, cost) = count_round_trips(complete(&volume, "large", id, &parts)).await;
     done.unwrap();
     // A thousand parts are read, and their slices written, at a time.
     assert!(cost.reads <= 11 && cost.commits <= 14, "{cost:?}");

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
 use volume::{
-    CompletePart, CompleteUpload, Completed, Finished, FsError, NewUpload, PART_BYTES_MIN,
+    CompletePart, CompleteUpload, Completed, FsError, NewUpload, ObjectDigests, PART_BYTES_MIN,
     PartStat, SessionOptions, SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions,
     WriteCondition, fsck,
 };
@@ -49,8 +49,11 @@ pub(super) async fn complete(
 ) -> Result<Completed, VolumeError> {
     let wanted = CompleteUpload { parts, object_size: None, condition: WriteCondition::None };
     let count = u16::try_from(parts.len()).unwrap();
-    let finished =
-        Finished { tag: Tag::Multipart([1; 16], count), sums: Vec::new(), part_sums: Vec::new() };
+    let finished = ObjectDigests {
+        tag: Tag::Multipart([1; 16], count),
+        sums: Vec::new(),
+        part_sums: Vec::new(),
+    };
     volume.complete("bkt", key.as_bytes(), id, wanted, |_, _| Ok(finished)).await
 }
 
@@ -163,7 +166,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(counters.blocks_reaped, counters.block_puts);
-    volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let late = volume.upload("bkt", b"k", id).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
 }
@@ -181,7 +184,7 @@ async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
         Volume::open(options, store.clone(), blocks.clone())
     };
     let (fast, slow) = (gateway(0).await.unwrap(), gateway(20).await.unwrap());
-    fast.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+    fast.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     for (key, which) in [("older", 0), ("newer", 1), ("newest", 2)] {
         let id = begin(&fast, key).await;
         let contents = [part_bytes(1), part_bytes(2), part_bytes(3)];

@@ -285,7 +285,7 @@ async fn what_a_key_makes_lacks_the_permissions_of_its_umask() {
     let headers = ObjectHeaders::default();
     let new = NewObject { owner: owner.clone(), headers, tag: Tag::Md5([1; 16]), sums: Vec::new() };
     volume.put("bkt", b"d/x", body, new, WriteCondition::None).await.unwrap();
-    volume.create_bucket("theirs", &volume::NewBucket::of(&owner)).await.unwrap();
+    volume.create_bucket("theirs", &volume::NewBucket::owned_by(&owner)).await.unwrap();
     let file = volume.stat("bkt", b"d/x").await.unwrap();
     let bucket = volume.bucket("theirs").await.unwrap().ino;
     let directory =

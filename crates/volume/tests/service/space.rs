@@ -49,7 +49,7 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         let blocks = Arc::new(FolderBlocks::open(folder).await.unwrap());
         let volume = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
-        volume.create_bucket("bkt", &volume::NewBucket::of(&owner())).await.unwrap();
+        volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         World { volume, store, blocks, known: Known::new() }
     }
 

@@ -148,7 +148,8 @@ impl World {
         let open = async || open(&store, &blocks, &clock).await;
         let volumes = [open().await, open().await];
         for bucket in BUCKETS {
-            let made = volumes[0].create_bucket(bucket, &volume::NewBucket::of(&owner())).await;
+            let made =
+                volumes[0].create_bucket(bucket, &volume::NewBucket::owned_by(&owner())).await;
             made.expect("a bucket");
         }
         let now = Now { told: BEGINNING, passed: BEGINNING };

@@ -183,7 +183,7 @@ impl World {
         let gateway = open(&store, &blocks, &clock).await;
         let mounts = [mount(&store, &blocks, &clock).await, mount(&store, &blocks, &clock).await];
         for bucket in BUCKETS {
-            let made = gateway.create_bucket(bucket, &NewBucket::of(&owner())).await;
+            let made = gateway.create_bucket(bucket, &NewBucket::owned_by(&owner())).await;
             made.expect("a bucket");
         }
         let trash = BucketChange::Versioning(Versioning::Trash);

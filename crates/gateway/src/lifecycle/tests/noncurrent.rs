@@ -24,7 +24,7 @@ impl Days {
         let session = SessionOptions { clock: clock.clone(), ..SessionOptions::default() };
         let options = VolumeOptions { session, ..VolumeOptions::default() };
         let volume = Volume::open(options, store, blocks).await.unwrap();
-        volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+        volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
         let on = BucketChange::Versioning(Versioning::Enabled);
         volume.set_bucket("bkt", on).await.unwrap();
         let world = World { volume };
@@ -67,7 +67,7 @@ async fn a_version_that_came_with_its_directory_stays_for_its_days() {
     let bucket = volume.bucket("bkt").await.unwrap().ino;
     let name = |name: &str| NodeName { directory: bucket, name: name.into() };
     let (note, from, to) = (Note::none(), name("site.new"), name("site"));
-    volume.on_behalf(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
+    volume.journaled(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
     days.set_day(40);
     days.world.put("site/i").await;
     // The version that was deleted on day 2 goes.

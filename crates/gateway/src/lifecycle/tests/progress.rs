@@ -104,7 +104,7 @@ async fn a_large_bucket_leaves_turns_to_the_buckets_behind_it() {
     for number in 0..(TURN_PAGES + 4) * Settings::default().lifecycle_page {
         world.put(&format!("goes/{number}")).await;
     }
-    world.volume.create_bucket("later", &NewBucket::of(&owner())).await.unwrap();
+    world.volume.create_bucket("later", &NewBucket::owned_by(&owner())).await.unwrap();
     world.set_in("later", &rule("", GOES)).await;
     let gateway = world.gateway(DAY);
     assert_eq!(gateway.give_turns().await.unwrap(), Turn::Paused);
@@ -129,7 +129,7 @@ async fn a_recorded_day_of_the_future_does_not_stop_expiry_and_trash() {
         (clock, Volume::open(options, store.clone(), blocks.clone()).await.unwrap())
     };
     let (clock, volume) = open(begun.0).await;
-    volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
     let world = World { volume };
     let expires = "<Expiration><Days>1</Days></Expiration>";
     world.set(&rule("t/", expires)).await;

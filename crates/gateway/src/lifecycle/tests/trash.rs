@@ -20,7 +20,7 @@ async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
     let session = SessionOptions { clock: clock.clone(), ..SessionOptions::default() };
     let options = VolumeOptions { session, ..VolumeOptions::default() };
     let volume = Volume::open(options, store, blocks).await.unwrap();
-    volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
     let days = BucketConfig::of_trash_days(STAYS);
     volume.set_bucket_config("bkt", BucketConfigKind::Trash, Some(&days)).await.unwrap();
     let world = World { volume };

@@ -11,7 +11,7 @@ use s3::request::{
     PartNumber, UploadIdText,
 };
 use s3::{Code, Fault};
-use volume::{Finished, FoundPart, FsError, VolumeError};
+use volume::{FoundPart, FsError, ObjectDigests, VolumeError};
 
 use super::{finish, refused};
 use crate::translate::sum_algorithm;
@@ -78,14 +78,14 @@ fn request(algorithm: Option<ChecksumAlgorithm>) -> CompleteMultipartUpload {
 fn finished(
     checksum: Option<(ChecksumAlgorithm, SumKind)>,
     request: &CompleteMultipartUpload,
-) -> Result<Finished, Fault> {
+) -> Result<ObjectDigests, Fault> {
     let algorithm = checksum.map_or(ChecksumAlgorithm::Crc32, |(algorithm, _)| algorithm);
     let upload = upload(checksum.map(|(algorithm, kind)| (sum_algorithm(algorithm), kind)));
     finish(&upload, &arrived(algorithm), request)
 }
 
 #[track_caller]
-fn check(outcome: Result<Finished, Fault>, code: Code, message: &str) {
+fn check(outcome: Result<ObjectDigests, Fault>, code: Code, message: &str) {
     let fault = outcome.expect_err("must be refused");
     assert_eq!((fault.code, &*fault.message), (code, message));
 }

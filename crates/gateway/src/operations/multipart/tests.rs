@@ -45,7 +45,7 @@ const DEMANDS: [(&[(&str, &str)], &str); 5] = [
 async fn gateway() -> Arc<Gateway> {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
-    volume.create_bucket("bkt", &NewBucket::of(&owner())).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
     let root = Identity::root("root", Secret::new("a secret"));
     let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
     Gateway::new(volume, Arc::new(access), Settings::default())

@@ -216,7 +216,7 @@ async fn tagged_and_locked(volume: &Volume) -> Object {
         gid: 1,
         umask: 0,
     };
-    let new = NewBucket { versioning: record::Versioning::Enabled, ..NewBucket::of(&owner) };
+    let new = NewBucket { versioning: record::Versioning::Enabled, ..NewBucket::owned_by(&owner) };
     volume.create_bucket("bucket", &new).await.unwrap();
     let lock = ObjectLock {
         retention: Some(RetainUntil { mode: RetentionMode::Governance, until: Timestamp(1) }),

@@ -42,13 +42,13 @@ impl Fork {
             error => refusal::problem(doing.as_str(), error),
         })?;
         say(format_args!("forked {source} as {target}: {}", InWords(&forked)));
-        if forked.left_out == 0 {
+        if forked.omitted == 0 {
             return Ok(());
         }
-        for path in &forked.left_out_paths {
+        for path in &forked.omitted_paths {
             eprintln!("ashlar: left out {path}");
         }
-        Err(Problem::new(doing, format!("{} are left out", forked.left_out)).remedy(
+        Err(Problem::new(doing, format!("{} are left out", forked.omitted)).remedy(
             "they changed each time that they were to be copied, or have too many long extended \
              attributes; copy them by another program",
         ))
@@ -88,11 +88,11 @@ impl Bar {
 }
 
 impl ForkWatch for Bar {
-    fn begins(&self, names: u64) {
+    fn started(&self, names: u64) {
         self.0.set_length(names);
     }
 
-    fn comes_along(&self, so_far: &Forked) {
+    fn progress(&self, so_far: &Forked) {
         self.0.set_position(so_far.files + so_far.links);
     }
 }

@@ -9,13 +9,13 @@ use fuse::{
     DirectoryBuffer, FileHandle, FileLock, FileSystemSpace, FileTime, NodeAttributes, NodeEntry,
     NodeId, OpenFlags, Reply,
 };
-use volume::Trust;
+use volume::CacheValidity;
 
 /// What a request is answered.
 pub(super) enum Answer {
     Ok,
     Entry(NodeEntry),
-    NoEntry(Trust),
+    NoEntry(CacheValidity),
     Attributes(NodeAttributes, Duration),
     StatX(NodeAttributes, FileTime, Duration),
     Bytes(Vec<u8>),
@@ -36,7 +36,7 @@ impl Answer {
         match self {
             Answer::Ok => reply.ok(),
             Answer::Entry(entry) => reply.entry(&entry),
-            Answer::NoEntry(trust) => reply.no_entry(trust.left()),
+            Answer::NoEntry(cache_validity) => reply.no_entry(cache_validity.left()),
             Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
             Answer::StatX(attributes, birth, timeout) => {
                 reply.statx(&attributes, Some(birth), timeout);

@@ -3,7 +3,7 @@
 use files::HandleId;
 use fuse::FileOperation;
 use rustix::io::Errno;
-use volume::Sought;
+use volume::SeekTarget;
 
 use super::{Answer, Call};
 
@@ -44,8 +44,8 @@ impl Call {
             }
             FileOperation::LSeek { handle, offset, whence } => {
                 let sought = match whence {
-                    SEEK_DATA => Sought::Data,
-                    SEEK_HOLE => Sought::Hole,
+                    SEEK_DATA => SeekTarget::Data,
+                    SEEK_HOLE => SeekTarget::Hole,
                     _ => return Err(Errno::INVAL),
                 };
                 Answer::Position(files.seek(HandleId(handle.0), offset, sought).await?)

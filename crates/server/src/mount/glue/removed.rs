@@ -28,7 +28,7 @@ impl Call {
             FileOperation::Lookup { name } if name == THIS || name == PARENT => Err(Errno::STALE),
             FileOperation::GetXattr { .. } => Err(Errno::NODATA),
             FileOperation::ListXattr { size } => sized(Vec::new(), size),
-            _ => Err(self.files.error_in_removed(removed, self.trust.may_be_old())),
+            _ => Err(self.files.error_in_removed(removed, self.cache_validity.may_be_stale())),
         }
     }
 }

@@ -3,8 +3,8 @@ use super::*;
 const SILENCE: Duration = Duration::from_secs(30);
 const OWN: Nonce = Nonce([0; 10]);
 
-fn seen(beat: &'static [u8]) -> Vec<Seen> {
-    vec![Seen { nonce: Nonce([1; 10]), beat: Some(Value::from_static(beat)) }]
+fn seen(beat: &'static [u8]) -> Vec<ObservedSession> {
+    vec![ObservedSession { nonce: Nonce([1; 10]), beat: Some(Value::from_static(beat)) }]
 }
 
 /// Looks every two seconds from `from` on, `times` times; how many looks found it silent.
@@ -35,6 +35,6 @@ fn time_in_which_nobody_looked_does_not_count() {
 
 #[test]
 fn a_session_without_a_readable_beat_has_passed_nothing() {
-    let seen = Seen { nonce: Nonce([1; 10]), beat: None };
+    let seen = ObservedSession { nonce: Nonce([1; 10]), beat: None };
     assert_eq!(seen.passed(), 0);
 }

@@ -15,7 +15,7 @@ use store_redis::{RedisOptions, RedisStore};
 use store_sqlite::{SqliteOptions, SqliteStore};
 use volume::{
     FileOwner, FsError, NewObject, SessionOptions, Volume, VolumeError, VolumeOptions,
-    WriteCondition, measured,
+    WriteCondition, count_round_trips,
 };
 
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};
@@ -90,7 +90,7 @@ async fn put(volume: &Volume, key: &str) {
 /// Makes the directories one by one, with an object in each, so that no number tells the next one.
 async fn grow(volume: &Volume) -> String {
     let below = |levels: usize| format!("{}x", "d/".repeat(levels));
-    volume.create_bucket("box", &volume::NewBucket::of(&owner())).await.expect("a bucket");
+    volume.create_bucket("box", &volume::NewBucket::owned_by(&owner())).await.expect("a bucket");
     for levels in 1..=LEVELS {
         put(volume, &below(levels)).await;
     }
@@ -99,10 +99,10 @@ async fn grow(volume: &Volume) -> String {
 
 async fn costs(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>, key: &str, peer: bool) {
     let volume = cold(store, blocks).await;
-    let (found, trips) = measured(volume.stat("box", key.as_bytes())).await;
+    let (found, trips) = count_round_trips(volume.stat("box", key.as_bytes())).await;
     assert_eq!(found.expect("an object").size(), 5);
     assert!(ONE_A_LEVEL.contains(&trips.reads), "cold, with a peer: {peer}, {trips:?}");
-    let (found, trips) = measured(volume.stat("box", key.as_bytes())).await;
+    let (found, trips) = count_round_trips(volume.stat("box", key.as_bytes())).await;
     assert_eq!(found.expect("an object").size(), 5);
     // One read of all that is remembered; none if the volume knows already that it has no peer.
     let most = 1;
@@ -110,7 +110,8 @@ async fn costs(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>, key: &str
     volume.close().await;
 
     let volume = cold(store, blocks).await;
-    let (missing, trips) = measured(volume.stat("box", format!("{key}-not").as_bytes())).await;
+    let (missing, trips) =
+        count_round_trips(volume.stat("box", format!("{key}-not").as_bytes())).await;
     assert!(matches!(missing, Err(VolumeError::Fs(FsError::NoSuchKey))), "{missing:?}");
     assert!(ONE_A_LEVEL.contains(&trips.reads), "missing, with a peer: {peer}, {trips:?}");
     volume.close().await;

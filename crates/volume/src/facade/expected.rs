@@ -17,7 +17,7 @@ use crate::{Volume, VolumeError};
 
 /// The object by which a caller has decided about a delete or a rename.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Judged<'a> {
+pub enum ExpectedObject<'a> {
     /// None: the decision does not depend on the object.
     #[default]
     Any,
@@ -30,19 +30,19 @@ pub enum Judged<'a> {
 /// An operation on the object at `path`, carried out only on the object that the caller has judged
 /// and only if the condition holds.
 #[derive(Debug)]
-pub(super) struct OfJudged<'a, P> {
+pub(super) struct IfExpected<'a, P> {
     pub(super) path: &'a Path,
     pub(super) version: Option<VersionRef>,
-    pub(super) judged: Judged<'a>,
+    pub(super) expected: ExpectedObject<'a>,
     pub(super) condition: Option<&'a RemoveCondition>,
     pub(super) operation: P,
 }
 
-impl<P: Planner> Planner for OfJudged<'_, P> {
+impl<P: Planner> Planner for IfExpected<'_, P> {
     type Output = P::Output;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<P::Output>, Halt> {
-        if matches!(self.judged, Judged::Any) && self.condition.is_none() {
+        if matches!(self.expected, ExpectedObject::Any) && self.condition.is_none() {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
@@ -63,14 +63,14 @@ impl<P: Planner> Planner for OfJudged<'_, P> {
     }
 }
 
-impl<P> OfJudged<'_, P> {
+impl<P> IfExpected<'_, P> {
     /// Fails if this is another object than the judged one, or the condition does not hold. Returns the
     /// guard that it stays as it is.
     fn accept(&self, found: &FoundObject) -> Result<Option<Guard>, Halt> {
-        let is_judged = match self.judged {
-            Judged::Any => true,
-            Judged::Absent => false,
-            Judged::Object(judged) => is_same(judged, found),
+        let is_judged = match self.expected {
+            ExpectedObject::Any => true,
+            ExpectedObject::Absent => false,
+            ExpectedObject::Object(expected) => is_same(expected, found),
         };
         if !is_judged {
             return Err(FsError::OtherObject.into());
@@ -86,10 +86,12 @@ impl<P> OfJudged<'_, P> {
     /// Fails if the caller has judged an object, or there is a condition: `error` says why there is no
     /// object.
     fn accept_absence(&self, error: FsError) -> Result<Option<Guard>, Halt> {
-        match self.judged {
-            Judged::Object(_) => Err(FsError::OtherObject.into()),
-            Judged::Any | Judged::Absent if self.condition.is_some() => Err(error.into()),
-            Judged::Any | Judged::Absent => Ok(None),
+        match self.expected {
+            ExpectedObject::Object(_) => Err(FsError::OtherObject.into()),
+            ExpectedObject::Any | ExpectedObject::Absent if self.condition.is_some() => {
+                Err(error.into())
+            }
+            ExpectedObject::Any | ExpectedObject::Absent => Ok(None),
         }
     }
 }
@@ -103,13 +105,13 @@ fn is_absence(error: &FsError) -> bool {
 }
 
 /// Returns true if the object is the judged one, with the same owner and all that S3 keeps with it.
-fn is_same(judged: &Object, found: &FoundObject) -> bool {
-    let kept = match (judged.inode.file(), found.inode.file()) {
+fn is_same(expected: &Object, found: &FoundObject) -> bool {
+    let kept = match (expected.inode.file(), found.inode.file()) {
         (Some(seen), Some(now)) => seen.writer == now.writer && seen.object == now.object,
         (None, None) => true,
         (Some(_), None) | (None, Some(_)) => false,
     };
-    judged.ino == found.ino && kept
+    expected.ino == found.ino && kept
 }
 
 impl Volume {
@@ -119,11 +121,11 @@ impl Volume {
     /// # Errors
     /// [`FsError::OtherObject`] if the key has another object than the judged one; the errors of the
     /// condition.
-    pub async fn delete_judged(
+    pub async fn delete_expected(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
-        judged: Judged<'_>,
+        expected: ExpectedObject<'_>,
         condition: Option<RemoveCondition>,
     ) -> Result<RemovedKey, VolumeError> {
         let bucket = bucket.into();
@@ -131,7 +133,8 @@ impl Volume {
         let removals = vec![Removal { name: path.name.clone(), condition }];
         let branches = [Branch { directories: path.directories.clone(), removals }];
         let operation = Remove { bucket, branches: &branches };
-        let operation = OfJudged { path: &path, version: None, judged, condition: None, operation };
+        let operation =
+            IfExpected { path: &path, version: None, expected, condition: None, operation };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         removed.into_iter().next().unwrap_or_else(|| Ok(RemovedKey::default())).map_err(Into::into)
@@ -145,8 +148,8 @@ impl Volume {
         version: VersionRef,
         bypasses_governance: bool,
     ) -> Result<RemovedVersion, VolumeError> {
-        let unconditional = (Judged::Any, None);
-        self.delete_judged_version(bucket, key, version, bypasses_governance, unconditional).await
+        let unconditional = (ExpectedObject::Any, None);
+        self.delete_expected_version(bucket, key, version, bypasses_governance, unconditional).await
     }
 
     /// As [`Volume::delete_version`], if the version is the judged object and the condition holds.
@@ -156,13 +159,13 @@ impl Volume {
     /// with the version `null`, or its tags or its lock have changed;
     /// [`FsError::PreconditionFailed`], and the errors of a lookup if there is a condition and no
     /// object.
-    pub async fn delete_judged_version(
+    pub async fn delete_expected_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
         version: VersionRef,
         bypasses_governance: bool,
-        (judged, condition): (Judged<'_>, Option<&RemoveCondition>),
+        (expected, condition): (ExpectedObject<'_>, Option<&RemoveCondition>),
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
         // It may bring an object back whose directories have gone with it.
@@ -176,7 +179,7 @@ impl Volume {
             object_tags: None,
         };
         let version = Some(version);
-        let operation = OfJudged { path: &path, version, judged, condition, operation };
+        let operation = IfExpected { path: &path, version, expected, condition, operation };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         Ok(removed)
