@@ -80,7 +80,7 @@ pub struct BucketBlocks {
     /// Whether a PUT with `If-None-Match: *` was seen to be refused.
     conditional: AtomicBool,
     /// Whether a PUT was answered with the MD5 of its body, and what stood beside it came back.
-    tells_md5: AtomicBool,
+    reports_md5: AtomicBool,
     /// What else the last probes found.
     findings: Findings,
     /// Checksums of bare blocks that the bucket has lost.
@@ -128,7 +128,7 @@ impl BucketBlocks {
             answer_timeout: options.answer_timeout,
             block_timeout: options.block_timeout,
             conditional: AtomicBool::new(false),
-            tells_md5: AtomicBool::new(false),
+            reports_md5: AtomicBool::new(false),
             findings: Findings::default(),
             learned: Learned::default(),
         })
@@ -360,8 +360,8 @@ impl BlockStore for BucketBlocks {
         }
     }
 
-    fn tells_md5(&self) -> bool {
-        self.tells_md5.load(Ordering::Relaxed)
+    fn reports_md5(&self) -> bool {
+        self.reports_md5.load(Ordering::Relaxed)
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -22,7 +22,7 @@ const PAGE_BLOCKS: usize = 1_000;
 pub struct MemoryBlocks {
     blocks: Mutex<BTreeMap<BlockId, Bytes>>,
     mark: OnceLock<Bytes>,
-    tells_md5: bool,
+    reports_md5: bool,
 }
 
 impl MemoryBlocks {
@@ -33,7 +33,7 @@ impl MemoryBlocks {
 
     /// A store that tells the MD5s of bare blocks, as buckets do.
     pub fn telling_md5() -> MemoryBlocks {
-        MemoryBlocks { tells_md5: true, ..MemoryBlocks::default() }
+        MemoryBlocks { reports_md5: true, ..MemoryBlocks::default() }
     }
 
     /// The map is whole between any two statements, so a panic elsewhere leaves it usable.
@@ -55,7 +55,7 @@ impl BlockStore for MemoryBlocks {
         let mut blocks = self.blocks();
         let kept = blocks.entry(block.id()).or_insert_with(|| bytes.clone());
         if *kept == bytes {
-            let tells = self.tells_md5 && block.id().is_bare();
+            let tells = self.reports_md5 && block.id().is_bare();
             Ok(Stored { content_md5: tells.then(|| md5(block)) })
         } else {
             let doing = format!("writing block {}", block.id());
@@ -63,8 +63,8 @@ impl BlockStore for MemoryBlocks {
         }
     }
 
-    fn tells_md5(&self) -> bool {
-        self.tells_md5
+    fn reports_md5(&self) -> bool {
+        self.reports_md5
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

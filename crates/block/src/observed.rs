@@ -156,8 +156,8 @@ impl<B: BlockStore> BlockStore for Observed<B> {
         self.get.count(self.inner.get(id, bytes), Bytes::len).await
     }
 
-    fn tells_md5(&self) -> bool {
-        self.inner.tells_md5()
+    fn reports_md5(&self) -> bool {
+        self.inner.reports_md5()
     }
 
     fn streams(&self) -> bool {

@@ -174,8 +174,8 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
         self.call(doing, self.limits.deadline, || self.inner.get(id, bytes.clone())).await
     }
 
-    fn tells_md5(&self) -> bool {
-        self.inner.tells_md5()
+    fn reports_md5(&self) -> bool {
+        self.inner.reports_md5()
     }
 
     fn streams(&self) -> bool {

@@ -40,7 +40,7 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// Whether [`put`](BlockStore::put) usually tells the MD5 of the content of a block that is
     /// [bare](BlockId::is_bare), because the place computes it anyway. The last
     /// [`probe`](BlockStore::probe) found it out.
-    fn tells_md5(&self) -> bool {
+    fn reports_md5(&self) -> bool {
         false
     }
 
@@ -161,8 +161,8 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
         (**self).put(block).await
     }
 
-    fn tells_md5(&self) -> bool {
-        (**self).tells_md5()
+    fn reports_md5(&self) -> bool {
+        (**self).reports_md5()
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

@@ -126,7 +126,7 @@ async fn arrived(store: &BucketBlocks, id: BlockId, bytes: Range<u64>) -> Vec<u8
 #[tokio::test]
 async fn a_bare_block_is_read_as_any_other_and_its_md5_is_told() {
     let Some(((), store)) = fresh().await else { return };
-    assert!(store.tells_md5(), "the probe found that the service computes MD5s");
+    assert!(store.reports_md5(), "the probe found that the service computes MD5s");
     let content: Vec<u8> = (0..300_000_u32).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
     let block = bare(1, &content);
     let mut md5 = hashing::Md5::new();

@@ -39,13 +39,13 @@ impl From<Overloaded> for ContentError {
 }
 
 /// Something that holds memory of a budget and could do without it.
-pub trait LetGo: fmt::Debug + Send + Sync {
+pub trait ReleaseMemory: fmt::Debug + Send + Sync {
     /// Gives back what can be had again later, because another one waits for memory.
-    fn let_go(&self);
+    fn release_memory(&self);
 }
 
 /// How often a holder is asked while another one waits.
-const LET_GO_EVERY: Duration = Duration::from_millis(250);
+const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A budget of bytes. Clones share it.
 #[derive(Clone, Debug)]
@@ -58,22 +58,22 @@ struct Inner {
     /// Units granted and not given back.
     in_use: AtomicU64,
     peak: AtomicU64,
-    holders: Mutex<Vec<Weak<dyn LetGo>>>,
+    holders: Mutex<Vec<Weak<dyn ReleaseMemory>>>,
 }
 
 impl ByteBudget {
     /// A budget of so many bytes, rounded up to whole KiB; at least one, at most 512 GiB.
     pub fn new(bytes: u64) -> ByteBudget {
-        ByteBudget::of(bytes, false)
+        ByteBudget::with(bytes, false)
     }
 
     /// As [`ByteBudget::new`], where no holder gets more than its shares, even if memory is free. A
     /// single request of a holder that has nothing is granted whatever its size.
     pub fn with_fixed_shares(bytes: u64) -> ByteBudget {
-        ByteBudget::of(bytes, true)
+        ByteBudget::with(bytes, true)
     }
 
-    fn of(bytes: u64, fixed_shares: bool) -> ByteBudget {
+    fn with(bytes: u64, fixed_shares: bool) -> ByteBudget {
         const UNITS_MAX: u64 = 1 << 29;
         let units = bytes.div_ceil(UNIT_BYTES).clamp(1, UNITS_MAX);
         ByteBudget(Arc::new(Inner {
@@ -106,34 +106,34 @@ impl ByteBudget {
     ) -> Result<Permit, Overloaded> {
         let units = self.units_of(bytes);
         let (granted, mut waiting) = oneshot::channel();
-        let place = {
+        let guard = {
             let mut queue = self.queue();
             if queue.try_take(holder, units) {
                 drop(queue);
                 return Ok(self.granted(holder, units));
             }
             let id = queue.wait(holder, units, granted);
-            Place { budget: self, id }
+            QueueGuard { budget: self, id }
         };
         self.grant();
         let deadline = Instant::now() + patience;
         loop {
-            let pause = deadline.min(Instant::now() + LET_GO_EVERY);
+            let pause = deadline.min(Instant::now() + RELEASE_INTERVAL);
             match tokio::time::timeout_at(pause, &mut waiting).await {
                 Ok(granted) => return granted.map_err(|_| Overloaded),
                 Err(_) if Instant::now() >= deadline => break,
                 Err(_) => {}
             }
             let holders: Vec<_> = self.holders().iter().filter_map(Weak::upgrade).collect();
-            holders.iter().for_each(|holder| holder.let_go());
+            holders.iter().for_each(|holder| holder.release_memory());
         }
-        drop(place);
+        drop(guard);
         // It may have been granted in the last moment.
         waiting.try_recv().map_err(|_| Overloaded)
     }
 
     /// Asks a holder to let go of what it can while another one waits, for as long as it exists.
-    pub fn when_waiting(&self, holder: Weak<dyn LetGo>) {
+    pub fn register_holder(&self, holder: Weak<dyn ReleaseMemory>) {
         let mut holders = self.holders();
         // Holders come and go with each upload, so those that are gone are removed now and then.
         if holders.len() == holders.capacity() {
@@ -177,7 +177,7 @@ impl ByteBudget {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn holders(&self) -> MutexGuard<'_, Vec<Weak<dyn LetGo>>> {
+    fn holders(&self) -> MutexGuard<'_, Vec<Weak<dyn ReleaseMemory>>> {
         self.0.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -214,13 +214,13 @@ impl ByteBudget {
     }
 }
 
-/// The place of a request in the queue. It is left when this is dropped.
-struct Place<'a> {
+/// The guard of a request in the queue. It is left when this is dropped.
+struct QueueGuard<'a> {
     budget: &'a ByteBudget,
     id: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         // A request that leaves may have been in the way of others.
         let left = self.budget.queue().leave(self.id);

@@ -67,7 +67,7 @@ pub(crate) struct Claim {
     staging: Arc<Staging>,
     ids: Mutex<BTreeSet<BlockId>>,
     /// Those of them of which it is not known whether they were put, or will be.
-    unsure: Mutex<BTreeSet<BlockId>>,
+    uncertain: Mutex<BTreeSet<BlockId>>,
     armed: AtomicBool,
     /// The claim on a block that other contents lie in too.
     shared: OnceLock<Arc<Claim>>,
@@ -87,7 +87,7 @@ impl Claim {
 
     fn with_pin(staging: Arc<Staging>, pin: Option<Pin>) -> Arc<Claim> {
         let (ids, armed, shared) = (Mutex::default(), AtomicBool::new(true), OnceLock::new());
-        Arc::new(Claim { staging, ids, unsure: Mutex::default(), armed, shared, _pin: pin })
+        Arc::new(Claim { staging, ids, uncertain: Mutex::default(), armed, shared, _pin: pin })
     }
 
     /// Makes this content one of those that share a block; once at most.
@@ -102,12 +102,12 @@ impl Claim {
     }
 
     /// When a put was given up, or its answer was lost: it may still happen.
-    pub(crate) fn doubt(&self, id: BlockId) {
-        self.unsure.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    pub(crate) fn mark_uncertain(&self, id: BlockId) {
+        self.uncertain.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
     /// When the bytes under an id belong to somebody else.
-    pub(crate) fn forget(&self, id: BlockId) {
+    pub(crate) fn disown(&self, id: BlockId) {
         self.ids().remove(&id);
     }
 
@@ -129,20 +129,20 @@ impl Drop for Claim {
         let ids = mem::take(&mut *self.ids());
         if armed && !ids.is_empty() {
             let staging = Arc::clone(&self.staging);
-            let unsure =
-                mem::take(&mut *self.unsure.lock().unwrap_or_else(PoisonError::into_inner));
-            drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids, unsure)));
+            let uncertain =
+                mem::take(&mut *self.uncertain.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.staging.tasks.spawn("delete staged blocks", delete(staging, ids, uncertain)));
         }
     }
 }
 
-async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, unsure: BTreeSet<BlockId>) {
-    let (staging, unsure) = (&staging, &unsure);
+async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, uncertain: BTreeSet<BlockId>) {
+    let (staging, uncertain) = (&staging, &uncertain);
     stream::iter(ids)
         .for_each_concurrent(DELETES_AT_ONCE, async |id| match delete_one(staging, id).await {
             Ok(()) => {
                 staging.traffic.abandoned.add(1);
-                if unsure.contains(&id) {
+                if uncertain.contains(&id) {
                     staging.late.note(id);
                 }
             }

@@ -20,7 +20,7 @@ enum Counters {
     /// All of them.
     All(AtomicU64),
     /// Those of ranges that were reserved.
-    Reserved { left: Mutex<Range<u64>>, reserve: Box<dyn Fn() -> Range<u64> + Send + Sync> },
+    Reserved { available: Mutex<Range<u64>>, reserve: Box<dyn Fn() -> Range<u64> + Send + Sync> },
 }
 
 impl BlockIds {
@@ -35,20 +35,20 @@ impl BlockIds {
         session: Nonce,
         reserve: impl Fn() -> Range<u64> + Send + Sync + 'static,
     ) -> BlockIds {
-        let (left, reserve) = (Mutex::default(), Box::new(reserve));
-        BlockIds { session, counters: Counters::Reserved { left, reserve } }
+        let (available, reserve) = (Mutex::default(), Box::new(reserve));
+        BlockIds { session, counters: Counters::Reserved { available, reserve } }
     }
 
     fn counter(&self) -> u64 {
         match &self.counters {
             Counters::All(next) => next.fetch_add(1, Ordering::Relaxed),
-            Counters::Reserved { left, reserve } => {
-                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-                if left.is_empty() {
-                    *left = reserve();
+            Counters::Reserved { available, reserve } => {
+                let mut available = available.lock().unwrap_or_else(PoisonError::into_inner);
+                if available.is_empty() {
+                    *available = reserve();
                 }
-                let counter = left.start;
-                left.start += 1;
+                let counter = available.start;
+                available.start += 1;
                 counter
             }
         }
@@ -88,7 +88,9 @@ impl fmt::Debug for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Counters::All(next) => f.debug_tuple("All").field(next).finish(),
-            Counters::Reserved { left, .. } => f.debug_tuple("Reserved").field(left).finish(),
+            Counters::Reserved { available, .. } => {
+                f.debug_tuple("Reserved").field(available).finish()
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// How long after its last deletion a block is deleted again, each time.
-pub const DELETED_AGAIN_AFTER: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(15)];
+pub const DELETE_RETRY_DELAYS: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(15)];
 
 /// Blocks that are remembered for each time.
 pub const LATE_BLOCKS_MAX: usize = 4_096;
@@ -23,12 +23,12 @@ pub const LATE_BLOCKS_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct LateBlocks {
     /// For each time the blocks in the order in which they are due.
-    waiting: Mutex<[VecDeque<(Instant, BlockId)>; DELETED_AGAIN_AFTER.len()]>,
+    waiting: Mutex<[VecDeque<(Instant, BlockId)>; DELETE_RETRY_DELAYS.len()]>,
     added: Notify,
 }
 
 impl LateBlocks {
-    fn waiting(&self) -> MutexGuard<'_, [VecDeque<(Instant, BlockId)>; DELETED_AGAIN_AFTER.len()]> {
+    fn waiting(&self) -> MutexGuard<'_, [VecDeque<(Instant, BlockId)>; DELETE_RETRY_DELAYS.len()]> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -41,7 +41,7 @@ impl LateBlocks {
 
     fn add(&self, time: usize, id: BlockId) -> bool {
         let mut waiting = self.waiting();
-        let Some((queue, after)) = waiting.get_mut(time).zip(DELETED_AGAIN_AFTER.get(time)) else {
+        let Some((queue, after)) = waiting.get_mut(time).zip(DELETE_RETRY_DELAYS.get(time)) else {
             return false;
         };
         if queue.len() >= LATE_BLOCKS_MAX {

@@ -27,13 +27,13 @@ mod stream;
 mod traffic;
 mod writer;
 
-pub use budget::{ByteBudget, LetGo, MemoryHolder, Overloaded, Permit, SHARE_PARTS, Share};
+pub use budget::{ByteBudget, MemoryHolder, Overloaded, Permit, ReleaseMemory, SHARE_PARTS, Share};
 pub use claim::StagedBlocks;
 pub use deadlines::Deadlines;
 pub use error::ContentError;
 pub use ids::BlockIds;
 pub use known::read_from_memory;
-pub use late::{DELETED_AGAIN_AFTER, LATE_BLOCKS_MAX, LateBlocks};
+pub use late::{DELETE_RETRY_DELAYS, LATE_BLOCKS_MAX, LateBlocks};
 pub use md5::Hashing;
 pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
 pub use placement::{
@@ -51,6 +51,6 @@ pub use stream::{
 };
 pub use traffic::Traffic;
 pub use writer::{
-    ContentWriter, GROWTH_PATIENCE, Md5Wanted, PERMIT_STEP_BYTES, SHORT_BLOCK_BYTES_MIN,
+    ContentWriter, GROWTH_TIMEOUT, Md5Wanted, PERMIT_STEP_BYTES, SHORT_BLOCK_BYTES_MIN,
     UPLOAD_BLOCKS_IN_FLIGHT, Writers,
 };

@@ -74,7 +74,7 @@ impl Hashing {
     }
 
     /// Whether so many bytes may be held; then they count until they are let go.
-    fn hold(&self, bytes: usize) -> bool {
+    fn try_hold(&self, bytes: usize) -> bool {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= ALL_HELD_BYTES_MAX);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
@@ -88,11 +88,11 @@ impl Hashing {
     }
 
     /// Whether the body that asks is the only one under way.
-    fn has_one(&self) -> bool {
+    fn is_only_body(&self) -> bool {
         self.bodies.load(Ordering::Relaxed) <= 1
     }
 
-    fn let_go(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -101,17 +101,17 @@ impl Hashing {
 #[derive(Debug)]
 pub(crate) struct BodyMd5 {
     hashing: Arc<Hashing>,
-    manner: Manner,
+    mode: HashMode,
     running: Running,
     held: Vec<Bytes>,
     held_bytes: usize,
     /// Bytes of the job that is out.
-    away_bytes: usize,
+    submitted_bytes: usize,
 }
 
 /// How a body is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum HashMode {
     /// Where it arrives.
     Short,
     /// When all of it has arrived.
@@ -122,26 +122,26 @@ enum Manner {
 
 #[derive(Debug)]
 enum Running {
-    Here(Md5),
-    Away(Pending),
+    Local(Md5),
+    Submitted(Pending),
 }
 
 impl BodyMd5 {
     /// Begins with a body of which so many bytes are expected.
     pub(crate) fn new(hashing: &Arc<Hashing>, expected: Option<u64>) -> BodyMd5 {
-        let manner = match expected {
-            Some(bytes) if bytes <= SHORT_BYTES as u64 => Manner::Short,
-            Some(bytes) if bytes <= WHOLE_BYTES_MAX as u64 => Manner::Whole,
-            _ => Manner::Long,
+        let mode = match expected {
+            Some(bytes) if bytes <= SHORT_BYTES as u64 => HashMode::Short,
+            Some(bytes) if bytes <= WHOLE_BYTES_MAX as u64 => HashMode::Whole,
+            _ => HashMode::Long,
         };
-        hashing.bodies.fetch_add(usize::from(manner != Manner::Short), Ordering::Relaxed);
+        hashing.bodies.fetch_add(usize::from(mode != HashMode::Short), Ordering::Relaxed);
         BodyMd5 {
             hashing: Arc::clone(hashing),
-            manner,
-            running: Running::Here(Md5::new()),
+            mode,
+            running: Running::Local(Md5::new()),
             held: Vec::new(),
             held_bytes: 0,
-            away_bytes: 0,
+            submitted_bytes: 0,
         }
     }
 
@@ -150,29 +150,30 @@ impl BodyMd5 {
     /// # Errors
     /// `Unavailable` if the pool failed.
     pub(crate) async fn take(&mut self, bytes: &Bytes) -> Result<(), ContentError> {
-        let alone = self.held.is_empty() && bytes.len() <= JOB_BYTES_MIN && self.hashing.has_one();
-        if let Running::Here(md5) = &mut self.running
-            && (self.manner == Manner::Short || self.manner == Manner::Whole && alone)
+        let alone =
+            self.held.is_empty() && bytes.len() <= JOB_BYTES_MIN && self.hashing.is_only_body();
+        if let Running::Local(md5) = &mut self.running
+            && (self.mode == HashMode::Short || self.mode == HashMode::Whole && alone)
         {
             md5.update(bytes);
             return Ok(());
         }
-        if !self.hashing.hold(bytes.len()) {
-            return self.catch_up(bytes).await;
+        if !self.hashing.try_hold(bytes.len()) {
+            return self.hash_now(bytes).await;
         }
         self.held_bytes += bytes.len();
         self.held.push(bytes.clone());
-        if self.manner == Manner::Whole && self.held.len() < HELD_PIECES_MAX {
+        if self.mode == HashMode::Whole && self.held.len() < HELD_PIECES_MAX {
             return Ok(());
         }
         let full = self.held_bytes >= HELD_BYTES_MAX || self.held.len() >= HELD_PIECES_MAX;
-        if let Running::Away(pending) = &mut self.running {
+        if let Running::Submitted(pending) = &mut self.running {
             let back = if full { Some(pending.await) } else { pending.now_or_never() };
             let Some(back) = back else { return Ok(()) };
-            self.take_back(back.map_err(lost)?);
+            self.resume(back.map_err(lost)?);
         }
         if full || self.held_bytes >= JOB_BYTES_MIN {
-            self.hand_over(PIECE_PATIENCE);
+            self.submit(PIECE_PATIENCE);
         }
         Ok(())
     }
@@ -184,22 +185,22 @@ impl BodyMd5 {
     pub(crate) async fn digest(&mut self) -> Result<[u8; 16], ContentError> {
         loop {
             match &mut self.running {
-                Running::Away(pending) => {
+                Running::Submitted(pending) => {
                     let back = pending.await.map_err(lost)?;
-                    self.take_back(back);
+                    self.resume(back);
                 }
-                Running::Here(_) if self.held_bytes > SHORT_BYTES => {
-                    let wait = if self.manner == Manner::Whole {
+                Running::Local(_) if self.held_bytes > SHORT_BYTES => {
+                    let wait = if self.mode == HashMode::Whole {
                         let bytes = u32::try_from(self.held_bytes).unwrap_or(u32::MAX);
                         WHOLE_PATIENCE + WHOLE_PATIENCE_PER_MIB.saturating_mul(bytes) / (1 << 20)
                     } else {
                         PIECE_PATIENCE
                     };
-                    self.hand_over(wait);
+                    self.submit(wait);
                 }
-                Running::Here(_) => {
+                Running::Local(_) => {
                     let md5 = self.hash_held();
-                    self.take_back(md5.clone());
+                    self.resume(md5.clone());
                     return Ok(md5.finish());
                 }
             }
@@ -207,44 +208,44 @@ impl BodyMd5 {
     }
 
     /// Hashes all that was taken, and what comes next, here.
-    async fn catch_up(&mut self, bytes: &[u8]) -> Result<(), ContentError> {
-        if let Running::Away(pending) = &mut self.running {
+    async fn hash_now(&mut self, bytes: &[u8]) -> Result<(), ContentError> {
+        if let Running::Submitted(pending) = &mut self.running {
             let back = pending.await.map_err(lost)?;
-            self.take_back(back);
+            self.resume(back);
         }
         let mut md5 = self.hash_held();
         md5.update(bytes);
-        self.take_back(md5);
+        self.resume(md5);
         Ok(())
     }
 
     /// Hashes what is held, here. No job is out.
     fn hash_held(&mut self) -> Md5 {
-        let Running::Here(md5) = &mut self.running else { return Md5::default() };
+        let Running::Local(md5) = &mut self.running else { return Md5::default() };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
-        self.hashing.let_go(mem::take(&mut self.held_bytes));
+        self.hashing.release(mem::take(&mut self.held_bytes));
         job.run()
     }
 
     /// Goes on from a job that is done.
-    fn take_back(&mut self, md5: Md5) {
-        self.hashing.let_go(mem::take(&mut self.away_bytes));
-        self.running = Running::Here(md5);
+    fn resume(&mut self, md5: Md5) {
+        self.hashing.release(mem::take(&mut self.submitted_bytes));
+        self.running = Running::Local(md5);
     }
 
     /// Gives what is held to the pool, or hashes it here if the pool has too much already.
-    fn hand_over(&mut self, wait: Duration) {
-        let Running::Here(md5) = &mut self.running else { return };
+    fn submit(&mut self, wait: Duration) {
+        let Running::Local(md5) = &mut self.running else { return };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
         let bytes = mem::take(&mut self.held_bytes);
         self.running = match self.hashing.pool.submit(job, self.hashing.patience(wait)) {
             Ok(pending) => {
-                self.away_bytes = bytes;
-                Running::Away(pending)
+                self.submitted_bytes = bytes;
+                Running::Submitted(pending)
             }
             Err(job) => {
-                self.hashing.let_go(bytes);
-                Running::Here(job.run())
+                self.hashing.release(bytes);
+                Running::Local(job.run())
             }
         };
     }
@@ -256,8 +257,8 @@ fn lost(gone: Gone) -> ContentError {
 
 impl Drop for BodyMd5 {
     fn drop(&mut self) {
-        self.hashing.let_go(self.held_bytes + self.away_bytes);
-        let counted = usize::from(self.manner != Manner::Short);
+        self.hashing.release(self.held_bytes + self.submitted_bytes);
+        let counted = usize::from(self.mode != HashMode::Short);
         self.hashing.bodies.fetch_sub(counted, Ordering::Relaxed);
     }
 }

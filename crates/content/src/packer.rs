@@ -13,12 +13,12 @@
 //!    put would take. With one client there were no others lately, so its bodies do not wait.
 //! 2. *After a landing.* Bodies that gathered while a pack was under way are sent when it lands. Or
 //!    they wait a little longer for the next bodies of the clients whose pack that was: see
-//!    [`reunion`].
+//!    [`batch_rejoin`].
 //! 3. *Beside another pack.* When as many bodies have gathered as are under way, and the others are
 //!    not likely to be back soon, one pack more is sent. It costs each of its bodies no more.
 //! 4. *Full, or overdue.* A full pack gains nothing by waiting. And when the backend takes
 //!    [`SLOW_PUT_WINDOWS`] times as long as the window, waiting for it costs more than it saves.
-//!    Then up to `MORE_PACKS_FACTOR` times as many packs may be under way.
+//!    Then up to `PACKS_IN_FLIGHT_FACTOR` times as many packs may be under way.
 //!
 //! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
 //! shared by all of them: it deletes the block only if no plan that any of them sent may have been
@@ -30,8 +30,8 @@
 //! **Memory.** Bodies bring their permits. They are given back when the pack has been put and a
 //! cache has taken its copy. Sealing copies none of the bytes.
 
+mod batch_rejoin;
 mod queue;
-mod reunion;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,10 +41,10 @@ use bytes::Bytes;
 use record::Slice;
 use tokio::sync::oneshot;
 
+use self::batch_rejoin::REJOIN_WINDOW;
 pub(crate) use self::queue::Landed;
 pub use self::queue::Packing;
 use self::queue::{Member, Queue};
-use self::reunion::REUNION_WINDOW;
 use crate::claim::Claim;
 use crate::put::put;
 use crate::staging::Staging;
@@ -162,7 +162,7 @@ fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
 /// lets them wait for the next bodies of the same clients, if that pays.
 fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     let nothing_to_join = queue.packs > 0 || queue.waiting.is_empty();
-    if nothing_to_join || !queue.reunions.is_due() {
+    if nothing_to_join || !queue.rejoin.is_due() {
         // They have waited while the pack was under way, which is long enough.
         queue.window_passed = true;
         return send_due(packer, queue);
@@ -175,7 +175,7 @@ fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     // A full pack does not wait.
     send_due(packer, queue);
     if queue.window == window {
-        open_window(packer, window, REUNION_WINDOW);
+        open_window(packer, window, REJOIN_WINDOW);
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::LetGo;
+use crate::ReleaseMemory;
 
 /// How long the pace of a client is measured.
 const PACE_MEASURED: Duration = Duration::from_secs(1);
@@ -51,8 +51,8 @@ impl Pressure {
     }
 }
 
-impl LetGo for Pressure {
-    fn let_go(&self) {
+impl ReleaseMemory for Pressure {
+    fn release_memory(&self) {
         let held = self.held.load(Ordering::Relaxed);
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         if held == 0 {

@@ -48,16 +48,16 @@ async fn try_put(
     match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
         Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
             // The bytes under this id are somebody else's, and not ours to delete.
-            claim.forget(block.id());
+            claim.disown(block.id());
             Err(error)
         }
         Ok(Err(error)) => {
-            claim.doubt(block.id());
+            claim.mark_uncertain(block.id());
             Err(error)
         }
         Ok(stored) => stored,
         Err(late) => {
-            claim.doubt(block.id());
+            claim.mark_uncertain(block.id());
             let doing = format!("writing block {}", block.id());
             Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
         }

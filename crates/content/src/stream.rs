@@ -49,7 +49,7 @@ use self::arriving::Arriving;
 pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
 use self::holes::Zeros;
 pub use self::reading::Reading;
-use self::runs::{FetchedRun, Planned, Run, Seam};
+use self::runs::{BlockChecksum, FetchedRun, Planned, Run};
 use crate::{ContentError, Deadlines, Permit};
 
 /// Content bytes of a stream's first run, and of what it reads ahead at first.
@@ -130,8 +130,8 @@ impl ContentStream {
             spare: None,
             window: RUN_BYTES_MIN,
             ahead: 0,
-            begun: false,
-            seam: Seam::default(),
+            started: false,
+            block_checksum: BlockChecksum::default(),
         };
         let frames = stream::unfold(Some(feeder), async |feeder| {
             let mut feeder = feeder?;
@@ -205,8 +205,8 @@ struct Feeder {
     /// Content bytes that are in flight.
     ahead: u32,
     /// Whether the reader has been given anything.
-    begun: bool,
-    seam: Seam,
+    started: bool,
+    block_checksum: BlockChecksum,
 }
 
 /// A part of the range that was resolved.
@@ -219,7 +219,7 @@ enum Piece {
 
 /// What comes next for the reader.
 enum InFlight {
-    /// A run that was begun, and how far it has come.
+    /// A run that was started, and how far it has come.
     Run(Run, RunState),
     /// So many zeros.
     Hole(u64),
@@ -253,7 +253,7 @@ impl Feeder {
                     self.read_ahead();
                     return Ok(Some(frame));
                 }
-                self.spare = Some(arriving.end(&mut self.seam));
+                self.spare = Some(arriving.end(&mut self.block_checksum));
             }
             if self.planned.is_empty() {
                 self.resolve().await?;
@@ -269,7 +269,7 @@ impl Feeder {
                     self.ahead -= run.length;
                     self.ready = self.take(run, state).await?.into_iter();
                     self.window = self.window.saturating_mul(2).min(READ_AHEAD_BYTES_MAX);
-                    self.begun = true;
+                    self.started = true;
                 }
                 Some(InFlight::Hole(length)) => self.zeros = Zeros::new(length),
                 None => {}
@@ -284,18 +284,18 @@ impl Feeder {
             RunState::InMemory(frames) => FetchedRun { frames, checksum: None },
             RunState::Fetching(task) => task.await.map_err(lost)??,
             RunState::Unrequested(arriving) => {
-                return Ok(self.pass_on(arriving.opened(&self.reading).await?));
+                return Ok(self.start_arrival(arriving.opened(&self.reading).await?));
             }
-            RunState::Requested(task) => return Ok(self.pass_on(task.await.map_err(lost)??)),
+            RunState::Requested(task) => return Ok(self.start_arrival(task.await.map_err(lost)??)),
         };
-        self.seam.follow(&run, &fetched)?;
+        self.block_checksum.follow(&run, &fetched)?;
         Ok(fetched.frames)
     }
 
-    fn pass_on(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
+    fn start_arrival(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
         // It brings memory of its own, or that of the run before it.
         self.spare = None;
-        arriving.follow(&mut self.seam);
+        arriving.follow(&mut self.block_checksum);
         self.arriving = Some(Box::new(arriving));
         Vec::new()
     }
@@ -326,7 +326,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// What to read next, if that is planned next. It stays planned until it is begun.
+    /// What to read next, if that is planned next. It stays planned until it is started.
     fn next_run(&self) -> Option<Run> {
         let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         Some(planned.first_run(self.window.min(RUN_BYTES_MAX)))
@@ -361,12 +361,12 @@ impl Feeder {
     /// How long the reader waits for the memory of its next run.
     fn patience(&self) -> Duration {
         let Deadlines { budget, block } = self.reading.deadlines;
-        if self.begun { block } else { budget }
+        if self.started { block } else { budget }
     }
 
     /// Begins as many runs as the reader has shown to need and memory is free for.
     fn read_ahead(&mut self) {
-        if self.waits_for_an_arrival() {
+        if self.has_pending_arrival() {
             return;
         }
         while self.ahead < self.window {
@@ -381,7 +381,7 @@ impl Feeder {
                 let Some(permit) = self.reading.budget.try_acquire(ARRIVAL_MEMORY_BYTES) else {
                     return;
                 };
-                self.ask_ahead(Arriving::new(run, arrival, permit), run);
+                self.request_ahead(Arriving::new(run, arrival, permit), run);
                 return;
             }
             let Some(permit) = self.reading.budget.try_acquire(run.sealed_bytes()) else { return };
@@ -391,7 +391,7 @@ impl Feeder {
 
     /// Whether something that arrives leaves nothing to be done ahead of it: connections hold what
     /// comes next, and no more than one of them waits for the reader.
-    fn waits_for_an_arrival(&self) -> bool {
+    fn has_pending_arrival(&self) -> bool {
         let asked = |flight: &InFlight| matches!(flight, InFlight::Run(_, RunState::Requested(_)));
         self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
             || self.in_flight.iter().any(asked)
@@ -413,7 +413,7 @@ impl Feeder {
         true
     }
 
-    fn ask_ahead(&mut self, arriving: Arriving, run: Run) {
+    fn request_ahead(&mut self, arriving: Arriving, run: Run) {
         let reading = Arc::clone(&self.reading);
         let task = async move { arriving.opened(&reading).await };
         let task = self.reading.tasks.spawn("ask for a block", task);

@@ -6,7 +6,7 @@
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
 //! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds little.
-//! A step beyond the first waits for [`GROWTH_PATIENCE`] only. After that the block is put as short
+//! A step beyond the first waits for [`GROWTH_TIMEOUT`] only. After that the block is put as short
 //! as it is. So nobody waits long for memory while holding an unfinished block, and writers cannot
 //! lock each other out; short memory makes short blocks. The permit is given back when the put has
 //! returned. While a writer waits for memory, nothing is read from its client.
@@ -53,7 +53,7 @@ pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
 pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 
 /// How long an unfinished block waits to grow before it is cut as it is.
-pub const GROWTH_PATIENCE: Duration = Duration::from_millis(100);
+pub const GROWTH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The shortest block that is put because others need its memory. A gateway has memory for this much
 /// of every connection.
@@ -99,7 +99,7 @@ pub struct ContentWriter {
     /// What has arrived, as long as the body may stand in its record or share a block.
     whole: Option<Whole>,
     block: Option<OpenBlock>,
-    puts: FuturesUnordered<JoinHandle<Result<Laid, ContentError>>>,
+    puts: FuturesUnordered<JoinHandle<Result<StoredBlock, ContentError>>>,
     slices: Vec<Slice>,
     /// The MD5 of what has arrived, if it is computed here.
     md5: Option<BodyMd5>,
@@ -108,7 +108,7 @@ pub struct ContentWriter {
     /// The MD5 of the last bare block that landed.
     stored_md5: Option<[u8; 16]>,
     /// What had arrived when it turned out that there will be more than one block.
-    cut_short: Option<Vec<Bytes>>,
+    md5_backlog: Option<Vec<Bytes>>,
     failed: bool,
     memory: HeldMemory,
 }
@@ -126,7 +126,7 @@ struct HeldMemory {
 }
 
 /// A block that was put.
-struct Laid {
+struct StoredBlock {
     slice: Slice,
     /// Its content's MD5, if it is bare.
     md5: Option<[u8; 16]>,
@@ -204,14 +204,14 @@ impl ContentWriter {
             md5: None,
             bare: false,
             stored_md5: None,
-            cut_short: None,
+            md5_backlog: None,
             failed: false,
             memory: HeldMemory::default(),
         }
     }
 
     /// Says, before any of the body is written, who holds its memory.
-    pub fn held_by(&mut self, holder: MemoryHolder) {
+    pub fn set_memory_holder(&mut self, holder: MemoryHolder) {
         self.memory.holder = holder;
     }
 
@@ -231,7 +231,7 @@ impl ContentWriter {
     fn may_report_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
-        fits && self.whole.is_none() && self.staging.blocks.tells_md5()
+        fits && self.whole.is_none() && self.staging.blocks.reports_md5()
     }
 
     /// The MD5 of all that was written, [wanted](ContentWriter::want_md5) before the body is
@@ -264,8 +264,8 @@ impl ContentWriter {
             md5.take(&bytes).await?;
         }
         self.accept(bytes.clone()).await?;
-        if let Some(arrived) = self.cut_short.take() {
-            self.begin_md5_late(arrived, &bytes).await?;
+        if let Some(arrived) = self.md5_backlog.take() {
+            self.start_md5_late(arrived, &bytes).await?;
         }
         self.note_held();
         self.failed = false;
@@ -274,7 +274,7 @@ impl ContentWriter {
 
     /// Computes the MD5 of a body that was going to be one block and is not: of what had `arrived`
     /// by then, and of what has since. That is the end of `last`.
-    async fn begin_md5_late(
+    async fn start_md5_late(
         &mut self,
         arrived: Vec<Bytes>,
         last: &Bytes,
@@ -320,7 +320,7 @@ impl ContentWriter {
     async fn stage(&mut self) -> Result<StagedContent, ContentError> {
         self.put_block();
         while let Some(put) = self.puts.next().await {
-            self.land(put)?;
+            self.record_put(put)?;
         }
         let md5 = self.stored_md5.filter(|_| self.bare && self.slices.len() == 1);
         let mut reservation = None;
@@ -356,12 +356,12 @@ impl ContentWriter {
 
     async fn accept(&mut self, bytes: Bytes) -> Result<(), ContentError> {
         while let Some(Some(put)) = self.puts.next().now_or_never() {
-            self.land(put)?;
+            self.record_put(put)?;
         }
         let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
         let size = self.size + bytes.len() as u64;
         if size <= u64::from(whole_bytes_max(&self.staging, &self.packer))
-            && self.grow(&mut whole, size).await?
+            && self.grow_permit(&mut whole, size).await?
         {
             self.size = size;
             whole.push(bytes);
@@ -373,7 +373,7 @@ impl ContentWriter {
     }
 
     /// Takes memory for a whole body of so many bytes; false if there is not enough to grow.
-    async fn grow(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
+    async fn grow_permit(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
         if size <= u64::from(self.staging.inline_bytes_max) {
             return Ok(true);
         }
@@ -396,7 +396,7 @@ impl ContentWriter {
                     let step = whole.granted.min(target - whole.granted);
                     let budget = &self.staging.budget;
                     let more =
-                        budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_PATIENCE);
+                        budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_TIMEOUT);
                     let Ok(more) = more.await else { return Ok(false) };
                     permit.merge(more);
                     whole.granted += step;
@@ -427,9 +427,9 @@ impl ContentWriter {
     /// Distributes bytes over blocks.
     async fn cut(&mut self, mut bytes: Bytes) -> Result<(), ContentError> {
         while !bytes.is_empty() {
-            let block = self.room().await?;
-            let room = block.granted - block.sealer.len();
-            let piece = bytes.split_to(bytes.len().min(room as usize));
+            let block = self.writable_block().await?;
+            let available = block.granted - block.sealer.len();
+            let piece = bytes.split_to(bytes.len().min(available as usize));
             let length = piece.len() as u64;
             block.sealer.push(piece);
             let full = block.sealer.len() == block.target;
@@ -442,7 +442,7 @@ impl ContentWriter {
     }
 
     /// A block with room for at least one byte.
-    async fn room(&mut self) -> Result<&mut OpenBlock, ContentError> {
+    async fn writable_block(&mut self) -> Result<&mut OpenBlock, ContentError> {
         let mut block = match self.block.take() {
             Some(block) => block,
             None => self.open_block().await?,
@@ -450,7 +450,7 @@ impl ContentWriter {
         if block.granted == block.sealer.len() {
             let step = block.granted.min(block.target - block.granted);
             let budget = &self.staging.budget;
-            match budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_PATIENCE).await {
+            match budget.acquire_for(&self.memory.holder, u64::from(step), GROWTH_TIMEOUT).await {
                 Ok(more) => {
                     block.permit.merge(more);
                     block.granted += step;
@@ -468,7 +468,7 @@ impl ContentWriter {
     async fn open_block(&mut self) -> Result<OpenBlock, ContentError> {
         while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
             if let Some(put) = self.puts.next().await {
-                self.land(put)?;
+                self.record_put(put)?;
             }
         }
         let full = self.staging.block_bytes();
@@ -511,17 +511,17 @@ impl ContentWriter {
                 offset: 0,
                 length,
             };
-            Ok(Laid { slice, md5 })
+            Ok(StoredBlock { slice, md5 })
         }));
     }
 
     /// When a put has ended.
-    fn land(
+    fn record_put(
         &mut self,
-        put: Result<Result<Laid, ContentError>, JoinError>,
+        put: Result<Result<StoredBlock, ContentError>, JoinError>,
     ) -> Result<(), ContentError> {
         let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
-        let Laid { slice, md5 } = put.map_err(lost)??;
+        let StoredBlock { slice, md5 } = put.map_err(lost)??;
         self.slices.push(slice);
         self.stored_md5 = md5;
         Ok(())

@@ -6,6 +6,8 @@
 mod arriving;
 #[path = "content/bench.rs"]
 mod bench;
+#[path = "content/block_store_md5.rs"]
+mod block_store_md5;
 #[path = "content/caching.rs"]
 mod caching;
 #[path = "content/faulty.rs"]
@@ -16,7 +18,5 @@ mod packing;
 mod reading;
 #[path = "content/slow_clients.rs"]
 mod slow_clients;
-#[path = "content/telling.rs"]
-mod telling;
 #[path = "content/writing.rs"]
 mod writing;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use content::{ByteBudget, LetGo};
+use content::{ByteBudget, ReleaseMemory};
 use quick_cache::sync::Cache;
 use record::{Ino, Kind};
 use rustix::io::Errno;
@@ -152,7 +152,7 @@ impl Files {
             inheritance: Inheritance::default(),
             options,
         });
-        let ahead: Arc<dyn LetGo> = shared.clone();
+        let ahead: Arc<dyn ReleaseMemory> = shared.clone();
         shared.volume.release_memory_for_readers(Arc::downgrade(&ahead));
         Arc::new(Files { shared, request: 0, thread: 0, note: Note::none() })
     }
@@ -341,9 +341,9 @@ impl Files {
     }
 }
 
-impl LetGo for SharedFiles {
+impl ReleaseMemory for SharedFiles {
     /// What was read ahead can be read again.
-    fn let_go(&self) {
+    fn release_memory(&self) {
         self.open.handles().iter().for_each(|handle| handle.ahead.end());
     }
 }

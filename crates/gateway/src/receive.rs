@@ -101,7 +101,7 @@ pub(crate) async fn content(
     } else {
         BodyHasher::without_md5(&expectation, also)
     };
-    writer.held_by(holder(call.sender.client, call.sender.identity.as_deref()));
+    writer.set_memory_holder(holder(call.sender.client, call.sender.identity.as_deref()));
     let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
     while let Some(frame) = next_of_upload(&mut frames, &mut writer).await? {

@@ -22,7 +22,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use s3::{Code, Fault};
 use tokio::time::Instant;
-use volume::{ContentStream, LetGo, Object, Volume};
+use volume::{ContentStream, Object, ReleaseMemory, Volume};
 
 use crate::http::{BoxError, HttpBody, empty_body};
 use crate::translate;
@@ -81,8 +81,8 @@ impl OutgoingBodies {
     }
 }
 
-impl LetGo for OutgoingBodies {
-    fn let_go(&self) {
+impl ReleaseMemory for OutgoingBodies {
+    fn release_memory(&self) {
         let sources: Vec<_> = self.sources().values().filter_map(Weak::upgrade).collect();
         for source in sources {
             // If it is locked, its client is taking something right now.

@@ -14,7 +14,7 @@ mod options;
 mod volume;
 
 pub use content::{
-    ContentStream, ContentWriter, LetGo, Packing, Permit, STAGED_INLINE_BYTES_DEFAULT,
+    ContentStream, ContentWriter, Packing, Permit, ReleaseMemory, STAGED_INLINE_BYTES_DEFAULT,
     StagedContent,
 };
 pub use counters::Counters;

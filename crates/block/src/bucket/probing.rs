@@ -46,7 +46,7 @@ impl BucketBlocks {
     pub(super) async fn try_out(&self) -> Result<(), BlockError> {
         let (small, block) = futures::join!(self.try_small(), self.try_block_now_and_then());
         if !small? {
-            self.tells_md5.store(false, Ordering::Relaxed);
+            self.reports_md5.store(false, Ordering::Relaxed);
         }
         block?;
         if !self.findings.versions_are_known() {
@@ -69,7 +69,7 @@ impl BucketBlocks {
         let tells = match self.put_object(PROBE, sent, once, PROBING).await? {
             ObjectReply::Done(told) => bare::is_md5_of(told, &body),
             // It stands there from before.
-            ObjectReply::Taken if once => self.tells_md5(),
+            ObjectReply::Taken if once => self.reports_md5(),
             answer => return Err(self.unexpected(PROBING, &answer)),
         };
         if !self.honours_conditions() {
@@ -142,8 +142,8 @@ impl BucketBlocks {
         Ok(())
     }
 
-    fn settle(&self, tells_md5: bool, kept: bool) {
-        self.tells_md5.store(tells_md5, Ordering::Relaxed);
+    fn settle(&self, reports_md5: bool, kept: bool) {
+        self.reports_md5.store(reports_md5, Ordering::Relaxed);
         self.findings.note_block(&self.bucket, kept);
     }
 

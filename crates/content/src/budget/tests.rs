@@ -52,8 +52,8 @@ async fn merged_permits_are_given_back_together() {
 #[derive(Debug)]
 struct Hoarder(std::sync::Mutex<(u32, Option<Permit>)>);
 
-impl LetGo for Hoarder {
-    fn let_go(&self) {
+impl ReleaseMemory for Hoarder {
+    fn release_memory(&self) {
         let (asked, held) = &mut *self.0.lock().unwrap();
         *asked += 1;
         if *asked == 3 {
@@ -68,15 +68,15 @@ async fn whoever_could_do_without_is_asked_while_somebody_waits() {
     let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
     let hoarder = Arc::new(Hoarder(std::sync::Mutex::new((0, Some(held)))));
     let holder: Weak<Hoarder> = Arc::downgrade(&hoarder);
-    budget.when_waiting(holder);
+    budget.register_holder(holder);
     let _free = budget.acquire(2 * 1024, PATIENCE).await.unwrap();
     assert_eq!(hoarder.0.lock().unwrap().0, 0, "nobody waited");
     let another = Arc::new(Hoarder(std::sync::Mutex::new((0, None))));
     let holder: Weak<Hoarder> = Arc::downgrade(&another);
-    budget.when_waiting(holder);
+    budget.register_holder(holder);
     let begun = Instant::now();
     let _waited = budget.acquire(3 * 1024, PATIENCE).await.unwrap();
-    assert_eq!(begun.elapsed(), 3 * LET_GO_EVERY);
+    assert_eq!(begun.elapsed(), 3 * RELEASE_INTERVAL);
     assert_eq!(another.0.lock().unwrap().0, 3, "all are asked");
 }
 

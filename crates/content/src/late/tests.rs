@@ -11,7 +11,7 @@ async fn a_block_comes_up_as_often_as_it_is_to_be_deleted_again() {
     let late = LateBlocks::default();
     assert!(late.note(id(1)));
     assert_eq!(late.take_due(Instant::now()), None);
-    for after in DELETED_AGAIN_AFTER {
+    for after in DELETE_RETRY_DELAYS {
         assert_eq!(late.next_due(), Some(Instant::now() + after));
         tokio::time::sleep(after).await;
         assert_eq!(late.take_due(Instant::now()), Some(id(1)));

@@ -33,7 +33,7 @@ async fn hash(
     while !rest.is_empty() {
         let piece = rest.split_to(piece_bytes.min(rest.len()));
         md5.take(&piece).await.unwrap();
-        let most = if md5.manner == Manner::Whole { WHOLE_BYTES_MAX } else { HELD_BYTES_MAX };
+        let most = if md5.mode == HashMode::Whole { WHOLE_BYTES_MAX } else { HELD_BYTES_MAX };
         assert!(md5.held_bytes < most + piece.len(), "too much is held");
         assert!(md5.held.len() <= HELD_PIECES_MAX, "too many pieces are held");
     }
@@ -81,7 +81,7 @@ async fn a_short_body_is_not_handed_over() {
     let hashing = pool();
     let mut md5 = BodyMd5::new(&hashing, Some(SHORT_BYTES as u64));
     md5.take(&content(SHORT_BYTES)).await.unwrap();
-    assert!(matches!(md5.running, Running::Here(_)));
+    assert!(matches!(md5.running, Running::Local(_)));
     assert_eq!(md5.held_bytes, 0);
     assert_eq!(md5.digest().await.unwrap(), expected(&content(SHORT_BYTES)));
 }
@@ -91,7 +91,7 @@ async fn a_long_body_is_handed_over() {
     let hashing = pool();
     let mut md5 = BodyMd5::new(&hashing, None);
     md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
-    assert!(matches!(md5.running, Running::Away(_)));
+    assert!(matches!(md5.running, Running::Submitted(_)));
     assert_eq!(md5.digest().await.unwrap(), expected(&content(JOB_BYTES_MIN)));
 }
 
@@ -121,7 +121,7 @@ async fn what_is_more_than_may_be_held_is_hashed_here() {
     let too_much = content(ALL_HELD_BYTES_MAX + 1);
     let mut md5 = BodyMd5::new(&hashing, None);
     md5.take(&too_much).await.unwrap();
-    assert!(matches!(md5.running, Running::Here(_)), "nothing was handed over");
+    assert!(matches!(md5.running, Running::Local(_)), "nothing was handed over");
     assert_eq!(md5.digest().await.unwrap(), expected(&too_much));
 }
 
@@ -132,7 +132,7 @@ async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
     let mut md5 = BodyMd5::new(&hashing, Some(WHOLE_BYTES_MAX as u64));
     for piece in content.chunks(HELD_BYTES_MAX) {
         md5.take(&Bytes::copy_from_slice(piece)).await.unwrap();
-        assert!(matches!(md5.running, Running::Here(_)));
+        assert!(matches!(md5.running, Running::Local(_)));
     }
     assert_eq!(md5.held_bytes, WHOLE_BYTES_MAX);
     assert_eq!(md5.digest().await.unwrap(), expected(&content));

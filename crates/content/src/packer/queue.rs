@@ -8,7 +8,7 @@ use bytes::Bytes;
 use record::Slice;
 use tokio::sync::oneshot;
 
-use super::reunion::Reunions;
+use super::batch_rejoin::BatchRejoin;
 use crate::claim::Claim;
 use crate::{ContentError, Permit};
 
@@ -41,11 +41,11 @@ impl Default for Packing {
 }
 
 /// How many times as many packs may be under way when they are full or the backend is slow.
-const MORE_PACKS_FACTOR: usize = 4;
+const PACKS_IN_FLIGHT_FACTOR: usize = 4;
 
 /// The fewest bodies that are sent beside a pack under way. A put for fewer costs too much for each
 /// of them while there is a pack to wait for.
-const BESIDE_BODIES_MIN: usize = 4;
+const EXTRA_PACK_BODIES_MIN: usize = 4;
 
 /// A verified body that waits for its block.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) struct Queue {
     /// Counts windows, so that the timers of an earlier one do nothing.
     pub(super) window: u64,
     /// Whether it pays to wait for the next bodies of the clients whose pack has landed.
-    pub(super) reunions: Reunions,
+    pub(super) rejoin: BatchRejoin,
 }
 
 impl Queue {
@@ -98,7 +98,7 @@ impl Queue {
             window_passed: true,
             overdue: false,
             window: 0,
-            reunions: Reunions::default(),
+            rejoin: BatchRejoin::default(),
         }
     }
 
@@ -108,21 +108,21 @@ impl Queue {
             return false;
         }
         if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
-            return self.packs < packing.packs_in_flight.saturating_mul(MORE_PACKS_FACTOR);
+            return self.packs < packing.packs_in_flight.saturating_mul(PACKS_IN_FLIGHT_FACTOR);
         }
         // Where several packs may be under way, the bodies are spread over them.
         let expected = self.recent_bodies.div_ceil(packing.packs_in_flight);
         let have_waited = self.window_passed || self.waiting.len() >= expected;
-        have_waited && self.packs < packing.packs_in_flight || self.may_go_beside(packing)
+        have_waited && self.packs < packing.packs_in_flight || self.may_send_extra(packing)
     }
 
     /// Whether what waits is worth a pack by itself, beside one under way or before its window has
     /// passed. Where clients are back soon, it is better to let those who wait and those under way
     /// become one pack.
-    fn may_go_beside(&self, packing: &Packing) -> bool {
-        self.waiting.len() >= self.members.max(BESIDE_BODIES_MIN)
+    fn may_send_extra(&self, packing: &Packing) -> bool {
+        self.waiting.len() >= self.members.max(EXTRA_PACK_BODIES_MIN)
             && self.packs <= packing.packs_in_flight
-            && self.reunions.are_in_vain()
+            && self.rejoin.is_backing_off()
     }
 
     /// The members of the next pack, in the order in which they came.
@@ -140,7 +140,7 @@ impl Queue {
         self.packs += 1;
         self.members += members.len();
         // Sent before the window has passed: then all that were expected have come.
-        self.reunions.ended(!self.window_passed);
+        self.rejoin.ended(!self.window_passed);
         self.window_passed = false;
         self.overdue = false;
         self.window += 1;

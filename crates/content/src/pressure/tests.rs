@@ -12,7 +12,7 @@ async fn is_asked(held: u64, bytes_per_second: u64) -> bool {
     let pressure = Pressure::default();
     for quarters in 0..8 {
         pressure.note(held + bytes_per_second * quarters / 4, held);
-        pressure.let_go();
+        pressure.release_memory();
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
     pin!(pressure.wanted()).now_or_never().is_some()
@@ -40,8 +40,8 @@ async fn an_upload_that_holds_nothing_is_not_asked() {
 async fn the_pace_is_measured_for_a_while_before_an_upload_is_asked() {
     let pressure = Pressure::default();
     pressure.note(12 * MIB, 12 * MIB);
-    pressure.let_go();
+    pressure.release_memory();
     tokio::time::sleep(PACE_MEASURED / 2).await;
-    pressure.let_go();
+    pressure.release_memory();
     assert!(pin!(pressure.wanted()).now_or_never().is_none());
 }

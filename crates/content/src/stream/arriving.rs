@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::reading::Reading;
-use super::runs::{Run, Seam};
+use super::runs::{BlockChecksum, Run};
 use crate::ContentError;
 use crate::Permit;
 
@@ -44,8 +44,8 @@ impl Arriving {
     }
 
     /// Says what came right before it.
-    pub(super) fn follow(&mut self, seam: &mut Seam) {
-        if let Some(before) = seam.before(&self.run) {
+    pub(super) fn follow(&mut self, block_checksum: &mut BlockChecksum) {
+        if let Some(before) = block_checksum.before(&self.run) {
             self.arrival.follow(before);
         }
     }
@@ -68,8 +68,8 @@ impl Arriving {
     }
 
     /// Says what came, to the run right behind it, and gives its memory back to the reader.
-    pub(super) fn end(self, seam: &mut Seam) -> Permit {
-        seam.pass(&self.run, self.arrival.joined());
+    pub(super) fn end(self, block_checksum: &mut BlockChecksum) -> Permit {
+        block_checksum.pass(&self.run, self.arrival.joined());
         self.permit
     }
 

@@ -102,12 +102,12 @@ impl Run {
 
 /// Follows the runs of a whole block, whose checksums together must be the block's.
 #[derive(Debug, Default)]
-pub(super) struct Seam {
+pub(super) struct BlockChecksum {
     /// Up to where runs of this block came without a gap, and the checksum of that.
     joined: Option<(BlockRef, u32, u32)>,
 }
 
-impl Seam {
+impl BlockChecksum {
     /// Takes note of the next run. One that came from memory, or is not the next of its block,
     /// ends the comparison: each of its sub-blocks was verified all the same.
     ///

@@ -48,8 +48,8 @@ impl ContentWriter {
             }
             None => {}
         }
-        if let Some(arrived) = self.cut_short.take() {
-            self.begin_md5_late(arrived, &Bytes::new()).await?;
+        if let Some(arrived) = self.md5_backlog.take() {
+            self.start_md5_late(arrived, &Bytes::new()).await?;
         }
         self.note_held();
         self.failed = false;
@@ -63,7 +63,7 @@ impl ContentWriter {
         let held = permit.map_or(0, Permit::bytes);
         if held > 0 && !std::mem::replace(&mut self.memory.is_known, true) {
             let pressure: Weak<Pressure> = Arc::downgrade(&self.memory.pressure);
-            self.staging.budget.when_waiting(pressure);
+            self.staging.budget.register_holder(pressure);
         }
         // What cannot be released does not count.
         let held = if held > u64::from(SHORT_BLOCK_BYTES_MIN) { held } else { 0 };
@@ -74,7 +74,7 @@ impl ContentWriter {
     /// one then, so its MD5 is computed here from now on.
     pub(super) fn put_short_block(&mut self) {
         if std::mem::take(&mut self.bare) {
-            self.cut_short = self.block.as_ref().map(|block| block.sealer.content());
+            self.md5_backlog = self.block.as_ref().map(|block| block.sealer.content());
         }
         self.put_block();
     }

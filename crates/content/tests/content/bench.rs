@@ -51,14 +51,14 @@ impl Pinned {
 impl Pins for Pinned {
     fn pin(self: Arc<Self>) -> Pin {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Box::new(LetGo(self))
+        Box::new(PinGuard(self))
     }
 }
 
 #[derive(Debug)]
-struct LetGo(Arc<Pinned>);
+struct PinGuard(Arc<Pinned>);
 
-impl Drop for LetGo {
+impl Drop for PinGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }

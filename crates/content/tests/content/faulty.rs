@@ -199,8 +199,8 @@ impl BlockStore for Faulty {
         }
     }
 
-    fn tells_md5(&self) -> bool {
-        self.inner.tells_md5()
+    fn reports_md5(&self) -> bool {
+        self.inner.reports_md5()
     }
 
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {

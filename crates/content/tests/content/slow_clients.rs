@@ -136,7 +136,7 @@ async fn the_uploads_of_a_holder_wait_behind_those_of_others() {
     let mut held = budget.acquire_for(&holder(1), 4 * MIB, DEADLINES.budget).await.unwrap();
     let uploading = async |key| {
         let mut writer = ContentWriter::in_blocks(&bench.writers, Some(200 << 10));
-        writer.held_by(holder(key));
+        writer.set_memory_holder(holder(key));
         writer.write(body(key, 200 << 10)).await.unwrap();
         Instant::now()
     };

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use content::{ContentStream, ContentWriter, LetGo, RecordSlices, SliceSource, StagedContent};
+use content::{
+    ContentStream, ContentWriter, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
+};
 use namespace::{
     FILE_MODE, FoundObject, JudgedObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
@@ -158,8 +160,8 @@ impl Volume {
     }
 
     /// Asks `holder` to let go of what it can while a reader waits for memory.
-    pub fn release_memory_for_readers(&self, holder: Weak<dyn LetGo>) {
-        self.streams.budget.when_waiting(holder);
+    pub fn release_memory_for_readers(&self, holder: Weak<dyn ReleaseMemory>) {
+        self.streams.budget.register_holder(holder);
     }
 
     /// Whether readers hold so much memory that others may have to wait for it.

@@ -50,14 +50,14 @@ fn a_slice_beyond_32_bits_stays_beyond_its_block() {
 /// Follows runs of 3 MiB of zeros, where each has a checksum or is said to come from memory.
 fn follow(slice: &Slice, known: &[bool]) -> Result<(), ContentError> {
     let mut planned = Some(Planned::new(slice));
-    let mut seam = Seam::default();
+    let mut block_checksum = BlockChecksum::default();
     for known in known {
         let run = planned.expect("another run").first_run(MIB);
         planned = planned.and_then(|planned| planned.behind(&run));
         let frames = vec![Bytes::from(vec![0; run.length as usize])];
         let checksum =
             (run.is_part_of_whole() && !known).then(|| sealed::content_checksum(&frames));
-        seam.follow(&run, &FetchedRun { frames, checksum })?;
+        block_checksum.follow(&run, &FetchedRun { frames, checksum })?;
     }
     assert_eq!(planned, None, "all runs were followed");
     Ok(())

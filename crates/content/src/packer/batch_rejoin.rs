@@ -9,14 +9,14 @@
 use std::time::Duration;
 
 /// How long bodies wait at most: as long as a commit and the arrival of a client's next body take.
-pub(super) const REUNION_WINDOW: Duration = Duration::from_millis(3);
+pub(super) const REJOIN_WINDOW: Duration = Duration::from_millis(3);
 
 /// The most landings that pass without a try after one that failed.
 const SKIPPED_MAX: u32 = 127;
 
 /// What is known from earlier tries.
 #[derive(Debug, Default)]
-pub(super) struct Reunions {
+pub(super) struct BatchRejoin {
     /// Whether bodies are waiting for others now.
     awaited: bool,
     /// Landings that are still to pass without a try.
@@ -25,7 +25,7 @@ pub(super) struct Reunions {
     penalty: u32,
 }
 
-impl Reunions {
+impl BatchRejoin {
     /// When a pack has landed and bodies have gathered: whether they are to wait.
     pub(super) fn is_due(&mut self) -> bool {
         self.awaited = self.skip == 0;
@@ -34,7 +34,7 @@ impl Reunions {
     }
 
     /// Whether the last try failed, and it is too soon for the next one.
-    pub(super) fn are_in_vain(&self) -> bool {
+    pub(super) fn is_backing_off(&self) -> bool {
         self.skip > 0
     }
 
