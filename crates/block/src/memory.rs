@@ -32,7 +32,7 @@ impl MemoryBlocks {
     }
 
     /// A store that tells the MD5s of bare blocks, as buckets do.
-    pub fn telling_md5() -> MemoryBlocks {
+    pub fn reporting_md5() -> MemoryBlocks {
         MemoryBlocks { reports_md5: true, ..MemoryBlocks::default() }
     }
 

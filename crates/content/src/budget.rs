@@ -1,13 +1,14 @@
-//! A bound on the bytes that bodies hold in memory.
+//! A limit on the memory that bodies hold.
 //!
 //! Permits are granted in the order of the requests, so a large request does not starve behind
-//! smaller ones. The budget counts what its holders say; it allocates nothing.
+//! smaller ones. The budget only counts bytes; it allocates nothing.
 //!
-//! **Shares.** A [`MemoryHolder`] has keys, such as its host and its access key, and each key has a share of
-//! the budget. While others wait, a holder beyond a share waits behind those that are below theirs.
-//! If the budget has [fixed shares](ByteBudget::with_fixed_shares), a holder waits for its own share
-//! even if memory is free. For example, one access key that sends many documents and none of their
-//! ends leaves three quarters of the memory for documents to other access keys.
+//! **Shares.** A [`MemoryHolder`] has keys, such as its host and its access key, and each key has a
+//! share of the budget. While other requests wait, a holder that exceeds a share waits behind those
+//! that do not. If the budget has [fixed shares](ByteBudget::with_fixed_shares), a holder waits for
+//! its own share even if memory is free. For example, one access key that starts many documents and
+//! finishes none of them leaves three quarters of the memory for the documents of other access
+//! keys.
 
 mod holder;
 mod queue;
@@ -24,10 +25,10 @@ use crate::ContentError;
 pub use holder::{MemoryHolder, SHARE_PARTS, Share};
 use queue::Queue;
 
-/// What the budget counts in.
+/// The granularity of the budget.
 const UNIT_BYTES: u64 = 1024;
 
-/// The memory was not granted in time.
+/// The error of a request that was not granted within its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory within the deadline")]
 pub struct Overloaded;
@@ -38,16 +39,17 @@ impl From<Overloaded> for ContentError {
     }
 }
 
-/// Something that holds memory of a budget and could do without it.
+/// A holder of memory that can give some of it back while others wait.
 pub trait ReleaseMemory: fmt::Debug + Send + Sync {
-    /// Gives back what can be had again later, because another one waits for memory.
+    /// Gives back memory that the holder can do without, because another request waits. It must not
+    /// block.
     fn release_memory(&self);
 }
 
-/// How often a holder is asked while another one waits.
+/// The interval at which holders are asked to release memory while a request waits.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A budget of bytes. Clones share it.
+/// A memory budget. Clones share one budget.
 #[derive(Clone, Debug)]
 pub struct ByteBudget(Arc<Inner>);
 
@@ -55,20 +57,20 @@ pub struct ByteBudget(Arc<Inner>);
 struct Inner {
     units: u64,
     queue: Mutex<Queue<Permit>>,
-    /// Units granted and not given back.
+    /// Units that are granted now.
     in_use: AtomicU64,
     peak: AtomicU64,
     holders: Mutex<Vec<Weak<dyn ReleaseMemory>>>,
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes, rounded up to whole KiB; at least one, at most 512 GiB.
+    /// Creates a budget of `bytes`, rounded up to whole KiB; at least 1 KiB, at most 512 GiB.
     pub fn new(bytes: u64) -> ByteBudget {
         ByteBudget::with(bytes, false)
     }
 
-    /// As [`ByteBudget::new`], where no holder gets more than its shares, even if memory is free. A
-    /// single request of a holder that has nothing is granted whatever its size.
+    /// As [`ByteBudget::new`], but no holder gets more than its shares, even if memory is free. A
+    /// request of a holder that holds nothing is granted whatever its size.
     pub fn with_fixed_shares(bytes: u64) -> ByteBudget {
         ByteBudget::with(bytes, true)
     }
@@ -85,11 +87,11 @@ impl ByteBudget {
         }))
     }
 
-    /// Waits, in turn, until so many bytes are free. What is larger than the whole budget gets
-    /// the whole budget, so one large request is slow rather than impossible.
+    /// Waits in turn until `bytes` are free, at most for `patience`. A request for more than the
+    /// whole budget gets the whole budget, so a very large request is slow but not impossible.
     ///
     /// # Errors
-    /// `Overloaded` after `patience`.
+    /// Fails with `Overloaded` after `patience`.
     pub async fn acquire(&self, bytes: u64, patience: Duration) -> Result<Permit, Overloaded> {
         self.acquire_for(&MemoryHolder::default(), bytes, patience).await
     }
@@ -97,7 +99,7 @@ impl ByteBudget {
     /// As [`ByteBudget::acquire`], for a holder that has shares.
     ///
     /// # Errors
-    /// `Overloaded` after `patience`.
+    /// Fails with `Overloaded` after `patience`.
     pub async fn acquire_for(
         &self,
         holder: &MemoryHolder,
@@ -115,6 +117,7 @@ impl ByteBudget {
             let id = queue.wait(holder, units, granted);
             QueueGuard { budget: self, id }
         };
+        // The new request may be entitled to free memory that the requests before it may not have.
         self.grant();
         let deadline = Instant::now() + patience;
         loop {
@@ -128,43 +131,47 @@ impl ByteBudget {
             holders.iter().for_each(|holder| holder.release_memory());
         }
         drop(guard);
-        // It may have been granted in the last moment.
+        // The grant may have been sent between the timeout and the removal from the queue.
         waiting.try_recv().map_err(|_| Overloaded)
     }
 
-    /// Asks a holder to let go of what it can while another one waits, for as long as it exists.
+    /// Registers a holder that is asked to release memory while a request waits. It stays
+    /// registered until it is dropped.
     pub fn register_holder(&self, holder: Weak<dyn ReleaseMemory>) {
         let mut holders = self.holders();
-        // Holders come and go with each upload, so those that are gone are removed now and then.
+        // Each upload registers a holder, so dropped holders are removed whenever the list would
+        // grow.
         if holders.len() == holders.capacity() {
             holders.retain(|holder| holder.strong_count() > 0);
         }
         holders.push(holder);
     }
 
-    /// Whether so much is granted that others may have to wait.
+    /// Returns true if more than three quarters of the budget are granted, so that new requests may
+    /// have to wait.
     pub fn is_tight(&self) -> bool {
         self.in_use() > self.total() / 4 * 3
     }
 
-    /// So many bytes if they are free now and no other request waits for them.
+    /// Returns a permit for `bytes` if they are free now and no other request waits; `None`
+    /// otherwise.
     pub fn try_acquire(&self, bytes: u64) -> Option<Permit> {
         let (units, holder) = (self.units_of(bytes), MemoryHolder::default());
         let taken = self.queue().try_take(&holder, units);
         taken.then(|| self.granted(&holder, units))
     }
 
-    /// Bytes granted and not given back.
+    /// The bytes that are granted now.
     pub fn in_use(&self) -> u64 {
         self.0.in_use.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
-    /// The most bytes that were granted at one time.
+    /// The most bytes that were granted at one time since the start.
     pub fn peak(&self) -> u64 {
         self.0.peak.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
-    /// All bytes there are.
+    /// The size of the budget in bytes.
     pub fn total(&self) -> u64 {
         self.0.units * UNIT_BYTES
     }
@@ -181,12 +188,12 @@ impl ByteBudget {
         self.0.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Grants what can be granted to those that wait.
+    /// Grants memory to as many waiting requests as possible.
     fn grant(&self) {
         loop {
             let Some(granted) = self.queue().next() else { return };
             let permit = self.granted(&granted.holder, granted.units);
-            // If the request is gone, the permit is dropped here, outside the lock.
+            // If the request has been dropped, the permit is dropped here, outside the lock.
             drop(granted.to.send(permit));
         }
     }
@@ -201,7 +208,8 @@ impl ByteBudget {
         if units == 0 {
             return;
         }
-        // Before the queue grants them again, so the usage never shows more than there is.
+        // Subtract first: once the queue grants these units again, the usage must not show more
+        // than the budget.
         self.0.in_use.fetch_sub(units, Ordering::Relaxed);
         let waiting = {
             let mut queue = self.queue();
@@ -214,7 +222,7 @@ impl ByteBudget {
     }
 }
 
-/// The guard of a request in the queue. It is left when this is dropped.
+/// The place of a request in the queue. Dropping it removes the request from the queue.
 struct QueueGuard<'a> {
     budget: &'a ByteBudget,
     id: u64,
@@ -222,7 +230,7 @@ struct QueueGuard<'a> {
 
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
-        // A request that leaves may have been in the way of others.
+        // The removed request may have blocked requests behind it.
         let left = self.budget.queue().leave(self.id);
         if left {
             self.budget.grant();
@@ -230,7 +238,7 @@ impl Drop for QueueGuard<'_> {
     }
 }
 
-/// Bytes that may be held in memory. Dropping it gives them back.
+/// A permit for bytes in memory. Dropping it gives them back to the budget.
 #[must_use = "the memory is given back when the permit is dropped"]
 pub struct Permit {
     units: u64,
@@ -239,7 +247,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// How many bytes.
+    /// The size of the permit in bytes.
     pub fn bytes(&self) -> u64 {
         self.units * UNIT_BYTES
     }
@@ -247,7 +255,7 @@ impl Permit {
     /// Adds another permit of the same budget to this one.
     ///
     /// # Panics
-    /// If the other one is of another budget.
+    /// If `other` belongs to another budget.
     pub fn merge(&mut self, mut other: Permit) {
         assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "permits of two budgets");
         if self.holder != other.holder {
@@ -256,7 +264,7 @@ impl Permit {
         self.units += std::mem::take(&mut other.units);
     }
 
-    /// Gives back all but so many bytes.
+    /// Gives back all but `bytes` bytes, rounded up to whole KiB.
     pub fn shrink_to(&mut self, bytes: u64) {
         let more = self.units.saturating_sub(bytes.div_ceil(UNIT_BYTES));
         self.units -= more;

@@ -1,16 +1,25 @@
-//! Blocks that no record names yet, and who deletes them.
+//! Ownership of blocks that no record references yet.
 //!
-//! Every block that a writer puts is claimed first. While a claim is armed, dropping its last owner
-//! deletes the blocks in a task of the volume. The writer, the staged content and each put under
-//! way are owners, so nothing is deleted while it may still be written. A claim is disarmed before
-//! a plan that names its blocks is sent. It is armed again only when it is known that no such plan
-//! can commit.
+//! Every block that a writer puts is first added to a claim. While a claim is armed, dropping its
+//! last owner deletes the blocks in a task of the volume. The owners are the writer, the staged
+//! content and each put under way, so nothing is deleted while it may still be written.
 //!
-//! A block that several contents share has a claim of its own, which the claim of each content
-//! holds. It deletes the block if all of these were dropped armed.
+//! ```text
+//!             disarm (before a plan that references the blocks is sent)
+//!    armed ------------------------------------------------------------> disarmed
+//!          <------------------------------------------------------------
+//!             rearm (once no such plan can commit)
+//!    dropped armed: the blocks are deleted    dropped disarmed: the blocks stay
+//! ```
 //!
-//! A put that was given up at its deadline may still land after the deletion. Such a block, and
-//! one that could not be deleted, is deleted again later: see [`LateBlocks`](crate::LateBlocks).
+//! **Invariant.** A block is never deleted while a plan that references it may commit.
+//!
+//! A block that several contents share has a claim of its own, which the claims of these contents
+//! hold. It deletes the block only if all of them were dropped armed. For example, if ten bodies
+//! share a pack and one of their plans was sent with an unknown outcome, the pack stays.
+//!
+//! A put that timed out may still be executed after the deletion. Such a block, and a block whose
+//! deletion failed, is deleted again later: see [`LateBlocks`](crate::LateBlocks).
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -26,34 +35,38 @@ use tracing::warn;
 
 use crate::staging::{Pin, Staging};
 
-/// Blocks of one abandoned content that are deleted at the same time.
+/// The deletions of one abandoned content's blocks that run at the same time.
 const DELETES_AT_ONCE: usize = 4;
 
-/// How often the deletion of one block is tried before it is left for later.
+/// The tries to delete one block before the deletion is left to a later retry.
 const DELETE_TRIES: u32 = 3;
 
-/// The pause before the second try; it doubles from there.
+/// The pause before the second try. It doubles before each further try.
 const DELETE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The blocks of one content, and whether dropping them deletes them.
+/// The blocks of one content, and the state that decides whether dropping them deletes them.
 ///
-/// They begin armed. Only what can no longer be named by any plan may be armed again: after a
-/// plan whose outcome is not known, disarmed blocks belong to the sweeper.
+/// A new claim is armed. It may be armed again only if no plan can reference the blocks any more.
+/// After a plan with an unknown outcome the claim stays disarmed, and the sweeper deletes the
+/// blocks if no record references them.
 #[derive(Debug)]
 pub struct StagedBlocks(pub(crate) Arc<Claim>);
 
 impl StagedBlocks {
-    /// From now on a plan may name the blocks: dropping them deletes nothing.
+    /// Disarms the claim: a plan may reference the blocks from now on, so dropping them deletes
+    /// nothing.
     pub fn disarm(&mut self) {
         self.0.armed.store(false, Ordering::SeqCst);
     }
 
-    /// No plan that names the blocks can commit: dropping them deletes them again.
+    /// Arms the claim again: no plan that references the blocks can commit, so dropping them
+    /// deletes them.
     pub fn rearm(&mut self) {
         self.0.armed.store(true, Ordering::SeqCst);
     }
 
-    /// The blocks, in the order of their ids; those shared with other contents come last.
+    /// Returns the ids of the blocks, sorted; ids of blocks that are shared with other contents
+    /// come last.
     pub fn ids(&self) -> Vec<BlockId> {
         let own: Vec<BlockId> = self.0.ids().iter().copied().collect();
         let shared = self.0.shared.get().map(|claim| claim.ids().iter().copied().collect());
@@ -61,17 +74,18 @@ impl StagedBlocks {
     }
 }
 
-/// The shared part of [`StagedBlocks`]: the writer and each put under way hold it too.
+/// The shared part of [`StagedBlocks`]. The writer and each put under way hold it, too.
 #[derive(Debug)]
 pub(crate) struct Claim {
     staging: Arc<Staging>,
     ids: Mutex<BTreeSet<BlockId>>,
-    /// Those of them of which it is not known whether they were put, or will be.
+    /// The blocks whose put timed out or failed, so that they may exist now or later.
     uncertain: Mutex<BTreeSet<BlockId>>,
     armed: AtomicBool,
-    /// The claim on a block that other contents lie in too.
+    /// The claim on a block that this content shares with others.
     shared: OnceLock<Arc<Claim>>,
-    /// Keeps the reaper from what plans under way may come to name.
+    /// Pins the epoch, so that the reaper does not delete blocks that plans under way may
+    /// reference.
     _pin: Option<Pin>,
 }
 
@@ -80,7 +94,7 @@ impl Claim {
         Claim::with_pin(staging, None)
     }
 
-    /// A claim that several contents are going to share.
+    /// Creates a claim that several contents are going to share. It pins the current epoch.
     pub(crate) fn pinned(staging: &Arc<Staging>) -> Arc<Claim> {
         Claim::with_pin(Arc::clone(staging), Some(Arc::clone(&staging.pins).pin()))
     }
@@ -90,28 +104,28 @@ impl Claim {
         Arc::new(Claim { staging, ids, uncertain: Mutex::default(), armed, shared, _pin: pin })
     }
 
-    /// Makes this content one of those that share a block; once at most.
+    /// Makes this content a member of a shared block. Called at most once for a content.
     pub(crate) fn join(&self, shared: Arc<Claim>) {
         let joined = self.shared.set(shared);
         debug_assert!(joined.is_ok(), "a content lies in one pack");
     }
 
-    /// Before a block is put.
+    /// Adds a block. Called before the block is put.
     pub(crate) fn add(&self, id: BlockId) {
         self.ids().insert(id);
     }
 
-    /// When a put was given up, or its answer was lost: it may still happen.
+    /// Records that the outcome of a block's put is unknown: it may still be executed.
     pub(crate) fn mark_uncertain(&self, id: BlockId) {
         self.uncertain.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
-    /// When the bytes under an id belong to somebody else.
+    /// Removes a block from the claim, because another writer's bytes have its id.
     pub(crate) fn disown(&self, id: BlockId) {
         self.ids().remove(&id);
     }
 
-    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    /// Each statement leaves the set consistent, so a poisoned lock is still usable.
     fn ids(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +137,8 @@ impl Drop for Claim {
         if let Some(shared) = self.shared.get()
             && !armed
         {
-            // A plan that was sent may have named it, so the writers must not delete it any more.
+            // A plan that was sent may reference the shared block, so no writer may delete it any
+            // more.
             shared.armed.store(false, Ordering::SeqCst);
         }
         let ids = mem::take(&mut *self.ids());
@@ -138,6 +153,8 @@ impl Drop for Claim {
 
 async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, uncertain: BTreeSet<BlockId>) {
     let (staging, uncertain) = (&staging, &uncertain);
+    // A deletion that succeeded is enough only if the put is known to have ended. Otherwise the
+    // block may be created after it.
     stream::iter(ids)
         .for_each_concurrent(DELETES_AT_ONCE, async |id| match delete_one(staging, id).await {
             Ok(()) => {

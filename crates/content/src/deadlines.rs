@@ -1,14 +1,15 @@
-//! How long the byte path waits.
+//! Timeouts of reading and writing content.
 
 use std::time::Duration;
 
-/// How long the byte path waits for what it does not control.
+/// Timeouts for memory and for calls to the block store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// For the memory of a body's first block.
+    /// The timeout for the memory of a body's first block.
     pub budget: Duration,
-    /// For one call to the block store; when reading, for both tries together. A body that has
-    /// begun waits as long for memory too, because what was admitted should end.
+    /// The timeout for one call to the block store. For a read, it covers both tries together.
+    /// After its first block, a body also waits this long for memory, because a body that was
+    /// admitted should be finished rather than refused.
     pub block: Duration,
 }
 

@@ -1,20 +1,24 @@
-//! Why bytes could not be laid down or read.
+//! Errors of writing and reading content.
 
 use block::{BlockError, BlockErrorKind};
 
-/// Why the byte path failed.
+/// The reason why content could not be written or read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ContentError {
-    /// The blocks cannot be reached, or answer too late. Nothing happened.
+    /// The block store cannot be reached, or did not answer in time. Nothing was written; a retry
+    /// may succeed.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// There is no room for more blocks. Nothing happened.
+    /// The block store has no space for more blocks. Nothing was written. The operator must free
+    /// space.
     #[error("no room: {0}")]
     Full(String),
-    /// The byte budget was not granted in time: the load is beyond what fits into memory.
+    /// The byte budget granted no memory within the deadline, because other requests hold it. A
+    /// retry may succeed.
     #[error("overloaded: no memory within the deadline")]
     Overloaded,
-    /// A block, or the record that names it, is not what was written. A person must look.
+    /// A block, or the record that references it, does not hold the bytes that were written. An
+    /// operator must investigate.
     #[error("corrupt: {0}")]
     Corrupt(String),
 }

@@ -1,4 +1,4 @@
-//! The names of a session's blocks.
+//! The generator of a session's block ids.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use record::{BlockId, Nonce};
 
-/// Draws block ids: a session's nonce, then a counter that only grows. One value serves a whole
-/// session; a second one with the same nonce would draw the same ids, unless both draw them from
-/// ranges that are reserved for them.
+/// Generates block ids: the session's nonce, then a counter that only grows. One generator serves a
+/// whole session. A second generator with the same nonce would produce the same ids, unless both
+/// take their counters from ranges that are reserved for them.
 #[derive(Debug)]
 pub struct BlockIds {
     session: Nonce,
@@ -17,20 +17,20 @@ pub struct BlockIds {
 }
 
 enum Counters {
-    /// All of them.
+    /// A counter from 0, for a session that ends with its process.
     All(AtomicU64),
-    /// Those of ranges that were reserved.
+    /// Counters from ranges that were reserved durably before they are used.
     Reserved { available: Mutex<Range<u64>>, reserve: Box<dyn Fn() -> Range<u64> + Send + Sync> },
 }
 
 impl BlockIds {
-    /// The ids of a session that has drawn none yet.
+    /// Creates the generator of a session that has used no id yet.
     pub fn new(session: Nonce) -> BlockIds {
         BlockIds { session, counters: Counters::All(AtomicU64::new(0)) }
     }
 
-    /// The ids of a session that outlives its processes. `reserve` answers with counters that nobody
-    /// drew, or will, each time others.
+    /// Creates the generator of a session that outlives its processes. Each call of `reserve`
+    /// returns a range of counters that no process has used or will use.
     pub fn reserved(
         session: Nonce,
         reserve: impl Fn() -> Range<u64> + Send + Sync + 'static,
@@ -54,31 +54,32 @@ impl BlockIds {
         }
     }
 
-    /// An id that nobody else has.
+    /// Returns an id that no other block has.
     ///
     /// # Panics
-    /// When a session has drawn 2^48 of them, a million per second for nine years.
+    /// When a session has generated 2^48 ids; at a million per second that takes nine years.
     pub fn draw(&self) -> BlockId {
         BlockId::new(self.session, self.counter())
     }
 
-    /// An id that nobody else has, for a block that several contents share.
+    /// Returns an id that no other block has, for a block that several contents share.
     ///
     /// # Panics
-    /// When a session has drawn 2^46 ids.
+    /// When a session has generated 2^46 ids.
     pub fn draw_pack(&self) -> BlockId {
         BlockId::pack(self.session, self.counter())
     }
 
-    /// An id that nobody else has, for a block that a bucket keeps bare.
+    /// Returns an id that no other block has, for a bare block: a block whose object in the bucket
+    /// consists of its content alone.
     ///
     /// # Panics
-    /// When a session has drawn 2^46 ids.
+    /// When a session has generated 2^46 ids.
     pub fn draw_bare(&self) -> BlockId {
         BlockId::bare(self.session, self.counter())
     }
 
-    /// The session that the ids belong to.
+    /// The nonce of the session to which the ids belong.
     pub fn session(&self) -> Nonce {
         self.session
     }

@@ -1,4 +1,5 @@
-//! Bytes that are in memory already, for those who read a little at a time: no stream, no task.
+//! Reads of bytes that are in memory already, without a stream and without a task. For callers that
+//! read a few KiB at a time.
 
 use std::ops::Range;
 
@@ -6,8 +7,9 @@ use block::{BlockReader, BlockRef};
 use bytes::Bytes;
 use record::Slice;
 
-/// The bytes of a range if they are in memory now and verified. `None` if not, or if they are not
-/// all in slices, which stand in the order of their positions.
+/// Returns the bytes of `range` if the reader has all of them in memory, verified. Returns `None`
+/// if it lacks some, or if `slices` do not cover the whole range. The slices must be sorted by
+/// position.
 pub fn read_from_memory(
     reader: &dyn BlockReader,
     slices: &[Slice],

@@ -1,9 +1,15 @@
-//! Blocks that may land after they were deleted.
+//! Blocks that a late put may create after they were deleted.
 //!
-//! A put that was given up, or whose answer was lost, may still be carried out by the block store
-//! after the deletion that followed it. Nothing names such a block, and nothing will. So it is
-//! deleted again after a while, and then once more. What does not fit into the list, and what lands
-//! even later, is left to the sweeper, once the session has ended.
+//! A put that timed out, or whose reply was lost, may still be executed by the block store after
+//! the deletion that followed it. No record references such a block, so it would remain as garbage.
+//! Therefore each such block is deleted twice more, after the delays of [`DELETE_RETRY_DELAYS`].
+//!
+//! For example, a put times out after 30 seconds, the writer deletes the block, and the bucket
+//! executes the queued PUT ten seconds later. The deletion one minute after the first one removes
+//! the block.
+//!
+//! If the list is full, or a put is executed even later, the block remains until the sweeper finds
+//! it. The sweeper looks at the session's blocks after the session has ended.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,16 +19,16 @@ use record::BlockId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long after its last deletion a block is deleted again, each time.
+/// The delay before each further deletion of a block, counted from its previous deletion.
 pub const DELETE_RETRY_DELAYS: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(15)];
 
-/// Blocks that are remembered for each time.
+/// The most blocks that wait for each of the [`DELETE_RETRY_DELAYS`].
 pub const LATE_BLOCKS_MAX: usize = 4_096;
 
-/// Blocks that are to be deleted again.
+/// The queue of blocks that are to be deleted once more.
 #[derive(Debug, Default)]
 pub struct LateBlocks {
-    /// For each time the blocks in the order in which they are due.
+    /// One queue for each retry, sorted by the time at which the deletion is due.
     waiting: Mutex<[VecDeque<(Instant, BlockId)>; DELETE_RETRY_DELAYS.len()]>,
     added: Notify,
 }
@@ -32,7 +38,8 @@ impl LateBlocks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block was deleted, or could not be, and may be there later; false if there is no room.
+    /// Schedules the further deletions of a block whose put is uncertain, or whose deletion failed.
+    /// Returns false if the queue is full; then the sweeper has to find the block.
     pub fn note(&self, id: BlockId) -> bool {
         let noted = self.add(0, id);
         self.added.notify_one();
@@ -51,18 +58,18 @@ impl LateBlocks {
         true
     }
 
-    /// When the next one is due.
+    /// Returns the time at which the next deletion is due; `None` if no block waits.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting().iter().filter_map(|queue| queue.front()).map(|(due, _)| *due).min()
     }
 
-    /// Returns when one was noted.
+    /// Waits until a block has been added.
     pub async fn added(&self) {
         self.added.notified().await;
     }
 
-    /// A block that is due to be deleted again. It will be once more, if this was not the last
-    /// time.
+    /// Returns a block whose deletion is due at `now`. It also schedules the block's next deletion,
+    /// unless this is the last one.
     pub fn take_due(&self, now: Instant) -> Option<BlockId> {
         let due = {
             let mut waiting = self.waiting();

@@ -1,12 +1,25 @@
-//! The byte path of a volume: bodies become blocks, and blocks become bodies.
+//! Reads and writes object content as blocks.
 //!
-//! A [`ContentWriter`] cuts a body into blocks that upload while it still arrives, and ends in a
-//! [`StagedContent`]: bytes that are durable and that no record names yet. A [`ContentStream`]
-//! reads the bytes of a content map back, each of them verified. What either holds in memory is
-//! taken from a [`ByteBudget`] first.
+//! Roles:
 //!
-//! Nothing here knows names, records or commits. Whoever publishes a staged content says so, by
-//! [`StagedContent::disarm`] before the plan is sent; whatever is dropped without that is deleted.
+//! - A [`ContentWriter`] cuts an incoming body into blocks and uploads each full block while the
+//!   rest of the body arrives. It ends in a [`StagedContent`]: bytes that are durable but that no
+//!   metadata record references yet.
+//! - The [`Packer`] puts several small bodies into one shared block, a *pack*.
+//! - A [`ContentStream`] reads the bytes of a content map back. It verifies every byte before it
+//!   returns it.
+//! - A [`ByteBudget`] limits the memory that writers and streams hold. Each takes a permit before
+//!   it allocates.
+//!
+//! **Invariant.** Every block that a writer puts is either referenced by a committed record or
+//! owned by a claim that deletes it. The publisher calls [`StagedContent::disarm`] before it sends
+//! the plan that references the blocks. If a content is dropped without that call, its blocks are
+//! deleted.
+//!
+//! For example, a PUT of 20 MiB with blocks of 8 MiB puts three blocks. If the client disconnects
+//! after 18 MiB, the writer is dropped, and a background task deletes the blocks that were put.
+//!
+//! The crate does not know names, records or commits.
 
 mod budget;
 mod claim;

@@ -1,34 +1,40 @@
 //! Small bodies that share a block.
 //!
 //! A backend charges for every object. So bodies that are verified at about the same time are put
-//! together, one behind the other in one block: a *pack*. A body that has nobody to share with is
-//! put at once, in an ordinary block. Each body is answered when its block is durable.
+//! together in one block, a *pack*, one behind the other. A body without others to share with is
+//! put at once, in an ordinary block. Each body's writer is answered when its block is durable.
 //!
-//! **When a pack is sent.** Verified bodies wait in a queue. Three things may make them due: one
-//! more body arrives, a timer fires, or a pack lands. Each time [`Queue::is_due`] decides:
+//! **When a pack is sent.** Verified bodies wait in a queue. Three events may make them due:
+//! another body arrives, a timer fires, or the put of a pack ends. At each of these events,
+//! [`Queue::is_due`] decides:
 //!
-//! 1. *The usual way.* While [`Packing::packs_in_flight`] packs are under way, bodies wait.
-//!    Otherwise they are sent when their window has passed, or sooner, when as many have gathered
-//!    as there were lately. The window is [`Packing::window`] and about as long as the body's own
-//!    put would take. With one client there were no others lately, so its bodies do not wait.
-//! 2. *After a landing.* Bodies that gathered while a pack was under way are sent when it lands. Or
-//!    they wait a little longer for the next bodies of the clients whose pack that was: see
+//! 1. *Normal case.* While [`Packing::packs_in_flight`] packs are under way, bodies wait. Otherwise
+//!    they are sent when their window has passed, or earlier, when as many have gathered as there
+//!    were recently. The window is [`Packing::window`] plus a time that depends on the body's
+//!    length; that is about as long as the body's own put would take. With a single client there
+//!    were no other bodies recently, so its bodies do not wait.
+//! 2. *After a pack has landed.* Bodies that gathered while a pack was under way are sent when it
+//!    lands. Or they wait a little longer for the next bodies of the clients whose pack landed: see
 //!    [`batch_rejoin`].
-//! 3. *Beside another pack.* When as many bodies have gathered as are under way, and the others are
-//!    not likely to be back soon, one pack more is sent. It costs each of its bodies no more.
-//! 4. *Full, or overdue.* A full pack gains nothing by waiting. And when the backend takes
-//!    [`SLOW_PUT_WINDOWS`] times as long as the window, waiting for it costs more than it saves.
-//!    Then up to `PACKS_IN_FLIGHT_FACTOR` times as many packs may be under way.
+//! 3. *An extra pack.* If as many bodies have gathered as are under way, and the clients of the
+//!    pack under way are not expected back soon, one more pack is sent. It costs each of its bodies
+//!    no more.
+//! 4. *Full, or overdue.* A full pack gains nothing by waiting. If the backend takes
+//!    [`SLOW_PUT_WINDOWS`] times as long as the window, waiting for it costs more than sharing
+//!    saves. In both cases up to `PACKS_IN_FLIGHT_FACTOR` times as many packs may be under way.
 //!
-//! **Who may delete a pack.** Its members are published by plans of their own. The pack's claim is
-//! shared by all of them: it deletes the block only if no plan that any of them sent may have been
-//! committed. And it pins the epoch that it began in until the outcome of the last plan is known.
-//! The reaper waits for all epochs. Without the pin it could let go of a member that was
-//! overwritten already, and find the pack without owners while another member is about to be
-//! published.
+//! For example, 64 clients that each PUT objects of 50 KiB share packs of some dozens of bodies, so
+//! the backend stores a few objects instead of 64.
 //!
-//! **Memory.** Bodies bring their permits. They are given back when the pack has been put and a
-//! cache has taken its copy. Sealing copies none of the bytes.
+//! **The deletion of a pack.** The bodies of a pack are published by separate plans. All of them
+//! share the pack's claim. It deletes the block only if no plan that any of them sent can have been
+//! committed. It also pins the epoch in which the pack was begun until the outcome of the last plan
+//! is known. The reaper waits for all epochs. Without the pin, the reaper could release a member
+//! that was overwritten already, and find the pack without owners while another member is about to
+//! be published.
+//!
+//! **Memory.** Each body brings its permit. The permits are given back after the pack has been put
+//! and a cache has copied its bytes. Sealing does not copy the bytes.
 
 mod batch_rejoin;
 mod queue;
@@ -50,13 +56,13 @@ use crate::put::put;
 use crate::staging::Staging;
 use crate::{ContentError, Permit};
 
-/// Bodies of at most so many bytes are put into the reader's memory as soon as they are durable.
-/// For longer ones that is not worth it: where memory is new to the process, the copy of 1 MiB
-/// costs a seventh of what the gateway does for its PUT. And the longer a body is, the less the
-/// first read from the backend adds to sending its bytes.
+/// The longest body that is copied into the reader's memory as soon as it is durable. Copying
+/// longer bodies does not pay: if the process has to fault in the memory, the copy of 1 MiB costs a
+/// seventh of the gateway's work for its PUT. And the longer a body is, the less the first read
+/// from the backend adds to the time of sending its bytes.
 pub const REMEMBERED_BYTES_MAX: u32 = 256 << 10;
 
-/// After how many windows bodies wait no longer for a pack to land.
+/// After this many windows, bodies no longer wait for a pack to land.
 const SLOW_PUT_WINDOWS: u32 = 10;
 
 /// The bodies of a session that wait for a block.
@@ -68,7 +74,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Packs what is put by way of `staging`. No body waits yet.
+    /// Creates a packer without bodies, which puts its packs by way of `staging`.
     pub fn new(staging: &Arc<Staging>, packing: Packing) -> Packer {
         let packing = Packing {
             pack_bytes: packing.pack_bytes.clamp(1, BLOCK_BYTES_MAX),
@@ -78,28 +84,29 @@ impl Packer {
         Packer { staging: Arc::clone(staging), packing, queue: Mutex::new(Queue::new()) }
     }
 
-    /// The longest body that is packed.
+    /// Returns the length of the longest body that is packed, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u32 {
         self.packing.body_bytes_max.min(self.packing.pack_bytes)
     }
 
-    /// Whether no body is packed, or waits for it.
+    /// Returns true if no body waits and no pack is under way.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
         queue.packs == 0 && queue.waiting.is_empty()
     }
 
-    /// Every change leaves the queue whole, so a panic elsewhere leaves it usable.
+    /// Each method leaves the queue consistent before it can panic, so a poisoned lock is still
+    /// usable.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Puts a verified body into a block, with others if there are any. Returns when the block is
-/// durable.
+/// Puts a verified body into a block, together with others if there are any. Returns when the block
+/// is durable.
 ///
 /// # Errors
-/// `Unavailable` if the block could not be put.
+/// Fails with `Unavailable` if the block could not be put.
 pub(crate) async fn pack(
     packer: &Arc<Packer>,
     pieces: Vec<Bytes>,
@@ -113,12 +120,12 @@ pub(crate) async fn pack(
         queue.waiting_bytes += u64::from(length);
         let first = queue.waiting.len() == 1;
         if first {
-            // The first body that waits opens a window, unless there were no others lately.
+            // The first waiting body opens a window, unless there were no other bodies recently.
             queue.window_passed = queue.recent_bodies <= 1;
         }
         let window = queue.window;
         send_due(packer, &mut queue);
-        // Not if the body was sent: then there is nothing to wait for.
+        // `send_due` increments the window if it sent the body. Then no timer is needed.
         if first && queue.window == window {
             let Packing { window: wait, window_per_mib, .. } = packer.packing;
             open_window(packer, window, wait + window_per_mib.saturating_mul(length) / (1 << 20));
@@ -138,8 +145,8 @@ fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     }
 }
 
-/// Starts the timers of a window. After `wait` the bodies have waited long enough for others, and
-/// after [`SLOW_PUT_WINDOWS`] times as long they have waited long enough for the backend. Both
+/// Starts the timers of a window. After `wait`, the bodies have waited long enough for others.
+/// After [`SLOW_PUT_WINDOWS`] times as long, they have waited long enough for the backend. The
 /// timers do nothing once another window has been opened.
 fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
     let packer = Arc::clone(packer);
@@ -158,12 +165,12 @@ fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
     }));
 }
 
-/// After a pack of `landed` bodies has ended: sends the bodies that have gathered meanwhile, or
-/// lets them wait for the next bodies of the same clients, if that pays.
+/// Handles the end of a pack of `landed` bodies. It sends the bodies that gathered meanwhile, or
+/// lets them wait for the next bodies of the same clients if that is expected to pay.
 fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     let nothing_to_join = queue.packs > 0 || queue.waiting.is_empty();
     if nothing_to_join || !queue.rejoin.is_due() {
-        // They have waited while the pack was under way, which is long enough.
+        // They waited while the pack was under way. That is long enough.
         queue.window_passed = true;
         return send_due(packer, queue);
     }
@@ -172,14 +179,14 @@ fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     queue.overdue = false;
     queue.window += 1;
     let window = queue.window;
-    // A full pack does not wait.
+    // A full pack does not wait for the window.
     send_due(packer, queue);
     if queue.window == window {
         open_window(packer, window, REJOIN_WINDOW);
     }
 }
 
-/// A pack under way. However it ends, it makes room for the next one when it is dropped.
+/// A pack under way. Dropping it, however the put ended, allows the next pack.
 struct UnderWay {
     packer: Arc<Packer>,
     members: usize,
@@ -194,9 +201,11 @@ impl Drop for UnderWay {
     }
 }
 
-/// Seals the bodies into one block, puts it, and answers each with where it lies.
+/// Seals the bodies into one block, puts it, and answers each body with its slice of the block.
 async fn send(under_way: UnderWay, members: Vec<Member>) {
     let staging = Arc::clone(&under_way.packer.staging);
+    // A single body needs neither a pack's id nor a pin, because no other plan references its
+    // block.
     let several = members.len() > 1;
     let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
     let id = if several { staging.ids.draw_pack() } else { staging.ids.draw() };
@@ -218,7 +227,8 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
-    // The next pack may be sent before these bodies are answered.
+    // Drop it before the answers, so that the next pack is sent first and these bodies' clients
+    // join later.
     drop(under_way);
     for (offset, length, landed) in waiting {
         let answer = match put.as_ref().map(|(block, _)| block.reference()) {
@@ -229,11 +239,12 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
             }
             Err(error) => Err(error.clone()),
         };
-        // A client that has gone away meanwhile leaves dead bytes in the pack.
+        // If a client has disconnected meanwhile, its bytes remain in the pack as dead bytes.
         drop(landed.send(answer));
     }
     drop(claim);
-    // What is small and new is likely to be read soon.
+    // Small new objects are likely to be read soon, so their sub-blocks go into the reader's
+    // memory. This is done after the answers, because no client waits for it.
     if let Ok((block, _)) = &put {
         let is_small = |index: u32| {
             let (start, end) = (index * SUB_BLOCK_BYTES, (index + 1) * SUB_BLOCK_BYTES);

@@ -1,9 +1,12 @@
-//! Where a body goes that arrived whole: one policy, and the one place that decides.
+//! The choice where a small body is stored: in its record or in a block.
 //!
-//! A body that was kept whole has three ways to become durable, one for each [`Placement`]. A
-//! [`PlacementPolicy`] chooses among them by what [`Conditions`] say: by the size of the body, by
-//! whether there are others to share a block with, and by how much is staged inline already. It
-//! sees nothing else, and nobody else decides.
+//! A body that was kept whole in memory has three ways to become durable, one for each
+//! [`Placement`]. A [`PlacementPolicy`] chooses among them by the [`Conditions`]: the size of the
+//! body, the time since two bodies were under way together, and the bytes that are staged inline
+//! already. The policy sees nothing else, and no other code makes this choice.
+//!
+//! For example, a body of 100 KiB from a lone client is staged inline. If a second client writes in
+//! the same second, the next such body goes into a block.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,49 +16,50 @@ use record::{INLINE_BYTES_MAX, INLINE_STAYS_MAX};
 /// The longest body that is staged inline, in bytes.
 pub const STAGED_INLINE_BODY_BYTES_MAX: u64 = INLINE_BYTES_MAX;
 
-/// How long bodies are packed after two of them were under way at the same time.
+/// After two bodies were under way at the same time, bodies go into blocks for this time.
 pub const CONCURRENCY_MEMORY: Duration = Duration::from_secs(1);
 
-/// Where a whole body goes.
+/// Where a whole body is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Into its inode's record, for good.
+    /// In its inode's record, permanently.
     Inline,
-    /// Into its inode's record, until it is destaged into a block.
+    /// In its inode's record, until it is destaged into a block.
     StagedInline,
-    /// Into a block, which it shares with other bodies if there are any.
+    /// In a block, shared with other bodies if there are any.
     Block,
 }
 
-/// What the choice depends on.
+/// The inputs of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// Bytes of the body.
+    /// The size of the body, in bytes.
     pub bytes: u64,
-    /// How long ago two bodies of this gateway were last under way at the same time: no time at all
-    /// while they are, `None` if that never was.
+    /// The time since two bodies of this gateway were last under way together: zero while they are,
+    /// `None` if they never were.
     pub since_concurrent: Option<Duration>,
-    /// Bytes that are staged inline already.
+    /// The total size of the bodies that are staged inline now, in bytes.
     pub staged_inline_bytes: u64,
 }
 
-/// What chooses where whole bodies go.
+/// A policy that chooses the placement of whole bodies.
 pub trait PlacementPolicy: Debug + Send + Sync {
-    /// Where a body goes under these conditions.
+    /// Returns the placement of a body under these conditions.
     fn choose(&self, conditions: &Conditions) -> Placement;
 }
 
-/// The smallest bodies are inline. One of [`INLINE_STAYS_MAX`] to [`STAGED_INLINE_BODY_BYTES_MAX`]
-/// bytes that came alone is staged inline while there is room. All others go into blocks.
+/// The default policy. The smallest bodies are inline. A lone body of more than
+/// [`INLINE_STAYS_MAX`] and at most [`STAGED_INLINE_BODY_BYTES_MAX`] bytes is staged inline if the
+/// limit permits. All others go into blocks.
 ///
-/// A put of a few hundred KiB costs a backend some milliseconds. A lone client waits for them with
-/// nobody to share them, and the metadata store has to make the file's record durable anyhow. Under
-/// load the backend's price is shared, and the database is what is scarce.
+/// A put of a few hundred KiB costs a backend some milliseconds. A lone client would wait for them
+/// alone, while the metadata store has to make the file's record durable in any case. Under load,
+/// several bodies share the cost of one put, and the database is the scarcer resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeAndLoad {
-    /// Up to how many bytes a body is inline for good.
+    /// The longest body that is inline permanently, in bytes.
     pub inline_bytes_max: u64,
-    /// Bytes of bodies that may be staged inline at the same time; 0 stages none.
+    /// The most bytes that may be staged inline at the same time; 0 turns staging inline off.
     pub staged_inline_bytes_max: u64,
 }
 
@@ -65,7 +69,7 @@ impl PlacementPolicy for SizeAndLoad {
         if bytes <= self.inline_bytes_max {
             return Placement::Inline;
         }
-        // A plan may rely on shorter inline content to stay where it is.
+        // Plans may rely on it that inline content up to `INLINE_STAYS_MAX` is never destaged.
         let may_move = bytes > INLINE_STAYS_MAX as u64 && bytes <= STAGED_INLINE_BODY_BYTES_MAX;
         let alone = since_concurrent.is_none_or(|since| since >= CONCURRENCY_MEMORY);
         let fits = staged_inline_bytes.saturating_add(bytes) <= self.staged_inline_bytes_max;

@@ -1,9 +1,12 @@
-//! Memory that an upload holds while it waits for its client.
+//! Memory that an upload holds while it waits for a slow client.
 //!
-//! A client may send most of a block and then go on at a trickle, or not at all. While others wait
-//! for memory, such an upload is asked to put what it has as a short block. An upload whose client is
-//! fast enough keeps its block: if the client goes on at its pace for [`HOLD_PACE`], it sends as much
-//! as the upload holds.
+//! A client may send most of a block and then continue slowly, or stop. While other requests wait
+//! for memory, such an upload is asked to put the bytes that it has as a short block. An upload
+//! keeps its memory if its client is fast enough: at its measured rate, the client must send at
+//! least as many bytes in [`HOLD_PACE`] as the upload holds.
+//!
+//! For example, an upload that holds 4 MiB keeps them if its client sends at least 1 MiB per
+//! second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,24 +17,24 @@ use tokio::time::Instant;
 
 use crate::ReleaseMemory;
 
-/// How long the pace of a client is measured.
+/// The shortest time over which a client's rate is measured.
 const PACE_MEASURED: Duration = Duration::from_secs(1);
 
-/// An upload may hold as much as its client sends in this time.
+/// An upload may hold as many bytes as its client sends in this time.
 const HOLD_PACE: Duration = Duration::from_secs(4);
 
-/// What an upload holds, and how fast its client sends.
+/// The memory that one upload holds, and the progress of its client.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
-    /// Bytes that have arrived so far.
+    /// Bytes that have arrived since the start of the body.
     arrived: AtomicU64,
-    /// Bytes of memory that are held for bytes that have arrived and for the next ones.
+    /// Bytes of memory that the upload holds, for bytes that have arrived and for the next ones.
     held: AtomicU64,
     measured: Mutex<Option<Measured>>,
     wanted: Notify,
 }
 
-/// The beginning of a measurement.
+/// The start of a measurement.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     at: Instant,
@@ -39,13 +42,13 @@ struct Measured {
 }
 
 impl Pressure {
-    /// Notes how many bytes have arrived, and how many of them are held.
+    /// Records the bytes that have arrived since the start, and the bytes that are held now.
     pub(crate) fn note(&self, arrived: u64, held: u64) {
         self.arrived.store(arrived, Ordering::Relaxed);
         self.held.store(held, Ordering::Relaxed);
     }
 
-    /// Waits until the memory of the upload is needed more by others.
+    /// Waits until other requests need the memory and the client is too slow to keep it.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
@@ -55,6 +58,7 @@ impl ReleaseMemory for Pressure {
     fn release_memory(&self) {
         let held = self.held.load(Ordering::Relaxed);
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        // An upload that holds nothing has nothing to give back. Its next measurement starts anew.
         if held == 0 {
             *measured = None;
             return;

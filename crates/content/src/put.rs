@@ -1,4 +1,4 @@
-//! One block on its way into the store.
+//! The put of one block.
 
 use block::{BlockError, BlockErrorKind, SealedBlock, Sealer, Stored, sealed};
 
@@ -6,8 +6,8 @@ use crate::ContentError;
 use crate::claim::Claim;
 use crate::staging::Staging;
 
-/// Puts a block; once more under another id if the first is taken by other bytes. Returns it as it
-/// was put, and what became known of it.
+/// Puts a block. If the store answers that other bytes have the block's id, it seals the content
+/// under a new id and puts that once. Returns the block as it was stored, and the store's answer.
 pub(crate) async fn put(
     staging: &Staging,
     claim: &Claim,
@@ -47,7 +47,7 @@ async fn try_put(
     claim.add(block.id());
     match tokio::time::timeout(staging.deadlines.block, staging.blocks.put(block)).await {
         Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
-            // The bytes under this id are somebody else's, and not ours to delete.
+            // Another writer's bytes have this id, so this writer must not delete them.
             claim.disown(block.id());
             Err(error)
         }
@@ -64,7 +64,8 @@ async fn try_put(
     }
 }
 
-/// The same content under a new id. The checksums cover the id, so it is sealed anew.
+/// Returns the same content under a new id of the same kind. The checksums cover the id, so the
+/// block is sealed again.
 fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
     let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
     let ids = &staging.ids;

@@ -1,19 +1,22 @@
-//! A body that is durable and that no record names yet.
+//! A body that is durable and that no record references yet.
 
 use record::Content;
 
 use crate::claim::StagedBlocks;
 use crate::staged_inline::Reservation;
 
-/// A whole body, durable, that no record names yet. Dropping it deletes its blocks in the
+/// A complete, durable body that no record references yet. Dropping it deletes its blocks in the
 /// background, unless it was disarmed.
+///
+/// For example, a PUT whose condition `If-None-Match: *` fails at commit drops its staged content,
+/// and the blocks are deleted.
 #[derive(Debug)]
-#[must_use = "what is not published is deleted"]
+#[must_use = "content that is not published is deleted"]
 pub struct StagedContent {
     content: Content,
     size: u64,
     blocks: StagedBlocks,
-    /// Of a body that is to be staged inline.
+    /// The reserved capacity of a body that is to be staged inline.
     reservation: Option<Reservation>,
     md5: Option<[u8; 16]>,
 }
@@ -32,24 +35,25 @@ impl StagedContent {
         StagedContent { md5, ..self }
     }
 
-    /// The body's MD5, if its writer was [to know it](crate::ContentWriter::want_md5).
+    /// The body's MD5; `None` unless the writer was asked for it with
+    /// [`want_md5`](crate::ContentWriter::want_md5).
     pub fn md5(&self) -> Option<[u8; 16]> {
         self.md5
     }
 
-    /// Takes the room that the body has if it is to be staged inline, for whoever makes it a
-    /// file's.
+    /// Takes the reservation of a body that is to be staged inline. The publisher assigns it to the
+    /// file that gets the body.
     pub fn take_reservation(&mut self) -> Option<Reservation> {
         self.reservation.take()
     }
 
-    /// Bytes of the body.
+    /// The size of the body in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The body: inline, or any number of slices in the order of their positions. Never pages:
-    /// laying them out is the publisher's business.
+    /// The content: inline bytes, or any number of slices sorted by position. Never pages: the
+    /// publisher lays out pages.
     pub fn content(&self) -> &Content {
         &self.content
     }
@@ -64,7 +68,7 @@ impl StagedContent {
         self.blocks.rearm();
     }
 
-    /// The body, and the blocks behind it with their state.
+    /// Returns the content, and the claim on its blocks in its present state.
     pub fn into_parts(self) -> (Content, StagedBlocks) {
         (self.content, self.blocks)
     }

@@ -1,13 +1,14 @@
 //! Bodies that are staged inline: they are in their inodes' records until they are destaged.
 //!
-//! A small body that comes alone goes into the metadata store with its file's record. A little
-//! later it is *destaged*: moved into a block, together with others that are staged inline (see
-//! `upkeep`'s `destage`). What was overwritten or deleted by then never reaches the backend. Which
-//! bodies these are is the business of a [`PlacementPolicy`].
+//! A small body that arrives alone is written to the metadata store with its file's record. A
+//! little later the destager (`upkeep`'s `destage`) moves it into a block, together with other
+//! bodies that are staged inline. A body that was overwritten or deleted before that never reaches
+//! the block store. A [`PlacementPolicy`] chooses these bodies.
 //!
-//! Here is known what is staged inline, in what order it came, and when it is due. Each body waits
-//! for about [`DESTAGE_DELAY`], so no more than [`STAGED_INLINE_BYTES_DEFAULT`] per that time goes
-//! through the metadata store, however fast a client writes.
+//! This module knows which bodies are staged inline, in which order they arrived, and when each is
+//! due. Each waits for [`DESTAGE_DELAY`]. Therefore, with the default limit, at most
+//! [`STAGED_INLINE_BYTES_DEFAULT`] bytes per `DESTAGE_DELAY` go through the metadata store, however
+//! fast a client writes. For example, that is 32 MiB in 2 seconds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,18 +20,18 @@ use tokio::time::Instant;
 
 use crate::placement::{Conditions, Placement, PlacementPolicy};
 
-/// Bytes of bodies that are staged inline at the same time, unless told otherwise.
+/// The default limit of the bytes that are staged inline at the same time.
 pub const STAGED_INLINE_BYTES_DEFAULT: u64 = 32 << 20;
 
-/// How long a body is staged inline before it is destaged.
+/// The time that a body is staged inline before it is destaged.
 pub const DESTAGE_DELAY: Duration = Duration::from_secs(2);
 
 /// A body that is staged inline, or will be as soon as its plan is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagedBody {
-    /// The file that it is the body of.
+    /// The inode whose content the body is.
     pub ino: Ino,
-    /// How many bytes.
+    /// The size of the body in bytes.
     pub bytes: u64,
     since: Instant,
 }
@@ -40,23 +41,23 @@ pub struct StagedBody {
 pub struct StagedInline {
     policy: Box<dyn PlacementPolicy>,
     ledger: Mutex<Ledger>,
-    /// Notified when a body was added.
+    /// Notified when a body was added or put back.
     added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
-    /// Bytes of all bodies that are staged inline or have a reservation.
+    /// The total size of the bodies that are staged inline or have a reservation, in bytes.
     bytes: u64,
-    /// Whether a body has a reservation whose writer has not ended.
+    /// True while a reservation exists, that is, while the writer of such a body has not ended.
     arriving: bool,
-    /// When two bodies were last under way at the same time.
+    /// The last time at which two bodies were under way together.
     concurrent_at: Option<Instant>,
-    /// In the order in which they came.
+    /// The bodies in the order in which they were added.
     bodies: VecDeque<StagedBody>,
 }
 
-/// Where a whole body goes, with what that takes.
+/// The placement of a whole body, with the reservation that it needs.
 #[derive(Debug)]
 pub(crate) enum Placed {
     Inline,
@@ -65,13 +66,14 @@ pub(crate) enum Placed {
 }
 
 impl StagedInline {
-    /// Nothing is staged inline yet. `policy` chooses what will be.
+    /// Creates an empty list. `policy` chooses the bodies that are staged inline.
     pub fn new(policy: impl PlacementPolicy + 'static) -> StagedInline {
         let (ledger, added) = (Mutex::default(), Notify::new());
         StagedInline { policy: Box::new(policy), ledger, added }
     }
 
-    /// Places a whole body; `packing` says whether others are being packed right now.
+    /// Chooses the placement of a whole body of `bytes` bytes. `packing` is true if other bodies
+    /// are being packed at this moment.
     pub(crate) fn place(self: &Arc<Self>, bytes: u64, packing: bool) -> Placed {
         let (mut ledger, now) = (self.ledger(), Instant::now());
         let since_concurrent = if packing || ledger.arriving {
@@ -82,6 +84,8 @@ impl StagedInline {
         let staged_inline_bytes = ledger.bytes;
         let conditions = Conditions { bytes, since_concurrent, staged_inline_bytes };
         let placement = self.policy.choose(&conditions);
+        // Bodies that are inline permanently do not count as concurrent, because they share no
+        // block in any case.
         if placement != Placement::Inline && since_concurrent == Some(Duration::ZERO) {
             ledger.concurrent_at = Some(now);
         }
@@ -97,19 +101,21 @@ impl StagedInline {
         }
     }
 
-    /// When the next body is due to be destaged; `None` if none is staged inline.
+    /// Returns the time at which the next body is due to be destaged; `None` if none is staged
+    /// inline.
     pub fn next_due(&self) -> Option<Instant> {
         self.ledger().bodies.front().map(|first| first.since + DESTAGE_DELAY)
     }
 
-    /// Returns when a body was added since somebody waited here last.
+    /// Waits until a body has been added since the last call.
     pub async fn added(&self) {
         self.added.notified().await;
     }
 
-    /// Takes bodies that have been staged inline since `until` at the latest: no more than `count`,
-    /// and together no more than `bytes` unless it is one. Whoever takes a body either
-    /// [removes](StagedInline::remove) it or [puts it back](StagedInline::put_back).
+    /// Takes the bodies that have been staged inline since `until` or earlier. It takes at most
+    /// `count` bodies. Together they have at most `bytes` bytes, except that a single larger body
+    /// is taken alone. The caller must [remove](StagedInline::remove) or [put
+    /// back](StagedInline::put_back) each of them.
     pub fn take(&self, until: Instant, count: usize, bytes: u64) -> Vec<StagedBody> {
         let mut ledger = self.ledger();
         let (mut taken, mut sum) = (Vec::new(), 0);
@@ -124,28 +130,30 @@ impl StagedInline {
         taken
     }
 
-    /// Puts back a body that could not be destaged. Its delay begins anew.
+    /// Puts back a body that could not be destaged. Its delay starts again.
     pub fn put_back(&self, body: StagedBody) {
         self.ledger().bodies.push_back(StagedBody { since: Instant::now(), ..body });
         self.added.notify_one();
     }
 
-    /// Makes room: this body is not staged inline any more.
+    /// Records that this body is no longer staged inline, and frees its capacity.
     pub fn remove(&self, body: StagedBody) {
         let mut ledger = self.ledger();
         ledger.bytes = ledger.bytes.saturating_sub(body.bytes);
     }
 
-    /// Every change leaves the ledger whole, so a panic elsewhere leaves it usable.
+    /// Each method leaves the ledger consistent before it can panic, so a poisoned lock is still
+    /// usable.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Room for a body that is going to be staged inline.
+/// Reserved capacity for a body that is going to be staged inline.
 ///
-/// Dropped before it was assigned to a file, it is free again. After that the body counts as staged
-/// inline even if its plan was refused: whoever destages it sees whether there is anything to do.
+/// If it is dropped before it was assigned to a file, the capacity is free again. After `assign`,
+/// the body counts as staged inline even if its plan was refused. The destager finds out whether it
+/// has anything to move.
 #[derive(Debug)]
 pub struct Reservation {
     staged: Arc<StagedInline>,
@@ -154,7 +162,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Before a plan is sent that makes the body that of a file.
+    /// Assigns the body to an inode. The caller does this before it sends the plan that makes the
+    /// body the inode's content.
     pub fn assign(&mut self, ino: Ino) {
         self.ino = Some(ino);
     }

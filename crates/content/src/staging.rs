@@ -1,4 +1,4 @@
-//! What is needed to put a session's blocks.
+//! The shared resources of all writers of a session.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use runtime::Tasks;
 
 use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
 
-/// Something that is held until it is dropped.
+/// A guard that is held until it is dropped.
 pub type Pin = Box<dyn Debug + Send + Sync>;
 
-/// Protects blocks that plans are going to name from whoever deletes what nobody names.
+/// Keeps blocks that a plan is about to reference from being deleted by the reaper.
 pub trait Pins: Debug + Send + Sync {
-    /// Protects them until the answer is dropped.
+    /// Pins the current epoch until the returned guard is dropped.
     fn pin(self: Arc<Self>) -> Pin;
 }
 
-/// What all who put blocks for a session share.
+/// The resources that all writers of a session share.
 #[derive(Debug)]
 pub struct Staging {
-    /// Where blocks are put.
+    /// The store into which blocks are put.
     pub blocks: Arc<dyn BlockStore>,
-    /// What reads blocks, and may remember what was put.
+    /// The reader of blocks. It may cache blocks that were just put.
     pub reader: Arc<dyn BlockReader>,
-    /// The ids of the session.
+    /// The generator of the session's block ids.
     pub ids: BlockIds,
-    /// What bodies on their way in may hold in memory.
+    /// The memory budget of incoming bodies.
     pub budget: ByteBudget,
-    /// Where puts and deletions run.
+    /// The task group that runs puts and deletions.
     pub tasks: Tasks,
-    /// Content bytes of a full block. What is beyond the limits of a block counts as the limit.
+    /// Content bytes of a full block. A value beyond the limits of a block counts as the limit.
     pub block_bytes: u32,
-    /// Up to how many bytes a body takes no memory from the budget, because it is inline.
+    /// The longest inline body, in bytes. Such a body takes no memory from the budget.
     pub inline_bytes_max: u32,
-    /// Where whole bodies go, and which of them await destaging.
+    /// The policy that places whole bodies, and the bodies that await destaging.
     pub staged_inline: Arc<StagedInline>,
-    /// Blocks that may land after they were deleted.
+    /// Blocks that a late put may create after their deletion.
     pub late: Arc<LateBlocks>,
-    /// What a pack pins while plans may still be going to name it.
+    /// Pins the epoch of a pack while a plan may still reference the pack.
     pub pins: Arc<dyn Pins>,
-    /// How long to wait.
+    /// Timeouts for memory and for calls to the block store.
     pub deadlines: Deadlines,
-    /// What happened.
+    /// Counters of reads and writes.
     pub traffic: Arc<Traffic>,
 }
 

@@ -1,26 +1,32 @@
-//! A body on its way out.
+//! Reads a range of a file's content.
 //!
-//! A block is read in *runs*. Where much of a block is wanted and nothing of it is in memory, all
-//! of that is one run, which *arrives*: it moves on as the reader polls it, and each sub-block is
-//! passed on as soon as it has passed its checksum. What comes behind it is requested shortly
-//! before its end.
+//! Roles:
 //!
-//! Other runs are read at once. The first is short, so that the first bytes leave soon; each one
-//! that the reader takes doubles the next, up to [`RUN_BYTES_MAX`], and doubles what is read ahead
-//! of the reader, up to [`READ_AHEAD_BYTES_MAX`]. So a reader who stops early has cost little, and
-//! one who goes on is not kept waiting. What is in memory is taken from there, without a task and
-//! without memory of its own; each other run is read in a task.
+//! - The *stream* resolves the range to slices and reads each slice in *runs*, which are parts of a
+//!   block.
+//! - The *arrival*: if much of a block is wanted and nothing of it is in memory, all of it is one
+//!   run. The reader's polls advance it, and each sub-block is passed on as soon as it has passed
+//!   its checksum. The next run is requested shortly before the end of this one.
+//! - The *read-ahead* reads other runs in tasks. The first run is short, so that the first bytes
+//!   are sent soon. Each run that the reader takes doubles the length of the next one, up to
+//!   [`RUN_BYTES_MAX`], and the bytes that are read ahead, up to [`READ_AHEAD_BYTES_MAX`]. So a
+//!   reader that stops early has cost little, and a reader that continues seldom waits. Runs that
+//!   are in memory are taken from there, without a task and without a permit.
 //!
-//! **Whole or not at all.** Every byte was verified by the [`BlockReader`]. A block that is missing
-//! or damaged is an error, and so is a range that no slice holds, unless the file is sparse, of which
-//! it is zeros: never fewer bytes than the range has. Where all runs of a whole block were fetched now, their checksums together
-//! must be the block's: a block that was replaced by another consistent one is found before its
-//! end leaves.
+//! For example, a GET of a whole object of 20 MiB with cold caches is three arrivals, one for each
+//! block. A GET of 100 KiB out of it is one run.
 //!
-//! **Memory.** A run that is read takes its permit before it asks, and the frames made of it hold
-//! the permit until the last of them is dropped. One that arrives holds a small permit of its own,
-//! [`ARRIVAL_MEMORY_BYTES`], which the next one takes over, however slow its reader is. Only the
-//! run that the reader waits for waits for memory; what is ahead of the reader takes what is free.
+//! **Invariant.** Every byte was verified by the [`BlockReader`], and the stream never returns
+//! fewer bytes than the range has without an error. A block that is missing or damaged is an error.
+//! A range that no slice covers is an error, too, except in a sparse file, where it reads as zeros.
+//! If all runs of a whole block were read now, their checksums together must equal the block's
+//! checksum. So a block that was replaced by another consistent one is detected before its last
+//! bytes are returned.
+//!
+//! **Memory.** A run that is read in a task takes its permit first, and the frames made of it hold
+//! the permit until the last of them is dropped. An arrival holds a small permit,
+//! [`ARRIVAL_MEMORY_BYTES`], however slow its reader is; the next arrival takes it over. Only the
+//! run that the reader needs next waits for memory. The read-ahead takes only memory that is free.
 
 mod arriving;
 mod holes;
@@ -52,38 +58,39 @@ pub use self::reading::Reading;
 use self::runs::{BlockChecksum, FetchedRun, Planned, Run};
 use crate::{ContentError, Deadlines, Permit};
 
-/// Content bytes of a stream's first run, and of what it reads ahead at first.
+/// Content bytes of a stream's first run, and of its initial read-ahead.
 pub const RUN_BYTES_MIN: u32 = 1 << 20;
 
-/// Content bytes of a run at most, but for a remainder that rides along.
+/// The most content bytes of a run, except for a short remainder that is added to the last run.
 pub const RUN_BYTES_MAX: u32 = 4 << 20;
 
-/// Content bytes that a stream reads before they are asked for.
+/// The most content bytes that a stream reads ahead of its reader.
 pub const READ_AHEAD_BYTES_MAX: u32 = 12 << 20;
 
 const _: () = assert!(RUN_BYTES_MIN.is_multiple_of(SUB_BLOCK_BYTES), "runs end with sub-blocks");
 const _: () = assert!(RUN_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "runs end with sub-blocks");
 
-/// How much of a content map is asked for at a time, in bytes of the file.
+/// The part of a file, in bytes, whose slices are requested at a time.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Where a stream learns which blocks hold a file's bytes.
+/// The source of a file's slices.
 #[async_trait]
 pub trait SliceSource: fmt::Debug + Send + Sync + 'static {
-    /// Every slice that overlaps the range, in the order in which they were written: later ones
-    /// hide earlier ones. Others may be among them. Of one version of the file, whenever asked.
+    /// Returns every slice that overlaps the range, in the order in which they were written: later
+    /// ones hide earlier ones. Other slices may be among them. All calls must return slices of one
+    /// version of the file.
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError>;
 
-    /// Whether bytes that no slice holds are zeros. Of other files they are damage.
+    /// Returns true if bytes that no slice covers are zeros. In other files such bytes are damage.
     fn is_sparse(&self) -> bool;
 }
 
-/// The slices that stand in a file's own record.
+/// The slices in a file's own record.
 #[derive(Clone, Debug)]
 pub struct RecordSlices {
     /// The slices.
     pub slices: Vec<Slice>,
-    /// Whether bytes that none of them holds are zeros.
+    /// True if bytes that no slice covers are zeros.
     pub sparse: bool,
 }
 
@@ -99,10 +106,9 @@ impl SliceSource for RecordSlices {
     }
 }
 
-/// The bytes of a range of a file, in order and verified, in frames of at most 64 KiB each, none
-/// of them empty.
+/// The bytes of a range of a file, verified and in order, in frames of 1 byte to 64 KiB.
 ///
-/// Ends after the last byte of the range, or after an error.
+/// The stream ends after the last byte of the range, or after an error.
 #[must_use = "a stream reads nothing before it is polled"]
 pub struct ContentStream {
     frames: BoxStream<'static, Result<Bytes, ContentError>>,
@@ -110,8 +116,9 @@ pub struct ContentStream {
 }
 
 impl ContentStream {
-    /// A range of a file whose bytes lie in blocks. The caller has cut the range to the file's
-    /// size. `guard` is dropped with the stream, and not before.
+    /// Creates a stream of a range of a file whose bytes are in blocks. The caller has cut the
+    /// range to the file's size. `guard` is dropped with the stream; it keeps the blocks from being
+    /// deleted.
     pub fn new(
         reading: &Arc<Reading>,
         source: Arc<dyn SliceSource>,
@@ -143,9 +150,9 @@ impl ContentStream {
         ContentStream { frames: frames.boxed(), _guard: guard }
     }
 
-    /// A range of bytes that stand in the file's record, which has been verified with them. The
-    /// caller has cut the range to the file's size. What lies behind the bytes of a `sparse` file is
-    /// zeros. Nothing is read for it any more, so it keeps nothing from being deleted.
+    /// Creates a stream of a range of bytes that are inline in the file's record. The caller has
+    /// cut the range to the file's size. Bytes of a `sparse` file behind `bytes` are zeros. The
+    /// stream reads no block, so it needs no guard.
     pub fn inline(bytes: &Bytes, range: Range<u64>, sparse: bool) -> ContentStream {
         let size = bytes.len() as u64;
         let held = range.start.min(size)..range.end.min(size);
@@ -181,62 +188,71 @@ impl Stream for ContentStream {
     }
 }
 
-/// What a stream has still to do.
+/// The state of a stream.
 struct Feeder {
     reading: Arc<Reading>,
     source: Arc<dyn SliceSource>,
-    /// The end of the range, whose slices have not been asked for.
+    /// The rest of the range, whose slices have not been requested.
     unresolved: Range<u64>,
-    /// What to read next, in order.
+    /// The pieces to read next, in order.
     planned: VecDeque<Piece>,
-    /// What is being read, in order.
+    /// The pieces that are being read, in order.
     in_flight: VecDeque<InFlight>,
-    /// What has been read of the current run.
+    /// The frames of the current run that have been read.
     ready: std::vec::IntoIter<Bytes>,
-    /// What is left of the current hole.
+    /// The rest of the current hole.
     zeros: Zeros,
-    /// The current run, if it is one that arrives.
+    /// The current run, if it is an arrival.
     arriving: Option<Box<Arriving>>,
-    /// The memory of a run that arrived, kept for the next one: a reader who was admitted does not
-    /// wait behind others between two blocks.
+    /// The permit of an arrival that has ended, kept for the next one. So a reader that was
+    /// admitted does not wait behind others between two blocks.
     spare: Option<Permit>,
-    /// Content bytes that may be read ahead; a run is no longer than this either.
+    /// Content bytes that may be read ahead. A run has at most this length, too.
     window: u32,
-    /// Content bytes that are in flight.
+    /// Content bytes that are being read.
     ahead: u32,
-    /// Whether the reader has been given anything.
+    /// True once the reader has been given a run.
     started: bool,
     block_checksum: BlockChecksum,
 }
 
-/// A part of the range that was resolved.
+/// A part of the range whose slices are known.
 enum Piece {
-    /// What is to be read of a slice.
+    /// Bytes of a slice.
     Slice(Planned),
-    /// So many zeros.
+    /// Zeros, and their number.
     Hole(u64),
 }
 
-/// What comes next for the reader.
+/// A piece that is being read.
 enum InFlight {
-    /// A run that was started, and how far it has come.
+    /// A run, and its state.
     Run(Run, RunState),
-    /// So many zeros.
+    /// Zeros, and their number.
     Hole(u64),
 }
 
+/// The state of a run.
+///
+/// ```text
+/// InMemory                                                      (taken at once)
+/// Fetching     -> the task returns all frames                   (another run)
+/// Unrequested  -> the reader comes to it: request, then arrive  (an arrival in turn)
+/// Requested    -> the request was sent ahead, then arrive       (an arrival ahead)
+/// ```
 enum RunState {
-    /// It was in memory.
+    /// All its bytes were in memory.
     InMemory(Vec<Bytes>),
-    /// It is being read, as one.
+    /// A task is reading all of it.
     Fetching(AbortOnDropHandle<Result<FetchedRun, ContentError>>),
-    /// It will be requested when the reader comes to it, and passed on as it arrives.
+    /// An arrival that will be requested when the reader comes to it.
     Unrequested(Box<Arriving>),
-    /// It is being requested ahead of the reader, and will be passed on as it arrives.
+    /// An arrival that a task is requesting ahead of the reader.
     Requested(AbortOnDropHandle<Result<Arriving, ContentError>>),
 }
 
 impl Feeder {
+    /// Returns the next frame; `None` at the end of the range.
     async fn next(&mut self) -> Result<Option<Bytes>, ContentError> {
         loop {
             if let Some(frame) = self.ready.next() {
@@ -265,6 +281,8 @@ impl Feeder {
                 }
             }
             match self.in_flight.pop_front() {
+                // Only a run that the reader has taken shows that it continues, so only then the
+                // read-ahead grows.
                 Some(InFlight::Run(run, state)) => {
                     self.ahead -= run.length;
                     self.ready = self.take(run, state).await?.into_iter();
@@ -277,9 +295,11 @@ impl Feeder {
         }
     }
 
-    /// The frames of a run that the reader has come to; none yet if it arrives.
+    /// Returns the frames of a run that the reader has come to; no frames yet for an arrival.
     async fn take(&mut self, run: Run, state: RunState) -> Result<Vec<Bytes>, ContentError> {
-        let lost = |error| ContentError::Unavailable(format!("a block was not read: {error}"));
+        let lost = |error| {
+            ContentError::Unavailable(format!("the task that reads a block ended: {error}"))
+        };
         let fetched = match state {
             RunState::InMemory(frames) => FetchedRun { frames, checksum: None },
             RunState::Fetching(task) => task.await.map_err(lost)??,
@@ -292,15 +312,16 @@ impl Feeder {
         Ok(fetched.frames)
     }
 
+    /// Makes an arrival the current run. Returns no frames yet.
     fn start_arrival(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
-        // It brings memory of its own, or that of the run before it.
+        // The arrival has a permit of its own, or the one of the arrival before it.
         self.spare = None;
         arriving.follow(&mut self.block_checksum);
         self.arriving = Some(Box::new(arriving));
         Vec::new()
     }
 
-    /// Plans the next part of the range, if there is one.
+    /// Requests the slices of the next part of the range, if the range has one.
     async fn resolve(&mut self) -> Result<(), ContentError> {
         let Range { start, end } = self.unresolved;
         let window = start..end.min(start.saturating_add(WINDOW_BYTES));
@@ -326,13 +347,13 @@ impl Feeder {
         Ok(())
     }
 
-    /// What to read next, if that is planned next. It stays planned until it is started.
+    /// Returns the next run if a slice is planned next. It remains planned until it is begun.
     fn next_run(&self) -> Option<Run> {
         let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         Some(planned.first_run(self.window.min(RUN_BYTES_MAX)))
     }
 
-    /// Begins the hole that is planned next, if one is.
+    /// Begins the hole that is planned next. Returns false if none is.
     fn begin_hole(&mut self) -> bool {
         let Some(Piece::Hole(length)) = self.planned.front() else { return false };
         self.in_flight.push_back(InFlight::Hole(*length));
@@ -340,7 +361,7 @@ impl Feeder {
         true
     }
 
-    /// Begins the run that the reader waits for, when there is memory for it.
+    /// Begins the run that the reader needs next. Waits for memory.
     async fn begin_in_turn(&mut self, run: Run) -> Result<(), ContentError> {
         let (reading, patience) = (Arc::clone(&self.reading), self.patience());
         let spare = self.spare.take();
@@ -351,6 +372,8 @@ impl Feeder {
             };
             self.push(run, RunState::Unrequested(Box::new(Arriving::new(run, arrival, permit))));
         } else {
+            // This run takes a permit of another size. A reader must not hold one permit while it
+            // waits for another.
             drop(spare);
             let permit = reading.budget.acquire(run.sealed_bytes(), patience).await?;
             self.begin(run, permit);
@@ -358,13 +381,13 @@ impl Feeder {
         Ok(())
     }
 
-    /// How long the reader waits for the memory of its next run.
+    /// Returns the time that the reader waits for the memory of its next run.
     fn patience(&self) -> Duration {
         let Deadlines { budget, block } = self.reading.deadlines;
         if self.started { block } else { budget }
     }
 
-    /// Begins as many runs as the reader has shown to need and memory is free for.
+    /// Begins as many runs as the read-ahead window and the free memory permit.
     fn read_ahead(&mut self) {
         if self.has_pending_arrival() {
             return;
@@ -389,22 +412,22 @@ impl Feeder {
         }
     }
 
-    /// Whether something that arrives leaves nothing to be done ahead of it: connections hold what
-    /// comes next, and no more than one of them waits for the reader.
+    /// Returns true if an arrival is under way that needs nothing ahead of it. The buffers of its
+    /// connection hold the next bytes, and at most one connection waits for the reader at a time.
     fn has_pending_arrival(&self) -> bool {
         let asked = |flight: &InFlight| matches!(flight, InFlight::Run(_, RunState::Requested(_)));
         self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
             || self.in_flight.iter().any(asked)
     }
 
-    /// The next run, if it is one to pass on as it arrives.
+    /// Returns the next run if it can be read as an arrival.
     fn arrival(&self) -> Option<(Run, Arrival)> {
         let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         let arrival = self.reading.reader.arrival(planned.block(), planned.range())?;
         Some((planned.beginning(arrival.left()), arrival))
     }
 
-    /// Takes a run from memory if all of it is there.
+    /// Takes a run from memory. Returns false if not all of it is there.
     fn begin_from_memory(&mut self, run: Run) -> bool {
         let Some(frames) = self.reading.reader.in_memory(run.block, run.range()) else {
             return false;
@@ -438,7 +461,7 @@ impl Feeder {
     }
 }
 
-/// A run's bytes, verified.
+/// Reads a run, verified.
 async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun, ContentError> {
     reading.traffic.gets.add(1);
     let reads = reading.reader.read(run.block, run.range());
@@ -458,7 +481,8 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun
     }
 }
 
-/// Bytes that give their memory back when the last frame made of them is gone.
+/// A frame that holds the permit of its run. The memory is given back when the last such frame is
+/// dropped.
 struct Accounted {
     bytes: Bytes,
     _permit: Arc<Permit>,

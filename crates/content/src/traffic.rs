@@ -1,28 +1,28 @@
-//! What the byte path did, as counters.
+//! Counters of reading and writing content.
 
 use runtime::MetricCounter;
 
-/// Counters of the byte path since the volume was opened. They only grow.
+/// Counters since the volume was opened. They only grow.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Blocks put.
+    /// Blocks that were put.
     pub puts: MetricCounter,
-    /// Content bytes put in blocks.
+    /// Content bytes of the blocks that were put.
     pub put_bytes: MetricCounter,
-    /// Packs put: blocks that several small bodies share.
+    /// Packs that were put: blocks that several small bodies share.
     pub packs: MetricCounter,
-    /// Puts that found their id taken by other bytes, and went on under another.
+    /// Puts that found other bytes under their id, and were repeated under a new id.
     pub conflicts: MetricCounter,
     /// Puts that failed.
     pub failed_puts: MetricCounter,
-    /// Runs of blocks that were read because they were not in memory.
+    /// Runs that were read from the block store, because they were not in memory.
     pub gets: MetricCounter,
-    /// Content bytes of such runs.
+    /// Content bytes of these runs.
     pub got_bytes: MetricCounter,
-    /// Blocks that the rewriter of packs read a second time.
+    /// Blocks that the pack rewriter read a second time.
     pub second_gets: MetricCounter,
-    /// Staged blocks that were deleted because nobody published them.
+    /// Staged blocks that were deleted because no record came to reference them.
     pub abandoned: MetricCounter,
-    /// Staged blocks that could not be deleted, and are left to the sweeper.
+    /// Staged blocks whose deletion failed, so that the sweeper has to delete them.
     pub left_behind: MetricCounter,
 }

@@ -1,28 +1,30 @@
-//! A body on its way in.
+//! Writes an incoming body to blocks.
 //!
-//! Small bodies stay whole until they are verified. Then they go inline or into a block (see
-//! `placement`), which they may share (see `packer`). Larger ones are cut into blocks; a full block
-//! leaves in a task of its own while the body goes on arriving.
+//! Small bodies stay whole in memory until they are verified. Then they are stored inline or in a
+//! block (see `placement`), which they may share (see `packer`). Larger bodies are cut into blocks.
+//! Each full block is put by a task of its own while the rest of the body arrives.
 //!
 //! **Memory.** A block takes its permit in steps, each before the bytes that it is for: first
 //! [`PERMIT_STEP_BYTES`], then as much again as it has. So a client that sends little holds little.
-//! A step beyond the first waits for [`GROWTH_TIMEOUT`] only. After that the block is put as short
-//! as it is. So nobody waits long for memory while holding an unfinished block, and writers cannot
-//! lock each other out; short memory makes short blocks. The permit is given back when the put has
-//! returned. While a writer waits for memory, nothing is read from its client.
+//! Each later step waits at most [`GROWTH_TIMEOUT`]; then the block is put at its present length.
+//! So no writer waits long for memory while it holds an unfinished block, and writers cannot
+//! deadlock. If memory is short, blocks are short. The permit is given back when the put has
+//! returned. While a writer waits for memory, nothing is read from its client. For example, a block
+//! of 8 MiB takes 256 KiB, then 256 KiB, 512 KiB, 1 MiB and so on.
 //!
-//! Memory is not held at the pace of a client. While others wait for memory, a writer whose client is
-//! slow is [asked](ContentWriter::memory_wanted) to put what it has as a short block. What is shorter
-//! than [`SHORT_BLOCK_BYTES_MIN`] stays, but with no more memory than that.
+//! If a client is slow, its writer does not keep memory at the client's pace. While others wait for
+//! memory, such a writer is [asked](ContentWriter::memory_wanted) to put the bytes it has as a
+//! short block. A body with fewer than [`SHORT_BLOCK_BYTES_MIN`] bytes keeps them, but only this
+//! much memory.
 //!
-//! **MD5.** A bucket computes the MD5 of what it is given. So the MD5 of a body that fits into one
-//! block need not be computed here: the block is *bare*, and its object is the body's bytes and
-//! nothing else (see [`BlockId::is_bare`](record::BlockId::is_bare)). Where memory is short and
-//! such a body is cut into more blocks after all, its MD5 is computed here, from what had arrived
-//! and from what follows.
+//! **MD5.** A bucket computes the MD5 of each object. So the MD5 of a body that fits into one block
+//! need not be computed here: the block is *bare*, which means that its object consists of the
+//! body's bytes alone (see [`BlockId::is_bare`](record::BlockId::is_bare)). If memory is short and
+//! such a body is cut into several blocks after all, its MD5 is computed here, from the bytes that
+//! have arrived and those that follow.
 //!
-//! **Failure.** The first failed put fails the upload. What it has put is deleted when the last
-//! put under way has ended.
+//! **Failure.** The first failed put fails the upload. Its blocks are deleted when its last put
+//! under way has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,47 +48,47 @@ use crate::{ContentError, Deadlines, MemoryHolder, Permit, StagedContent};
 
 mod release;
 
-/// Blocks that one upload may hold in memory, the unfinished one included.
+/// The most blocks that one upload holds in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
 
-/// Bytes of a block's first permit, and what a block has at least when memory is short.
+/// The size of a block's first permit. A block gets at least this much even if memory is short.
 pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 
-/// How long an unfinished block waits to grow before it is cut as it is.
+/// The time that an unfinished block waits for more memory before it is put at its present length.
 pub const GROWTH_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The shortest block that is put because others need its memory. A gateway has memory for this much
-/// of every connection.
+/// The shortest block that is put because others need its memory. A gateway has this much memory
+/// for each connection.
 pub const SHORT_BLOCK_BYTES_MIN: u32 = 16 << 10;
 
-/// The shortest body whose MD5 is left to the block store: that of a shorter one is computed in no
-/// time.
+/// The shortest body whose MD5 is left to the block store. Computing the MD5 of a shorter body
+/// takes too little time to matter.
 const BARE_BYTES_MIN: u64 = 1 << 20;
 
-/// Shorter frames are copied together, so that none of them pins a much larger buffer.
+/// Shorter frames are copied together, so that no small frame keeps a much larger buffer alive.
 const FRAME_BYTES_MIN: usize = 16 << 10;
 
-/// What the writers of a session share.
+/// The resources that the writers of a session share.
 #[derive(Debug)]
 pub struct Writers {
-    /// Where blocks are put.
+    /// The block store, the budget and the other shared resources of the session.
     pub staging: Arc<Staging>,
-    /// Where small bodies wait to share a block.
+    /// The queue of small bodies that wait to share a block.
     pub packer: Arc<Packer>,
-    /// Where MD5s are computed.
+    /// The pool that computes MD5s.
     pub hashing: Arc<Hashing>,
 }
 
-/// When the MD5 of a body has to be known.
+/// The time at which the MD5 of a body is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Md5Wanted {
-    /// Before the body is finished: it is compared with one that was sent.
+    /// Before the body is finished, because it is compared with an MD5 that the client sent.
     BeforeFinish,
-    /// With what is staged. Where the block store reports it, it is not computed here.
+    /// With the staged content. If the block store reports it, it is not computed here.
     AtFinish,
 }
 
-/// One upload's body. Dropping it deletes what it has put, in the background.
+/// The writer of one body. Dropping it deletes the blocks that it has put, in the background.
 #[derive(Debug)]
 pub struct ContentWriter {
     staging: Arc<Staging>,
@@ -96,50 +98,52 @@ pub struct ContentWriter {
     size_hint: Option<u64>,
     /// Bytes that have arrived.
     size: u64,
-    /// What has arrived, as long as the body may stand in its record or share a block.
+    /// The bytes that have arrived, while the body may still be stored inline or share a block.
     whole: Option<Whole>,
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<StoredBlock, ContentError>>>,
     slices: Vec<Slice>,
-    /// The MD5 of what has arrived, if it is computed here.
+    /// The running MD5 of the arrived bytes, if it is computed here.
     md5: Option<BodyMd5>,
-    /// Whether the body is to be one bare block, whose MD5 the block store reports.
+    /// True if the body is to be a single bare block, whose MD5 the block store reports.
     bare: bool,
-    /// The MD5 of the last bare block that landed.
+    /// The MD5 of the last bare block that was stored.
     stored_md5: Option<[u8; 16]>,
-    /// What had arrived when it turned out that there will be more than one block.
+    /// The bytes that had arrived when a bare body was cut into several blocks. Their MD5 is still
+    /// to be computed.
     md5_backlog: Option<Vec<Bytes>>,
     failed: bool,
     memory: HeldMemory,
 }
 
-/// Whose memory the unfinished block takes.
+/// The memory of the unfinished block and of the whole body.
 #[derive(Debug, Default)]
 struct HeldMemory {
     holder: MemoryHolder,
-    /// What is held while the client is waited for. The budget knows of it from the first permit on.
+    /// The record of the memory held while the writer waits for its client. It is registered with
+    /// the budget at the first permit.
     pressure: Arc<Pressure>,
     is_known: bool,
-    /// Whether a block was put short because the client is slow. The next one takes memory in
+    /// True after a block was put short because the client is slow. The next block takes memory in
     /// smaller steps.
     is_slow: bool,
 }
 
-/// A block that was put.
+/// A block that was stored.
 struct StoredBlock {
     slice: Slice,
-    /// Its content's MD5, if it is bare.
+    /// The MD5 of the block's content, if the block is bare.
     md5: Option<[u8; 16]>,
 }
 
 /// A body that has not been cut into blocks.
 #[derive(Debug, Default)]
 struct Whole {
-    /// All but the last frames, each as it came or copied together.
+    /// The frames, each as it came or copied together, except those in `tail`.
     pieces: Vec<Bytes>,
-    /// Short frames.
+    /// The last short frames, copied together.
     tail: BytesMut,
-    /// Bytes that there is memory for beyond what a record may hold.
+    /// The bytes for which the permit has memory.
     granted: u32,
     permit: Option<Permit>,
 }
@@ -174,18 +178,18 @@ impl Whole {
 #[derive(Debug)]
 struct OpenBlock {
     sealer: Sealer,
-    /// Where in the body it begins.
+    /// The position in the body of the block's first byte.
     position: u64,
-    /// Bytes at which it is full.
+    /// The length in bytes at which the block is full.
     target: u32,
-    /// Bytes that it has memory for.
+    /// The bytes for which the permit has memory.
     granted: u32,
     permit: Permit,
 }
 
 impl ContentWriter {
-    /// Begins a body. `size_hint` is its size as far as it was announced: right, it saves memory;
-    /// wrong, it does no harm.
+    /// Starts a body. `size_hint` is the announced size, if any. A correct hint saves memory; a
+    /// wrong one does no harm.
     pub fn new(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
         let Writers { staging, packer, hashing } = writers;
         let small =
@@ -210,35 +214,35 @@ impl ContentWriter {
         }
     }
 
-    /// Says, before any of the body is written, who holds its memory.
+    /// Sets the owner of the body's memory. To be called before any of the body is written.
     pub fn set_memory_holder(&mut self, holder: MemoryHolder) {
         self.memory.holder = holder;
     }
 
-    /// As [`ContentWriter::new`], for a body whose bytes must lie in blocks, few as they may be.
+    /// As [`ContentWriter::new`], for a body that must be stored in blocks even if it is small.
     pub fn in_blocks(writers: &Writers, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter { whole: None, ..ContentWriter::new(writers, size_hint) }
     }
 
-    /// Says, before any of the body is written, that its MD5 is wanted. A size that was announced
-    /// must be right then.
+    /// Requests the MD5 of the body. To be called before any of the body is written. An announced
+    /// size must then be correct.
     pub fn want_md5(&mut self, wanted: Md5Wanted) {
         self.bare = wanted == Md5Wanted::AtFinish && self.may_report_md5();
         self.md5 = (!self.bare).then(|| BodyMd5::new(&self.hashing, self.size_hint));
     }
 
-    /// Whether the body fits into one block, whose MD5 the block store reports.
+    /// Returns true if the body fits into one block whose MD5 the block store reports.
     fn may_report_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
         fits && self.whole.is_none() && self.staging.blocks.reports_md5()
     }
 
-    /// The MD5 of all that was written, [wanted](ContentWriter::want_md5) before the body is
-    /// finished.
+    /// Returns the MD5 of all bytes written so far. It must have been requested as
+    /// [`Md5Wanted::BeforeFinish`].
     ///
     /// # Errors
-    /// `Unavailable` if it cannot be computed, or was not wanted by now.
+    /// Fails with `Unavailable` if the MD5 cannot be computed or was not requested so.
     pub async fn md5(&mut self) -> Result<[u8; 16], ContentError> {
         let unwanted = || ContentError::Unavailable("no MD5 was computed".to_owned());
         self.md5.as_mut().ok_or_else(unwanted)?.digest().await
@@ -249,16 +253,17 @@ impl ContentWriter {
         self.size
     }
 
-    /// Takes more of the body. Returns when there is memory for it; blocks upload meanwhile.
+    /// Adds bytes to the body. Returns when there is memory for them; blocks are put in the
+    /// background meanwhile.
     ///
     /// # Errors
-    /// `Overloaded` if there was no memory in time, `Unavailable` if a block could not be put.
-    /// After any error the body is lost, and every later call fails.
+    /// Fails with `Overloaded` if no memory was granted in time, and with `Unavailable` or `Full`
+    /// if a block could not be put. After any error the body is lost, and every later call fails.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), ContentError> {
         if self.failed {
             return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
         }
-        // Set for the time of the call, so that a call dropped halfway fails the body too.
+        // Set during the call, so that a call that is dropped halfway fails the body, too.
         self.failed = true;
         if let Some(md5) = &mut self.md5 {
             md5.take(&bytes).await?;
@@ -272,8 +277,9 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Computes the MD5 of a body that was going to be one block and is not: of what had `arrived`
-    /// by then, and of what has since. That is the end of `last`.
+    /// Starts the MD5 of a body that was to be a single bare block and was cut instead. The MD5
+    /// covers the bytes that had `arrived` at the cut and those since then, which are the end of
+    /// `last`.
     async fn start_md5_late(
         &mut self,
         arrived: Vec<Bytes>,
@@ -289,11 +295,12 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Ends the body, and waits until every block of it is durable. Whoever calls this has
-    /// verified the body: its length, its signature, and every checksum sent with it.
+    /// Ends the body, and waits until all its blocks are durable. The caller must have verified the
+    /// body: its length, its signature, and every checksum sent with it.
     ///
     /// # Errors
-    /// `Unavailable` if a block could not be put; then nothing of the body remains.
+    /// Fails with `Unavailable` or `Full` if a block could not be put; then the blocks of the body
+    /// are deleted.
     pub async fn finish(mut self) -> Result<StagedContent, ContentError> {
         if self.failed {
             return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
@@ -316,7 +323,7 @@ impl ContentWriter {
         Ok(staged.with_md5(md5))
     }
 
-    /// Puts what has not been put, and waits for all of it.
+    /// Puts the remaining bytes, and waits for all puts.
     async fn stage(&mut self) -> Result<StagedContent, ContentError> {
         self.put_block();
         while let Some(put) = self.puts.next().await {
@@ -324,6 +331,8 @@ impl ContentWriter {
         }
         let md5 = self.stored_md5.filter(|_| self.bare && self.slices.len() == 1);
         let mut reservation = None;
+        // The placement is chosen only now, because only now the size and the concurrent bodies are
+        // known.
         let content = match self.whole.take() {
             Some(whole) => {
                 match self.staging.staged_inline.place(self.size, !self.packer.is_idle()) {
@@ -354,7 +363,9 @@ impl ContentWriter {
         Ok(landed.slice)
     }
 
+    /// Adds bytes to the whole body, or cuts them into blocks.
     async fn accept(&mut self, bytes: Bytes) -> Result<(), ContentError> {
+        // Collect the puts that have ended, so that a failed put fails the upload at once.
         while let Some(Some(put)) = self.puts.next().now_or_never() {
             self.record_put(put)?;
         }
@@ -372,7 +383,8 @@ impl ContentWriter {
         self.cut(bytes).await
     }
 
-    /// Takes memory for a whole body of so many bytes; false if there is not enough to grow.
+    /// Takes memory for a whole body of `size` bytes. Returns false if the budget has too little to
+    /// grow.
     async fn grow_permit(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
         if size <= u64::from(self.staging.inline_bytes_max) {
             return Ok(true);
@@ -382,8 +394,8 @@ impl ContentWriter {
             let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             match &mut whole.permit {
-                // Only the first step is refused early: a body that was admitted should come to its
-                // end.
+                // Only the first step waits with the short timeout and may fail the body: a body
+                // that was admitted should be finished.
                 None => {
                     whole.granted = target.min(PERMIT_STEP_BYTES);
                     let patience = self.staging.deadlines.budget;
@@ -406,13 +418,14 @@ impl ContentWriter {
         Ok(true)
     }
 
-    /// Goes on in blocks with what was kept whole, because it is too large or memory is short. If
-    /// the announced size would have fitted, it was wrong.
+    /// Cuts a body that was kept whole into blocks, because it is too large or memory is short. An
+    /// announced size that would fit a whole body was wrong and is dropped.
     async fn spill(&mut self, mut whole: Whole) -> Result<(), ContentError> {
         whole.seal_tail();
         let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging, &self.packer));
         self.size_hint = self.size_hint.filter(fits);
         self.size = 0;
+        // The permit of the whole body becomes the permit of its first block.
         if let Some(permit) = whole.permit.take() {
             let (target, granted) = (self.staging.block_bytes(), whole.granted);
             let sealer = Sealer::new(self.staging.ids.draw(), granted);
@@ -441,7 +454,7 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// A block with room for at least one byte.
+    /// Returns a block with memory for at least one more byte.
     async fn writable_block(&mut self) -> Result<&mut OpenBlock, ContentError> {
         let mut block = match self.block.take() {
             Some(block) => block,
@@ -455,6 +468,8 @@ impl ContentWriter {
                     block.permit.merge(more);
                     block.granted += step;
                 }
+                // The block is put short rather than kept waiting: a writer that waits with a block
+                // in memory could block all others.
                 Err(_) => {
                     self.block = Some(block);
                     self.put_short_block();
@@ -465,6 +480,7 @@ impl ContentWriter {
         Ok(self.block.insert(block))
     }
 
+    /// Starts a block, after it has waited for a free slot among the puts in flight and for memory.
     async fn open_block(&mut self) -> Result<OpenBlock, ContentError> {
         while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
             if let Some(put) = self.puts.next().await {
@@ -476,13 +492,15 @@ impl ContentWriter {
         let rest = announced.filter(|rest| *rest > 0);
         let target = rest.map_or(full, |rest| u32::try_from(rest).unwrap_or(full).min(full));
         let granted = target.min(self.first_step());
-        // Only the first block is refused early: a body that was admitted should come to its end.
+        // Only the first block waits with the short timeout: a body that was admitted should be
+        // finished.
         let Deadlines { budget, block } = self.staging.deadlines;
         let patience = if self.size == 0 { budget } else { block };
         let granting =
             self.staging.budget.acquire_for(&self.memory.holder, u64::from(granted), patience);
         let permit = granting.await?;
-        // An announced block is allocated once; another one grows with its permit, by copies.
+        // If the size was announced, the buffer is allocated once. Otherwise it grows with the
+        // permit, by copying.
         let capacity = if rest.is_some() { target } else { granted };
         let ids = &self.staging.ids;
         let id = if self.bare { ids.draw_bare() } else { ids.draw() };
@@ -490,7 +508,7 @@ impl ContentWriter {
         Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
     }
 
-    /// Sends the open block on its way, if there is one.
+    /// Puts the unfinished block, if there is one, by a task of its own.
     fn put_block(&mut self) {
         let Some(OpenBlock { sealer, position, permit, .. }) = self.block.take() else { return };
         let block = sealer.finish();
@@ -501,6 +519,7 @@ impl ContentWriter {
                 Ok((block, stored)) => Ok((block.reference(), md5(&block, stored).await)),
                 Err(error) => Err(error),
             };
+            // The MD5 needs the block's bytes, so their memory is given back only here.
             drop(permit);
             let (BlockRef { id, length, crc32c }, md5) = put?;
             let slice = Slice {
@@ -515,12 +534,13 @@ impl ContentWriter {
         }));
     }
 
-    /// When a put has ended.
+    /// Records the end of a put. Fails if the put failed.
     fn record_put(
         &mut self,
         put: Result<Result<StoredBlock, ContentError>, JoinError>,
     ) -> Result<(), ContentError> {
-        let lost = |error| ContentError::Unavailable(format!("a block was not put: {error}"));
+        let lost =
+            |error| ContentError::Unavailable(format!("the task that puts a block ended: {error}"));
         let StoredBlock { slice, md5 } = put.map_err(lost)??;
         self.slices.push(slice);
         self.stored_md5 = md5;
@@ -528,13 +548,14 @@ impl ContentWriter {
     }
 }
 
-/// The longest body that is kept whole.
+/// Returns the length of the longest body that is kept whole, in bytes.
 fn whole_bytes_max(staging: &Staging, packer: &Packer) -> u32 {
     let shared = packer.body_bytes_max().min(staging.block_bytes());
     shared.max(staging.inline_bytes_max)
 }
 
-/// The MD5 of a bare block's content: as the store reported it, or computed here if it did not.
+/// Returns the MD5 of a bare block's content: as the store reported it, or computed here if the
+/// store reported none. Returns `None` for other blocks.
 async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
     if !block.id().is_bare() || stored.content_md5.is_some() {
         return stored.content_md5;

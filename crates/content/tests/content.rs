@@ -1,4 +1,4 @@
-//! The byte path over memory blocks, sound and faulty: what goes in comes out, or is an error.
+//! Tests of writing and reading content over an in-memory block store, with and without faults.
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "these modules are one test")]
 

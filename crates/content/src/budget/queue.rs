@@ -1,4 +1,4 @@
-//! The requests that wait for memory of a budget, and who holds how much of it.
+//! The requests that wait for memory of a budget, and the memory that each key holds.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,16 +6,16 @@ use tokio::sync::oneshot;
 
 use super::holder::{MemoryHolder, SHARE_PARTS, Share};
 
-/// The state of a budget, in its units. A request that waits gets a `P` when it is granted.
+/// The state of a budget, in its units. A waiting request receives a `P` when it is granted.
 #[derive(Debug)]
 pub(super) struct Queue<P> {
     units: u64,
     free: u64,
-    /// Whether holders get no more than their shares even if memory is free.
+    /// True if holders get no more than their shares even if memory is free.
     fixed_shares: bool,
-    /// What is held under each key.
+    /// The units that are held under each key.
     held: HashMap<u64, u64>,
-    /// In the order in which they came.
+    /// The waiting requests in the order of their arrival.
     waiting: VecDeque<Waiting<P>>,
     ids: u64,
 }
@@ -35,7 +35,7 @@ impl<P> Queue<P> {
         Queue { units, free: units, fixed_shares, held, waiting, ids: 0 }
     }
 
-    /// Takes units if they are free, and no request waits for them. Returns false otherwise.
+    /// Takes `units` for the holder if they are free and no request waits. Returns false otherwise.
     pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
         let others_first = !self.waiting.is_empty();
         let beyond = self.fixed_shares && self.exceeded(holder, units) > 0;
@@ -46,7 +46,7 @@ impl<P> Queue<P> {
         true
     }
 
-    /// Adds a request at the end.
+    /// Adds a request at the end of the queue. Returns its id.
     pub(super) fn wait(
         &mut self,
         holder: &MemoryHolder,
@@ -59,7 +59,7 @@ impl<P> Queue<P> {
         id
     }
 
-    /// Removes a request that does not wait any more. Returns true if it had not been granted.
+    /// Removes a request from the queue. Returns true if it had not been granted.
     pub(super) fn leave(&mut self, id: u64) -> bool {
         let at = self.waiting.iter().position(|waiting| waiting.id == id);
         at.and_then(|at| self.waiting.remove(at)).is_some()
@@ -69,8 +69,9 @@ impl<P> Queue<P> {
         !self.waiting.is_empty()
     }
 
-    /// Takes memory for the next request whose turn it is, if there is enough: the first one that
-    /// stays within all its shares, or else the first of those that exceed the fewest.
+    /// Takes memory for the next request, if enough is free. The next request is the first one that
+    /// stays within all its shares, or else the first of those that exceed the fewest shares.
+    /// Returns `None` if that request has to wait.
     pub(super) fn next(&mut self) -> Option<Waiting<P>> {
         let mut best: Option<(usize, usize)> = None;
         for (at, waiting) in self.waiting.iter().enumerate() {
@@ -83,6 +84,8 @@ impl<P> Queue<P> {
             }
         }
         let (exceeded, at) = best?;
+        // With fixed shares, even the best request has to wait until its own holder gives memory
+        // back.
         if self.fixed_shares && exceeded > 0 {
             return None;
         }
@@ -104,7 +107,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Counts what one holder has as another one's.
+    /// Moves `units` from one holder to another one.
     pub(super) fn hand_over(&mut self, from: &MemoryHolder, to: &MemoryHolder, units: u64) {
         self.give_back(from, units);
         self.take(to, units);
@@ -117,7 +120,8 @@ impl<P> Queue<P> {
         }
     }
 
-    /// How many shares of a holder it would exceed. A key that holds nothing exceeds no share.
+    /// Returns the number of the holder's shares that `units` more would exceed. A key that holds
+    /// nothing exceeds no share, so that a single large request remains possible.
     fn exceeded(&self, holder: &MemoryHolder, units: u64) -> usize {
         let exceeds = |share: &&Share| {
             let held = self.held.get(&share.key).copied().unwrap_or(0);

@@ -5,7 +5,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[tokio::test(start_paused = true)]
-async fn more_than_is_free_waits_for_the_deadline() {
+async fn request_beyond_free_memory_fails_at_the_deadline() {
     let budget = ByteBudget::new(10 * 1024);
     let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
     let begun = Instant::now();
@@ -17,7 +17,7 @@ async fn more_than_is_free_waits_for_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_beyond_the_budget_gets_all_of_it() {
+async fn request_beyond_the_budget_gets_the_whole_budget() {
     let budget = ByteBudget::new(10 * 1024);
     let permit = budget.acquire(u64::MAX, PATIENCE).await.unwrap();
     assert_eq!(permit.bytes(), 10 * 1024);
@@ -48,7 +48,7 @@ async fn merged_permits_are_given_back_together() {
     assert_eq!(budget.try_acquire(10 * 1024).unwrap().bytes(), 10 * 1024);
 }
 
-/// Lets go of what it holds when it is asked for the third time.
+/// Releases its permit when it is asked for the third time.
 #[derive(Debug)]
 struct Hoarder(std::sync::Mutex<(u32, Option<Permit>)>);
 
@@ -63,14 +63,14 @@ impl ReleaseMemory for Hoarder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_could_do_without_is_asked_while_somebody_waits() {
+async fn holders_are_asked_to_release_while_a_request_waits() {
     let budget = ByteBudget::new(10 * 1024);
     let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
     let hoarder = Arc::new(Hoarder(std::sync::Mutex::new((0, Some(held)))));
     let holder: Weak<Hoarder> = Arc::downgrade(&hoarder);
     budget.register_holder(holder);
     let _free = budget.acquire(2 * 1024, PATIENCE).await.unwrap();
-    assert_eq!(hoarder.0.lock().unwrap().0, 0, "nobody waited");
+    assert_eq!(hoarder.0.lock().unwrap().0, 0, "no holder was asked");
     let another = Arc::new(Hoarder(std::sync::Mutex::new((0, None))));
     let holder: Weak<Hoarder> = Arc::downgrade(&another);
     budget.register_holder(holder);
@@ -86,7 +86,7 @@ fn quarter(key: u64) -> MemoryHolder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_may_have_all_memory_that_no_other_holder_needs() {
+async fn holder_may_take_all_memory_while_no_other_waits() {
     let budget = ByteBudget::new(16 * 1024);
     let all = budget.acquire_for(&quarter(1), 12 * 1024, PATIENCE).await.unwrap();
     let _more = budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_holder_beyond_its_share_waits_behind_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_share_is_not_exceeded_even_if_memory_is_free() {
+async fn fixed_share_is_not_exceeded_even_if_memory_is_free() {
     let budget = ByteBudget::with_fixed_shares(16 * 1024);
     let mut held = budget.acquire_for(&quarter(1), 4 * 1024, PATIENCE).await.unwrap();
     assert_eq!(budget.acquire_for(&quarter(1), 1024, PATIENCE).await.unwrap_err(), Overloaded);
@@ -137,7 +137,7 @@ async fn a_holder_that_waits_for_its_fixed_share_does_not_block_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_leaves_its_turn_and_no_memory() {
+async fn dropped_request_leaves_the_queue_and_holds_no_memory() {
     let budget = ByteBudget::new(10 * 1024);
     let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
     let mut gone = Box::pin(budget.acquire(9 * 1024, PATIENCE));
@@ -151,7 +151,7 @@ async fn a_request_that_is_given_up_leaves_its_turn_and_no_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_granted_request_that_is_dropped_gives_its_memory_back() {
+async fn granted_request_that_is_dropped_gives_its_memory_back() {
     let budget = ByteBudget::new(10 * 1024);
     let held = budget.acquire(8 * 1024, PATIENCE).await.unwrap();
     let mut gone = Box::pin(budget.acquire(9 * 1024, PATIENCE));
@@ -163,7 +163,7 @@ async fn a_granted_request_that_is_dropped_gives_its_memory_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn merged_permits_of_two_holders_count_as_the_first_ones() {
+async fn merged_permits_of_two_holders_count_for_the_first_holder() {
     let budget = ByteBudget::with_fixed_shares(16 * 1024);
     let mut first = budget.acquire_for(&quarter(1), 1024, PATIENCE).await.unwrap();
     first.merge(budget.acquire_for(&quarter(2), 3 * 1024, PATIENCE).await.unwrap());

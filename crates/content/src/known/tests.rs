@@ -7,7 +7,7 @@ use record::{Nonce, Slice};
 
 use super::read_from_memory;
 
-/// Has the first eight bytes of each block, and says where they are.
+/// Holds the first eight bytes of each block, of which the first one is the block's number.
 #[derive(Debug)]
 struct Eight;
 
@@ -43,7 +43,7 @@ fn slice(position: u64, number: u32, offset: u32, length: u32) -> Slice {
 
 #[track_caller]
 fn check(range: Range<u64>, due: Option<&str>) {
-    // A hole from 16 to 20, and a slice of which memory has the beginning.
+    // A hole from 16 to 20, and a slice whose first bytes are in memory.
     let slices =
         [slice(0, 0xa, 0, 8), slice(8, 0xb, 2, 4), slice(12, 0xc, 4, 4), slice(20, 0xd, 0, 20)];
     let found = read_from_memory(&Eight, &slices, range);
@@ -52,7 +52,7 @@ fn check(range: Range<u64>, due: Option<&str>) {
 }
 
 #[test]
-fn what_memory_has_of_a_range_is_all_of_it_or_nothing() {
+fn memory_returns_a_whole_range_or_nothing() {
     check(0..8, Some("a2345678"));
     check(3..5, Some("45"));
     check(6..14, Some("78345656"));

@@ -7,7 +7,7 @@ fn id(counter: u64) -> BlockId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_comes_up_as_often_as_it_is_to_be_deleted_again() {
+async fn late_block_becomes_due_once_for_each_retry_delay() {
     let late = LateBlocks::default();
     assert!(late.note(id(1)));
     assert_eq!(late.take_due(Instant::now()), None);
@@ -21,7 +21,7 @@ async fn a_block_comes_up_as_often_as_it_is_to_be_deleted_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_is_left_to_others() {
+async fn block_is_refused_when_the_list_is_full() {
     let late = LateBlocks::default();
     assert!((0..LATE_BLOCKS_MAX as u64).all(|n| late.note(id(n))));
     assert!(!late.note(id(u64::from(u32::MAX))));

@@ -14,7 +14,7 @@ fn content(bytes: usize) -> Bytes {
     (0..bytes).map(byte).collect::<Vec<u8>>().into()
 }
 
-/// What is known of it without a pool.
+/// The expected MD5, computed without a pool.
 fn expected(content: &[u8]) -> [u8; 16] {
     let mut md5 = Md5::new();
     md5.update(content);
@@ -41,7 +41,7 @@ async fn hash(
 }
 
 #[test]
-fn bodies_of_all_lengths_and_pieces_get_their_sum() {
+fn bodies_of_all_lengths_and_pieces_get_their_md5() {
     let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let hashing = pool();
     let mut tasks = Vec::new();
@@ -77,7 +77,7 @@ fn bodies_of_all_lengths_and_pieces_get_their_sum() {
 }
 
 #[tokio::test]
-async fn a_short_body_is_not_handed_over() {
+async fn short_body_is_not_submitted() {
     let hashing = pool();
     let mut md5 = BodyMd5::new(&hashing, Some(SHORT_BYTES as u64));
     md5.take(&content(SHORT_BYTES)).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_short_body_is_not_handed_over() {
 }
 
 #[tokio::test]
-async fn a_long_body_is_handed_over() {
+async fn long_body_is_submitted() {
     let hashing = pool();
     let mut md5 = BodyMd5::new(&hashing, None);
     md5.take(&content(JOB_BYTES_MIN)).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_long_body_is_handed_over() {
 }
 
 #[tokio::test]
-async fn what_all_bodies_may_hold_is_bounded() {
+async fn bytes_held_by_all_bodies_are_limited() {
     let hashing = pool();
     let piece = content(JOB_BYTES_MIN / 2);
     let (mut bodies, mut whole) = (Vec::new(), Vec::new());
@@ -112,11 +112,11 @@ async fn what_all_bodies_may_hold_is_bounded() {
         md5.take(&piece).await.unwrap();
         assert_eq!(md5.digest().await.unwrap(), expected(&whole));
     }
-    assert_eq!(hashing.held.load(Ordering::Relaxed), 0, "what was given up was let go, too");
+    assert_eq!(hashing.held.load(Ordering::Relaxed), 0, "a dropped body releases its bytes, too");
 }
 
 #[tokio::test]
-async fn what_is_more_than_may_be_held_is_hashed_here() {
+async fn bytes_beyond_the_limit_are_hashed_at_once() {
     let hashing = pool();
     let too_much = content(ALL_HELD_BYTES_MAX + 1);
     let mut md5 = BodyMd5::new(&hashing, None);
@@ -126,7 +126,7 @@ async fn what_is_more_than_may_be_held_is_hashed_here() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
+async fn whole_body_is_submitted_when_all_of_it_has_arrived() {
     let hashing = pool();
     let content = content(WHOLE_BYTES_MAX);
     let mut md5 = BodyMd5::new(&hashing, Some(WHOLE_BYTES_MAX as u64));
@@ -141,7 +141,7 @@ async fn a_body_that_is_kept_whole_is_handed_over_when_all_of_it_is_there() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_kept_whole_and_alone_is_hashed_as_it_arrives() {
+async fn lone_whole_body_is_hashed_as_it_arrives() {
     let hashing = pool();
     let content = content(5 * JOB_BYTES_MIN);
     let mut pieces = content.chunks(JOB_BYTES_MIN).map(Bytes::copy_from_slice);
@@ -161,7 +161,7 @@ async fn a_body_that_is_kept_whole_and_alone_is_hashed_as_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_body_waits_for_others_only_if_there_are_any() {
+async fn job_waits_for_others_only_if_there_are_any() {
     let hashing = pool();
     let _short = BodyMd5::new(&hashing, Some(1));
     let first = BodyMd5::new(&hashing, None);

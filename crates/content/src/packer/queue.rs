@@ -1,4 +1,4 @@
-//! Bodies that wait to share a block, and when they are sent.
+//! The queue of bodies that wait to share a block, and the rule when they are sent.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,19 +12,21 @@ use super::batch_rejoin::BatchRejoin;
 use crate::claim::Claim;
 use crate::{ContentError, Permit};
 
-/// What is packed, and how.
+/// The settings of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Bodies of more bytes have blocks of their own; 0 packs nothing.
+    /// The longest body that is packed, in bytes. Longer bodies get blocks of their own; 0 turns
+    /// packing off.
     pub body_bytes_max: u32,
-    /// A pack of so many bytes is full.
+    /// The size in bytes at which a pack is full.
     pub pack_bytes: u32,
-    /// How long a body without bytes would wait for others at most.
+    /// The longest wait of a body of zero bytes for others.
     pub window: Duration,
-    /// How much longer a body waits for each MiB that it has: others like it take long to arrive.
+    /// The additional wait for each MiB of a body. Bodies of the same size take longer to arrive,
+    /// too.
     pub window_per_mib: Duration,
-    /// Packs under way at the same time. There may be one more when that is worth it, and four
-    /// times as many when packs are full or the backend is slow.
+    /// The packs that may be under way at the same time. One extra pack is allowed if it pays, and
+    /// four times as many packs if packs are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 
@@ -40,11 +42,11 @@ impl Default for Packing {
     }
 }
 
-/// How many times as many packs may be under way when they are full or the backend is slow.
+/// The factor on `packs_in_flight` while packs are full or the backend is slow.
 const PACKS_IN_FLIGHT_FACTOR: usize = 4;
 
-/// The fewest bodies that are sent beside a pack under way. A put for fewer costs too much for each
-/// of them while there is a pack to wait for.
+/// The fewest bodies of an extra pack. A put for fewer bodies costs too much for each of them while
+/// there is a pack to wait for.
 const EXTRA_PACK_BODIES_MIN: usize = 4;
 
 /// A verified body that waits for its block.
@@ -56,38 +58,38 @@ pub(crate) struct Member {
     pub(crate) landed: oneshot::Sender<Result<Landed, ContentError>>,
 }
 
-/// Where a body lies now.
+/// The location of a stored body.
 #[derive(Debug)]
 pub(crate) struct Landed {
     pub(crate) slice: Slice,
-    /// What deletes its block.
+    /// The claim that deletes the body's block if no plan references it.
     pub(crate) claim: Arc<Claim>,
 }
 
-/// Bodies that wait, and what decides when they are sent.
+/// The waiting bodies, and the state that decides when they are sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) waiting: Vec<Member>,
     pub(super) waiting_bytes: u64,
-    /// Packs under way.
+    /// Packs that are under way.
     pub(super) packs: usize,
-    /// Members of the packs under way.
+    /// Bodies in the packs that are under way.
     pub(super) members: usize,
-    /// Bodies that were waiting or under way when the last pack was sent. As many are expected to
-    /// come again at about the same time.
+    /// Bodies that were waiting or under way when the last pack was sent. The same number is
+    /// expected at about the same time next.
     pub(super) recent_bodies: usize,
-    /// Whether the bodies have waited for others as long as they should.
+    /// True if the bodies have waited for others for a whole window.
     pub(super) window_passed: bool,
-    /// Whether they have waited so much longer that they do not wait for the backend any more.
+    /// True if the bodies have waited so long that they no longer wait for packs under way.
     pub(super) overdue: bool,
-    /// Counts windows, so that the timers of an earlier one do nothing.
+    /// The number of the current window. The timers of earlier windows compare it and do nothing.
     pub(super) window: u64,
-    /// Whether it pays to wait for the next bodies of the clients whose pack has landed.
+    /// The predictor that decides whether bodies wait for the clients whose pack has landed.
     pub(super) rejoin: BatchRejoin,
 }
 
 impl Queue {
-    /// No body waits yet.
+    /// Creates an empty queue.
     pub(super) fn new() -> Queue {
         Queue {
             waiting: Vec::new(),
@@ -102,7 +104,7 @@ impl Queue {
         }
     }
 
-    /// Whether a pack should be sent now.
+    /// Returns true if a pack is to be sent now.
     pub(super) fn is_due(&self, packing: &Packing) -> bool {
         if self.waiting.is_empty() {
             return false;
@@ -110,22 +112,22 @@ impl Queue {
         if self.overdue || self.waiting_bytes >= u64::from(packing.pack_bytes) {
             return self.packs < packing.packs_in_flight.saturating_mul(PACKS_IN_FLIGHT_FACTOR);
         }
-        // Where several packs may be under way, the bodies are spread over them.
+        // If several packs may be under way, the bodies are spread over them.
         let expected = self.recent_bodies.div_ceil(packing.packs_in_flight);
         let have_waited = self.window_passed || self.waiting.len() >= expected;
         have_waited && self.packs < packing.packs_in_flight || self.may_send_extra(packing)
     }
 
-    /// Whether what waits is worth a pack by itself, beside one under way or before its window has
-    /// passed. Where clients are back soon, it is better to let those who wait and those under way
-    /// become one pack.
+    /// Returns true if the waiting bodies are worth an extra pack, beside one under way or before
+    /// the window has passed. If clients are expected back soon, it is better that the waiting
+    /// bodies and those under way become one pack.
     fn may_send_extra(&self, packing: &Packing) -> bool {
         self.waiting.len() >= self.members.max(EXTRA_PACK_BODIES_MIN)
             && self.packs <= packing.packs_in_flight
             && self.rejoin.is_backing_off()
     }
 
-    /// The members of the next pack, in the order in which they came.
+    /// Removes the members of the next pack from the queue, in the order of their arrival.
     pub(super) fn take(&mut self, packing: &Packing) -> Vec<Member> {
         let mut bytes = 0;
         let fits = |member: &&Member| {
@@ -139,7 +141,7 @@ impl Queue {
         self.recent_bodies = members.len() + self.waiting.len() + self.members;
         self.packs += 1;
         self.members += members.len();
-        // Sent before the window has passed: then all that were expected have come.
+        // A pack that is sent before its window has passed contains all bodies that were expected.
         self.rejoin.ended(!self.window_passed);
         self.window_passed = false;
         self.overdue = false;

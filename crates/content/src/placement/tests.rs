@@ -5,7 +5,7 @@ const MIB: u64 = 1 << 20;
 
 const POLICY: SizeAndLoad = SizeAndLoad { inline_bytes_max: 4 * KIB, staged_inline_bytes_max: MIB };
 
-/// A body that comes alone while nothing is staged inline.
+/// A body that arrives alone while nothing is staged inline.
 fn alone(bytes: u64) -> Conditions {
     Conditions { bytes, since_concurrent: None, staged_inline_bytes: 0 }
 }
@@ -15,7 +15,7 @@ fn choices(conditions: &[Conditions]) -> Vec<Placement> {
 }
 
 #[test]
-fn by_size_a_lone_body_is_inline_or_packed_or_staged_inline() {
+fn lone_body_is_placed_by_its_size() {
     let chosen = [
         (0, Placement::Inline),
         (4 * KIB, Placement::Inline),
@@ -30,7 +30,7 @@ fn by_size_a_lone_body_is_inline_or_packed_or_staged_inline() {
 }
 
 #[test]
-fn bodies_that_are_not_alone_go_into_blocks_and_so_do_those_of_the_next_second() {
+fn concurrent_bodies_and_those_of_the_next_second_go_into_blocks() {
     let after = |since| Conditions { since_concurrent: Some(since), ..alone(100 * KIB) };
     let moments = [Duration::ZERO, CONCURRENCY_MEMORY * 9 / 10, CONCURRENCY_MEMORY].map(after);
     let (block, staged) = (Placement::Block, Placement::StagedInline);
@@ -40,7 +40,7 @@ fn bodies_that_are_not_alone_go_into_blocks_and_so_do_those_of_the_next_second()
 }
 
 #[test]
-fn under_pressure_bodies_go_into_blocks() {
+fn bodies_go_into_blocks_when_the_staged_limit_is_reached() {
     let beside = |staged_inline_bytes| Conditions { staged_inline_bytes, ..alone(100 * KIB) };
     let (block, staged) = (Placement::Block, Placement::StagedInline);
     let room = [MIB - 100 * KIB, MIB - 100 * KIB + 1, u64::MAX].map(beside);

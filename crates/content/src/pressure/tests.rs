@@ -19,25 +19,25 @@ async fn is_asked(held: u64, bytes_per_second: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_whose_client_stops_or_trickles_is_asked() {
+async fn upload_of_a_stopped_or_slow_client_is_asked() {
     assert!(is_asked(12 * MIB, 0).await);
     assert!(is_asked(12 * MIB, 2 << 10).await);
     assert!(is_asked(64 << 10, 2 << 10).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_whose_client_is_fast_enough_is_not_asked() {
+async fn upload_of_a_fast_client_is_not_asked() {
     assert!(!is_asked(12 * MIB, 5 * MIB).await);
     assert!(!is_asked(MIB, 256 << 10).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_that_holds_nothing_is_not_asked() {
+async fn upload_that_holds_nothing_is_not_asked() {
     assert!(!is_asked(0, 0).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pace_is_measured_for_a_while_before_an_upload_is_asked() {
+async fn rate_is_measured_for_a_second_before_an_upload_is_asked() {
     let pressure = Pressure::default();
     pressure.note(12 * MIB, 12 * MIB);
     pressure.release_memory();

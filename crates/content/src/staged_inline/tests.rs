@@ -8,7 +8,7 @@ fn staged_inline(staged_inline_bytes_max: u64) -> Arc<StagedInline> {
     Arc::new(StagedInline::new(policy))
 }
 
-/// A reservation, if the body may have one.
+/// Returns a reservation if the policy stages the body inline.
 fn reserve(staged: &Arc<StagedInline>, bytes: u64, packing: bool) -> Option<Reservation> {
     match staged.place(bytes, packing) {
         Placed::StagedInline(reservation) => Some(reservation),
@@ -16,7 +16,7 @@ fn reserve(staged: &Arc<StagedInline>, bytes: u64, packing: bool) -> Option<Rese
     }
 }
 
-/// A body is staged inline.
+/// Stages a body inline for an inode.
 fn add(staged: &Arc<StagedInline>, ino: u64, bytes: u64) {
     reserve(staged, bytes, false).expect("room").assign(Ino(ino));
 }
@@ -26,7 +26,7 @@ fn inos(bodies: &[StagedBody]) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_at_the_same_time_are_not_staged_and_neither_are_those_of_the_next_second() {
+async fn concurrent_bodies_and_those_of_the_next_second_are_not_staged() {
     for packing in [false, true] {
         let staged = staged_inline(100 * KIB);
         let first = reserve(&staged, 20 * KIB, false);
@@ -46,7 +46,7 @@ async fn no_more_than_the_limit_is_staged() {
     let staged = staged_inline(100 * KIB);
     add(&staged, 1, 60 * KIB);
     assert!(reserve(&staged, 41 * KIB, false).is_none());
-    // What no file came to have takes no room.
+    // A reservation without a file uses no capacity.
     drop(reserve(&staged, 40 * KIB, false).expect("room"));
     add(&staged, 2, 40 * KIB);
     assert!(reserve(&staged, 17 * KIB, false).is_none());
@@ -58,7 +58,7 @@ async fn no_more_than_the_limit_is_staged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_inline_for_good_takes_no_room() {
+async fn permanently_inline_bodies_use_no_staged_capacity() {
     let staged = staged_inline(20 * KIB);
     add(&staged, 1, 20 * KIB);
     assert!(matches!(staged.place(4 * KIB, false), Placed::Inline));
@@ -83,7 +83,7 @@ async fn bodies_are_taken_in_their_order_and_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_put_back_is_due_a_delay_later() {
+async fn body_that_is_put_back_is_due_one_delay_later() {
     let staged = staged_inline(100 * KIB);
     add(&staged, 1, 20 * KIB);
     tokio::time::sleep(DESTAGE_DELAY).await;

@@ -1,9 +1,12 @@
-//! A run that is passed on as it arrives.
+//! A run that is passed on to the reader as it arrives.
 //!
-//! The reader itself moves it on: what it has not asked for waits in the buffers of the connection
-//! and holds the block store back, so that a slow reader costs no memory but the account that each
-//! arriving run has. Only its request is sent ahead of the reader, by a task that ends when the
-//! answer begins.
+//! The reader's own polls advance it. Bytes that the reader has not requested wait in the buffers
+//! of the connection, which slows the block store down. So a slow reader costs no memory beyond its
+//! one permit. Only the request is sent ahead of the reader, by a task that ends when the response
+//! begins.
+//!
+//! For example, a client that reads 10 KB/s of an 8 MiB block holds [`ARRIVAL_MEMORY_BYTES`], and
+//! not 8 MiB.
 
 use block::Arrival;
 use bytes::Bytes;
@@ -14,11 +17,11 @@ use super::runs::{BlockChecksum, Run};
 use crate::ContentError;
 use crate::Permit;
 
-/// Bytes that an arriving run may hold in memory: what a connection reads at once, and what waits
-/// in pieces of that for the rest of its sub-block and for the client's connection.
+/// The most memory of an arriving run in bytes: the bytes that a connection reads at once, and the
+/// pieces that wait for the rest of their sub-block and for the client's connection.
 pub const ARRIVAL_MEMORY_BYTES: u64 = 512 << 10;
 
-/// Content bytes left of an arriving run at which the next one is asked for.
+/// When an arriving run has this many content bytes left, the next one is requested.
 pub const OPEN_AHEAD_BYTES: u32 = 2 << 20;
 
 /// A run that arrives.
@@ -29,12 +32,12 @@ pub(super) struct Arriving {
 }
 
 impl Arriving {
-    /// Nothing was asked for yet.
+    /// Creates an arrival whose request has not been sent.
     pub(super) fn new(run: Run, arrival: Arrival, permit: Permit) -> Arriving {
         Arriving { run, arrival, permit }
     }
 
-    /// Sends the request and waits until it is answered.
+    /// Sends the request and waits for the start of the response.
     pub(super) async fn opened(mut self, reading: &Reading) -> Result<Arriving, ContentError> {
         reading.traffic.gets.add(1);
         match timeout(reading.deadlines.block, reading.reader.open(&mut self.arrival)).await {
@@ -43,14 +46,14 @@ impl Arriving {
         }
     }
 
-    /// Says what came right before it.
+    /// Passes on the checksum of the bytes of this block that came right before the run.
     pub(super) fn follow(&mut self, block_checksum: &mut BlockChecksum) {
         if let Some(before) = block_checksum.before(&self.run) {
             self.arrival.follow(before);
         }
     }
 
-    /// The next piece; `None` at the end of the run.
+    /// Returns the next piece; `None` at the end of the run.
     pub(super) async fn next(&mut self, reading: &Reading) -> Result<Option<Bytes>, ContentError> {
         loop {
             if let Some(piece) = self.arrival.take() {
@@ -67,13 +70,13 @@ impl Arriving {
         }
     }
 
-    /// Says what came, to the run right behind it, and gives its memory back to the reader.
+    /// Records the checksum up to the end of this run for the next run, and returns the permit.
     pub(super) fn end(self, block_checksum: &mut BlockChecksum) -> Permit {
         block_checksum.pass(&self.run, self.arrival.joined());
         self.permit
     }
 
-    /// Whether the next run should be asked for.
+    /// Returns true if the next run should be requested.
     pub(super) fn is_near_its_end(&self) -> bool {
         self.arrival.left() <= OPEN_AHEAD_BYTES
     }

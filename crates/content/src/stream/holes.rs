@@ -1,21 +1,22 @@
-//! The zeros of a sparse file, where no slice holds anything.
+//! The zeros of a sparse file, where no slice covers the range.
 //!
-//! All of them are one piece of memory, and nothing is read for them.
+//! All frames are views of one static buffer, so a hole takes no memory and no reads. For example,
+//! a hole of 10 GiB is 163,840 frames of the same 64 KiB.
 
 use block::SUB_BLOCK_BYTES;
 use bytes::Bytes;
 
-/// The most zeros of one frame.
+/// The buffer. One frame has at most its length.
 static ZEROS: [u8; SUB_BLOCK_BYTES as usize] = [0; SUB_BLOCK_BYTES as usize];
 
-/// What is left of a hole, frame by frame.
+/// The rest of a hole, as an iterator over frames.
 #[derive(Debug, Default)]
 pub(super) struct Zeros {
     left: u64,
 }
 
 impl Zeros {
-    /// A hole of so many bytes.
+    /// Creates a hole of `length` bytes.
     pub(super) fn new(length: u64) -> Zeros {
         Zeros { left: length }
     }

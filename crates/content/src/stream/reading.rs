@@ -1,4 +1,4 @@
-//! What reading takes.
+//! The shared resources of all streams of a volume.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use runtime::Tasks;
 
 use crate::{ByteBudget, Deadlines, Traffic};
 
-/// What all streams of a volume share.
+/// The resources that all streams of a volume share.
 #[derive(Debug)]
 pub struct Reading {
-    /// Where the content of blocks comes from.
+    /// The reader of blocks.
     pub reader: Arc<dyn BlockReader>,
-    /// What bodies on their way out may hold in memory; not the writers' budget, so that neither
-    /// can starve the other.
+    /// The memory budget of outgoing bodies. It is separate from the writers' budget, so that
+    /// neither starves the other.
     pub budget: ByteBudget,
-    /// Where reads run.
+    /// The task group that runs reads.
     pub tasks: Tasks,
-    /// How long to wait.
+    /// Timeouts for memory and for calls to the block store.
     pub deadlines: Deadlines,
-    /// What happened.
+    /// Counters of reads and writes.
     pub traffic: Arc<Traffic>,
 }

@@ -1,7 +1,8 @@
-//! How slices are cut into runs, and what runs must amount to together.
+//! How slices are cut into runs, and the checksum of a block that is read in several runs.
 //!
-//! A run ends where a sub-block ends or where its slice does, so that no sub-block is read twice
-//! for one reader.
+//! A run ends at the end of a sub-block or of its slice, so no stream reads a sub-block twice. For
+//! example, a slice that begins in the middle of a sub-block has a first run that is shorter by
+//! half a sub-block.
 
 use std::ops::Range;
 
@@ -11,13 +12,13 @@ use record::Slice;
 
 use crate::ContentError;
 
-/// What no run has taken yet of a slice.
+/// The rest of a slice that no run has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
     block: BlockRef,
     offset: u32,
     length: u32,
-    /// Whether the slice is the whole block.
+    /// True if the slice is the whole block.
     whole: bool,
 }
 
@@ -25,17 +26,17 @@ pub(super) struct Planned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) block: BlockRef,
-    /// Content bytes.
+    /// The length in content bytes.
     pub(super) length: u32,
     offset: u32,
     whole: bool,
 }
 
-/// What was read of a run.
+/// The content of a run that was read.
 #[derive(Debug)]
 pub(super) struct FetchedRun {
     pub(super) frames: Vec<Bytes>,
-    /// The CRC-32C of the run's content, if that of its block is to be made of it.
+    /// The CRC-32C of the run's content, if it is needed for the checksum of the whole block.
     pub(super) checksum: Option<u32>,
 }
 
@@ -47,23 +48,24 @@ impl Planned {
         Planned { block, offset: slice.offset, length: slice.length, whole }
     }
 
-    /// The block whose content it is.
+    /// The block of the slice.
     pub(super) fn block(&self) -> BlockRef {
         self.block
     }
 
-    /// Where it lies in its block's content.
+    /// The range in the block's content.
     pub(super) fn range(&self) -> Range<u32> {
         self.offset..self.offset.saturating_add(self.length)
     }
 
-    /// The beginning: exactly `length` bytes, of those that are there.
+    /// Returns a run of the first `length` bytes, or of all if fewer are left.
     pub(super) fn beginning(&self, length: u32) -> Run {
         let Planned { block, offset, whole, .. } = *self;
         Run { block, length: length.min(self.length), offset, whole }
     }
 
-    /// The beginning: about `bytes`, a multiple of a sub-block's, or all if little more is there.
+    /// Returns a run of about the first `bytes` bytes. It ends at a sub-block's end, or takes all
+    /// bytes if little more than `bytes` are left.
     pub(super) fn first_run(&self, bytes: u32) -> Run {
         let Planned { block, offset, length, whole } = *self;
         let cut = bytes - offset % SUB_BLOCK_BYTES;
@@ -71,48 +73,50 @@ impl Planned {
         Run { block, length: if little_more { length } else { cut }, offset, whole }
     }
 
-    /// What is left behind the first run, if anything is.
+    /// Returns the rest of the slice behind `run`; `None` if nothing is left.
     pub(super) fn behind(self, run: &Run) -> Option<Planned> {
         let length = self.length.saturating_sub(run.length);
-        // A slice beyond 32 bits, which no record can hold, becomes a range beyond its block,
-        // which does not open.
+        // A slice beyond 32 bits, which no valid record can hold, becomes a range beyond its block.
+        // The reader refuses such a range.
         let offset = self.offset.saturating_add(run.length);
         (length > 0).then_some(Planned { offset, length, ..self })
     }
 }
 
 impl Run {
-    /// Where the run lies in its block's content.
+    /// The range in the block's content.
     pub(super) fn range(&self) -> Range<u32> {
         self.offset..self.offset.saturating_add(self.length)
     }
 
-    /// What reading the run takes from the block store, in bytes.
+    /// Returns the bytes to read from the block store for this run, checksums included.
     pub(super) fn sealed_bytes(&self) -> u64 {
         let span = sealed::span(self.block.length, self.range());
         span.bytes.end - span.bytes.start
     }
 
-    /// Whether the run is one of several that are a whole block together. A run that is a whole
-    /// block by itself was verified as one.
+    /// Returns true if the run is one of several that together are a whole block. A run that is a
+    /// whole block by itself is compared with the record when it is read.
     pub(super) fn is_part_of_whole(&self) -> bool {
         self.whole && self.length < self.block.length
     }
 }
 
-/// Follows the runs of a whole block, whose checksums together must be the block's.
+/// The running checksum of a block that is read in several runs. At the last run it must equal the
+/// block's.
 #[derive(Debug, Default)]
 pub(super) struct BlockChecksum {
-    /// Up to where runs of this block came without a gap, and the checksum of that.
+    /// The block, the end of the runs that came without a gap from its beginning, and their
+    /// checksum.
     joined: Option<(BlockRef, u32, u32)>,
 }
 
 impl BlockChecksum {
-    /// Takes note of the next run. One that came from memory, or is not the next of its block,
-    /// ends the comparison: each of its sub-blocks was verified all the same.
+    /// Adds the next run. A run that came from memory, or that is not the next one of its block,
+    /// ends the comparison; its sub-blocks were verified all the same.
     ///
     /// # Errors
-    /// `Corrupt` if the block ends here and is not what the record says.
+    /// Fails with `Corrupt` if the block ends here and its checksum is not the record's.
     pub(super) fn follow(&mut self, run: &Run, found: &FetchedRun) -> Result<(), ContentError> {
         let before = self.joined.take();
         let Some(checksum) = found.checksum else { return Ok(()) };
@@ -133,7 +137,7 @@ impl BlockChecksum {
         Ok(())
     }
 
-    /// The checksum of all of a whole block that came before this run, if all of that did.
+    /// Returns the checksum of the block's content before this run, if all of it came.
     pub(super) fn before(&mut self, run: &Run) -> Option<u32> {
         match self.joined.take() {
             Some((block, end, before)) if block == run.block && end == run.offset => Some(before),
@@ -141,8 +145,8 @@ impl BlockChecksum {
         }
     }
 
-    /// Takes note of a run that was compared by itself, and of the checksum of its block up to its
-    /// end, if all of that came.
+    /// Sets the checksum of the block up to the end of a run that was verified by itself; `None` if
+    /// not all of the block up to there came.
     pub(super) fn pass(&mut self, run: &Run, joined: Option<u32>) {
         let end = run.range().end;
         self.joined = joined.filter(|_| run.whole).map(|joined| (run.block, end, joined));

@@ -1,4 +1,7 @@
 //! How an upload gives memory back while its client is slow.
+//!
+//! For example, an upload that holds 4 MiB and whose client has stopped puts its bytes as a short
+//! block when another upload waits for memory.
 
 use std::sync::{Arc, Weak};
 
@@ -9,13 +12,13 @@ use crate::pressure::Pressure;
 use crate::{ContentError, Permit};
 
 impl ContentWriter {
-    /// Waits until others need the memory of this body more, because its client is slow. The caller
-    /// waits for it while it waits for the client, and then calls [`ContentWriter::release_memory`].
+    /// Waits until other requests need the memory of this body and its client is slow. The caller
+    /// polls this while it waits for the client, and then calls [`ContentWriter::release_memory`].
     pub async fn memory_wanted(&self) {
         self.memory.pressure.wanted().await;
     }
 
-    /// Puts the bytes that have arrived as a short block, so that others get their memory.
+    /// Puts the bytes that have arrived as a short block, so that other requests get their memory.
     ///
     /// # Errors
     /// As [`ContentWriter::write`].
@@ -23,8 +26,10 @@ impl ContentWriter {
         if self.failed {
             return Ok(());
         }
-        // Set for the time of the call, so that a call dropped halfway fails the body too.
+        // Set during the call, so that a call that is dropped halfway fails the body, too.
         self.failed = true;
+        // A whole body with few bytes gives back the unused part of its permit and stays whole.
+        // With more bytes it is cut into blocks. Without a permit it holds no budgeted memory.
         if let Some(mut whole) = self.whole.take() {
             let short = self.size <= u64::from(SHORT_BLOCK_BYTES_MIN);
             match &mut whole.permit {
@@ -56,7 +61,7 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Tells others how much is held while the client is waited for.
+    /// Records the memory that is held while the writer waits for the client.
     pub(super) fn note_held(&mut self) {
         let of_whole = self.whole.as_ref().and_then(|whole| whole.permit.as_ref());
         let permit = self.block.as_ref().map(|block| &block.permit).or(of_whole);
@@ -65,13 +70,14 @@ impl ContentWriter {
             let pressure: Weak<Pressure> = Arc::downgrade(&self.memory.pressure);
             self.staging.budget.register_holder(pressure);
         }
-        // What cannot be released does not count.
+        // Memory that cannot be released is recorded as zero, so that the budget does not ask for
+        // it.
         let held = if held > u64::from(SHORT_BLOCK_BYTES_MIN) { held } else { 0 };
         self.memory.pressure.note(self.size, held);
     }
 
-    /// Puts the open block before it is full. A body that was going to be one bare block is more than
-    /// one then, so its MD5 is computed here from now on.
+    /// Puts the unfinished block before it is full. A body that was to be one bare block now has
+    /// several, so its MD5 is computed here from now on.
     pub(super) fn put_short_block(&mut self) {
         if std::mem::take(&mut self.bare) {
             self.md5_backlog = self.block.as_ref().map(|block| block.sealer.content());
@@ -79,7 +85,7 @@ impl ContentWriter {
         self.put_block();
     }
 
-    /// Bytes of the first permit of a block.
+    /// Returns the size of a block's first permit in bytes.
     pub(super) fn first_step(&self) -> u32 {
         if self.memory.is_slow { SHORT_BLOCK_BYTES_MIN } else { PERMIT_STEP_BYTES }
     }

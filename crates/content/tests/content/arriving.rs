@@ -1,4 +1,4 @@
-//! Bodies that are passed on as they arrive.
+//! Reads whose bytes are passed on as they arrive.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn any_range_gives_exactly_its_bytes_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_stops_holds_the_store_back_and_little_memory() {
+async fn stopped_reader_slows_the_store_and_holds_little_memory() {
     let bench = bench(Faulty::streaming(FRAME));
     let content = bench.publish(&body(1, 64 * MIB)).await;
     let mut streams: Vec<_> = (0..64).map(|_| bench.open(&content, 0..64 * MIB)).collect();
@@ -93,7 +93,7 @@ async fn a_reader_who_stops_holds_the_store_back_and_little_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_block_is_asked_for_before_the_reader_comes_to_it() {
+async fn next_block_is_requested_ahead_of_the_reader() {
     let bench = bench(Faulty::streaming(FRAME));
     let content = bench.publish(&body(1, 12 * MIB)).await;
     let mut stream = bench.open(&content, 0..12 * MIB);
@@ -115,7 +115,7 @@ async fn the_next_block_is_asked_for_before_the_reader_comes_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_once_is_asked_for_again() {
+async fn failed_request_is_repeated_once() {
     for fault in [Fault::Flip, Fault::Short, Fault::Missing, Fault::After] {
         for number in [0, 2] {
             let bench = bench(Faulty::streaming(FRAME).get_fails(number, fault));
@@ -160,7 +160,7 @@ async fn a_damaged_block_is_an_error_after_sound_bytes_and_never_data() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_is_not_the_one_of_the_record_never_ends_well() {
+async fn block_that_differs_from_its_record_is_an_error() {
     let bench = bench(Faulty::streaming(FRAME));
     let content = bench.publish(&body(1, 4 * MIB)).await;
     let mut slices = slices(&content).to_vec();
@@ -211,7 +211,7 @@ async fn readers_stay_within_their_budget_and_wait_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_who_pause_do_not_lose_their_place_to_others() {
+async fn paused_readers_keep_their_permit() {
     let bench = Bench::new(Faulty::streaming(FRAME), BLOCK, 64 * MIB);
     let body = body(1, 12 * MIB);
     let content = bench.publish(&body).await;
@@ -252,7 +252,7 @@ async fn readers_who_pause_do_not_lose_their_place_to_others() {
     tight.settle().await;
 }
 
-/// A byte path whose reads go through a cache over blocks that arrive.
+/// A byte path whose reads go through a cache over blocks that arrive in pieces.
 struct Cached {
     bench: Bench,
     blocks: Arc<Observed<Arc<Faulty>>>,
@@ -281,7 +281,7 @@ impl Cached {
         ContentStream::new(&self.reading, source, range, Box::new(()))
     }
 
-    /// Reads a range, and says what it cost: requests and bytes.
+    /// Reads a range. Returns the requests and bytes that it took.
     async fn cost(&self, content: &Content, body: &Bytes, range: Range<u64>) -> (u64, u64) {
         let before = self.blocks.counters().get;
         let frames: Vec<Bytes> = self.open(content, range.clone()).try_collect().await.unwrap();
@@ -292,7 +292,7 @@ impl Cached {
 }
 
 #[tokio::test]
-async fn what_passes_by_is_remembered_and_what_is_known_is_not_fetched() {
+async fn arrived_bytes_are_cached_and_cached_bytes_are_not_requested() {
     let cached = Cached::new(64 << 20).await;
     let size = 16 * MIB;
     let body = body(1, size);
@@ -312,7 +312,7 @@ async fn what_passes_by_is_remembered_and_what_is_known_is_not_fetched() {
 }
 
 #[tokio::test]
-async fn a_scan_passes_through_a_full_cache() {
+async fn scan_does_not_evict_a_full_cache() {
     let cached = Cached::new(8 << 20).await;
     let hot = body(1, MIB);
     let hot_content = cached.bench.publish(&hot).await;
@@ -326,7 +326,7 @@ async fn a_scan_passes_through_a_full_cache() {
     let seen = cached.cache.counters();
     assert!(seen.admitted < 200, "of 1,024 pages scanned few were taken: {seen:?}");
     let (_, bytes) = cached.cost(&hot_content, &hot, 0..MIB).await;
-    assert!(bytes <= MIB / 10, "what is hot is still there: {bytes}");
+    assert!(bytes <= MIB / 10, "hot pages are still cached: {bytes}");
 }
 
 #[tokio::test]
@@ -351,7 +351,7 @@ async fn many_readers_of_one_body_at_a_time_fetch_it_at_most_twice() {
 }
 
 #[tokio::test]
-async fn a_block_known_in_part_is_still_compared_with_its_record() {
+async fn partly_cached_block_is_still_compared_with_its_record() {
     let cached = Cached::new(64 << 20).await;
     let body = body(1, 4 * MIB);
     let content = cached.bench.publish(&body).await;

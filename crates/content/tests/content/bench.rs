@@ -1,4 +1,4 @@
-//! A workbench: one session's byte path over faulty blocks, and bodies to send through it.
+//! A test bench: the byte path of one session over faulty blocks, and bodies to send through it.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub const INLINE_BYTES_MAX: u32 = 4096;
 pub const DEADLINES: Deadlines =
     Deadlines { budget: Duration::from_secs(5), block: Duration::from_secs(30) };
 
-/// One session's byte path.
+/// The byte path of one session.
 pub struct Bench {
     pub faulty: Arc<Faulty>,
     pub staging: Arc<Staging>,
@@ -38,7 +38,7 @@ pub struct Bench {
     pub pins: Arc<Pinned>,
 }
 
-/// What was pinned and has not been let go of.
+/// The number of pins that have not been released.
 #[derive(Debug, Default)]
 pub struct Pinned(AtomicU64);
 
@@ -71,7 +71,7 @@ impl Bench {
         Bench::reading(faulty, direct.clone(), direct, block_bytes, budget_bytes)
     }
 
-    /// The same, where what was put is remembered by another reader.
+    /// As `new`, but `reader` receives the blocks that were put.
     pub fn reading(
         faulty: Arc<Faulty>,
         direct: Arc<Direct<Arc<Faulty>>>,
@@ -118,7 +118,7 @@ impl Bench {
         Bench::new(Faulty::default(), 4 << 20, 256 * MIB)
     }
 
-    /// Sends a body, cut into frames of at most so many bytes.
+    /// Sends a body, cut into frames of at most `frame_bytes` bytes.
     pub async fn write(
         &self,
         body: &Bytes,
@@ -156,7 +156,7 @@ impl Bench {
         Ok(frames.concat().into())
     }
 
-    /// Reads a whole body frame by frame and compares it, keeping nothing.
+    /// Reads a whole body frame by frame and compares it, without collecting it.
     pub async fn read_through(&self, content: &Content, body: &Bytes) -> bool {
         let mut rest = body.clone();
         let mut stream = self.open(content, 0..body.len() as u64);
@@ -175,7 +175,7 @@ impl Bench {
         }
     }
 
-    /// Waits for everything in the background; what is still in use afterwards is a leak.
+    /// Waits for all background tasks. Memory that is still in use afterwards is a leak.
     pub async fn settle(&self) {
         assert_eq!(self.tasks.close_and_wait(Duration::from_secs(1_000)).await, 0);
         assert_eq!(self.tasks.panics(), 0);

@@ -1,4 +1,4 @@
-//! MD5s that the block store tells.
+//! MD5s that the block store reports.
 
 use bytes::Bytes;
 use content::{ContentWriter, Md5Wanted, StagedContent};
@@ -21,7 +21,7 @@ fn blocks(staged: &StagedContent) -> Vec<BlockId> {
     }
 }
 
-/// Sends a body whose MD5 is wanted when it is finished.
+/// Sends a body whose MD5 is needed when it is finished.
 async fn ask(bench: &Bench, body: &Bytes) -> StagedContent {
     let writer = ContentWriter::new(&bench.writers, Some(body.len() as u64));
     send(writer, Md5Wanted::AtFinish, body).await
@@ -39,8 +39,8 @@ async fn send(mut writer: ContentWriter, wanted: Md5Wanted, body: &Bytes) -> Sta
 }
 
 #[tokio::test]
-async fn a_body_of_one_block_has_the_md5_that_was_told() {
-    let bench = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
+async fn one_block_body_has_the_md5_that_the_store_reported() {
+    let bench = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     for size in [MIB + 1, 3 * MIB, u64::from(BLOCK)] {
         let body = body(size, size);
         let mut staged = ask(&bench, &body).await;
@@ -53,8 +53,8 @@ async fn a_body_of_one_block_has_the_md5_that_was_told() {
 }
 
 #[tokio::test]
-async fn an_md5_is_computed_where_it_will_not_be_told() {
-    let telling = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
+async fn md5_is_computed_where_the_store_will_not_report_it() {
+    let telling = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     let silent = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let (soon, early) = (Md5Wanted::AtFinish, Md5Wanted::BeforeFinish);
     let block = u64::from(BLOCK);
@@ -86,8 +86,8 @@ async fn an_md5_is_computed_where_it_will_not_be_told() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_longer_than_announced_has_no_wrong_md5() {
-    let bench = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
+async fn body_longer_than_announced_has_no_wrong_md5() {
+    let bench = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     let mut writer = ContentWriter::new(&bench.writers, Some(2 * MIB));
     writer.want_md5(Md5Wanted::AtFinish);
     for frame in frames(&body(8, 3 * MIB), 70_000) {
@@ -98,24 +98,24 @@ async fn a_body_that_is_longer_than_announced_has_no_wrong_md5() {
 }
 
 #[tokio::test]
-async fn who_does_not_ask_gets_none() {
-    let bench = Bench::new(Faulty::telling_md5(), BLOCK, 64 * MIB);
+async fn md5_is_absent_unless_requested() {
+    let bench = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     let staged = bench.write(&body(1, 3 * MIB), Some(3 * MIB), 70_000).await.unwrap();
     assert_eq!(staged.md5(), None);
     assert!(blocks(&staged).iter().all(|id| !id.is_bare()));
 }
 
 #[tokio::test]
-async fn an_md5_that_was_not_told_is_computed() {
-    let bench = Bench::new(Faulty::telling_md5().put_fails(0, Fault::Untold), BLOCK, 64 * MIB);
+async fn md5_that_the_store_did_not_report_is_computed() {
+    let bench = Bench::new(Faulty::reporting_md5().put_fails(0, Fault::Untold), BLOCK, 64 * MIB);
     let body = body(5, 3 * MIB);
     assert_eq!(ask(&bench, &body).await.md5(), Some(md5(&body)));
     assert_eq!(bench.faulty.fired(), 1);
 }
 
 #[tokio::test]
-async fn a_block_whose_name_was_taken_is_bare_under_the_next() {
-    let bench = Bench::new(Faulty::telling_md5().put_fails(0, Fault::Conflict), BLOCK, 64 * MIB);
+async fn bare_block_stays_bare_under_a_new_id() {
+    let bench = Bench::new(Faulty::reporting_md5().put_fails(0, Fault::Conflict), BLOCK, 64 * MIB);
     let body = body(6, 3 * MIB);
     let staged = ask(&bench, &body).await;
     assert_eq!(staged.md5(), Some(md5(&body)));
@@ -124,8 +124,8 @@ async fn a_block_whose_name_was_taken_is_bare_under_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_cut_short_has_its_md5_computed() {
-    let bench = Bench::new(Faulty::telling_md5(), BLOCK, 8 * MIB);
+async fn md5_is_computed_when_a_bare_body_is_cut() {
+    let bench = Bench::new(Faulty::reporting_md5(), BLOCK, 8 * MIB);
     let held = bench.staging.budget.acquire(7 * MIB, DEADLINES.budget).await.unwrap();
     let body = body(7, 3 * MIB);
     let staged = ask(&bench, &body).await;

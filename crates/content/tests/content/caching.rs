@@ -1,4 +1,4 @@
-//! Bodies on their way out through a cache: what they cost the block store, cold and warm.
+//! Reads through a cache: their cost in requests and bytes with a cold and a warm cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::faulty::Faulty;
 
 const BLOCK: u32 = 4 << 20;
 
-/// A byte path whose reads go through a cache, and what they cost.
+/// A byte path whose reads go through a cache, with counters of their cost.
 struct Cached {
     bench: Bench,
     blocks: Arc<Observed<Arc<Faulty>>>,
@@ -45,7 +45,7 @@ impl Cached {
         ContentStream::new(&self.reading, source, range, Box::new(()))
     }
 
-    /// Reads a range, and says what it cost: requests and bytes.
+    /// Reads a range. Returns the requests and bytes that it took.
     async fn cost(&self, content: &Content, body: &Bytes, range: Range<u64>) -> (u64, u64) {
         let before = self.blocks.counters().get;
         let frames: Vec<Bytes> = self.open(content, range.clone()).try_collect().await.unwrap();
@@ -78,7 +78,7 @@ async fn a_range_costs_its_sub_blocks_when_cold_and_nothing_when_warm() {
 }
 
 #[tokio::test]
-async fn what_is_in_memory_takes_no_task_and_no_permit() {
+async fn reads_from_memory_take_no_task_and_no_permit() {
     let cached = Cached::new().await;
     let body = body(1, 8 * MIB);
     let content = cached.bench.publish(&body).await;
@@ -93,11 +93,11 @@ async fn what_is_in_memory_takes_no_task_and_no_permit() {
         assert_eq!((cached.bench.tasks.running(), cached.reading.budget.in_use()), (0, 0));
     }
     assert!(frames.concat() == body);
-    assert!(cached.reading.budget.peak() > 0, "what was cold took permits");
+    assert!(cached.reading.budget.peak() > 0, "cold reads took permits");
 }
 
 #[tokio::test]
-async fn what_is_small_is_in_memory_when_it_was_written() {
+async fn small_bodies_are_cached_when_they_are_written() {
     let mut cached = Cached::new().await;
     let (faulty, direct) = (cached.bench.faulty.clone(), cached.bench.direct.clone());
     let reader = Arc::clone(&cached.reading.reader);
@@ -114,6 +114,6 @@ async fn what_is_small_is_in_memory_when_it_was_written() {
         assert_eq!(cached.cost(content, body, 0..body.len() as u64).await, (0, 0));
     }
     let (requests, _) = cached.cost(&cut, &large, 0..5 * MIB).await;
-    assert!(requests > 0, "what was cut into blocks has to be read to be known");
+    assert!(requests > 0, "bodies that were cut into blocks are not cached");
     cached.bench.settle().await;
 }

@@ -1,4 +1,4 @@
-//! A layer over blocks that fails, delays and hangs on demand, and counts what it is asked.
+//! A layer over a block store that fails, delays and hangs on demand, and counts its calls.
 
 use std::collections::{HashMap, HashSet};
 use std::future::pending;
@@ -14,30 +14,30 @@ use block::{
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-/// What happens to one call.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails, and nothing has happened.
+    /// The call fails without effect.
     Before,
-    /// It fails, and it has happened.
+    /// The call fails after it took effect.
     After,
-    /// It never returns.
+    /// The call never returns.
     Hang,
-    /// It panics.
+    /// The call panics.
     Panic,
-    /// It says that the id names other bytes, and to make it true, it does.
+    /// The put fails with `Conflict`, after other bytes were stored under the id.
     Conflict,
-    /// One bit of the answer differs.
+    /// One bit of the returned bytes is flipped.
     Flip,
-    /// The answer lacks its last byte.
+    /// The last byte of the returned bytes is missing.
     Short,
-    /// The block is not there.
+    /// The call fails with `NotFound`.
     Missing,
-    /// It happens, and its MD5 is not told.
+    /// The put succeeds but reports no MD5.
     Untold,
 }
 
-/// Memory blocks that fail as told.
+/// In-memory blocks with injected faults.
 #[derive(Debug, Default)]
 pub struct Faulty {
     pub inner: MemoryBlocks,
@@ -47,23 +47,23 @@ pub struct Faulty {
     pub gets_fail: Mutex<HashMap<u64, Fault>>,
     /// Faults by the number of the delete, from 0.
     pub deletes_fail: Mutex<HashMap<u64, Fault>>,
-    /// How long each put takes, and each get.
+    /// The duration of each put, and of each get.
     pub delay: Mutex<(Duration, Duration)>,
     pub puts: AtomicU64,
     pub gets: AtomicU64,
     pub deletes: AtomicU64,
-    /// Faults that happened.
+    /// Faults that were injected.
     pub fired: AtomicUsize,
-    /// Puts under way now, and the most there were.
+    /// Puts under way now, and the most that were under way at one time.
     pub putting: AtomicUsize,
     pub putting_peak: AtomicUsize,
-    /// Bytes asked for, by get.
+    /// Bytes requested, by get.
     pub asked: Mutex<Vec<(BlockId, Range<u64>)>>,
-    /// Bytes that arrive at a time; 0 if all of a range comes at once.
+    /// Bytes that arrive at a time; 0 if a range arrives at once.
     pub frame_bytes: usize,
     /// Bytes that have arrived.
     pub arrived: Arc<AtomicU64>,
-    /// Ids that were ever deleted.
+    /// Ids that were deleted at any time.
     pub deleted: Mutex<HashSet<BlockId>>,
 }
 
@@ -88,12 +88,12 @@ impl Faulty {
         self
     }
 
-    /// Blocks whose MD5s are told.
-    pub fn telling_md5() -> Faulty {
-        Faulty { inner: MemoryBlocks::telling_md5(), ..Faulty::default() }
+    /// Blocks whose MD5s are reported.
+    pub fn reporting_md5() -> Faulty {
+        Faulty { inner: MemoryBlocks::reporting_md5(), ..Faulty::default() }
     }
 
-    /// Blocks that arrive in frames of so many bytes.
+    /// Blocks that arrive in frames of `frame_bytes` bytes.
     pub fn streaming(frame_bytes: usize) -> Faulty {
         Faulty { frame_bytes, ..Faulty::default() }
     }
@@ -102,7 +102,7 @@ impl Faulty {
         self.fired.load(Ordering::SeqCst)
     }
 
-    /// The blocks that are there.
+    /// The ids of the blocks that exist.
     pub async fn present(&self) -> Vec<BlockId> {
         let mut found = Vec::new();
         for session in self.inner.sessions().await.unwrap() {
@@ -133,7 +133,7 @@ fn failed(kind: BlockErrorKind, id: BlockId) -> BlockError {
     BlockError::new(kind, format!("calling for block {id} in a test"))
 }
 
-/// Counts a call for as long as it lives, cancelled or not.
+/// Counts a call until it is dropped, cancelled or not.
 struct Under<'a>(&'a AtomicUsize);
 
 impl Drop for Under<'_> {
@@ -228,7 +228,7 @@ impl BlockStore for Faulty {
         self.frame_bytes > 0
     }
 
-    /// What goes wrong goes wrong in the middle of the bytes, and after them if it hangs.
+    /// An injected fault happens in the middle of the bytes; a hang happens after them.
     async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
         let number = self.gets.load(Ordering::SeqCst);
         let fault = self.gets_fail.lock().unwrap().get(&number).copied();

@@ -15,7 +15,7 @@ use crate::faulty::{Fault, Faulty};
 
 const SIZE: u64 = 20_000;
 
-/// A store whose puts take so long that what comes meanwhile gathers.
+/// A store with slow puts, so that the bodies that arrive meanwhile gather.
 fn slow() -> Faulty {
     Faulty::default().slow(Duration::from_millis(50), Duration::ZERO)
 }
@@ -37,7 +37,7 @@ fn bodies(count: u64) -> Vec<Bytes> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_come_together_share_blocks_and_come_back() {
+async fn concurrent_bodies_share_blocks_and_read_back() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     let bodies = bodies(100);
     let staged = all(&bench, &bodies).await;
@@ -55,7 +55,7 @@ async fn bodies_that_come_together_share_blocks_and_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_alone_leaves_at_once_in_a_block_of_its_own() {
+async fn lone_body_is_put_at_once_in_its_own_block() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     for seed in 0..3 {
         let begun = Instant::now();
@@ -69,7 +69,7 @@ async fn a_body_that_is_alone_leaves_at_once_in_a_block_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_others_that_stay_away_waits_for_one_window() {
+async fn body_waits_at_most_one_window_for_others() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     for staged in all(&bench, &bodies(10)).await {
         drop(staged.unwrap());
@@ -83,9 +83,9 @@ async fn who_waits_for_others_that_stay_away_waits_for_one_window() {
     assert_eq!(begun.elapsed(), Duration::from_millis(50), "now it is known to be alone");
 }
 
-/// Writes bodies one after the other, as one of several clients that are away in between.
+/// Writes bodies one after the other, as a client that pauses for `away` between them.
 async fn client(bench: &Bench, number: u64, away: Duration) {
-    // They do not begin at the same time, so that they do not begin in one pack.
+    // The clients start at different times, so that their first bodies are not one pack.
     tokio::time::sleep(Duration::from_millis(3 * number)).await;
     for turn in 0..40 {
         drop(bench.write(&body(100 * number + turn, SIZE), None, 9_000).await.unwrap());
@@ -93,8 +93,8 @@ async fn client(bench: &Bench, number: u64, away: Duration) {
     }
 }
 
-/// How many puts eight clients make, and how long they take, at a backend that takes 10 ms for
-/// each: not so long that others do not wait for it.
+/// Returns the number of puts that eight clients make and the time they take. The backend takes 10
+/// ms for each put, which is short enough that bodies wait for it.
 async fn eight_clients(away: Duration) -> (u64, Duration) {
     let faulty = Faulty::default().slow(Duration::from_millis(10), Duration::ZERO);
     let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
@@ -104,24 +104,24 @@ async fn eight_clients(away: Duration) -> (u64, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_are_back_soon_leave_together_and_nobody_waits_long_for_others() {
+async fn fast_clients_share_packs_and_slow_ones_are_not_awaited() {
     let (soon, _) = eight_clients(Duration::from_millis(1)).await;
     assert!(soon <= 50, "{soon} puts, where 40 are enough and groups in turn make 80");
-    // Who is away for longer is not waited for, but now and then.
+    // Clients that pause for longer are awaited only now and then.
     let (_, took) = eight_clients(Duration::from_millis(8)).await;
     assert!(took < Duration::from_millis(880), "{took:?}, where 800 ms are puts");
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_as_are_under_way_do_not_wait_for_them() {
+async fn extra_pack_is_sent_when_as_many_wait_as_are_under_way() {
     let (puts, took) = eight_clients(Duration::from_millis(6)).await;
     assert!(puts <= 82, "{puts} puts, where two groups in turn make 80");
-    // Each turn of each client is a put of its own group, and the time away.
+    // Each turn of each client takes one put of its own group, and the pause.
     assert!(took < Duration::from_millis(700), "{took:?}, where turns make 640 ms");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pack_stays_as_long_as_one_of_its_bodies_may_be_named() {
+async fn pack_is_kept_while_a_plan_may_reference_one_of_its_bodies() {
     for named in [0, 1, 5] {
         let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
         let mut staged: Vec<StagedContent> =
@@ -130,7 +130,7 @@ async fn a_pack_stays_as_long_as_one_of_its_bodies_may_be_named() {
         assert!(pack.is_pack());
         staged.retain(|staged| slice(staged).block == pack);
         staged.iter_mut().take(named).for_each(StagedContent::disarm);
-        // One that was sent, and is known not to have happened.
+        // A plan that was sent and is known not to have been committed.
         if let Some(last) = staged.last_mut() {
             last.disarm();
             last.rearm();
@@ -143,7 +143,7 @@ async fn a_pack_stays_as_long_as_one_of_its_bodies_may_be_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pack_is_pinned_until_its_last_body_has_settled() {
+async fn pack_pins_its_epoch_until_its_last_body_has_settled() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     let mut staged: Vec<StagedContent> =
         all(&bench, &bodies(12)).await.into_iter().map(Result::unwrap).collect();
@@ -157,7 +157,7 @@ async fn a_pack_is_pinned_until_its_last_body_has_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pack_that_cannot_be_put_fails_its_bodies_and_no_others() {
+async fn failed_pack_fails_only_its_own_bodies() {
     for fault in [Fault::Before, Fault::After, Fault::Hang, Fault::Panic] {
         let faulty = slow().put_fails(1, fault);
         let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
@@ -176,7 +176,7 @@ async fn a_pack_that_cannot_be_put_fails_its_bodies_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_away_costs_the_others_nothing() {
+async fn disconnected_client_does_not_affect_its_pack() {
     let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
     let bodies = bodies(9);
     let (gone, stay) = bodies.split_at(3);
@@ -196,7 +196,7 @@ async fn a_client_that_goes_away_costs_the_others_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gathered_leaves_when_a_pack_is_full() {
+async fn full_pack_is_sent_at_once() {
     let faulty = Faulty::default().slow(Duration::from_secs(5), Duration::ZERO);
     let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
     let bodies: Vec<Bytes> = (0..40).map(|seed| body(seed, MIB)).collect();
@@ -209,7 +209,7 @@ async fn what_is_gathered_leaves_when_a_pack_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_long_for_a_backend_that_is_slow() {
+async fn bodies_do_not_wait_long_for_a_slow_backend() {
     let faulty = Faulty::default().slow(Duration::from_secs(1), Duration::ZERO);
     let bench = Bench::new(faulty, 4 << 20, 64 * MIB);
     let begun = Instant::now();
@@ -222,7 +222,7 @@ async fn nobody_waits_long_for_a_backend_that_is_slow() {
     let took = begun.elapsed();
     assert!(first.is_ok() && second.is_ok());
     let waited = took.saturating_sub(Duration::from_millis(1_100));
-    // A body waits a little longer than the window, by its length.
+    // A body waits a little longer than the window, depending on its length.
     let window = Packing::default().window;
     assert!(waited >= 10 * window, "it did wait for the first: {waited:?}");
     assert!(waited <= 13 * window, "{waited:?} beside its own put");

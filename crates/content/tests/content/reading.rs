@@ -1,4 +1,4 @@
-//! Bodies on their way out.
+//! Reads of content.
 
 use std::any::Any;
 use std::ops::Range;
@@ -59,7 +59,7 @@ async fn frames_are_sub_blocks_without_a_copy() {
     let content = bench.publish(&body(1, 3 * MIB)).await;
     let frames: Vec<Bytes> = bench.open(&content, 0..3 * MIB).try_collect().await.unwrap();
     assert!(frames.iter().all(|frame| frame.len() == SUB_BLOCK_BYTES as usize));
-    // The checksum between two sub-blocks shows that they are pieces of one buffer.
+    // The checksum between two sub-blocks shows that they are views of one buffer.
     let step = frames[1].as_ptr() as usize - frames[0].as_ptr() as usize;
     assert_eq!(step, SUB_BLOCK_BYTES as usize + 4);
 }
@@ -98,7 +98,7 @@ async fn a_large_block_is_read_in_runs_that_grow_and_no_byte_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_is_not_the_one_of_the_record_never_ends_well() {
+async fn block_that_differs_from_its_record_is_an_error() {
     for block_bytes in [BLOCK, 4 << 20] {
         let bench = Bench::new(Faulty::default(), block_bytes, 64 * MIB);
         let content = bench.publish(&body(1, 4 * MIB)).await;
@@ -127,7 +127,7 @@ async fn read_ahead_grows_with_what_is_read() {
     for _ in 0..5 {
         for _ in 0..frames_per_block {
             stream.next().await.unwrap().unwrap();
-            // Lets the reads that were begun reach the store.
+            // Lets the reads that were started reach the store.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         asked.push(bench.faulty.gets.load(Ordering::SeqCst));
@@ -150,7 +150,7 @@ async fn blocks_are_read_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_fails_once_is_tried_again() {
+async fn read_that_fails_once_is_retried() {
     for fault in [Fault::Flip, Fault::Short, Fault::Missing] {
         let bench = Bench::new(Faulty::default().get_fails(2, fault), BLOCK, 64 * MIB);
         let body = body(1, 5 * MIB);
@@ -162,7 +162,7 @@ async fn a_read_that_fails_once_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_does_not_answer_is_not_asked_twice() {
+async fn read_that_timed_out_is_not_retried() {
     let bench = Bench::new(Faulty::default().get_fails(0, Fault::Before), BLOCK, 64 * MIB);
     let content = bench.publish(&body(1, MIB)).await;
     let found = bench.read(&content, 0..MIB).await;
@@ -196,7 +196,7 @@ async fn a_damaged_block_is_an_error_after_the_bytes_before_it_and_never_data() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_block_in_its_place_is_an_error() {
+async fn block_replaced_by_another_is_an_error() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let content = bench.publish(&body(1, 2 * MIB)).await;
     let [first, second] = slices(&content) else { panic!("two blocks were due") };
@@ -206,7 +206,7 @@ async fn another_block_in_its_place_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_range_that_no_block_holds_is_an_error() {
+async fn range_that_no_block_covers_is_an_error() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let content = bench.publish(&body(1, 3 * MIB)).await;
     let mut gap = slices(&content).to_vec();
@@ -280,7 +280,7 @@ async fn the_guard_lives_as_long_as_the_stream() {
     assert_eq!(Arc::strong_count(&epoch), 1);
 }
 
-/// Slices in pages, of which it is noted which were asked for.
+/// Slices in pages. Records the pages that were requested.
 #[derive(Debug)]
 struct Pages {
     slices: Vec<Slice>,
@@ -305,7 +305,7 @@ impl SliceSource for Pages {
 #[tokio::test(start_paused = true)]
 async fn a_large_map_is_loaded_page_by_page() {
     let bench = Bench::new(Faulty::default(), 4 << 20, 64 * MIB);
-    // 600 MiB that repeat the same four: a map may name a block more than once.
+    // 600 MiB that repeat the same 4 MiB: a content map may reference a block several times.
     let body = body(1, 4 * MIB);
     let content = bench.publish(&body).await;
     let slices = (0..150).map(|n| Slice { position: n * 4 * MIB, ..slices(&content)[0] }).collect();
@@ -329,7 +329,7 @@ async fn a_large_map_is_loaded_page_by_page() {
     assert!(matches!(error, ContentError::Unavailable(_)), "{error}");
 }
 
-/// Slices at the positions given, of one block each, and zeros elsewhere.
+/// Slices of one block each at the given positions, and zeros between them.
 async fn sparse(bench: &Bench, at: &[u64], length: u64) -> (Vec<Slice>, Bytes) {
     let body = body(3, length);
     let content = bench.publish(&body).await;
@@ -369,11 +369,11 @@ async fn holes_of_a_sparse_file_are_zeros() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_is_read_from_nowhere_and_takes_no_memory() {
+async fn hole_takes_no_reads_and_no_memory() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let slices = Vec::new();
     let source = Arc::new(RecordSlices { slices, sparse: true });
-    // Beyond what is resolved at once, and more than there is memory.
+    // Longer than one resolved window, and larger than the budget.
     let mut stream = ContentStream::new(&bench.reading, source, 5..1_025 * MIB, Box::new(()));
     let (mut bytes, mut first) = (0, None);
     while let Some(frame) = stream.next().await {
@@ -387,7 +387,7 @@ async fn a_hole_is_read_from_nowhere_and_takes_no_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lies_behind_a_hole_is_read_ahead() {
+async fn blocks_behind_a_hole_are_read_ahead() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let at: Vec<u64> = (0..40).map(|n| n * 65_536 * 2).collect();
     let (slices, _) = sparse(&bench, &at, 65_536).await;
@@ -401,7 +401,7 @@ async fn what_lies_behind_a_hole_is_read_ahead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_of_any_other_file_is_corrupt() {
+async fn hole_in_a_file_that_is_not_sparse_is_corrupt() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let (slices, _) = sparse(&bench, &[0, 100_001], 100_000).await;
     let source = Arc::new(RecordSlices { slices, sparse: false });

@@ -17,9 +17,9 @@ use crate::faulty::Faulty;
 
 const BLOCK: u32 = 16 << 20;
 
-/// Sends a body as the gateway does: while it waits for the client, it gives memory back if others
-/// need it. `pause` is how long the client waits between two frames once it has sent `quick` bytes,
-/// which `sent` is told.
+/// Sends a body as the gateway does: while it waits for the client, it releases memory if others
+/// need it. `pause` is the client's pause between two frames after its first `quick` bytes. `sent`
+/// is notified once these were sent.
 async fn upload(
     bench: &Bench,
     mut writer: ContentWriter,
@@ -55,12 +55,12 @@ fn md5(body: &Bytes) -> [u8; 16] {
     md5::Md5::digest(body).into()
 }
 
-/// How long a slow client waits between two frames.
+/// The pause of a slow client between two frames.
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uploads_that_trickle_leave_memory_to_others() {
-    // Twelve blocks, and not quite one more.
+async fn slow_uploads_release_memory_to_others() {
+    // The budget holds twelve blocks and almost one more.
     let bench = Bench::new(Faulty::default(), 4 << 20, 50 * MIB);
     let sent = Semaphore::new(0);
     let held: Vec<Bytes> = (0..12).map(|seed| body(seed, (3 << 20) + (24 << 10))).collect();
@@ -83,7 +83,7 @@ async fn uploads_that_trickle_leave_memory_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_is_cut_for_its_slow_client_has_its_md5() {
+async fn body_cut_for_a_slow_client_has_its_md5() {
     for (seed, size, in_blocks) in [(1, 6 << 20, true), (2, 900 << 10, false), (3, 6 << 20, false)]
     {
         let bench = Bench::new(Faulty::default(), BLOCK, 8 * MIB);
@@ -109,7 +109,7 @@ async fn a_body_that_is_cut_for_its_slow_client_has_its_md5() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_that_holds_little_keeps_it_and_no_more() {
+async fn upload_that_holds_little_keeps_its_memory() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
     let mut writer = ContentWriter::in_blocks(&bench.writers, Some(64 * MIB));
     writer.write(body(1, 10_000)).await.unwrap();
@@ -128,7 +128,7 @@ async fn an_upload_that_holds_little_keeps_it_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_uploads_of_a_holder_wait_behind_those_of_others() {
+async fn uploads_beyond_a_share_wait_behind_others() {
     let faulty = Faulty::default().slow(Duration::from_millis(10), Duration::ZERO);
     let bench = Bench::new(faulty, BLOCK, 4 * MIB);
     let holder = |key| MemoryHolder::new([Share { key, parts: SHARE_PARTS / 4 }]);

@@ -1,4 +1,4 @@
-//! Bodies on their way in.
+//! Writes of content.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn lengths(content: &Content) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_body_comes_back_as_it_was_sent() {
+async fn every_body_reads_back_as_it_was_sent() {
     let bench = Bench::new(Faulty::default(), 4 << 20, 64 * MIB);
     let mut random = SmallRng::seed_from_u64(11);
     let edges = [0, 1, INLINE, INLINE + 1, 65_536, 4 * MIB, 4 * MIB + 1, 8 * MIB, 20 * MIB];
@@ -117,7 +117,7 @@ async fn fifty_writers_stay_within_a_budget_that_holds_few_of_their_blocks() {
         bench.write(body, hint, 50_000)
     });
     for (staged, body) in join_all(writes).await.into_iter().zip(&bodies) {
-        let staged = staged.expect("whoever was admitted ends");
+        let staged = staged.expect("an admitted body is finished");
         let found = bench.read(staged.content(), 0..staged.size()).await.unwrap();
         assert!(found == body);
     }
@@ -125,7 +125,7 @@ async fn fifty_writers_stay_within_a_budget_that_holds_few_of_their_blocks() {
     assert!(budget.peak() <= budget.total(), "{} bytes of {}", budget.peak(), budget.total());
     assert!(budget.peak() > budget.total() / 2, "the budget was what bounded them");
     bench.settle().await;
-    assert_eq!(bench.faulty.present().await, [], "nobody published, so nothing stays");
+    assert_eq!(bench.faulty.present().await, [], "no block stays without a publication");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn without_memory_a_new_body_is_refused_within_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_halfway_fails_the_body() {
+async fn call_dropped_halfway_fails_the_body() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
     let mut writer = ContentWriter::new(&bench.writers, None);
     writer.write(body(1, 2 * MIB)).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_put_that_panics_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_memory_cuts_blocks_short_instead_of_waiting() {
+async fn short_memory_makes_short_blocks() {
     let bench = Bench::new(Faulty::default(), BLOCK, MIB);
     let held = bench.staging.budget.acquire(MIB / 2, DEADLINES.budget).await.unwrap();
     let body = body(1, 2 * MIB);
@@ -203,7 +203,7 @@ async fn dropping_a_writer_or_its_content_deletes_its_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_while_it_is_being_put() {
+async fn blocks_are_not_deleted_while_their_put_runs() {
     let faulty = Faulty::default().slow(Duration::from_secs(3), Duration::ZERO);
     let bench = Bench::new(faulty, BLOCK, 64 * MIB);
     let mut writer = ContentWriter::new(&bench.writers, None);
@@ -219,7 +219,7 @@ async fn nothing_is_deleted_while_it_is_being_put() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plan_may_name_is_kept_until_it_is_known_that_none_does() {
+async fn blocks_are_kept_while_a_plan_may_reference_them() {
     let bench = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let mut unknown = bench.write(&body(1, 2 * MIB), None, 90_000).await.unwrap();
     unknown.disarm();
@@ -277,7 +277,7 @@ async fn a_hanging_store_is_an_error_within_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_taken_by_other_bytes_is_left_alone_and_another_drawn() {
+async fn block_id_taken_by_other_bytes_is_replaced_by_a_new_id() {
     let faulty = Faulty::default().put_fails(1, Fault::Conflict);
     let bench = Bench::new(faulty, BLOCK, 64 * MIB);
     let body = body(1, 3 * MIB);
@@ -291,7 +291,7 @@ async fn an_id_taken_by_other_bytes_is_left_alone_and_another_drawn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_fails_is_tried_again_and_then_left_to_the_sweeper() {
+async fn failed_deletion_is_retried_and_then_left_to_the_sweeper() {
     let faulty = Faulty::default().delete_fails(0, Fault::Before).delete_fails(1, Fault::Hang);
     let bench = Bench::new(faulty, BLOCK, 64 * MIB);
     drop(bench.write(&body(1, MIB), None, 100_000).await.unwrap());

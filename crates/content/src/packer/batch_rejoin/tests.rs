@@ -1,6 +1,6 @@
 use super::{BatchRejoin, SKIPPED_MAX};
 
-/// Of so many landings, at how many it was tried.
+/// Returns the number of landings, of `landings`, at which a wait was tried.
 fn tries(rejoin: &mut BatchRejoin, landings: u32, all_come: bool) -> u32 {
     (0..landings)
         .filter(|_| {
@@ -12,21 +12,21 @@ fn tries(rejoin: &mut BatchRejoin, landings: u32, all_come: bool) -> u32 {
 }
 
 #[test]
-fn what_pays_is_tried_at_each_landing() {
+fn successful_rejoin_is_tried_at_each_landing() {
     assert_eq!(tries(&mut BatchRejoin::default(), 1_000, true), 1_000);
 }
 
 #[test]
-fn what_never_pays_is_hardly_ever_tried() {
+fn failing_rejoin_is_seldom_tried() {
     let mut rejoin = BatchRejoin::default();
-    // Between the first tries pass 1, 3, 7, … landings.
+    // Between the first tries 1, 3, 7, … landings pass.
     assert_eq!(tries(&mut rejoin, 1 + 1 + 1 + 3 + 1, false), 3);
     tries(&mut rejoin, 1_000, false);
     assert_eq!(tries(&mut rejoin, 10 * (SKIPPED_MAX + 1), false), 10);
 }
 
 #[test]
-fn one_failure_is_soon_forgotten() {
+fn one_failure_is_forgotten_after_successes() {
     let mut rejoin = BatchRejoin::default();
     assert_eq!(tries(&mut rejoin, 1, false), 1);
     assert!(rejoin.is_backing_off());
@@ -36,7 +36,7 @@ fn one_failure_is_soon_forgotten() {
 }
 
 #[test]
-fn a_pack_that_nobody_was_waited_for_says_nothing() {
+fn pack_without_a_wait_does_not_change_the_prediction() {
     let mut rejoin = BatchRejoin::default();
     rejoin.ended(false);
     assert!(rejoin.is_due());

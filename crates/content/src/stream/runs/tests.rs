@@ -1,4 +1,4 @@
-//! Cutting, and putting together.
+//! How slices are cut, and the checksum of a block that is read in runs.
 
 use record::{BlockId, Nonce};
 
@@ -12,7 +12,7 @@ fn slice(offset: u32, length: u32, block_length: u32) -> Slice {
     Slice { position: 99, block, block_length, block_crc32c: 0, offset, length }
 }
 
-/// Where the runs begin and end that a slice is cut into.
+/// Returns the start and end of each run of a slice.
 fn cut(slice: &Slice, bytes: u32) -> Vec<(u32, u32)> {
     let mut planned = Some(Planned::new(slice));
     std::iter::from_fn(|| {
@@ -35,7 +35,7 @@ fn runs_cover_a_slice_once_and_end_with_sub_blocks() {
 }
 
 #[test]
-fn a_remainder_of_less_than_half_a_run_rides_along() {
+fn remainder_of_less_than_half_a_run_joins_the_last_run() {
     let one = MIB + 512 * KIB;
     assert_eq!(cut(&slice(0, one, 4 * MIB), MIB), [(0, one)]);
     assert_eq!(cut(&slice(0, one + 1, 4 * MIB), MIB), [(0, MIB), (MIB, one + 1)]);
@@ -47,7 +47,8 @@ fn a_slice_beyond_32_bits_stays_beyond_its_block() {
     assert!(runs.iter().all(|(start, end)| *end > 9_000 && start <= end));
 }
 
-/// Follows runs of 3 MiB of zeros, where each has a checksum or is said to come from memory.
+/// Follows runs of 3 MiB of zeros. `known` says for each whether it has a checksum; one from memory
+/// has none.
 fn follow(slice: &Slice, known: &[bool]) -> Result<(), ContentError> {
     let mut planned = Some(Planned::new(slice));
     let mut block_checksum = BlockChecksum::default();
@@ -64,7 +65,7 @@ fn follow(slice: &Slice, known: &[bool]) -> Result<(), ContentError> {
 }
 
 #[test]
-fn runs_that_are_not_the_block_of_the_record_are_found_at_the_last_of_them() {
+fn wrong_block_is_detected_at_its_last_run() {
     let zeros = sealed::content_checksum(&[Bytes::from(vec![0; 3 << 20])]);
     let whole = Slice { block_crc32c: zeros, ..slice(0, 3 * MIB, 3 * MIB) };
     follow(&whole, &[false; 3]).expect("it is the block");
@@ -73,7 +74,7 @@ fn runs_that_are_not_the_block_of_the_record_are_found_at_the_last_of_them() {
     assert!(matches!(error, ContentError::Corrupt(_)), "{error}");
     for known in 0..3 {
         let known: Vec<bool> = (0..3).map(|run| run == known).collect();
-        follow(&other, &known).expect("what memory gave is not compared");
+        follow(&other, &known).expect("runs from memory are not compared");
     }
     let part = Slice { length: 2 * MIB, ..other };
     follow(&part, &[false; 2]).expect("a part has no checksum of its own");
