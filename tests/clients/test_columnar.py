@@ -29,7 +29,7 @@ def fetched():
     address = os.environ["ASHLAR_TEST_ADMIN"]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         for line in answer.read().decode().splitlines():
-            if line.startswith("ashlar_blocks_bytes") and 'verb="get"' in line:
+            if line.startswith("ashlar_blocks_bytes") and 'operation="get"' in line:
                 return int(line.rsplit(" ", 1)[1])
     raise AssertionError("the gateway does not tell")
 

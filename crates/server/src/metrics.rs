@@ -1,7 +1,9 @@
 //! Metrics of requests and connections, in the text format of Prometheus.
 //!
-//! Every label has a bounded set of values. Keys and user names are no labels, and only the first
-//! [`BUCKETS_MAX`] buckets that were served have a label of their own.
+//! The S3 listener counts its requests here; collectors of other modules add their own counters with
+//! [`Metrics::collect_from`]. Each label has a bounded number of values: keys and user names are not
+//! labels. For example, the first [`BUCKETS_MAX`] buckets that answer a request with success get a
+//! label value of their own, and all others share the value `other`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,21 +18,21 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
-/// Buckets with a label of their own; the others share one.
+/// The number of buckets with a label value of their own. All others share [`OTHER_BUCKET`].
 pub(crate) const BUCKETS_MAX: usize = 100;
 
-/// The label of all buckets beyond the limit, and of buckets from which nothing was served.
+/// The label value of buckets beyond the limit, and of buckets without a successful request.
 const OTHER_BUCKET: &str = "other";
 
-/// Bounds of the histograms, from half a millisecond to a minute.
+/// Upper bounds of the histogram buckets in seconds, from half a millisecond to a minute.
 const SECONDS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    op: &'static str,
+    operation: &'static str,
     bucket: String,
     status: u16,
     code: &'static str,
@@ -38,7 +40,7 @@ struct RequestLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
-    op: &'static str,
+    operation: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,33 +60,36 @@ struct Kind {
 
 type Seconds = Family<Operation, Histogram, fn() -> Histogram>;
 
-/// What one request cost, as seen from its connection.
+/// The time and the bytes of one request, as its connection measures them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestCost {
-    pub(crate) seconds: Duration,
+    /// The time from the end of the request's head to the end of the response.
+    pub(crate) duration: Duration,
+    /// The time from the end of the request's head to the first byte of the response's body.
     pub(crate) first_byte: Duration,
-    /// Bytes of its body.
+    /// Bytes of the request's body that were received.
     pub(crate) received: u64,
-    /// Bytes of its response's body.
+    /// Bytes of the response's body that were sent.
     pub(crate) sent: u64,
 }
 
-/// All metrics of requests and connections.
+/// All metrics of the process: those of requests and connections, and the registered collectors.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     requests: Family<RequestLabels, Counter>,
-    seconds: Seconds,
+    durations: Seconds,
     first_byte: Seconds,
-    bytes: Family<Direction, Counter>,
-    turned_away: Family<Limit, Counter>,
-    given_up: Counter,
+    body_bytes: Family<Direction, Counter>,
+    rejections: Family<Limit, Counter>,
+    response_timeouts: Counter,
     connection_errors: Family<Kind, Counter>,
-    /// Connections being served.
+    /// Open connections.
     pub(crate) connections: Gauge,
     /// Requests that ended in a panic.
     pub(crate) panics: Counter,
-    buckets: Mutex<HashSet<String>>,
+    /// Buckets that have a label value of their own.
+    labelled_buckets: Mutex<HashSet<String>>,
 }
 
 impl Metrics {
@@ -93,15 +98,15 @@ impl Metrics {
         let metrics = Metrics {
             registry: Mutex::default(),
             requests: Family::default(),
-            seconds: Family::new_with_constructor(histogram),
+            durations: Family::new_with_constructor(histogram),
             first_byte: Family::new_with_constructor(histogram),
-            bytes: Family::default(),
-            turned_away: Family::default(),
-            given_up: Counter::default(),
+            body_bytes: Family::default(),
+            rejections: Family::default(),
+            response_timeouts: Counter::default(),
             connection_errors: Family::default(),
             connections: Gauge::default(),
             panics: Counter::default(),
-            buckets: Mutex::default(),
+            labelled_buckets: Mutex::default(),
         };
         metrics.register();
         metrics
@@ -110,78 +115,82 @@ impl Metrics {
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let all = registry.sub_registry_with_prefix("ashlar");
-        let bytes = || Unit::Bytes;
-        all.register("s3_requests", "Requests answered", self.requests.clone());
-        let what = "Time from a request's head to the end of its answer";
-        all.register("s3_request_seconds", what, self.seconds.clone());
-        let what = "Time from a request's head to the first byte of its answer's body";
-        all.register("s3_first_byte_seconds", what, self.first_byte.clone());
-        all.register_with_unit("s3", "Bytes of bodies", bytes(), self.bytes.clone());
-        let what = "Connections and requests told to slow down";
-        all.register("s3_turned_away", what, self.turned_away.clone());
-        let what = "Answers of which the client took nothing for too long";
-        all.register("s3_answers_given_up", what, self.given_up.clone());
-        let what = "Connections that ended in trouble";
-        all.register("s3_connection_errors", what, self.connection_errors.clone());
-        all.register("s3_connections", "Connections being served", self.connections.clone());
-        all.register("panics", "Requests that ended in a panic", self.panics.clone());
+        all.register("s3_requests", "Requests with a response", self.requests.clone());
+        let help = "Time from the end of a request's head to the end of its response";
+        all.register("s3_request_duration_seconds", help, self.durations.clone());
+        let help = "Time from the end of a request's head to the first byte of the response's body";
+        all.register("s3_time_to_first_byte_seconds", help, self.first_byte.clone());
+        let help = "Bytes of request bodies received (in) and of response bodies sent (out)";
+        all.register("s3_body_bytes", help, self.body_bytes.clone());
+        let help =
+            "Connections and requests refused with 503 SlowDown, by the limit that was reached";
+        all.register("s3_rejections", help, self.rejections.clone());
+        let help = "Responses abandoned because the client read nothing until the timeout";
+        all.register("s3_response_timeouts", help, self.response_timeouts.clone());
+        let help = "Connections that ended with an error, by its kind";
+        all.register("s3_connection_errors", help, self.connection_errors.clone());
+        all.register("s3_connections", "Open connections", self.connections.clone());
+        all.register("s3_panics", "Requests that ended in a panic", self.panics.clone());
         registry.register_collector(Box::new(Process));
     }
 
-    /// Adds metrics that are kept elsewhere.
+    /// Adds a collector of counters that another module keeps.
     pub(crate) fn collect_from(&self, collector: impl Collector) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(collector));
     }
 
-    /// Counts a request that was served.
-    pub(crate) fn note(&self, served: &Served, status: StatusCode, cost: RequestCost) {
-        let op = if served.operation.is_empty() { "Unknown" } else { served.operation };
+    /// Counts a request and its response.
+    pub(crate) fn record_request(&self, served: &Served, status: StatusCode, cost: RequestCost) {
+        let operation = if served.operation.is_empty() { "Unknown" } else { served.operation };
         let labels = RequestLabels {
-            op,
+            operation,
             bucket: self.bucket_label(served, status),
             status: status.as_u16(),
             code: served.code.unwrap_or_default(),
         };
         self.requests.get_or_create(&labels).inc();
-        self.seconds.get_or_create(&Operation { op }).observe(cost.seconds.as_secs_f64());
-        self.first_byte.get_or_create(&Operation { op }).observe(cost.first_byte.as_secs_f64());
-        self.bytes.get_or_create(&Direction { direction: "in" }).inc_by(cost.received);
-        self.bytes.get_or_create(&Direction { direction: "out" }).inc_by(cost.sent);
+        let labels = Operation { operation };
+        self.durations.get_or_create(&labels).observe(cost.duration.as_secs_f64());
+        self.first_byte.get_or_create(&labels).observe(cost.first_byte.as_secs_f64());
+        self.body_bytes.get_or_create(&Direction { direction: "in" }).inc_by(cost.received);
+        self.body_bytes.get_or_create(&Direction { direction: "out" }).inc_by(cost.sent);
     }
 
-    /// The label of a bucket. It gets one of its own only when something has been served from it,
-    /// so that requests for buckets that do not exist cannot use up the labels.
+    /// Returns the label value of a request's bucket, or an empty one if the request names no bucket.
+    ///
+    /// A bucket gets a value of its own at its first successful response, so requests for buckets that
+    /// do not exist cannot use up the limit.
     fn bucket_label(&self, served: &Served, status: StatusCode) -> String {
         let Some(bucket) = &served.bucket else { return String::new() };
-        let mut known = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.labelled_buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(bucket) {
             return bucket.clone();
         }
-        let served = status.is_success() || status == StatusCode::NOT_MODIFIED;
-        if served && known.len() < BUCKETS_MAX {
+        let succeeded = status.is_success() || status == StatusCode::NOT_MODIFIED;
+        if succeeded && known.len() < BUCKETS_MAX {
             known.insert(bucket.clone());
             return bucket.clone();
         }
         OTHER_BUCKET.to_owned()
     }
 
-    /// Counts a connection or request that was refused because of a limit.
-    pub(crate) fn turn_away(&self, limit: &'static str) {
-        self.turned_away.get_or_create(&Limit { limit }).inc();
+    /// Counts a connection or request that was refused because of `limit`.
+    pub(crate) fn count_rejection(&self, limit: &'static str) {
+        self.rejections.get_or_create(&Limit { limit }).inc();
     }
 
-    /// Counts a response that was given up because its client did not take it.
-    pub(crate) fn give_up(&self) {
-        self.given_up.inc();
+    /// Counts a response that was abandoned because its client did not read it in time.
+    pub(crate) fn count_response_timeout(&self) {
+        self.response_timeouts.inc();
     }
 
-    /// Counts a connection that ended with an error.
-    pub(crate) fn connection_error(&self, kind: &'static str) {
+    /// Counts a connection that ended with an error of this kind.
+    pub(crate) fn count_connection_error(&self, kind: &'static str) {
         self.connection_errors.get_or_create(&Kind { kind }).inc();
     }
 
-    /// All metrics, as text.
+    /// Returns all metrics in the text format `OpenMetrics`.
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,55 +199,57 @@ impl Metrics {
     }
 }
 
-/// Metrics of this process, from the kernel.
+/// CPU time and memory of this process, read from `/proc` at each scrape.
 #[derive(Debug)]
 struct Process;
 
-/// The kernel counts CPU time in ticks, of which a second has this many on every Linux.
+/// Ticks of CPU time per second: `USER_HZ`, which is 100 on every Linux architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         if let Some(kibibytes) = resident_kibibytes() {
             let bytes = i64::try_from(kibibytes << 10).unwrap_or(i64::MAX);
-            gauge(&mut encoder, "process_resident_memory_bytes", "Resident memory", bytes)?;
+            let help = "Resident memory of this process";
+            gauge(&mut encoder, "process_resident_memory_bytes", help, bytes)?;
         }
-        // User and system time. They are counted from the end of the command's name, which is in
-        // parentheses and may contain blanks.
+        // utime and stime, fields 14 and 15 of proc(5).
         if let (Some(user), Some(system)) = (stat(11), stat(12)) {
             #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
             let seconds = ConstCounter::new((user + system) as f64 / TICKS_PER_SECOND);
-            let what = "CPU time, user and system";
+            let (name, help) = ("process_cpu_seconds", sentence("User and system CPU time"));
             let kind = seconds.metric_type();
-            seconds.encode(encoder.encode_descriptor(
-                "process_cpu_seconds",
-                what,
-                None,
-                kind,
-            )?)?;
+            seconds.encode(encoder.encode_descriptor(name, &help, None, kind)?)?;
         }
         Ok(())
     }
 }
 
-/// Encodes a gauge.
+/// Encodes a gauge without labels.
 pub(crate) fn gauge(
     encoder: &mut DescriptorEncoder,
     name: &str,
-    what: &str,
+    help: &str,
     value: i64,
 ) -> Result<(), fmt::Error> {
-    let gauge = ConstGauge::new(value);
-    gauge.encode(encoder.encode_descriptor(name, what, None, gauge.metric_type())?)
+    let (gauge, help) = (ConstGauge::new(value), sentence(help));
+    gauge.encode(encoder.encode_descriptor(name, &help, None, gauge.metric_type())?)
 }
 
+/// Returns a help text with a full stop, which the registry adds to the texts of its own metrics.
+pub(crate) fn sentence(help: &str) -> String {
+    format!("{help}.")
+}
+
+/// Returns the resident memory of this process in KiB, or `None` if the kernel does not report it.
 fn resident_kibibytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches("kB").trim_end().parse().ok()
 }
 
-/// A field of `/proc/self/stat`, counted from the end of the command's name.
+/// Returns a field of `/proc/self/stat`. Index 0 is the first field after the command's name, the
+/// state. The name is in parentheses and may contain blanks, so fields are counted from its end.
 fn stat(index: usize) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(index)?.parse().ok()

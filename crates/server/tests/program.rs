@@ -6,6 +6,7 @@ mod places;
 mod running;
 mod stopping;
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -264,8 +265,8 @@ fn what_was_read_once_comes_from_the_cache_also_after_a_restart() {
         answer.expect_status(200);
         assert!(answer.text.ends_with(&body), "the whole body");
     };
-    let pages = |what: &str| format!("ashlar_cache_pages_total{{what=\"{what}\"}} ");
-    let requests = "ashlar_blocks_requests_total{verb=\"get\"} ";
+    let pages = |result: &str| format!("ashlar_cache_page_lookups_total{{result=\"{result}\"}} ");
+    let requests = "ashlar_blocks_requests_total{operation=\"get\"} ";
     read(&gateway);
     let (misses, asked) = (metric(&gateway, &pages("miss")), metric(&gateway, requests));
     assert_eq!(misses, 48, "3 MiB in pages of 64 KiB");
@@ -276,9 +277,10 @@ fn what_was_read_once_comes_from_the_cache_also_after_a_restart() {
     gateway.stop();
 
     let gateway = Gateway::start(&folder, &flags, &[]);
-    assert_eq!(metric(&gateway, "ashlar_cache_disk "), 1);
+    assert_eq!(metric(&gateway, "ashlar_cache_disk_enabled "), 1);
     read(&gateway);
-    let found = metric(&gateway, &pages("disk_hit")) + metric(&gateway, &pages("disk_late"));
+    let late = metric(&gateway, "ashlar_cache_disk_timeouts_total ");
+    let found = metric(&gateway, &pages("disk_hit")) + late;
     assert!(found > 0, "the disk was asked");
     read(&gateway);
     gateway.stop();
@@ -289,6 +291,72 @@ fn what_was_read_once_comes_from_the_cache_also_after_a_restart() {
     gateway.stop();
 }
 
+/// The labels that metrics may have. `le` is the upper bound of a histogram's bucket.
+const LABELS: [&str; 10] = [
+    "bucket",
+    "code",
+    "direction",
+    "kind",
+    "le",
+    "limit",
+    "operation",
+    "result",
+    "source",
+    "status",
+];
+
+/// Checks every metric of a gateway with a cache, in the exposition that Prometheus reads: it has a
+/// HELP and a TYPE, the prefix of the program, a base unit, labels from [`LABELS`], and `_total` at the
+/// end of counters alone.
+#[test]
+fn metrics_follow_the_conventions_of_prometheus() {
+    let folder = Folder::new();
+    let gateway = Gateway::start(&folder, &["--cache-memory", "16MiB"], &[]);
+    gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
+    gateway.sign("PUT", "/bucket/key", b"body").send_all().expect_status(200);
+    let text = running::get(&gateway.admin(), "/metrics");
+    let text = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body);
+    let (mut helps, mut types, mut samples) = (HashMap::new(), HashMap::new(), 0);
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|it| it.split_once(' ')) {
+            assert!(helps.insert(name, help).is_none(), "two metrics are {name}");
+            assert!(help.ends_with('.') && help.len() > 10, "{name} needs a help text: {help:?}");
+        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = typed.split_once(' ').expect("a type");
+            types.insert(name, kind);
+        } else {
+            check_sample(line, &helps, &types);
+            samples += 1;
+        }
+    }
+    assert!(samples > 60, "only {samples} samples in\n{text}");
+    gateway.stop();
+}
+
+/// Checks one sample, `name{label="value",…} value`.
+fn check_sample(line: &str, helps: &HashMap<&str, &str>, types: &HashMap<&str, &str>) {
+    let (series, value) = line.rsplit_once(' ').expect("a value");
+    value.parse::<f64>().unwrap_or_else(|_| panic!("no value: {line}"));
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let suffixes = ["_total", "_bucket", "_count", "_sum"];
+    let base = suffixes
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix).filter(|base| types.contains_key(base)));
+    let base = base.unwrap_or(name);
+    let kind = types.get(base).unwrap_or_else(|| panic!("{name} has no type"));
+    assert!(helps.contains_key(base), "{name} has no help text");
+    assert!(base.starts_with("ashlar_") || base.starts_with("process_"), "{name}");
+    assert_eq!(name.ends_with("_total"), *kind == "counter", "{name} is a {kind}");
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    assert!(name.bytes().all(legal), "{name}");
+    let units = ["_millis", "_ms", "_us", "_micros", "_kb", "_kib", "_mib", "_minutes"];
+    assert!(!units.iter().any(|unit| base.ends_with(unit)), "{name} has no base unit");
+    for label in labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty()) {
+        let (label, _) = label.split_once("=\"").expect("a label has a value");
+        assert!(LABELS.contains(&label), "{name} has the label {label}");
+    }
+}
+
 #[test]
 fn metrics_are_on_the_second_listener_alone() {
     let folder = Folder::new();
@@ -297,14 +365,14 @@ fn metrics_are_on_the_second_listener_alone() {
     let admin = gateway.admin();
     let metrics = running::get(&admin, "/metrics");
     for name in [
-        "ashlar_s3_requests_total{op=\"CreateBucket\",bucket=\"bucket\",status=\"200\",code=\"\"} 1",
-        "ashlar_store_round_trips_total{verb=\"commit\"} ",
-        "ashlar_blocks_requests_total{verb=\"put\"} 0",
+        "ashlar_s3_requests_total{operation=\"CreateBucket\",bucket=\"bucket\",status=\"200\",code=\"\"} 1",
+        "ashlar_metadata_round_trips_total{operation=\"commit\"} ",
+        "ashlar_blocks_requests_total{operation=\"put\"} 0",
         "# EOF",
     ] {
         assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
-    assert!(!metrics.contains("verb=\"commit\"} 0"), "making a bucket is a commit: {metrics}");
+    assert!(!metrics.contains("operation=\"commit\"} 0"), "making a bucket is a commit: {metrics}");
     for path in ["/metrics", "/status", "/-/metrics", "/minio/v2/metrics/cluster", "/debug"] {
         let answer = gateway.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
         assert!(!answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");

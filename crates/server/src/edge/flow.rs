@@ -223,7 +223,7 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
         if late.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        this.streams.metrics.give_up();
+        this.streams.metrics.count_response_timeout();
         // If the stream is waiting for a frame to be taken, it fails now and is reset, which drops
         // what the connection holds of it. If hyper still holds a frame of its own, that is dropped
         // with the stream.

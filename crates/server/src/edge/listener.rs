@@ -126,7 +126,7 @@ impl<S: Service> Listener<S> {
                 Ok((stream, from)) => serving.admit(stream, from, &tasks, &stop),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    serving.metrics.connection_error("accept");
+                    serving.metrics.count_connection_error("accept");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -147,7 +147,7 @@ impl<S: Service> Listener<S> {
         let counted = peer.connection();
         let (admission, permit) = match self.permits.take(counted.is_some()) {
             Ok(taken) => taken,
-            Err(limit) => return self.metrics.turn_away(limit),
+            Err(limit) => return self.metrics.count_rejection(limit),
         };
         let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
@@ -162,7 +162,7 @@ impl<S: Service> Listener<S> {
                 }
             };
             if let Err(kind) = ended {
-                this.metrics.connection_error(kind);
+                this.metrics.count_connection_error(kind);
             }
             this.metrics.connections.dec();
             drop((counted, permit));

@@ -227,7 +227,7 @@ impl<S: Service> Edge<S> {
     }
 
     fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<HttpBody> {
-        self.metrics.turn_away(limit);
+        self.metrics.count_rejection(limit);
         gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))
     }
 

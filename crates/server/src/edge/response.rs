@@ -172,15 +172,15 @@ impl Drop for ResponseBody {
     fn drop(&mut self) {
         let account = &self.account;
         let now = Instant::now();
-        let seconds = now.duration_since(account.began);
+        let duration = now.duration_since(account.began);
         let first_byte = self.first_byte.unwrap_or(now).duration_since(account.began);
         let received = account.upload.read();
-        let cost = RequestCost { seconds, first_byte, received, sent: self.bytes };
-        account.metrics.note(&account.served, account.status, cost);
+        let cost = RequestCost { duration, first_byte, received, sent: self.bytes };
+        account.metrics.record_request(&account.served, account.status, cost);
         let _entered = account.span.enter();
         tracing::debug!(
             target: "access",
-            op = account.served.operation,
+            operation = account.served.operation,
             bucket = account.served.bucket.as_deref().unwrap_or("-"),
             status = account.status.as_u16(),
             code = account.served.code.unwrap_or("-"),
@@ -189,7 +189,7 @@ impl Drop for ResponseBody {
             bytes_in = received,
             bytes_out = self.bytes,
             first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
-            duration_us = u64::try_from(seconds.as_micros()).unwrap_or(u64::MAX),
+            duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             // hyper does not poll a body again once all of its `Content-Length` has been sent.
             whole = !self.failed
                 && (self.body.is_end_stream() || account.promised == Some(self.bytes)),

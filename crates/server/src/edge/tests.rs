@@ -71,7 +71,7 @@ async fn a_panic_is_an_internal_error_and_is_counted() {
     assert!(said.body.contains(&format!("<RequestId>{id}</RequestId>")));
     assert_eq!(said.header("content-type").as_deref(), Some("application/xml"));
     let metrics = harness.metrics.text().expect("text");
-    assert!(metrics.contains("\nashlar_panics_total 1\n"), "{metrics}");
+    assert!(metrics.contains("\nashlar_s3_panics_total 1\n"), "{metrics}");
     assert_eq!(harness.ask("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 200);
 }
 
@@ -97,11 +97,11 @@ async fn what_went_in_and_out_is_counted_by_operation_and_bucket() {
     assert_eq!(harness.ask("GET /fault HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 404);
     let metrics = harness.metrics.text().expect("text");
     let expected = [
-        "ashlar_s3_requests_total{op=\"Echo\",bucket=\"photos\",status=\"200\",code=\"\"} 1",
-        "ashlar_s3_requests_total{op=\"Fault\",bucket=\"other\",status=\"404\",code=\"NoSuchKey\"} 1",
-        "ashlar_s3_bytes_total{direction=\"in\"} 5",
-        "ashlar_s3_request_seconds_count{op=\"Echo\"} 1",
-        "ashlar_s3_first_byte_seconds_count{op=\"Echo\"} 1",
+        "ashlar_s3_requests_total{operation=\"Echo\",bucket=\"photos\",status=\"200\",code=\"\"} 1",
+        "ashlar_s3_requests_total{operation=\"Fault\",bucket=\"other\",status=\"404\",code=\"NoSuchKey\"} 1",
+        "ashlar_s3_body_bytes_total{direction=\"in\"} 5",
+        "ashlar_s3_request_duration_seconds_count{operation=\"Echo\"} 1",
+        "ashlar_s3_time_to_first_byte_seconds_count{operation=\"Echo\"} 1",
         "process_resident_memory_bytes ",
         "process_cpu_seconds_total ",
     ];

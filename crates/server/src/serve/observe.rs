@@ -1,4 +1,12 @@
-//! What operators see of a gateway: its counters as metrics, its state as JSON.
+//! Metrics and the status of a process that has a volume open.
+//!
+//! Each collector reads counters that another crate keeps and encodes them in the text format of
+//! Prometheus. Nothing is counted here. `status` makes the JSON of `/status`.
+//!
+//! Names follow the conventions of Prometheus: `ashlar_<subsystem>_<noun>_<unit>_total`, base units,
+//! and one metric for each quantity. A label splits a quantity of which the sum over all values has a
+//! meaning. For example, the round trips of reads and of commits share a metric with the label
+//! `operation`, but refused plans are a metric of their own, because `sent` plans include them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +25,12 @@ use record::Quota;
 use serde_json::json;
 use store::{Durability, MetaStore};
 use tokio::time::Instant;
-use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
+use volume::{CHECK_DEADLINE, Counters, Health, StoreState, Volume};
 
 use crate::backend::Backend;
 use crate::config::VolumeSettings;
 use crate::engines;
-use crate::metrics::{Metrics, gauge};
+use crate::metrics::{Metrics, gauge, sentence};
 use crate::metrics_listener::StatusOf;
 use crate::operator;
 
@@ -36,7 +44,7 @@ pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
     }
 }
 
-/// Registers what a gateway does by lifecycle rules.
+/// Registers the counters of the gateway's lifecycle passes.
 pub(crate) fn register_lifecycles(metrics: &Metrics, gateway: &Arc<Gateway>) {
     metrics.collect_from(LifecycleCollector(Arc::clone(gateway)));
 }
@@ -48,19 +56,31 @@ struct LifecycleCollector(Arc<Gateway>);
 impl Collector for LifecycleCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let seen = self.0.lifecycle_counters();
-        let ended = [
+        let removals = [
             ("object", seen.expired),
-            ("noncurrent", seen.noncurrent),
-            ("marker", seen.markers),
+            ("noncurrent_version", seen.noncurrent),
+            ("delete_marker", seen.markers),
             ("upload", seen.uploads),
-            ("trash", seen.trash),
+            ("trash_item", seen.trash),
         ];
-        let what = "Objects, versions, delete markers and uploads that lifecycle rules ended";
-        family(&mut encoder, "ashlar_lifecycle_ended", what, "what", &ended)?;
-        let passes = [("page", seen.pages), ("done", seen.passes), ("failure", seen.failures)];
-        let what =
-            "Pages and passes over buckets by their lifecycle rules, and what failed in them";
-        family(&mut encoder, "ashlar_lifecycle_passes", what, "what", &passes)
+        let help = "Objects, versions, delete markers, uploads and trash items that lifecycle rules removed";
+        family(&mut encoder, "ashlar_lifecycle_removals", help, "kind", &removals)?;
+        counters(
+            &mut encoder,
+            &[
+                ("ashlar_lifecycle_pages", "Listing pages that lifecycle passes read", seen.pages),
+                (
+                    "ashlar_lifecycle_passes",
+                    "Lifecycle passes over a bucket that ended",
+                    seen.passes,
+                ),
+                (
+                    "ashlar_lifecycle_failures",
+                    "Steps of lifecycle passes that failed",
+                    seen.failures,
+                ),
+            ],
+        )
     }
 }
 
@@ -71,48 +91,86 @@ struct CacheCollector(Arc<Cache<Arc<dyn BlockStore>>>);
 impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let seen: CacheCounters = self.0.counters();
-        let pages = [
+        let lookups = [
             ("memory_hit", seen.memory_hits),
             ("disk_hit", seen.disk_hits),
             ("miss", seen.misses),
             ("joined", seen.joined),
-            ("admitted", seen.admitted),
-            ("remembered", seen.remembered),
-            ("evicted", seen.evicted),
-            ("forgotten", seen.forgotten),
-            ("disk_dropped", seen.disk_dropped),
-            ("corrupt", seen.corrupt),
-            ("disk_error", seen.disk_errors),
-            ("disk_late", seen.disk_late),
         ];
-        let what = "Pages of 64 KiB in the cache of blocks, by what happened to them";
-        family(&mut encoder, "ashlar_cache_pages", what, "what", &pages)?;
-        let bytes = [("fetched", seen.fetched_bytes), ("disk_written", seen.disk_written_bytes)];
-        let what = "Bytes from the block store to the cache, and from there to its disk";
-        family(&mut encoder, "ashlar_cache_bytes", what, "what", &bytes)?;
-        let level = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let what = "Memory that the cache of blocks uses now";
-        gauge(&mut encoder, "ashlar_cache_memory_bytes", what, level(seen.memory_bytes))?;
-        let what = "Whether the cache of blocks has a disk";
-        gauge(&mut encoder, "ashlar_cache_disk", what, level(seen.disk.into()))
+        let help = "Lookups of 64 KiB pages in the block cache. A joined lookup waited for a fetch that \
+                    another reader had started";
+        family(&mut encoder, "ashlar_cache_page_lookups", help, "result", &lookups)?;
+        let insertions = [("read", seen.admitted), ("write", seen.remembered)];
+        let help = "Pages that reads and writes put into the memory of the block cache";
+        family(&mut encoder, "ashlar_cache_page_insertions", help, "source", &insertions)?;
+        counters(
+            &mut encoder,
+            &[
+                (
+                    "ashlar_cache_page_evictions",
+                    "Pages evicted from the memory of the block cache to make room",
+                    seen.evicted,
+                ),
+                (
+                    "ashlar_cache_page_invalidations",
+                    "Pages removed from the memory of the block cache because their block was deleted",
+                    seen.forgotten,
+                ),
+                (
+                    "ashlar_cache_disk_dropped_pages",
+                    "Pages not written to the cache disk because it was too slow",
+                    seen.disk_dropped,
+                ),
+                (
+                    "ashlar_cache_disk_corrupt_pages",
+                    "Pages that the cache disk returned damaged, or lost although its index lists them",
+                    seen.corrupt,
+                ),
+                (
+                    "ashlar_cache_disk_errors",
+                    "Lookups on the cache disk that failed",
+                    seen.disk_errors,
+                ),
+                (
+                    "ashlar_cache_disk_timeouts",
+                    "Lookups on the cache disk that did not end in time",
+                    seen.disk_late,
+                ),
+                (
+                    "ashlar_cache_fetched_bytes",
+                    "Bytes fetched from the block store into the block cache",
+                    seen.fetched_bytes,
+                ),
+                (
+                    "ashlar_cache_disk_written_bytes",
+                    "Bytes written to the cache disk",
+                    seen.disk_written_bytes,
+                ),
+            ],
+        )?;
+        let help = "Memory that the block cache uses, with 256 bytes of overhead for each page";
+        gauge(&mut encoder, "ashlar_cache_memory_bytes", help, level(seen.memory_bytes))?;
+        let help = "1 if the block cache uses a disk, else 0";
+        gauge(&mut encoder, "ashlar_cache_disk_enabled", help, level(seen.disk.into()))
     }
 }
 
-/// Whether the metadata store keeps everything that it acknowledges.
+/// The durability of the metadata store, as a metric.
 #[derive(Debug)]
 struct DurabilityCollector(Arc<dyn MetaStore>);
 
 impl Collector for DurabilityCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let strict = self.0.durability() == Durability::Strict;
-        let what = "Whether a crash of the metadata store loses nothing that was acknowledged";
-        gauge(&mut encoder, "ashlar_store_strict", what, strict.into())
+        let help = "1 if acknowledged commits survive a crash of the metadata store, else 0";
+        gauge(&mut encoder, "ashlar_metadata_durability_strict", help, strict.into())
     }
 }
 
 /// Metrics of the volume and of its block store.
 struct VolumeCollector {
     volume: Arc<Volume>,
+    /// Returns the counters of the block store, and the number of repeated requests.
     blocks: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
 }
 
@@ -125,102 +183,223 @@ impl fmt::Debug for VolumeCollector {
 impl Collector for VolumeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let seen = self.volume.counters();
-        let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
-        let what = "Round trips to the metadata store";
-        family(&mut encoder, "ashlar_store_round_trips", what, "verb", &trips)?;
-        let what = "Reads of metadata that needed no round trip: the gateway is the only one";
-        let remembered = [("answered", seen.reads_from_cache)];
-        family(&mut encoder, "ashlar_volume_record_cache", what, "what", &remembered)?;
-        let plans = [
-            ("sent", seen.plans),
-            ("refused", seen.refused),
-            ("in_doubt", seen.in_doubt),
-            ("unresolved", seen.unresolved),
-        ];
-        family(&mut encoder, "ashlar_volume_plans", "Plans, by fate", "fate", &plans)?;
-        let feed = [("told", seen.feed_invalidations), ("missed", seen.feed_gaps)];
-        let what = "Remembered records that others changed, and how often some were missed";
-        family(&mut encoder, "ashlar_volume_feed", what, "what", &feed)?;
-        let reclaimed = [
-            ("files_reaped", seen.files_reaped),
-            ("blocks_reaped", seen.blocks_reaped),
-            ("bytes_reaped", seen.bytes_reaped),
-            ("blocks_swept", seen.blocks_swept),
-            ("damaged_kept", seen.damaged_kept),
-            ("blocks_abandoned", seen.blocks_abandoned),
-            ("packs_rewritten", seen.packs_rewritten),
-            ("packs_left", seen.packs_not_rewritten),
-            ("bytes_repacked", seen.bytes_repacked),
-            ("files_compacted", seen.files_compacted),
-            ("bytes_compacted", seen.bytes_compacted),
-            ("compactions_refused", seen.compactions_refused),
-            ("bodies_destaged", seen.bodies_destaged),
-            ("bytes_destaged", seen.bytes_destaged),
-        ];
-        let what = "What was deleted or moved behind the scenes";
-        family(&mut encoder, "ashlar_volume_reclaimed", what, "what", &reclaimed)?;
-        let level = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let what = "Files kept from being deleted for readers that last";
-        gauge(&mut encoder, "ashlar_volume_holds", what, level(seen.holds))?;
-        let what = "For how long readers have held back every deletion of the volume";
-        gauge(
-            &mut encoder,
-            "ashlar_volume_oldest_pin_seconds",
-            what,
-            level(seen.oldest_pin.as_secs()),
-        )?;
-        let panics = [("task", seen.panics)];
-        family(&mut encoder, "ashlar_volume_panics", "Tasks that panicked", "what", &panics)?;
-
+        metadata(&mut encoder, &seen)?;
+        deletions(&mut encoder, &seen)?;
+        moves(&mut encoder, &seen)?;
         let (blocks, retries) = (self.blocks)();
-        let verbs = [
-            ("put", blocks.put),
-            ("get", blocks.get),
-            ("size", blocks.size),
-            ("delete", blocks.delete),
-            ("sessions", blocks.sessions),
-            ("list", blocks.list),
-            ("probe", blocks.probe),
-        ];
-        let requests = verbs.map(|(verb, count)| (verb, count.requests));
-        let what = "Requests to the block store";
-        family(&mut encoder, "ashlar_blocks_requests", what, "verb", &requests)?;
-        let failures = verbs.map(|(verb, count)| (verb, count.failures));
-        let what = "Requests to the block store that failed";
-        family(&mut encoder, "ashlar_blocks_failures", what, "verb", &failures)?;
-        let bytes = verbs.map(|(verb, count)| (verb, count.bytes));
-        let what = "Bytes to and from the block store";
-        family(&mut encoder, "ashlar_blocks_bytes", what, "verb", &bytes)?;
-        let what = "Requests to the block store that were repeated";
-        family(&mut encoder, "ashlar_blocks_retries", what, "why", &[("failed", retries)])
+        block_store(&mut encoder, &blocks, retries)
     }
 }
 
+/// Encodes the traffic with the metadata store.
+fn metadata(encoder: &mut DescriptorEncoder<'_>, seen: &Counters) -> Result<(), fmt::Error> {
+    let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
+    let help = "Round trips to the metadata store";
+    family(encoder, "ashlar_metadata_round_trips", help, "operation", &trips)?;
+    counters(
+        encoder,
+        &[
+            (
+                "ashlar_metadata_cached_reads",
+                "Metadata reads that the record cache answered without a round trip, because the \
+                 session was the only one",
+                seen.reads_from_cache,
+            ),
+            ("ashlar_metadata_plans", "Plans sent to the metadata store", seen.plans),
+            (
+                "ashlar_metadata_plans_refused",
+                "Plans that a guard refused. Most of them were planned again",
+                seen.refused,
+            ),
+            (
+                "ashlar_metadata_plans_in_doubt",
+                "Plans whose outcome was unknown at first",
+                seen.in_doubt,
+            ),
+            (
+                "ashlar_metadata_plans_unresolved",
+                "Plans whose outcome was still unknown when the caller got its answer",
+                seen.unresolved,
+            ),
+            (
+                "ashlar_metadata_feed_invalidations",
+                "Cached records that the change feed invalidated",
+                seen.feed_invalidations,
+            ),
+            (
+                "ashlar_metadata_feed_gaps",
+                "Times that the change feed had lost entries, so the whole record cache was dropped",
+                seen.feed_gaps,
+            ),
+        ],
+    )
+}
+
+/// Encodes the deletions of files and blocks, and the reads that delay them.
+fn deletions(encoder: &mut DescriptorEncoder<'_>, seen: &Counters) -> Result<(), fmt::Error> {
+    counters(
+        encoder,
+        &[
+            (
+                "ashlar_reaper_deleted_files",
+                "Deleted files and parts whose records the reaper removed",
+                seen.files_reaped,
+            ),
+            ("ashlar_reaper_deleted_blocks", "Blocks that the reaper deleted", seen.blocks_reaped),
+            (
+                "ashlar_reaper_deleted_bytes",
+                "Content bytes of the blocks that the reaper deleted",
+                seen.bytes_reaped,
+            ),
+            (
+                "ashlar_reaper_damaged_records",
+                "Deleted files, parts and uploads that the reaper keeps because a record is damaged",
+                seen.damaged_kept,
+            ),
+            (
+                "ashlar_sweeper_deleted_blocks",
+                "Blocks without a reference that the sweeper deleted",
+                seen.blocks_swept,
+            ),
+            (
+                "ashlar_staging_abandoned_blocks",
+                "Staged blocks that were deleted because no commit published them",
+                seen.blocks_abandoned,
+            ),
+        ],
+    )?;
+    let help = "Files whose deletion waits for long reads";
+    gauge(encoder, "ashlar_reaper_held_files", help, level(seen.holds))?;
+    let help = "Age of the oldest read that delays all deletions of the volume, 0 if none does";
+    gauge(encoder, "ashlar_reaper_oldest_pin_seconds", help, level(seen.oldest_pin.as_secs()))
+}
+
+/// Encodes the content that tasks in the background moved, and the panics of such tasks.
+fn moves(encoder: &mut DescriptorEncoder<'_>, seen: &Counters) -> Result<(), fmt::Error> {
+    counters(
+        encoder,
+        &[
+            (
+                "ashlar_repacker_rewritten_packs",
+                "Packs that the repacker rewrote because most of their bytes were dead",
+                seen.packs_rewritten,
+            ),
+            (
+                "ashlar_repacker_skipped_packs",
+                "Packs with mostly dead bytes that the repacker could not rewrite, once for each attempt",
+                seen.packs_not_rewritten,
+            ),
+            (
+                "ashlar_repacker_moved_bytes",
+                "Content bytes that the repacker moved to new packs",
+                seen.bytes_repacked,
+            ),
+            (
+                "ashlar_compactor_compacted_files",
+                "Files that the compactor moved out of mostly overwritten blocks",
+                seen.files_compacted,
+            ),
+            (
+                "ashlar_compactor_moved_bytes",
+                "Content bytes that the compactor moved to new blocks",
+                seen.bytes_compacted,
+            ),
+            (
+                "ashlar_compactor_conflicts",
+                "Plans of the compactor that were refused because the file had changed",
+                seen.compactions_refused,
+            ),
+            (
+                "ashlar_destager_moved_bodies",
+                "Bodies that the destager moved from the metadata store into blocks",
+                seen.bodies_destaged,
+            ),
+            (
+                "ashlar_destager_moved_bytes",
+                "Bytes that the destager moved from the metadata store into blocks",
+                seen.bytes_destaged,
+            ),
+            ("ashlar_volume_task_panics", "Background tasks that ended in a panic", seen.panics),
+        ],
+    )
+}
+
+/// Encodes the requests to the block store.
+fn block_store(
+    encoder: &mut DescriptorEncoder<'_>,
+    blocks: &BlockCounters,
+    retries: u64,
+) -> Result<(), fmt::Error> {
+    let operations = [
+        ("put", blocks.put),
+        ("get", blocks.get),
+        ("size", blocks.size),
+        ("delete", blocks.delete),
+        ("sessions", blocks.sessions),
+        ("list", blocks.list),
+        ("probe", blocks.probe),
+    ];
+    let requests = operations.map(|(name, count)| (name, count.requests));
+    let help = "Requests to the block store";
+    family(encoder, "ashlar_blocks_requests", help, "operation", &requests)?;
+    let failures = operations.map(|(name, count)| (name, count.failures));
+    let help = "Requests to the block store that failed";
+    family(encoder, "ashlar_blocks_request_failures", help, "operation", &failures)?;
+    let bytes = operations.map(|(name, count)| (name, count.bytes));
+    let help = "Bytes sent to and received from the block store";
+    family(encoder, "ashlar_blocks_bytes", help, "operation", &bytes)?;
+    let help = "Requests to the block store that were repeated after a failure";
+    counters(encoder, &[("ashlar_blocks_retries", help, retries)])
+}
+
+/// The value of a gauge. Values over `i64::MAX` are shown as that.
+fn level(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Encodes counters without labels: for each, its name without `_total`, its help text and its value.
+fn counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    all: &[(&str, &str, u64)],
+) -> Result<(), fmt::Error> {
+    for (name, help, value) in all {
+        let counter = ConstCounter::new(*value);
+        let help = sentence(help);
+        counter.encode(encoder.encode_descriptor(name, &help, None, MetricType::Counter)?)?;
+    }
+    Ok(())
+}
+
+/// Encodes a counter with one label, and a value for each value of the label.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
-    what: &str,
+    help: &str,
     label: &str,
     values: &[(&str, u64)],
 ) -> Result<(), fmt::Error> {
-    let mut metric = encoder.encode_descriptor(name, what, None, MetricType::Counter)?;
+    let help = sentence(help);
+    let mut metric = encoder.encode_descriptor(name, &help, None, MetricType::Counter)?;
     for (of, value) in values {
         ConstCounter::new(*value).encode(metric.encode_family(&[(label, *of)])?)?;
     }
     Ok(())
 }
 
-/// The detailed status.
+/// Returns the function that makes the JSON of `/status`.
+///
+/// Each call checks both stores and reads the sessions and buckets. If the metadata store does not
+/// respond within `CHECK_DEADLINE`, those two are `null`.
 pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     let (volume, place) = (Arc::clone(&backend.volume), Arc::clone(&backend.blocks.store));
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
     let store = Arc::clone(&backend.meta);
     let admin = operator::over(Arc::clone(&store));
-    let began = Instant::now();
+    let started = Instant::now();
     Arc::new(move || {
         let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
         let (store, place, admin) = (Arc::clone(&store), Arc::clone(&place), admin.clone());
-        let up = began.elapsed().as_secs();
+        let uptime = started.elapsed().as_secs();
         async move {
             let (health, sessions, buckets) =
                 futures::join!(volume.check(), sessions(&admin), buckets(&admin));
@@ -231,11 +410,11 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                 StoreState::Full(why) | StoreState::Failing(why) => why,
             };
             let (record, counters) = (volume.record(), volume.counters());
-            // Read after the check, which may have found that the store's settings have changed.
+            // The check may have found that the database's settings have changed, so this comes after it.
             let durability = engines::durability(&*store);
             json!({
                 "version": env!("CARGO_PKG_VERSION"),
-                "uptime_seconds": up,
+                "uptime_seconds": uptime,
                 "volume": {
                     "id": hex::encode(record.id),
                     "format": record.format,
@@ -266,23 +445,24 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     })
 }
 
-/// What each bucket holds, and may hold if it has a quota, by their names; `None` while the metadata
-/// store does not respond.
+/// Returns the usage of each bucket by its name, with its quota if it has one. Returns `None` if the
+/// metadata store does not respond within `CHECK_DEADLINE`.
 async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
     let buckets = tokio::time::timeout(CHECK_DEADLINE, admin.buckets()).await.ok()?.ok()?;
     let shown = |used: BucketUsage| {
         let name = String::from_utf8_lossy(&used.bucket.name).into_owned();
         let Quota { bytes, objects } = used.bucket.quota;
-        let mut told = json!({ "objects": used.objects, "bytes": used.bytes });
+        let mut usage = json!({ "objects": used.objects, "bytes": used.bytes });
         if used.bucket.quota != Quota::NONE {
-            told["quota"] = json!({ "objects": objects, "bytes": bytes });
+            usage["quota"] = json!({ "objects": objects, "bytes": bytes });
         }
-        (name, told)
+        (name, usage)
     };
     Some(buckets.into_iter().map(shown).collect())
 }
 
-/// The sessions that have the volume open; `None` while the metadata store does not respond.
+/// Returns the sessions that have the volume open, or `None` if the metadata store does not respond
+/// within `CHECK_DEADLINE`.
 async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
     let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
     let shown = |OpenSession { nonce, place, began }: OpenSession| {

@@ -112,7 +112,7 @@ fn what_a_mount_has_counted_is_a_file_that_no_list_shows() {
     fs::create_dir(kept.path("bucket")).unwrap();
     let stats = kept.path(".ashlar/stats");
     let text = fs::read_to_string(&stats).unwrap();
-    assert!(text.contains("ashlar_store_round_trips_total{verb=\"commit\"}"), "{text}");
+    assert!(text.contains("ashlar_metadata_round_trips_total{operation=\"commit\"}"), "{text}");
     let listed = |folder: &Path| -> Vec<_> {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
     };

@@ -42,7 +42,7 @@ impl Counters {
         Some(Self {
             block_requests: sum(text, "ashlar_blocks_requests")?,
             block_bytes: sum(text, "ashlar_blocks_bytes")?,
-            trips: sum(text, "ashlar_store_round_trips")?,
+            trips: sum(text, "ashlar_metadata_round_trips")?,
         })
     }
 

@@ -13,7 +13,7 @@ on_each_engine!(requests_cost_the_same_round_trips, the_only_gateway_reads_witho
 #[track_caller]
 pub(crate) fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
     let log = gateway.log_of_this_run();
-    let wanted = format!("op=\"{operation}\"");
+    let wanted = format!("operation=\"{operation}\"");
     let line = log.lines().rev().find(|line| line.contains(&wanted));
     let line = line.unwrap_or_else(|| panic!("no {operation} in\n{log}"));
     let number = |name: &str| {

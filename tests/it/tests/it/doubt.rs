@@ -85,9 +85,8 @@ fn cut_connections_lose_and_repeat_nothing(engine: Engine) {
     load.read_all(&clients);
     let figures = load.is_linearizable();
     assert_eq!(figures.of("cut"), 0, "every request has an answer: {figures}");
-    let fate =
-        |fate: &str| behind.counter(&format!("ashlar_volume_plans_total{{fate=\"{fate}\"}}"));
-    let (doubts, unresolved) = (fate("in_doubt"), fate("unresolved"));
+    let doubts = behind.counter("ashlar_metadata_plans_in_doubt_total ");
+    let unresolved = behind.counter("ashlar_metadata_plans_unresolved_total ");
     eprintln!(
         "{}: {cuts} cuts, {doubts} plans in doubt, {unresolved} of them not resolved in time: \
          {figures}",

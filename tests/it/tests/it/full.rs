@@ -93,7 +93,7 @@ fn weaker_settings_of_a_running_redis_are_told() {
     let says = |durability: &str, strict: u64| {
         let status = gateway.tells("/status");
         status.contains(&format!(r#""durability": "{durability}""#))
-            && gateway.counter("ashlar_store_strict ") == strict
+            && gateway.counter("ashlar_metadata_durability_strict ") == strict
     };
     assert!(says("strict", 1), "{}", gateway.tells("/status"));
     redis(database, "CONFIG SET appendfsync no");

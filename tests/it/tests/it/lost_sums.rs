@@ -16,7 +16,7 @@ const MIB: usize = 1 << 20;
 const SUMS: &str = "x-amz-meta-ashlar-sums";
 
 /// Bytes that went from the block store to the gateway so far, as it tells operators.
-const GOT: &str = "ashlar_blocks_bytes_total{verb=\"get\"}";
+const GOT: &str = "ashlar_blocks_bytes_total{operation=\"get\"}";
 
 /// How long a gateway may take to find out that its bucket has changed, in a debug build.
 const NOTICE: Duration = Duration::from_secs(40);

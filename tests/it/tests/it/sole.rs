@@ -24,7 +24,7 @@ const KEYS: u64 = 50;
 
 /// Reads that a gateway has answered from what it remembered.
 fn remembered(gateway: &Gateway) -> u64 {
-    gateway.counter("ashlar_volume_record_cache_total{what=\"answered\"}")
+    gateway.counter("ashlar_metadata_cached_reads_total ")
 }
 
 /// Waits until a gateway answers a GET of this key from what it remembers.
@@ -50,7 +50,7 @@ fn the_only_gateway_asks_nobody(engine: Engine) {
     client.put("/box/a/key", b"first").expect(200);
     client.put("/box/a/other", b"so that the directory stays").expect(200);
     is_sole(&gateway, "/box/a/key");
-    let trips = || gateway.counter("ashlar_store_round_trips_total{verb=\"read\"}");
+    let trips = || gateway.counter("ashlar_metadata_round_trips_total{operation=\"read\"}");
     let (before, known) = (trips(), remembered(&gateway));
     for turn in 0..KEYS {
         let content = turn.to_string();

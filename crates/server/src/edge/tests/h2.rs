@@ -135,7 +135,7 @@ async fn an_answer_that_its_peer_does_not_take_is_given_up() {
         assert_eq!(other.status("/ok").await, 200);
         assert_eq!(lazy.status("/-/ready").await, 200, "its connection goes on");
         let metrics = scene.harness.metrics.text().expect("text");
-        assert!(metrics.contains("\nashlar_s3_answers_given_up_total 1\n"), "{metrics}");
+        assert!(metrics.contains("\nashlar_s3_response_timeouts_total 1\n"), "{metrics}");
     }
 }
 

@@ -24,7 +24,7 @@ async fn a_host_with_all_its_permits_leaves_those_of_others() {
     assert_eq!(busy.read().await.status, 200);
     assert_eq!(harness.ask(&get("/ok", "")).await.status, 200);
     let metrics = harness.metrics.text().expect("text");
-    let line = "ashlar_s3_turned_away_total{limit=\"host_requests\"} 1";
+    let line = "ashlar_s3_rejections_total{limit=\"host_requests\"} 1";
     assert!(metrics.contains(line), "{metrics}");
 }
 
@@ -42,7 +42,7 @@ async fn a_host_with_all_its_connections_leaves_those_of_others() {
     other.send(&get("/ok", "")).await;
     assert_eq!(other.read().await.status, 200);
     let metrics = harness.metrics.text().expect("text");
-    let line = "ashlar_s3_turned_away_total{limit=\"host_connections\"} 1";
+    let line = "ashlar_s3_rejections_total{limit=\"host_connections\"} 1";
     assert!(metrics.contains(line), "{metrics}");
     drop((first, second, other));
     while harness.hosts.len() > 0 {

@@ -132,7 +132,7 @@ async fn a_request_that_gets_no_permit_is_told_to_slow_down() {
     assert_eq!(busy.read().await.status, 200);
     assert_eq!(harness.ask("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await.status, 200);
     let metrics = harness.metrics.text().expect("text");
-    assert!(metrics.contains("ashlar_s3_turned_away_total{limit=\"requests\"} 1"), "{metrics}");
+    assert!(metrics.contains("ashlar_s3_rejections_total{limit=\"requests\"} 1"), "{metrics}");
 }
 
 #[tokio::test]

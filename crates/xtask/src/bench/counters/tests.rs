@@ -1,12 +1,12 @@
 use super::*;
 
 const TEXT: &str = "HTTP/1.1 200 OK\r\n\r\n\
-# TYPE ashlar_store_round_trips counter\n\
-ashlar_store_round_trips_total{verb=\"read\"} 7\n\
-ashlar_store_round_trips_total{verb=\"commit\"} 5\n\
-ashlar_blocks_requests_total{verb=\"put\"} 3\n\
-ashlar_blocks_bytes_total{verb=\"put\"} 4096\n\
-ashlar_blocks_bytes_total{verb=\"get\"} 4\n";
+# TYPE ashlar_metadata_round_trips counter\n\
+ashlar_metadata_round_trips_total{operation=\"read\"} 7\n\
+ashlar_metadata_round_trips_total{operation=\"commit\"} 5\n\
+ashlar_blocks_requests_total{operation=\"put\"} 3\n\
+ashlar_blocks_bytes_total{operation=\"put\"} 4096\n\
+ashlar_blocks_bytes_total{operation=\"get\"} 4\n";
 
 #[test]
 fn all_kinds_of_a_counter_are_summed() {
