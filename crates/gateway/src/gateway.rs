@@ -324,7 +324,8 @@ impl Gateway {
         }
         let Ok(name) = BucketName::parse(name) else { return };
         let Ok(rules) = self.rules.of(&self.volume, &name).await else { return };
-        let headers = rules.cors.as_ref().and_then(|cors| cors.simple(origin, &head.method));
+        let headers =
+            rules.cors.as_ref().and_then(|cors| cors.response_headers(origin, &head.method));
         for (name, value) in headers.map(CorsHeaders::into_inner).unwrap_or_default() {
             response.headers_mut().insert(name, value);
         }

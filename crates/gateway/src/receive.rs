@@ -89,7 +89,7 @@ pub(crate) async fn content(
     };
     // What is staged may begin with what was there before. That is not what the client has sent.
     let behind = matches!(placement, Placement::Behind(_));
-    let wants_md5 = expectation.wants_md5() || also == Some(ChecksumAlgorithm::Md5);
+    let wants_md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
     let early_md5 = wants_md5 && !behind;
     if early_md5 {
         writer.want_md5(Md5Wanted::BeforeFinish);

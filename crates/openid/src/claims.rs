@@ -33,8 +33,8 @@ pub enum ClaimTexts {
 pub struct Claims {
     subject: String,
     audience: String,
-    ends: OffsetDateTime,
-    said: Map<String, Value>,
+    expires_at: OffsetDateTime,
+    values: Map<String, Value>,
 }
 
 impl Claims {
@@ -50,7 +50,7 @@ impl Claims {
 
     /// From when on it does not count any more, clocks that differ allowed for.
     pub fn expires_at(&self) -> OffsetDateTime {
-        self.ends
+        self.expires_at
     }
 
     /// What a claim says. An `email` that the issuer has not verified is `Absent`: with many issuers
@@ -59,7 +59,7 @@ impl Claims {
         if name == "email" && !self.is_email_verified() {
             return ClaimTexts::Absent;
         }
-        match self.said.get(name) {
+        match self.values.get(name) {
             None | Some(Value::Null) => ClaimTexts::Absent,
             Some(Value::Array(values)) => {
                 let texts = values.iter().map(text).collect::<Option<Vec<String>>>();
@@ -78,7 +78,7 @@ impl Claims {
     }
 
     fn is_email_verified(&self) -> bool {
-        match self.said.get("email_verified") {
+        match self.values.get("email_verified") {
             Some(Value::Bool(verified)) => *verified,
             // Some issuers write it so.
             Some(Value::String(verified)) => verified == "true",
@@ -90,7 +90,7 @@ impl Claims {
 /// Claims are about a person, so logs do not get them.
 impl std::fmt::Debug for Claims {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Claims").field("ends", &self.ends).finish_non_exhaustive()
+        f.debug_struct("Claims").field("expires_at", &self.expires_at).finish_non_exhaustive()
     }
 }
 
@@ -107,14 +107,14 @@ fn text(value: &Value) -> Option<String> {
 pub(crate) struct CheckedClaims {
     subject: String,
     audience: String,
-    ends: OffsetDateTime,
+    expires_at: OffsetDateTime,
 }
 
 impl CheckedClaims {
     /// With all that the token says. Its signature has been verified.
-    pub(crate) fn with_all(self, said: Map<String, Value>) -> Claims {
-        let CheckedClaims { subject, audience, ends } = self;
-        Claims { subject, audience, ends, said }
+    pub(crate) fn with_claims(self, values: Map<String, Value>) -> Claims {
+        let CheckedClaims { subject, audience, expires_at } = self;
+        Claims { subject, audience, expires_at, values }
     }
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn check(
     let leeway = LEEWAY.as_secs().cast_signed();
     let now = now.unix_timestamp();
     let expires = seconds(&token.claims.exp, "exp")?.ok_or(TokenError::Claim("exp"))?;
-    let ends = (expires + leeway).min(SECONDS_MAX);
-    if now >= ends {
+    let expires_at = (expires + leeway).min(SECONDS_MAX);
+    if now >= expires_at {
         return Err(TokenError::Expired { now, expired: expires });
     }
     for (claim, name) in [(&token.claims.nbf, "nbf"), (&token.claims.iat, "iat")] {
@@ -145,8 +145,9 @@ pub(crate) fn check(
             return Err(TokenError::NotYet);
         }
     }
-    let ends = OffsetDateTime::from_unix_timestamp(ends).map_err(|_| TokenError::Claim("exp"))?;
-    Ok(CheckedClaims { subject, audience, ends })
+    let expires_at =
+        OffsetDateTime::from_unix_timestamp(expires_at).map_err(|_| TokenError::Claim("exp"))?;
+    Ok(CheckedClaims { subject, audience, expires_at })
 }
 
 /// A claim that is a time, in whole seconds since 1970.

@@ -39,16 +39,16 @@ impl Fetcher {
     /// One that knows servers by the certificates in `authorities`, in PEM; without them, by those of
     /// the system. `plain` allows HTTP without TLS to other machines, too.
     pub(crate) fn new(authorities: Option<&[u8]>, plain: bool) -> Result<Fetcher, IssuerError> {
-        let wrong = |error: &dyn fmt::Display| IssuerError::Certificates(error.to_string());
+        let invalid = |error: &dyn fmt::Display| IssuerError::Certificates(error.to_string());
         let mut roots = RootCertStore::empty();
         match authorities {
             Some(pem) => {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let certificate = certificate.map_err(|error| wrong(&error))?;
-                    roots.add(certificate).map_err(|error| wrong(&error))?;
+                    let certificate = certificate.map_err(|error| invalid(&error))?;
+                    roots.add(certificate).map_err(|error| invalid(&error))?;
                 }
                 if roots.is_empty() {
-                    return Err(wrong(&"there is no PEM certificate in it"));
+                    return Err(invalid(&"there is no PEM certificate in it"));
                 }
             }
             // A system without certificates is no mistake where an issuer is on this machine.
@@ -58,7 +58,7 @@ impl Fetcher {
         }
         let tls = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&error))?
+            .map_err(|error| invalid(&error))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         let connector = HttpsConnectorBuilder::new()
@@ -76,11 +76,11 @@ impl Fetcher {
     /// Reads a URL, if it may be asked.
     pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "it is no URL")?;
-        let beside = url.query().is_some() || url.fragment().is_some();
-        if beside || !url.username().is_empty() || url.password().is_some() {
+        let has_extras = url.query().is_some() || url.fragment().is_some();
+        if has_extras || !url.username().is_empty() || url.password().is_some() {
             return Err("it has a user, a query or a fragment");
         }
-        let here = match url.host() {
+        let is_local = match url.host() {
             None => return Err("it names no host"),
             Some(Host::Domain(name)) => name == "localhost",
             Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -88,7 +88,7 @@ impl Fetcher {
         };
         match url.scheme() {
             "https" => Ok(url),
-            "http" if here || self.plain => Ok(url),
+            "http" if is_local || self.plain => Ok(url),
             "http" => Err("it is plain http to another machine, where anybody on the way could \
                            sign tokens"),
             _ => Err("it is neither https nor http"),
@@ -99,12 +99,12 @@ impl Fetcher {
     pub(crate) async fn get(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
-        let answer = self.client.request(request).await.map_err(|error| all_of(&error))?;
-        if answer.status() != StatusCode::OK {
-            return Err(format!("it answers {}", answer.status()));
+        let response = self.client.request(request).await.map_err(|error| error_chain(&error))?;
+        if response.status() != StatusCode::OK {
+            return Err(format!("it answers {}", response.status()));
         }
-        let body = Limited::new(answer.into_body(), DOCUMENT_BYTES_MAX);
-        let body = body.collect().await.map_err(|error| all_of(&*error))?;
+        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| error_chain(&*error))?;
         Ok(body.to_bytes())
     }
 }
@@ -116,7 +116,7 @@ impl fmt::Debug for Fetcher {
 }
 
 /// An error and what it came from: the outermost one says only that there was one.
-fn all_of(error: &(dyn Error + 'static)) -> String {
+fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -54,17 +54,17 @@ impl FirstClaim {
 
 impl<'de> Deserialize<'de> for FirstClaim {
     fn deserialize<D: Deserializer<'de>>(claim: D) -> Result<FirstClaim, D::Error> {
-        Reading { lists: true }.deserialize(claim)
+        ClaimVisitor { lists: true }.deserialize(claim)
     }
 }
 
 /// How a value is read. Lists within lists are passed over, or there would be no limit.
 #[derive(Clone, Copy)]
-struct Reading {
+struct ClaimVisitor {
     lists: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Reading {
+impl<'de> DeserializeSeed<'de> for ClaimVisitor {
     type Value = FirstClaim;
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<FirstClaim, D::Error> {
@@ -72,7 +72,7 @@ impl<'de> DeserializeSeed<'de> for Reading {
     }
 }
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> Visitor<'de> for ClaimVisitor {
     type Value = FirstClaim;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,15 +108,15 @@ impl<'de> Visitor<'de> for Reading {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstClaim, A::Error> {
-        let (mut texts, mut long) = (Vec::new(), !self.lists);
-        while !long && let Some(one) = list.next_element_seed(Reading { lists: false })? {
-            long = texts.len() == AUDIENCES_MAX;
+        let (mut texts, mut too_long) = (Vec::new(), !self.lists);
+        while !too_long && let Some(one) = list.next_element_seed(ClaimVisitor { lists: false })? {
+            too_long = texts.len() == AUDIENCES_MAX;
             if let FirstClaim::Text(text) = one {
                 texts.push(text);
             }
         }
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(if long { FirstClaim::Other } else { FirstClaim::Texts(texts) })
+        Ok(if too_long { FirstClaim::Other } else { FirstClaim::Texts(texts) })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<FirstClaim, A::Error> {

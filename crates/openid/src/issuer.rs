@@ -37,7 +37,7 @@ impl Issuer {
     /// Errors: a URL that cannot be asked; certificates that cannot be used.
     pub fn new(settings: IssuerSettings, tasks: Tasks) -> Result<Issuer, IssuerError> {
         let fetcher = Fetcher::new(settings.authorities.as_deref(), settings.allow_http)?;
-        discovery::place(&fetcher, &settings.url).map_err(IssuerError::Url)?;
+        discovery::configuration_url(&fetcher, &settings.url).map_err(IssuerError::Url)?;
         let keys = KeyCache::new(settings.url.clone(), fetcher, tasks);
         Ok(Issuer { url: settings.url, keys })
     }
@@ -61,7 +61,7 @@ impl Issuer {
         }
         let checked = check(token, audiences, now)?;
         self.keys.verify(token).await?;
-        Ok(checked.with_all(token.all_claims()?))
+        Ok(checked.with_claims(token.all_claims()?))
     }
 }
 

@@ -46,32 +46,32 @@ pub(crate) struct KeyCache {
     fetcher: Fetcher,
     tasks: Tasks,
     state: Mutex<State>,
-    waiting: Semaphore,
+    waiters: Semaphore,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    told: Option<Told>,
+    cached: Option<CachedKeys>,
     /// From when on the issuer may be asked again.
-    pause_ends: Option<Moment>,
+    next_refresh_at: Option<Moment>,
     /// The question that is under way.
-    asking: Option<Shared<BoxFuture<'static, ()>>>,
+    refresh: Option<Shared<BoxFuture<'static, ()>>>,
     /// Whether the last question brought no keys.
     failed: bool,
 }
 
 /// What the issuer said last.
 #[derive(Clone, Debug)]
-struct Told {
+struct CachedKeys {
     keys: Arc<KeySet>,
-    ages: Moment,
-    ends: Moment,
+    refresh_at: Moment,
+    expires_at: Moment,
 }
 
 impl KeyCache {
     pub(crate) fn new(issuer: String, fetcher: Fetcher, tasks: Tasks) -> Arc<KeyCache> {
-        let (state, waiting) = (Mutex::default(), Semaphore::new(WAITERS_MAX));
-        Arc::new(KeyCache { issuer, fetcher, tasks, state, waiting })
+        let (state, waiters) = (Mutex::default(), Semaphore::new(WAITERS_MAX));
+        Arc::new(KeyCache { issuer, fetcher, tasks, state, waiters })
     }
 
     /// Verifies the signature of a token with the key that it names.
@@ -82,22 +82,22 @@ impl KeyCache {
         self: &Arc<KeyCache>,
         token: &UnverifiedToken<'_>,
     ) -> Result<(), TokenError> {
-        let known = self.usable().filter(|told| told.keys.of(token).is_some());
-        if known.as_ref().is_none_or(|told| told.ages.has_come())
-            && let Some(asked) = self.ask()
+        let known = self.usable().filter(|cached| cached.keys.find(token).is_some());
+        if known.as_ref().is_none_or(|cached| cached.refresh_at.has_come())
+            && let Some(refresh) = self.start_refresh()
         {
-            match (self.waiting.try_acquire(), &known) {
-                (Ok(_place), None) => asked.await,
+            match (self.waiters.try_acquire(), &known) {
+                (Ok(_place), None) => refresh.await,
                 (Ok(_place), Some(_)) => {
                     // Late or not, the keys that are known then count.
-                    let _in_time = timeout(REFRESH_WAIT_MAX, asked).await;
+                    let _in_time = timeout(REFRESH_WAIT_MAX, refresh).await;
                 }
                 (Err(_), None) => return Err(TokenError::Busy),
                 (Err(_), Some(_)) => {}
             }
         }
         let keys = self.usable().ok_or(TokenError::Unreachable)?.keys;
-        match keys.of(token) {
+        match keys.find(token) {
             Some(key) => key.verify(token),
             // It may be one of those that the issuer did not tell.
             None if self.state().failed => Err(TokenError::Unreachable),
@@ -106,40 +106,42 @@ impl KeyCache {
     }
 
     /// What the issuer said last, unless that is too long ago.
-    fn usable(&self) -> Option<Told> {
-        self.state().told.clone().filter(|told| !told.ends.has_come())
+    fn usable(&self) -> Option<CachedKeys> {
+        self.state().cached.clone().filter(|cached| !cached.expires_at.has_come())
     }
 
     /// The end of the question that is under way, which begins now if there may be one.
-    fn ask(self: &Arc<KeyCache>) -> Option<Shared<BoxFuture<'static, ()>>> {
+    fn start_refresh(self: &Arc<KeyCache>) -> Option<Shared<BoxFuture<'static, ()>>> {
         let mut state = self.state();
         // One that has ended and is still there has panicked.
-        if let Some(asking) = state.asking.as_ref().filter(|asking| asking.peek().is_none()) {
-            return Some(asking.clone());
+        if let Some(refresh) = state.refresh.as_ref().filter(|refresh| refresh.peek().is_none()) {
+            return Some(refresh.clone());
         }
-        if state.pause_ends.is_some_and(|ends| !ends.has_come()) {
+        if state.next_refresh_at.is_some_and(|expires_at| !expires_at.has_come()) {
             return None;
         }
         let cache = Arc::clone(self);
         let task = self.tasks.spawn("keys of an OpenID issuer", async move {
-            cache.learn().await;
+            cache.refresh().await;
             // Whoever waits may be gone, so it is not left to them to see that the question is over.
-            cache.state().asking = None;
+            cache.state().refresh = None;
         });
-        let asking = task.map(|_ended| ()).boxed().shared();
-        state.pause_ends = Some(Moment::now().after(REFRESH_INTERVAL_MIN));
-        state.asking = Some(asking.clone());
-        Some(asking)
+        let refresh = task.map(|_ended| ()).boxed().shared();
+        state.next_refresh_at = Some(Moment::now().after(REFRESH_INTERVAL_MIN));
+        state.refresh = Some(refresh.clone());
+        Some(refresh)
     }
 
-    async fn learn(&self) {
+    async fn refresh(&self) {
         match discovery::keys(&self.fetcher, &self.issuer).await {
             Ok(keys) => {
                 let (keys, now) = (Arc::new(keys), Moment::now());
-                let (ages, ends) = (now.after(KEYS_REFRESH_AFTER), now.after(KEYS_AGE_MAX));
+                let (refresh_at, expires_at) =
+                    (now.after(KEYS_REFRESH_AFTER), now.after(KEYS_AGE_MAX));
                 tracing::debug!(issuer = self.issuer, "the keys of an OpenID issuer were read");
                 let mut state = self.state();
-                (state.told, state.failed) = (Some(Told { keys, ages, ends }), false);
+                (state.cached, state.failed) =
+                    (Some(CachedKeys { keys, refresh_at, expires_at }), false);
             }
             Err(error) => {
                 let issuer = &self.issuer;

@@ -61,11 +61,11 @@ impl KeySet {
 
     /// The key that a token says it was signed with. One that names none is taken for signed with the
     /// only key of its kind.
-    pub(crate) fn of(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
-        let mut fitting = self.keys.iter().filter(|key| key.fits(token.algorithm));
+    pub(crate) fn find(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
+        let mut candidates = self.keys.iter().filter(|key| key.accepts(token.algorithm));
         match &token.key_id {
-            Some(id) => fitting.find(|key| key.id.as_ref() == Some(id)),
-            None => fitting.next().filter(|_| fitting.next().is_none()),
+            Some(id) => candidates.find(|key| key.id.as_ref() == Some(id)),
+            None => candidates.next().filter(|_| candidates.next().is_none()),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Key {
         Some(Key { id: jwk.common.key_id, algorithms, named: jwk.common.key_algorithm, public })
     }
 
-    fn fits(&self, algorithm: Algorithm) -> bool {
+    fn accepts(&self, algorithm: Algorithm) -> bool {
         let named = self.named.is_none_or(|named| named.to_string() == format!("{algorithm:?}"));
         named && self.algorithms.contains(&algorithm)
     }

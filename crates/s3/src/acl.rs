@@ -320,7 +320,7 @@ fn malformed() -> Fault {
 fn grantee(row: &Element) -> Result<AclGrantee, Fault> {
     const KINDS: [&str; 3] = ["CanonicalUser", "Group", "AmazonCustomerByEmail"];
     let grantee = row.child("Grantee")?.ok_or_else(malformed)?;
-    if grantee.kind().is_some_and(|kind| !KINDS.contains(&kind)) {
+    if grantee.xsi_type().is_some_and(|kind| !KINDS.contains(&kind)) {
         return Err(malformed());
     }
     if let Some(address) = grantee.value("EmailAddress")? {

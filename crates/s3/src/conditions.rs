@@ -96,12 +96,12 @@ impl StatPrecondition {
     /// Reads the headers of `DeleteObject`. Fault: `InvalidArgument`.
     pub fn parse(fields: Fields<'_>) -> Result<StatPrecondition, Fault> {
         let [size, modified] = StatPrecondition::HEADERS;
-        StatPrecondition::of((size, fields.get(size)?), (modified, fields.get(modified)?))
+        StatPrecondition::from_texts((size, fields.get(size)?), (modified, fields.get(modified)?))
     }
 
     /// Reads both parts, each with the name by which a refusal knows it. A condition that cannot be
     /// read is never passed over: the object could be gone then.
-    pub(crate) fn of(
+    pub(crate) fn from_texts(
         size: (&'static str, Option<&str>),
         modified: (&'static str, Option<&str>),
     ) -> Result<StatPrecondition, Fault> {
@@ -260,9 +260,11 @@ impl ReadPreconditions {
         match self.decide(etag, last_modified) {
             ReadVerdict::Proceed => Ok(()),
             ReadVerdict::Failed("If-Match") => Err(failed(names.matching)),
-            ReadVerdict::Failed(_) => Err(failed(names.unmodified)),
-            ReadVerdict::NotModified if self.if_none_match.is_some() => Err(failed(names.other)),
-            ReadVerdict::NotModified => Err(failed(names.modified)),
+            ReadVerdict::Failed(_) => Err(failed(names.unmodified_since)),
+            ReadVerdict::NotModified if self.if_none_match.is_some() => {
+                Err(failed(names.none_matching))
+            }
+            ReadVerdict::NotModified => Err(failed(names.modified_since)),
         }
     }
 }
@@ -271,40 +273,40 @@ impl ReadPreconditions {
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionNames {
     matching: &'static str,
-    other: &'static str,
-    modified: &'static str,
-    unmodified: &'static str,
+    none_matching: &'static str,
+    modified_since: &'static str,
+    unmodified_since: &'static str,
 }
 
 impl ConditionNames {
     /// Of the object that a request names.
     pub const OBJECT: ConditionNames = ConditionNames {
         matching: "If-Match",
-        other: "If-None-Match",
-        modified: "If-Modified-Since",
-        unmodified: "If-Unmodified-Since",
+        none_matching: "If-None-Match",
+        modified_since: "If-Modified-Since",
+        unmodified_since: "If-Unmodified-Since",
     };
 
     /// Of the source of a copy.
     pub const COPY_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-copy-source-If-Match",
-        other: "x-amz-copy-source-If-None-Match",
-        modified: "x-amz-copy-source-If-Modified-Since",
-        unmodified: "x-amz-copy-source-If-Unmodified-Since",
+        none_matching: "x-amz-copy-source-If-None-Match",
+        modified_since: "x-amz-copy-source-If-Modified-Since",
+        unmodified_since: "x-amz-copy-source-If-Unmodified-Since",
     };
 
     /// Of an object that is renamed.
     pub const RENAME_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-rename-source-if-match",
-        other: "x-amz-rename-source-if-none-match",
-        modified: "x-amz-rename-source-if-modified-since",
-        unmodified: "x-amz-rename-source-if-unmodified-since",
+        none_matching: "x-amz-rename-source-if-none-match",
+        modified_since: "x-amz-rename-source-if-modified-since",
+        unmodified_since: "x-amz-rename-source-if-unmodified-since",
     };
 }
 
 /// Whether a list states something about entity tags. A star in quotes, or in a list, means "only if
 /// there is no object" to its sender, and no object has it as its tag: such a list would never refuse.
-fn is_list_of_tags(tags: &[ListedTag]) -> bool {
+fn are_valid_tags(tags: &[ListedTag]) -> bool {
     !tags.is_empty() && tags.iter().all(|listed| !listed.tag.contains('*'))
 }
 
@@ -322,14 +324,14 @@ impl WritePrecondition {
         if fields.is_sent("if-match") && fields.has("if-none-match") {
             return Err(Fault::new(Code::NotImplemented).with("Header", "If-None-Match"));
         }
-        WritePrecondition::asked(fields)
+        WritePrecondition::from_entity_tags(fields)
     }
 
     /// The precondition on the entity tag, whether it is served or not; of two, `If-Match`.
-    pub(crate) fn asked(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
+    pub(crate) fn from_entity_tags(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         // An empty `If-Match` matches no object, so the write is refused. An empty `If-None-Match`
         // is no condition, as S3 has it.
-        if let Some(list) = fields.joined_as_sent("if-match")? {
+        if let Some(list) = fields.joined_with_empty("if-match")? {
             return Ok(WritePrecondition::IfMatch(ETagList::parse(&list)));
         }
         let Some(list) = fields.joined("if-none-match")? else {
@@ -337,7 +339,7 @@ impl WritePrecondition {
         };
         match ETagList::parse(&list) {
             ETagList::Any => Ok(WritePrecondition::IfNoneMatchStar),
-            ETagList::Tags(tags) if is_list_of_tags(&tags) => {
+            ETagList::Tags(tags) if are_valid_tags(&tags) => {
                 Ok(WritePrecondition::IfNoneMatch(ETagList::Tags(tags)))
             }
             ETagList::Tags(_) => {

@@ -8,7 +8,7 @@ use crate::{Code, Fault};
 ///
 /// Names are given in lower case. A value is text: visible ASCII or UTF-8. A header with an empty value
 /// counts as absent, as S3 has it: programs forward headers that nothing was filled into. For example,
-/// `x-amz-acl:` asks for no list. `means_something_empty` has the exceptions.
+/// `x-amz-acl:` asks for no list. `is_empty_significant` has the exceptions.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     headers: &'a HeaderMap,
@@ -40,7 +40,7 @@ impl<'a> Fields<'a> {
 
     /// As [`Fields::joined`], with empty values: for conditions of writes. A condition that came out
     /// empty by mistake must not let the write through.
-    pub(crate) fn joined_as_sent(&self, name: &str) -> Result<Option<String>, Fault> {
+    pub(crate) fn joined_with_empty(&self, name: &str) -> Result<Option<String>, Fault> {
         join(self.all_values(name))
     }
 
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
-        let keeps_empty = means_something_empty(name);
+        let keeps_empty = is_empty_significant(name);
         self.all_values(name)
             .filter(move |value| keeps_empty || !value.as_ref().is_ok_and(|text| text.is_empty()))
     }
@@ -99,7 +99,7 @@ fn join<'a>(values: impl Iterator<Item = Result<&'a str, Fault>>) -> Result<Opti
 /// Headers whose empty value is not the same as no header. Metadata may be empty. Without one of the
 /// others less would be checked, or the request would be another one and could replace or delete an
 /// object: an empty one is refused by its reader.
-fn means_something_empty(name: &str) -> bool {
+fn is_empty_significant(name: &str) -> bool {
     name.starts_with("x-amz-meta-")
         || is_checksum(name)
         || [

@@ -166,9 +166,9 @@ fn stored_encoding(value: &str) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join(","))
 }
 
-pub use words::mail_safe;
+pub use encoded_words::mail_safe;
 
-mod words;
+mod encoded_words;
 
 #[cfg(test)]
 mod tests;

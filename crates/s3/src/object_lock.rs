@@ -56,15 +56,15 @@ impl Retention {
     /// `NotImplemented` for retention that begins with an event.
     pub fn parse(body: &[u8], now: OffsetDateTime) -> Result<Option<Retention>, Fault> {
         let root = Element::parse(body, "Retention", XmlLimits::SMALL)?;
-        refuse_events(&root, &["EventHold", "EventHoldDuration"])?;
-        root.only(&["Mode", "RetainUntilDate"])?;
+        refuse_event_based(&root, &["EventHold", "EventHoldDuration"])?;
+        root.refuse_unknown(&["Mode", "RetainUntilDate"])?;
         if root.children().is_empty() {
             return Ok(None);
         }
         let mode = LockMode::parse(&root)?;
         let text = root.required("RetainUntilDate")?;
         let until = parse_time(text).ok_or_else(|| malformed("RetainUntilDate is no time"))?;
-        let until = future(until, now).ok_or_else(|| not_future("RetainUntilDate", text))?;
+        let until = future_time(until, now).ok_or_else(|| not_future("RetainUntilDate", text))?;
         Ok(Some(Retention { mode, until }))
     }
 
@@ -80,7 +80,7 @@ impl Retention {
 }
 
 /// A time as retentions have it, if it is after `now`.
-fn future(until: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
+fn future_time(until: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
     Some(until.truncate_to_millisecond()).filter(|until| *until > now)
 }
 
@@ -90,7 +90,7 @@ fn not_future(name: &'static str, text: &str) -> Fault {
 
 /// Refuses what S3 has had since 2026 and we do not serve: retention whose time begins to count
 /// when an event has come. Who asks for it must not believe that it was granted.
-fn refuse_events(element: &Element, names: &[&'static str]) -> Result<(), Fault> {
+fn refuse_event_based(element: &Element, names: &[&'static str]) -> Result<(), Fault> {
     for name in names {
         if element.child(name)?.is_some() {
             return Err(Fault::new(Code::NotImplemented).with("Element", *name));
@@ -140,14 +140,14 @@ pub struct DefaultRetention {
 
 impl DefaultRetention {
     /// The retention of a version that is made now. It never ends after the year 9999.
-    pub fn beginning(self, now: OffsetDateTime) -> Retention {
+    pub fn starting_at(self, now: OffsetDateTime) -> Retention {
         let until = now.saturating_add(self.period.duration()).truncate_to_millisecond();
         Retention { mode: self.mode, until }
     }
 
     fn parse(element: &Element) -> Result<DefaultRetention, Fault> {
-        refuse_events(element, &["DefaultEventHold"])?;
-        element.only(&["Mode", "Days", "Years"])?;
+        refuse_event_based(element, &["DefaultEventHold"])?;
+        element.refuse_unknown(&["Mode", "Days", "Years"])?;
         let mode = LockMode::parse(element)?;
         let period = match (element.value("Days")?, element.value("Years")?) {
             (Some(days), None) => {
@@ -195,12 +195,12 @@ impl ObjectLockConfiguration {
     /// `NotImplemented` for retention that begins with an event.
     pub fn parse(body: &[u8]) -> Result<ObjectLockConfiguration, Fault> {
         let root = Element::parse(body, "ObjectLockConfiguration", XmlLimits::SMALL)?;
-        root.only(&["ObjectLockEnabled", "Rule"])?;
+        root.refuse_unknown(&["ObjectLockEnabled", "Rule"])?;
         if root.required("ObjectLockEnabled")? != "Enabled" {
             return Err(malformed("ObjectLockEnabled is not Enabled"));
         }
         let Some(rule) = root.child("Rule")? else { return Ok(ObjectLockConfiguration::default()) };
-        rule.only(&["DefaultRetention"])?;
+        rule.refuse_unknown(&["DefaultRetention"])?;
         let retention = rule
             .child("DefaultRetention")?
             .ok_or_else(|| malformed("DefaultRetention is missing in Rule"))?;
@@ -260,7 +260,7 @@ impl LegalHold {
     /// Reads the document of `PutObjectLegalHold`. Fault: `MalformedXML`.
     pub fn parse(body: &[u8]) -> Result<LegalHold, Fault> {
         let root = Element::parse(body, "LegalHold", XmlLimits::SMALL)?;
-        root.only(&["Status"])?;
+        root.refuse_unknown(&["Status"])?;
         let name = root.required("Status")?;
         LegalHold::named(name).ok_or_else(|| malformed("the Status is neither ON nor OFF"))
     }
@@ -336,7 +336,7 @@ fn retention(
         invalid(UNTIL, "The retain until date must be provided in ISO 8601 format")
             .with("ArgumentValue", text)
     })?;
-    let until = future(until, now).ok_or_else(|| not_future(UNTIL, text))?;
+    let until = future_time(until, now).ok_or_else(|| not_future(UNTIL, text))?;
     Ok(Some(Retention { mode, until }))
 }
 
@@ -345,17 +345,17 @@ fn retention(
 ///
 /// Fault: `InvalidArgument` for what is neither true nor false.
 pub fn bypasses_governance(fields: Fields<'_>) -> Result<bool, Fault> {
-    switch(fields, "x-amz-bypass-governance-retention")
+    parse_bool_header(fields, "x-amz-bypass-governance-retention")
 }
 
 /// Whether `CreateBucket` asks for a bucket with object lock: `x-amz-bucket-object-lock-enabled`.
 ///
 /// Fault: `InvalidArgument` for what is neither true nor false.
 pub fn requests_object_lock(fields: Fields<'_>) -> Result<bool, Fault> {
-    switch(fields, "x-amz-bucket-object-lock-enabled")
+    parse_bool_header(fields, "x-amz-bucket-object-lock-enabled")
 }
 
-fn switch(fields: Fields<'_>, name: &'static str) -> Result<bool, Fault> {
+fn parse_bool_header(fields: Fields<'_>, name: &'static str) -> Result<bool, Fault> {
     match fields.get(name)? {
         None | Some("") => Ok(false),
         Some(value) if value.eq_ignore_ascii_case("true") => Ok(true),

@@ -208,7 +208,7 @@ pub fn assumed_role(
     id: &str,
     request_id: &str,
 ) -> String {
-    answer("AssumeRole", request_id, |out| session(out, credentials, arn, id))
+    response("AssumeRole", request_id, |out| write_session(out, credentials, arn, id))
 }
 
 /// Whom a session of a web identity belongs to.
@@ -229,15 +229,15 @@ pub fn assumed_role_with_web_identity(
     user: WebIdentityUser<'_>,
     request_id: &str,
 ) -> String {
-    answer(WITH_WEB_IDENTITY, request_id, |out| {
+    response(WITH_WEB_IDENTITY, request_id, |out| {
         out.text("SubjectFromWebIdentityToken", user.subject);
         out.text("Audience", user.audience);
-        session(out, credentials, arn, id);
+        write_session(out, credentials, arn, id);
         out.text("Provider", user.provider);
     })
 }
 
-fn session(out: &mut Writer, credentials: &SessionCredentials, arn: &str, id: &str) {
+fn write_session(out: &mut Writer, credentials: &SessionCredentials, arn: &str, id: &str) {
     out.element("AssumedRoleUser", |out| {
         out.text("AssumedRoleId", id);
         out.text("Arn", arn);
@@ -252,14 +252,14 @@ fn session(out: &mut Writer, credentials: &SessionCredentials, arn: &str, id: &s
 
 /// The response to `GetCallerIdentity`.
 pub fn caller_identity(arn: &str, id: &str, account: &str, request_id: &str) -> String {
-    answer("GetCallerIdentity", request_id, |out| {
+    response("GetCallerIdentity", request_id, |out| {
         out.text("Arn", arn);
         out.text("UserId", id);
         out.text("Account", account);
     })
 }
 
-fn answer(action: &str, request_id: &str, result: impl FnOnce(&mut Writer)) -> String {
+fn response(action: &str, request_id: &str, result: impl FnOnce(&mut Writer)) -> String {
     let mut out = Writer::document();
     out.root_in(&format!("{action}Response"), NAMESPACE, |out| {
         out.element(&format!("{action}Result"), result);
@@ -283,11 +283,11 @@ pub fn refusal(fault: &Fault, request_id: &str) -> String {
         Code::MalformedPolicy => ("MalformedPolicyDocument", fault.message.as_ref()),
         other => (other.as_str(), fault.message.as_ref()),
     };
-    let whose = if fault.status().is_server_error() { "Receiver" } else { "Sender" };
+    let fault_type = if fault.status().is_server_error() { "Receiver" } else { "Sender" };
     let mut out = Writer::document();
     out.root_in("ErrorResponse", NAMESPACE, |out| {
         out.element("Error", |out| {
-            out.text("Type", whose);
+            out.text("Type", fault_type);
             out.text("Code", code);
             out.text("Message", message);
             out.optional("Detail", fault.detail.as_deref());

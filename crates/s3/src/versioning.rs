@@ -48,7 +48,7 @@ impl VersioningConfiguration {
     /// one here.
     pub fn parse(body: &[u8]) -> Result<VersioningConfiguration, Fault> {
         let root = Element::parse(body, "VersioningConfiguration", XmlLimits::SMALL)?;
-        root.only(&["Status", MFA_DELETE[0], MFA_DELETE[1]])?;
+        root.refuse_unknown(&["Status", MFA_DELETE[0], MFA_DELETE[1]])?;
         let Some(status) = root.value("Status")?.filter(|status| !status.is_empty()) else {
             return Err(Fault::because(
                 Code::IllegalVersioningConfigurationException,

@@ -20,9 +20,9 @@ pub(crate) fn check(input: &[u8]) {
         Ok(preflight) => preflight,
         Err(fault) => return faults::are_told(&fault, input.len()),
     };
-    assert!(preflight.answer(None, CorsResource::Bucket).is_err());
+    assert!(preflight.respond(None, CorsResource::Bucket).is_err());
     let origin = message.headers.get(ORIGIN).expect("a preflight has an origin");
-    let answer = preflight.answer(Some(&configuration), CorsResource::Object);
+    let answer = preflight.respond(Some(&configuration), CorsResource::Object);
     let naive = naive(&message, origin.to_str().ok());
     // An origin that is no ASCII text is compared as UTF-8, which the naive reading leaves out.
     if origin.to_str().is_ok() {

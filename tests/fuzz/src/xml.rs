@@ -70,5 +70,6 @@ fn depth(element: &Element) -> usize {
 
 fn bytes(element: &Element) -> usize {
     let own = element.name().len() + element.text().len();
-    own + element.kind().map_or(0, str::len) + element.children().iter().map(bytes).sum::<usize>()
+    own + element.xsi_type().map_or(0, str::len)
+        + element.children().iter().map(bytes).sum::<usize>()
 }

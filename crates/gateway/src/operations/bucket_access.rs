@@ -181,7 +181,7 @@ pub(super) fn preflight(call: &Call<'_>) -> Result<S3Response, Fault> {
         S3Resource::Object(..) => CorsResource::Object,
         S3Resource::Bucket(_) | S3Resource::Service => CorsResource::Bucket,
     };
-    let headers = preflight.answer(call.rules()?.cors.as_ref(), about)?;
+    let headers = preflight.respond(call.rules()?.cors.as_ref(), about)?;
     let mut response = S3Response::empty(StatusCode::OK);
     for (name, value) in headers.into_inner() {
         response.headers.insert(name, value);

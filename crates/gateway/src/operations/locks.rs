@@ -24,7 +24,7 @@ pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
         };
     };
     let retention =
-        asked.retention.or_else(|| bucket.default.map(|default| default.beginning(now)));
+        asked.retention.or_else(|| bucket.default.map(|default| default.starting_at(now)));
     Ok(ObjectLock { retention: retention.map(kept), legal_hold: asked.legal_hold })
 }
 

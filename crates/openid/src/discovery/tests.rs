@@ -9,8 +9,8 @@ fn an_issuer_with_tls_tells_its_keys_with_tls() {
     for plain in [false, true] {
         let fetcher = Fetcher::new(None, plain).unwrap();
         let keys = |issuer: &str, jwks_uri: &str| {
-            let place = place(&fetcher, issuer).unwrap();
-            keys_place(&fetcher, &place, jwks_uri).map(|url| url.to_string())
+            let place = configuration_url(&fetcher, issuer).unwrap();
+            keys_url(&fetcher, &place, jwks_uri).map(|url| url.to_string())
         };
         let (tls, here) = ("https://keys.example.com/k", "http://127.0.0.1:8080/k");
         assert_eq!(keys("https://idp.example.com", tls).as_deref(), Ok(tls));
@@ -30,8 +30,8 @@ async fn what_an_issuer_answers_does_not_fill_the_log() {
     server.set(|script| script.keys = json!({"keys": "x".repeat(100_000)}).to_string().into());
     let error = keys(&fetcher, &server.url).await.unwrap_err();
     assert!(error.contains("no JSON web key set") && error.contains("xxx"), "{error}");
-    assert_eq!(error.chars().count(), SENTENCE_CHARS_MAX);
+    assert_eq!(error.chars().count(), ERROR_CHARS_MAX);
     server.set(|script| script.name = Some("y".repeat(100_000)));
     let error = keys(&fetcher, &server.url).await.unwrap_err();
-    assert!(error.contains("calls itself") && error.len() < SENTENCE_CHARS_MAX, "{error}");
+    assert!(error.contains("calls itself") && error.len() < ERROR_CHARS_MAX, "{error}");
 }

@@ -13,7 +13,7 @@ pub(super) struct Canonical {
     request: CanonicalRequest,
     string_to_sign: String,
     /// Whether each header that was signed has arrived.
-    complete: bool,
+    all_headers_present: bool,
 }
 
 impl Canonical {
@@ -26,9 +26,9 @@ impl Canonical {
         let path = canonical_path(request.path)?;
         let query = Parameters::parse(request.query)?.canonical();
         let mut canonical = CanonicalRequest::builder(request.method.as_str(), &path, &query);
-        let mut complete = true;
+        let mut all_headers_present = true;
         for name in &claim.signed_headers {
-            complete &= match name.as_str() {
+            all_headers_present &= match name.as_str() {
                 "host" => canonical.header_values(name, request.host()?),
                 _ => {
                     let values = request.headers.get_all(name).into_iter();
@@ -38,12 +38,12 @@ impl Canonical {
         }
         let request = canonical.finish(payload);
         let string_to_sign = string_to_sign(&claim.timestamp, &claim.scope, &request);
-        Ok(Canonical { request, string_to_sign, complete })
+        Ok(Canonical { request, string_to_sign, all_headers_present })
     }
 
     /// Whether the key signed this.
     pub(super) fn is_signed(&self, key: &SigningKey, signature: &str) -> bool {
-        key.sign(&self.string_to_sign).matches(signature) && self.complete
+        key.sign(&self.string_to_sign).matches(signature) && self.all_headers_present
     }
 
     /// The refusal. It contains what the client needs to find out where the two differ.

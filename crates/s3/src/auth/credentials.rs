@@ -131,11 +131,11 @@ impl Credentials {
                 signature.verify(secret, request, rules, choose(header)?, header)
             }
             Credentials::Query(signature) => {
-                let value = one_claim(signature.content_sha256.as_deref(), header)?;
+                let value = single_content_sha256(signature.content_sha256.as_deref(), header)?;
                 signature.verify(secret, request, rules, choose(value)?, value)
             }
             Credentials::QueryV2(signature) => {
-                let value = one_claim(signature.content_sha256(), header)?;
+                let value = single_content_sha256(signature.content_sha256(), header)?;
                 signature.verify(secret, request, rules, choose(value)?)
             }
         }
@@ -151,7 +151,7 @@ fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
 }
 
 /// The hash of the body, from the query or the headers. If both have one, they must agree.
-fn one_claim<'a>(
+fn single_content_sha256<'a>(
     query: Option<&'a str>,
     header: Option<&'a str>,
 ) -> Result<Option<&'a str>, Fault> {

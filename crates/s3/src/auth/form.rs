@@ -104,11 +104,11 @@ impl<'a> FormCredentials<'a> {
     /// Faults: `InvalidArgument` for two kinds at once, a missing field, and malformed ones; those
     /// of `Credentials::parse`.
     pub fn parse(request: &RequestHead<'_>, form: &'a Form) -> Result<FormCredentials<'a>, Fault> {
-        let elsewhere = !matches!(Credentials::parse(request)?, Credentials::Anonymous);
+        let has_other_credentials = !matches!(Credentials::parse(request)?, Credentials::Anonymous);
         let has_any = |names: &[&str]| names.iter().any(|name| form.has(name));
         let v4 = has_any(&[ALGORITHM_FIELD, CREDENTIAL, DATE, SIGNATURE]);
         let v2 = has_any(&[ACCESS_KEY_V2, SIGNATURE_V2]);
-        let signature = match (elsewhere, v4, v2) {
+        let signature = match (has_other_credentials, v4, v2) {
             (false, false, false) if !form.has(POLICY) => FormSignature::Absent,
             (false, _, false) => FormSignature::V4(FormV4::parse(form)?),
             (false, false, true) => FormSignature::V2(FormV2::parse(form)?),
@@ -224,7 +224,7 @@ impl FormV4 {
         }
         let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &self.scope);
         let signed = key.sign(&self.policy).matches(&self.signature);
-        settle(secret, signed, &self.access_key, &self.policy, &self.signature)
+        check_verdict(secret, signed, &self.access_key, &self.policy, &self.signature)
     }
 
     fn scope_error(&self, region: &str) -> Option<String> {
@@ -273,11 +273,11 @@ impl FormV2 {
         // A signature has one spelling.
         let canonical = STANDARD.encode(&claimed) == self.signature;
         let signed = bool::from(mac.as_slice().ct_eq(&claimed)) && canonical;
-        settle(secret, signed, &self.access_key, &self.policy, &self.signature)
+        check_verdict(secret, signed, &self.access_key, &self.policy, &self.signature)
     }
 }
 
-fn settle<'a>(
+fn check_verdict<'a>(
     secret: Option<&str>,
     signed: bool,
     access_key: &str,

@@ -3,7 +3,7 @@
 use sigv4::{ALGORITHM, parse_timestamp};
 
 use super::header::{Claim, parse_credential, parse_signed_headers};
-use super::uri::{Parameters, decoded, header_name};
+use super::uri::{Parameters, decode, header_name};
 use crate::{Code, Fault};
 
 /// A presigned URL is valid for at most this many seconds: seven days.
@@ -17,14 +17,14 @@ pub struct PresignedV4 {
     pub(super) expires_seconds: i64,
     /// The value of `X-Amz-Content-Sha256`. The header of that name must not contradict it.
     pub(super) content_sha256: Option<String>,
-    /// `x-amz-*` parameters that stand for headers: names in lower case, values decoded.
+    /// `x-amz-*` parameters that stand for headers: names in lower case, values decode.
     pub(super) hoisted: Vec<(String, String)>,
     /// The session token that came with it.
     pub(super) token: Option<String>,
 }
 
 /// Parameters that belong to the signature and stand for no header.
-const OWN: [&str; 8] = [
+const SIGNATURE_PARAMETERS: [&str; 8] = [
     "x-amz-algorithm",
     "x-amz-credential",
     "x-amz-date",
@@ -109,11 +109,11 @@ fn parse_expires(text: &str) -> Result<i64, Fault> {
 fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     let mut hoisted = Vec::new();
     for (name, value) in parameters.iter() {
-        let name = decoded(name)?.to_ascii_lowercase();
-        if name.starts_with("x-amz-") && !OWN.contains(&name.as_str()) {
+        let name = decode(name)?.to_ascii_lowercase();
+        if name.starts_with("x-amz-") && !SIGNATURE_PARAMETERS.contains(&name.as_str()) {
             let name = header_name(&name)
                 .ok_or_else(|| refuse("A parameter has a name that no header can have."))?;
-            hoisted.push((name, decoded(value)?.into_owned()));
+            hoisted.push((name, decode(value)?.into_owned()));
         }
     }
     Ok(hoisted)
@@ -135,7 +135,7 @@ fn optional(parameters: &Parameters, name: &'static str) -> Result<Option<String
     if values.next().is_some() {
         return Err(refuse("A parameter of the signature is given more than once."));
     }
-    first.map(|value| decoded(value).map(std::borrow::Cow::into_owned)).transpose()
+    first.map(|value| decode(value).map(std::borrow::Cow::into_owned)).transpose()
 }
 
 fn refuse(why: &'static str) -> Fault {

@@ -47,8 +47,8 @@ fn skewed(signed_at: OffsetDateTime, now: OffsetDateTime) -> Fault {
         Code::RequestTimeTooSkewed,
         "The difference between the request time and the current time is too large.",
     )
-    .with("RequestTime", iso(signed_at))
-    .with("ServerTime", iso(now))
+    .with("RequestTime", format_rfc3339(signed_at))
+    .with("ServerTime", format_rfc3339(now))
     .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string())
 }
 
@@ -58,10 +58,10 @@ pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Resu
         return Ok(());
     }
     Err(Fault::because(Code::AccessDenied, "Request has expired.")
-        .with("Expires", iso(expires))
-        .with("ServerTime", iso(now)))
+        .with("Expires", format_rfc3339(expires))
+        .with("ServerTime", format_rfc3339(now)))
 }
 
-pub(super) fn iso(time: OffsetDateTime) -> String {
+pub(super) fn format_rfc3339(time: OffsetDateTime) -> String {
     time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
 }

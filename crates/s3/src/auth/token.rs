@@ -7,6 +7,6 @@ use crate::{Code, Fault};
 pub(super) const SESSION_TOKEN: &str = "x-amz-security-token";
 
 /// Refuses a session token with an access key that is none of a session. Fault: `InvalidToken`.
-pub(super) fn check_token(there_is_one: bool, rules: &SignatureRules<'_>) -> Result<(), Fault> {
-    if there_is_one && !rules.has_session { Err(Code::InvalidToken.into()) } else { Ok(()) }
+pub(super) fn check_token(has_token: bool, rules: &SignatureRules<'_>) -> Result<(), Fault> {
+    if has_token && !rules.has_session { Err(Code::InvalidToken.into()) } else { Ok(()) }
 }

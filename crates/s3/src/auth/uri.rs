@@ -35,8 +35,8 @@ impl Parameters {
                 return Err(Fault::new(Code::InvalidURI).detail(why));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let spelled = |text| uri::canonical_query_part(text).map_err(broken_escape);
-            parameters.push((spelled(name)?, spelled(value)?));
+            let canonical = |text| uri::canonical_query_part(text).map_err(broken_escape);
+            parameters.push((canonical(name)?, canonical(value)?));
         }
         Ok(Parameters { parameters })
     }
@@ -65,7 +65,7 @@ impl Parameters {
 }
 
 /// Decodes an escaped value. Fault: `InvalidURI` when it is not UTF-8.
-pub(super) fn decoded(escaped: &str) -> Result<Cow<'_, str>, Fault> {
+pub(super) fn decode(escaped: &str) -> Result<Cow<'_, str>, Fault> {
     percent_decode_str(escaped).decode_utf8().map_err(|_| {
         Fault::new(Code::InvalidURI).detail("The query does not decode to UTF-8 text.")
     })

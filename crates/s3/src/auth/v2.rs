@@ -22,7 +22,7 @@ use super::payload::PayloadMode;
 use super::signature_rules::{SignatureRules, check_expiry};
 use super::token::{SESSION_TOKEN, check_token};
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
-use super::uri::{Parameters, decoded, header_name};
+use super::uri::{Parameters, decode, header_name};
 use super::verified::Verified;
 use crate::{Code, Fault};
 
@@ -82,9 +82,9 @@ impl PresignedV2 {
         let (mut access_key, mut signature, mut expires) = (None, None, None);
         let (mut resources, mut fields) = (Vec::new(), Vec::new());
         for (name, value) in parameters.iter() {
-            let name = decoded(name)?;
+            let name = decode(name)?;
             let lower = name.to_ascii_lowercase();
-            let value = decoded(value)?.into_owned();
+            let value = decode(value)?.into_owned();
             if is_ambiguous(&value) {
                 return Err(refuse("A parameter could be read as more than one."));
             }

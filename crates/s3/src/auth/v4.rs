@@ -12,7 +12,9 @@ use super::header::{CREDENTIAL_FORM, Claim, HeaderSignature, malformed};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PresignedV4;
-use super::signature_rules::{SKEW_SECONDS_MAX, SignatureRules, check_expiry, check_skew, iso};
+use super::signature_rules::{
+    SKEW_SECONDS_MAX, SignatureRules, check_expiry, check_skew, format_rfc3339,
+};
 use super::token::SESSION_TOKEN;
 use super::unknown_key::{DUMMY_SECRET, unknown_key};
 use super::verified::{ChunkSeed, Verified};
@@ -32,11 +34,11 @@ impl HeaderSignature {
             return Err(with_region(malformed(&why), claim, rules.region));
         }
         check_skew(claim.signed_at, rules.now)?;
-        check_coverage(request.headers, &claim.signed_headers)?;
+        check_signed_headers(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or_default();
         let has_token = request.headers.contains_key(SESSION_TOKEN);
         let key = check_signature(claim, secret, request, line, has_token && !rules.has_session)?;
-        check_no_body(request, payload)?;
+        check_empty_body_hash(request, payload)?;
         let seed = matches!(payload, PayloadMode::SignedChunks { .. }).then(|| ChunkSeed {
             key,
             timestamp: claim.timestamp.clone(),
@@ -72,17 +74,17 @@ impl PresignedV4 {
         if let Some(why) = date_error(claim) {
             return Err(Fault::because(Code::AuthorizationQueryParametersError, why));
         }
-        let begins = claim.signed_at.saturating_sub(Duration::seconds(SKEW_SECONDS_MAX));
-        if rules.now < begins {
+        let valid_from = claim.signed_at.saturating_sub(Duration::seconds(SKEW_SECONDS_MAX));
+        if rules.now < valid_from {
             return Err(Fault::because(Code::AccessDenied, "Request is not valid yet.")
-                .with("ServerTime", iso(rules.now)));
+                .with("ServerTime", format_rfc3339(rules.now)));
         }
         check_expiry(
             claim.signed_at.saturating_add(Duration::seconds(self.expires_seconds)),
             rules.now,
         )
         .map_err(|fault| fault.with("X-Amz-Expires", self.expires_seconds.to_string()))?;
-        check_coverage(request.headers, &claim.signed_headers)?;
+        check_signed_headers(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or(UNSIGNED_PAYLOAD);
         let has_token = self.token.is_some() || request.headers.contains_key(SESSION_TOKEN);
         check_signature(claim, secret, request, line, has_token && !rules.has_session)?;
@@ -144,7 +146,7 @@ fn date_error(claim: &Claim) -> Option<String> {
 
 /// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the
 /// canonical request has it as its last line anyway.
-fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
+fn check_signed_headers(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     let unsigned: Vec<&str> = headers
         .keys()
         .map(http::HeaderName::as_str)
@@ -163,7 +165,7 @@ fn check_coverage(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
 
 /// Refuses a wrong hash of a body that the request says is empty. That is known before anything is
 /// looked up.
-fn check_no_body(request: &RequestHead<'_>, payload: PayloadMode) -> Result<(), Fault> {
+fn check_empty_body_hash(request: &RequestHead<'_>, payload: PayloadMode) -> Result<(), Fault> {
     let PayloadMode::Hashed(hash) = payload else { return Ok(()) };
     let writes = [Method::PUT, Method::POST].contains(request.method);
     let length = request.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);

@@ -43,7 +43,7 @@ impl Chain {
     }
 
     /// Ends the chunk without content that is the last. Fault: `SignatureDoesNotMatch`.
-    pub(super) fn check_end(&mut self, signature: &str) -> Result<(), Fault> {
+    pub(super) fn check_last_chunk(&mut self, signature: &str) -> Result<(), Fault> {
         self.check(&self.chunk(EMPTY_SHA256), signature)
     }
 

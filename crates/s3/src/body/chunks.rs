@@ -31,27 +31,27 @@ const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 /// A body in chunks, as far as it has arrived.
 #[derive(Debug)]
 pub(super) struct Chunks {
-    next: Next,
+    next: Expected,
     line: Line,
     /// Present if and only if chunks are signed.
     chain: Option<Chain>,
     /// Whether a trailer follows the last chunk.
     has_trailer: bool,
     /// Names that the trailer must have, no more and no fewer.
-    announced: Vec<String>,
+    announced_trailers: Vec<String>,
     /// Chunks with content so far.
     count: u64,
     /// The bytes of a chunk that was so small that it must have been the last with content.
-    small: Option<u64>,
+    undersized: Option<u64>,
     trailer: Trailer,
 }
 
 /// What must come next.
 #[derive(Debug)]
-enum Next {
+enum Expected {
     Header,
     Content {
-        left: u64,
+        remaining: u64,
         signature: Option<String>,
     },
     ContentEnd,
@@ -70,15 +70,19 @@ struct Trailer {
 }
 
 impl Chunks {
-    pub(super) fn new(chain: Option<Chain>, has_trailer: bool, announced: &[String]) -> Chunks {
+    pub(super) fn new(
+        chain: Option<Chain>,
+        has_trailer: bool,
+        announced_trailers: &[String],
+    ) -> Chunks {
         Chunks {
-            next: Next::Header,
+            next: Expected::Header,
             line: Line::default(),
             chain,
             has_trailer,
-            announced: announced.to_vec(),
+            announced_trailers: announced_trailers.to_vec(),
             count: 0,
-            small: None,
+            undersized: None,
             trailer: Trailer::default(),
         }
     }
@@ -90,55 +94,56 @@ impl Chunks {
             return Ok(None);
         }
         match &mut self.next {
-            Next::Header => {
+            Expected::Header => {
                 let line = self.line.take(input, CHUNK_HEADER_BYTES_MAX).map_err(|_| broken())?;
                 if let Some(line) = line {
                     self.next = self.after_header(&line)?;
                 }
             }
-            Next::Content { left, signature } => {
-                let take = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+            Expected::Content { remaining, signature } => {
+                let take = usize::try_from(*remaining)
+                    .map_or(input.len(), |remaining| remaining.min(input.len()));
                 let content = input.split_to(take);
-                *left -= content.len() as u64;
+                *remaining -= content.len() as u64;
                 if let Some(chain) = &mut self.chain {
                     chain.update(&content);
                 }
-                if *left == 0 {
+                if *remaining == 0 {
                     if let Some(chain) = &mut self.chain {
                         chain.check_chunk(signature.as_deref().unwrap_or_default())?;
                     }
-                    self.next = Next::ContentEnd;
+                    self.next = Expected::ContentEnd;
                 }
                 return Ok(Some(content));
             }
-            Next::ContentEnd => {
+            Expected::ContentEnd => {
                 if self.take_line_end(input)? {
-                    self.next = Next::Header;
+                    self.next = Expected::Header;
                 }
             }
-            Next::Trailer => self.take_trailer(input)?,
-            Next::Close => {
+            Expected::Trailer => self.take_trailer(input)?,
+            Expected::Close => {
                 if self.take_line_end(input)? {
-                    self.next = Next::End;
+                    self.next = Expected::End;
                 }
             }
-            Next::End if self.has_trailer => {
+            Expected::End if self.has_trailer => {
                 return Err(malformed("Bytes follow the trailer."));
             }
-            Next::End => return Err(broken()),
+            Expected::End => return Err(broken()),
         }
         Ok(Some(Bytes::new()))
     }
 
     /// Whether a chunk has ended, and the next has not begun.
-    pub(super) fn is_between(&self) -> bool {
-        matches!(self.next, Next::Header)
+    pub(super) fn is_at_chunk_header(&self) -> bool {
+        matches!(self.next, Expected::Header)
     }
 
-    /// Bytes of content that are left of the current chunk.
-    pub(super) fn announced(&self) -> u64 {
+    /// Bytes of content that are remaining of the current chunk.
+    pub(super) fn chunk_remaining(&self) -> u64 {
         match self.next {
-            Next::Content { left, .. } => left,
+            Expected::Content { remaining, .. } => remaining,
             _ => 0,
         }
     }
@@ -146,30 +151,30 @@ impl Chunks {
     /// The trailer of a body that is whole. Fault: `IncompleteBody` when it is not.
     pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
         match self.next {
-            Next::End => Ok(self.trailer.fields),
+            Expected::End => Ok(self.trailer.fields),
             _ => Err(broken()),
         }
     }
 
-    fn after_header(&mut self, line: &[u8]) -> Result<Next, Fault> {
+    fn after_header(&mut self, line: &[u8]) -> Result<Expected, Fault> {
         let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
-        signature.as_deref().map(check_length).transpose()?;
+        signature.as_deref().map(check_signature_length).transpose()?;
         if size == 0 {
             if let Some(chain) = &mut self.chain {
-                chain.check_end(signature.as_deref().unwrap_or_default())?;
+                chain.check_last_chunk(signature.as_deref().unwrap_or_default())?;
             }
-            return Ok(if self.has_trailer { Next::Trailer } else { Next::Close });
+            return Ok(if self.has_trailer { Expected::Trailer } else { Expected::Close });
         }
         self.count += 1;
         if self.chain.is_some()
-            && let Some(small) = self.small
+            && let Some(bytes) = self.undersized
         {
             return Err(Fault::new(Code::InvalidChunkSizeError)
                 .with("Chunk", self.count.to_string())
-                .with("BadChunkSize", small.to_string()));
+                .with("BadChunkSize", bytes.to_string()));
         }
-        self.small = (size < SIGNED_CHUNK_BYTES_MIN).then_some(size);
-        Ok(Next::Content { left: size, signature })
+        self.undersized = (size < SIGNED_CHUNK_BYTES_MIN).then_some(size);
+        Ok(Expected::Content { remaining: size, signature })
     }
 
     fn take_line_end(&mut self, input: &mut Bytes) -> Result<bool, Fault> {
@@ -181,13 +186,13 @@ impl Chunks {
     }
 
     fn take_trailer(&mut self, input: &mut Bytes) -> Result<(), Fault> {
-        let left = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
-        let line = self.line.take(input, left).map_err(|_| malformed("It is too long."))?;
+        let remaining = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
+        let line = self.line.take(input, remaining).map_err(|_| malformed("It is too long."))?;
         let Some(line) = line else { return Ok(()) };
         self.trailer.bytes += line.len() + b"\r\n".len();
         if line.is_empty() {
             self.check_trailer()?;
-            self.next = Next::End;
+            self.next = Expected::End;
             return Ok(());
         }
         self.trailer.lines += 1;
@@ -199,15 +204,15 @@ impl Chunks {
         if line.contains(&b'\r') {
             return Err(broken());
         }
-        let is_whole = self.trailer.fields.len() >= self.announced.len().max(1);
-        self.trailer.add(line, self.chain.is_some(), is_whole)
+        let has_all_fields = self.trailer.fields.len() >= self.announced_trailers.len().max(1);
+        self.trailer.add(line, self.chain.is_some(), has_all_fields)
     }
 
     /// The trailer has exactly the names announced, and is signed if the chunks are.
     fn check_trailer(&mut self) -> Result<(), Fault> {
         let Trailer { fields, signature, .. } = &self.trailer;
         let mut sent: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
-        let mut announced: Vec<&str> = self.announced.iter().map(String::as_str).collect();
+        let mut announced: Vec<&str> = self.announced_trailers.iter().map(String::as_str).collect();
         sent.sort_unstable();
         announced.sort_unstable();
         if sent != announced {
@@ -227,9 +232,9 @@ impl Chunks {
 }
 
 impl Trailer {
-    /// `is_whole` says that all names that were announced have come. Then only the signature can
+    /// `has_all_fields` says that all names that were announced have come. Then only the signature can
     /// follow, if there is one.
-    fn add(&mut self, line: &[u8], is_signed: bool, is_whole: bool) -> Result<(), Fault> {
+    fn add(&mut self, line: &[u8], is_signed: bool, has_all_fields: bool) -> Result<(), Fault> {
         let line = std::str::from_utf8(line).map_err(|_| malformed("It is not UTF-8 text."))?;
         let (name, value) =
             line.split_once(':').ok_or_else(|| malformed("A line lacks a colon."))?;
@@ -245,9 +250,9 @@ impl Trailer {
             return Err(malformed("A line follows its signature."));
         }
         if name == TRAILER_SIGNATURE && is_signed {
-            check_length(value)?;
+            check_signature_length(value)?;
             self.signature = Some(value.to_owned());
-        } else if is_signed && is_whole {
+        } else if is_signed && has_all_fields {
             return Err(broken());
         } else {
             self.fields.push((name, value.to_owned()));
@@ -273,7 +278,7 @@ fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
 }
 
 /// What has not the length of a signature is none, but a line that lacks its end.
-fn check_length(signature: &str) -> Result<(), Fault> {
+fn check_signature_length(signature: &str) -> Result<(), Fault> {
     if signature.len() == SIGNATURE_DIGITS { Ok(()) } else { Err(broken()) }
 }
 

@@ -210,13 +210,13 @@ impl BodyDecoder {
                 let expected = self.expected.unwrap_or(self.bytes_max);
                 while let Some(content) = chunks.next(&mut input)? {
                     self.received = self.received.saturating_add(content.len() as u64);
-                    let announced = self.received.saturating_add(chunks.announced());
+                    let announced = self.received.saturating_add(chunks.chunk_remaining());
                     let is_over = self.received > expected;
                     // A chunk that announces far too much is refused before its bytes arrive. One
                     // that runs over by little has perhaps only a wrong size, which shows at its
                     // end.
                     if announced > expected.saturating_add(EXCESS_BYTES_MAX)
-                        || is_over && chunks.is_between()
+                        || is_over && chunks.is_at_chunk_header()
                     {
                         return Err(Code::IncompleteBody.into());
                     }

@@ -62,7 +62,7 @@ impl Expectation {
             StatedChecksum::Nothing
         } else {
             match stated(headers, verified.hoisted())? {
-                StatedChecksum::Nothing if operation == Operation::PutObject => wanted(headers)?,
+                StatedChecksum::Nothing if operation == Operation::PutObject => requested(headers)?,
                 stated => stated,
             }
         };
@@ -82,7 +82,7 @@ impl Expectation {
     }
 
     /// Whether the MD5 has to be known to [verify](Expectation::verify) the body.
-    pub fn wants_md5(&self) -> bool {
+    pub fn needs_md5(&self) -> bool {
         self.content_md5.is_some() || self.algorithm() == Some(ChecksumAlgorithm::Md5)
     }
 
@@ -111,7 +111,7 @@ fn content_md5(
     headers: &HeaderMap,
     hoisted: &[(String, String)],
 ) -> Result<Option<[u8; 16]>, Fault> {
-    let mut values = texts(headers, "content-md5")?;
+    let mut values = header_values(headers, "content-md5")?;
     // A SigV2 URL may contain it, like any header that it signs.
     values.extend(
         hoisted.iter().filter(|(name, _)| name == "content-md5").map(|(_, text)| text.as_str()),
@@ -128,58 +128,58 @@ fn content_md5(
 fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChecksum, Fault> {
     let mut found = Vec::new();
     for name in headers.keys().map(http::HeaderName::as_str) {
-        if let Some(algorithm) = algorithm_of(name)? {
-            let texts = texts(headers, name)?;
-            found.extend(texts.into_iter().map(|text| Found::Header(algorithm, text)));
+        if let Some(algorithm) = header_algorithm(name)? {
+            let texts = header_values(headers, name)?;
+            found.extend(texts.into_iter().map(|text| FoundChecksum::Header(algorithm, text)));
         }
     }
     for (name, text) in hoisted {
-        if let Some(algorithm) = algorithm_of(name)? {
-            found.push(Found::Hoisted(algorithm, text));
+        if let Some(algorithm) = header_algorithm(name)? {
+            found.push(FoundChecksum::Hoisted(algorithm, text));
         }
     }
-    for name in texts(headers, "x-amz-trailer")?.iter().flat_map(|text| text.split(',')) {
+    for name in header_values(headers, "x-amz-trailer")?.iter().flat_map(|text| text.split(',')) {
         let name = name.trim().to_ascii_lowercase();
         if !name.is_empty() {
-            let algorithm = ChecksumAlgorithm::of_header(&name).ok_or_else(|| {
+            let algorithm = ChecksumAlgorithm::from_header(&name).ok_or_else(|| {
                 refuse("The value specified in the x-amz-trailer header is not supported")
             })?;
-            found.push(Found::Trailer(algorithm));
+            found.push(FoundChecksum::Trailer(algorithm));
         }
     }
     if found.len() > 1 {
-        return Err(ChecksumAlgorithm::several());
+        return Err(ChecksumAlgorithm::multiple_checksums());
     }
     let stated = match found.pop() {
         None => StatedChecksum::Nothing,
-        Some(Found::Header(algorithm, text)) => {
+        Some(FoundChecksum::Header(algorithm, text)) => {
             StatedChecksum::Header(algorithm, parse(algorithm, text)?)
         }
-        Some(Found::Hoisted(algorithm, text)) => {
+        Some(FoundChecksum::Hoisted(algorithm, text)) => {
             StatedChecksum::Hoisted(algorithm, parse(algorithm, text)?)
         }
-        Some(Found::Trailer(algorithm)) => StatedChecksum::Trailer(algorithm),
+        Some(FoundChecksum::Trailer(algorithm)) => StatedChecksum::Trailer(algorithm),
     };
-    settle(stated, named(headers, hoisted)?)
+    check_sdk_algorithm(stated, sdk_algorithm(headers, hoisted)?)
 }
 
 /// The checksum that is to be computed, though none was sent.
-fn wanted(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
-    match filled(headers, "x-amz-checksum-algorithm")? {
+fn requested(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
+    match first_non_empty(headers, "x-amz-checksum-algorithm")? {
         Some(name) => ChecksumAlgorithm::parse(name).map(StatedChecksum::Algorithm),
         None => Ok(StatedChecksum::Nothing),
     }
 }
 
 /// A statement that was found and not read yet: that there are two is said first.
-enum Found<'a> {
+enum FoundChecksum<'a> {
     Header(ChecksumAlgorithm, &'a str),
     Hoisted(ChecksumAlgorithm, &'a str),
     Trailer(ChecksumAlgorithm),
 }
 
 /// Compares the stated checksum with the algorithm that the SDK says it used.
-fn settle(
+fn check_sdk_algorithm(
     stated: StatedChecksum,
     named: Option<(ChecksumAlgorithm, bool)>,
 ) -> Result<StatedChecksum, Fault> {
@@ -207,12 +207,12 @@ fn settle(
 }
 
 /// What `x-amz-sdk-checksum-algorithm` names, and whether it is part of a presigned URL.
-fn named(
+fn sdk_algorithm(
     headers: &HeaderMap,
     hoisted: &[(String, String)],
 ) -> Result<Option<(ChecksumAlgorithm, bool)>, Fault> {
     const NAME: &str = "x-amz-sdk-checksum-algorithm";
-    let in_header = filled(headers, NAME)?.map(|text| (text, false));
+    let in_header = first_non_empty(headers, NAME)?.map(|text| (text, false));
     let in_query = hoisted.iter().find(|(name, text)| name == NAME && !text.is_empty());
     let in_query = in_query.map(|(_, text)| (text.as_str(), true));
     let Some((text, hoisted)) = in_header.or(in_query) else { return Ok(None) };
@@ -220,7 +220,7 @@ fn named(
 }
 
 /// The algorithm whose checksum a header of this name holds; `None` if it holds none.
-fn algorithm_of(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
+fn header_algorithm(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
     if !name.starts_with(PREFIX) || SETTINGS.contains(&name) {
         return Ok(None);
     }
@@ -228,7 +228,7 @@ fn algorithm_of(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
         refuse("The algorithm type you specified in x-amz-checksum- header is invalid.")
             .detail(format!("No algorithm is known for {name}."))
     };
-    ChecksumAlgorithm::of_header(name).map(Some).ok_or_else(unknown)
+    ChecksumAlgorithm::from_header(name).map(Some).ok_or_else(unknown)
 }
 
 fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
@@ -236,12 +236,12 @@ fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// The first value of a header that is not empty. See [`crate::fields::Fields`] for why.
-fn filled<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
-    Ok(texts(headers, name)?.into_iter().find(|text| !text.is_empty()))
+fn first_non_empty<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
+    Ok(header_values(headers, name)?.into_iter().find(|text| !text.is_empty()))
 }
 
 /// All values of a header, as text.
-fn texts<'a>(headers: &'a HeaderMap, name: &str) -> Result<Vec<&'a str>, Fault> {
+fn header_values<'a>(headers: &'a HeaderMap, name: &str) -> Result<Vec<&'a str>, Fault> {
     let values = headers.get_all(name).into_iter();
     let values = values.map(|value| std::str::from_utf8(value.as_bytes()).map(str::trim));
     values

@@ -29,11 +29,11 @@ impl BodyHasher {
     /// Computes what the expectation needs, and one checksum more if something other than the
     /// request wants it.
     pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
-        let md5 = expectation.wants_md5() || also == Some(ChecksumAlgorithm::Md5);
+        let md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
         BodyHasher { md5: md5.then(Md5::new), ..BodyHasher::without_md5(expectation, also) }
     }
 
-    /// The same without the MD5, which is computed elsewhere and [added](Digests::with_md5) later.
+    /// The same without the MD5, which is computed separate and [added](Digests::with_md5) later.
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let asked = expectation.algorithm();
         let sha256 = expectation.content_sha256().is_some();
@@ -42,10 +42,10 @@ impl BodyHasher {
                 || also == Some(algorithm)
                 || (sha256 && algorithm == ChecksumAlgorithm::Sha256)
         };
-        let elsewhere = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Md5];
+        let separate = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Md5];
         let others = ChecksumAlgorithm::ALL
             .into_iter()
-            .filter(|algorithm| !elsewhere.contains(algorithm) && wants(*algorithm));
+            .filter(|algorithm| !separate.contains(algorithm) && wants(*algorithm));
         BodyHasher {
             bytes: 0,
             md5: None,
@@ -81,7 +81,7 @@ impl Digests {
     }
 
     /// The same with the MD5 of the same bytes, if it is known and the expectation
-    /// [wants](Expectation::wants_md5) it.
+    /// [wants](Expectation::needs_md5) it.
     #[must_use]
     pub fn with_md5(self, md5: Option<[u8; 16]>) -> Digests {
         Digests { md5, ..self }

@@ -7,12 +7,12 @@
 //! It is no protection of the bucket. Browsers ask, and nobody else has to; who may read what is
 //! decided by `auth` and `policy`, with or without this.
 
-mod answer;
 mod pattern;
+mod respond;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{CorsHeaders, CorsResource, Preflight};
+pub use respond::{CorsHeaders, CorsResource, Preflight};
 
 use pattern::Pattern;
 

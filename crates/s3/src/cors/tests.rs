@@ -48,7 +48,7 @@ fn ask(
     method: &str,
     requested: &str,
 ) -> Result<CorsHeaders, Fault> {
-    sent(origin, method, requested)?.answer(Some(configuration), CorsResource::Object)
+    sent(origin, method, requested)?.respond(Some(configuration), CorsResource::Object)
 }
 
 fn value<'a>(headers: &'a CorsHeaders, name: &str) -> &'a str {
@@ -57,7 +57,7 @@ fn value<'a>(headers: &'a CorsHeaders, name: &str) -> &'a str {
 }
 
 /// Origin, methods, headers, exposed headers, age and credentials, as an answer has them.
-fn told(headers: &CorsHeaders) -> [&str; 6] {
+fn header_values(headers: &CorsHeaders) -> [&str; 6] {
     [
         "allow-origin",
         "allow-methods",
@@ -168,7 +168,7 @@ fn s3_b8_a_preflight_that_says_too_little_is_refused() {
 #[test]
 fn s3_b8_without_a_configuration_a_preflight_is_forbidden() {
     let preflight = sent("http://example.com", "POST", "X-Amz-Date,Date").unwrap();
-    let fault = preflight.answer(None, CorsResource::Object).unwrap_err();
+    let fault = preflight.respond(None, CorsResource::Object).unwrap_err();
     assert_eq!(fault.code, Code::AccessForbidden);
     assert_eq!(fault.message, "CORSResponse: CORS is not enabled for this bucket.");
     let extra = [("Method", "OPTIONS"), ("ResourceType", "BUCKET")];
@@ -278,7 +278,7 @@ fn s3_b8_the_first_rule_that_matches_answers() {
         ),
     ] {
         let headers = ask(&configuration, origin, method, requested).unwrap();
-        let got = told(&headers);
+        let got = header_values(&headers);
         assert_eq!(got, expected, "{origin} {method} {requested}");
         assert_eq!(
             value(&headers, "vary"),
@@ -293,7 +293,7 @@ fn s3_b8_a_plain_request_gets_the_headers_of_the_first_rule_for_its_method() {
         parse(&[&[("AllowedOrigin", "http://a"), GET, ("AllowedHeader", "x")], &[ANY, GET]])
             .unwrap();
     let simple = |origin: &'static str, method| {
-        configuration.simple(&HeaderValue::from_static(origin), &method)
+        configuration.response_headers(&HeaderValue::from_static(origin), &method)
     };
     let headers = simple("http://a", Method::GET).unwrap();
     assert_eq!(value(&headers, "access-control-allow-origin"), "http://a");
@@ -335,7 +335,7 @@ proptest! {
         headers.insert("access-control-request-method", HeaderValue::from_static("GET"));
         headers.insert("access-control-request-headers", requested.parse().unwrap());
         let Ok(preflight) = Preflight::parse(&headers) else { return Ok(()) };
-        if let Ok(answer) = preflight.answer(Some(&configuration), CorsResource::Bucket) {
+        if let Ok(answer) = preflight.respond(Some(&configuration), CorsResource::Bucket) {
             for (_, value) in answer.as_slice() {
                 prop_assert!(!value.as_bytes().iter().any(|byte| b"\r\n\0".contains(byte)));
             }

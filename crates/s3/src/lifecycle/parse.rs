@@ -26,7 +26,7 @@ impl LifecycleConfiguration {
         let elements = LifecycleConfiguration::RULES_MAX * ELEMENTS_PER_RULE;
         let limits = XmlLimits { elements, ..XmlLimits::SMALL };
         let root = Element::parse(body, "LifecycleConfiguration", limits)?;
-        root.only(&["Rule"])?;
+        root.refuse_unknown(&["Rule"])?;
         if root.children().is_empty() {
             return Err(refuse("At least one lifecycle rule must be specified."));
         }
@@ -37,7 +37,7 @@ impl LifecycleConfiguration {
         }
         let rules = root.children().iter().map(rule).collect::<Result<Vec<_>, _>>()?;
         check_ids(&rules)?;
-        check_forms(&rules)?;
+        check_scope_forms(&rules)?;
         Ok(LifecycleConfiguration { rules })
     }
 }
@@ -58,10 +58,10 @@ fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
 }
 
 /// Refuses rules of both forms in one configuration. The first one decides which form it has.
-fn check_forms(rules: &[Rule]) -> Result<(), Fault> {
-    let is_old = |rule: &Rule| matches!(rule.scope, RuleScope::Prefix(_));
-    if !rules.first().is_some_and(is_old) {
-        if rules.iter().any(is_old) {
+fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
+    let has_own_prefix = |rule: &Rule| matches!(rule.scope, RuleScope::Prefix(_));
+    if !rules.first().is_some_and(has_own_prefix) {
+        if rules.iter().any(has_own_prefix) {
             return Err(refuse(
                 "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in \
                  the Filter.",
@@ -69,12 +69,12 @@ fn check_forms(rules: &[Rule]) -> Result<(), Fault> {
         }
         return Ok(());
     }
-    let spares = |expiration: &NoncurrentExpiration| expiration.newer_versions.is_some();
+    let keeps_newer = |expiration: &NoncurrentExpiration| expiration.newer_versions.is_some();
     for rule in rules {
-        if !is_old(rule) {
+        if !has_own_prefix(rule) {
             return Err(refuse("Filter element can only be used in Lifecycle V2."));
         }
-        if rule.noncurrent_expiration.as_ref().is_some_and(spares) {
+        if rule.noncurrent_expiration.as_ref().is_some_and(keeps_newer) {
             return Err(refuse(
                 "NewerNoncurrentVersions element can only be used in Lifecycle V2.",
             ));
@@ -89,7 +89,7 @@ fn rule(element: &Element) -> Result<Rule, Fault> {
             return Err(Fault::new(Code::NotImplemented).with("Feature", name));
         }
     }
-    element.only(&[
+    element.refuse_unknown(&[
         "ID",
         "Status",
         "Prefix",
@@ -128,7 +128,7 @@ fn check_actions(rule: &Rule) -> Result<(), Fault> {
         return Err(refuse("At least one action needs to be specified in a rule"));
     }
     for predicate in rule.scope.predicates() {
-        let [of_markers, of_uploads] = match predicate {
+        let [marker_message, upload_message] = match predicate {
             RulePredicate::Prefix(_) => continue,
             RulePredicate::Tag { .. } => [
                 "ExpiredObjectDeleteMarker cannot be specified with Tags.",
@@ -140,10 +140,10 @@ fn check_actions(rule: &Rule) -> Result<(), Fault> {
             ],
         };
         if marker {
-            return Err(refuse(of_markers));
+            return Err(refuse(marker_message));
         }
         if abort {
-            return Err(refuse(of_uploads));
+            return Err(refuse(upload_message));
         }
     }
     Ok(())
@@ -181,7 +181,7 @@ fn filter(element: &Element) -> Result<RuleFilter, Fault> {
 
 /// The predicates that stand in a `Filter` or an `And`, in the order in which S3 shows them.
 fn predicates(element: &Element) -> Result<Vec<RulePredicate>, Fault> {
-    element.only(&["Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"])?;
+    element.refuse_unknown(&["Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"])?;
     let mut predicates = Vec::new();
     predicates.extend(prefix(element)?.map(RulePredicate::Prefix));
     let mut keys = BTreeSet::new();
@@ -213,7 +213,7 @@ fn prefix(element: &Element) -> Result<Option<String>, Fault> {
 }
 
 fn tag(element: &Element) -> Result<(String, String), Fault> {
-    element.only(&["Key", "Value"])?;
+    element.refuse_unknown(&["Key", "Value"])?;
     let (Some(key), Some(value)) = (text(element, "Key")?, text(element, "Value")?) else {
         return Err(malformed("a Tag needs a Key and a Value"));
     };
@@ -241,7 +241,7 @@ fn size(element: &Element, name: &str, min: u64) -> Result<Option<u64>, Fault> {
 
 fn expiration(element: &Element) -> Result<RuleExpiration, Fault> {
     const MARKER: &str = "ExpiredObjectDeleteMarker";
-    element.only(&["Days", "Date", MARKER])?;
+    element.refuse_unknown(&["Days", "Date", MARKER])?;
     if element.children().len() != 1 {
         return Err(malformed("an Expiration has one of Days, Date, ExpiredObjectDeleteMarker"));
     }
@@ -269,7 +269,7 @@ fn date(text: &str) -> Result<OffsetDateTime, Fault> {
 fn noncurrent_expiration(element: &Element) -> Result<NoncurrentExpiration, Fault> {
     const ACTION: &str = "NoncurrentVersionExpiration";
     const NEWER: &str = "NewerNoncurrentVersions";
-    element.only(&["NoncurrentDays", NEWER])?;
+    element.refuse_unknown(&["NoncurrentDays", NEWER])?;
     let days = positive(element, "NoncurrentDays", ACTION)?
         .ok_or_else(|| malformed("a NoncurrentVersionExpiration needs NoncurrentDays"))?;
     let newer_versions = positive(element, NEWER, ACTION)?;
@@ -283,7 +283,7 @@ fn noncurrent_expiration(element: &Element) -> Result<NoncurrentExpiration, Faul
 }
 
 fn abort(element: &Element) -> Result<u32, Fault> {
-    element.only(&["DaysAfterInitiation"])?;
+    element.refuse_unknown(&["DaysAfterInitiation"])?;
     positive(element, "DaysAfterInitiation", "AbortIncompleteMultipartUpload")?
         .ok_or_else(|| malformed("AbortIncompleteMultipartUpload needs DaysAfterInitiation"))
 }

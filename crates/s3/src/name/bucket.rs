@@ -42,12 +42,12 @@ impl BucketName {
 }
 
 fn is_valid(text: &str) -> bool {
-    let of_the_alphabet = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
+    let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-');
     // A label that is empty or begins or ends with a dash also covers `..`, `.-` and `-.`.
     let is_label =
         |label: &str| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
     (3..=63).contains(&text.len())
-        && text.bytes().all(of_the_alphabet)
+        && text.bytes().all(is_allowed)
         && text.split('.').all(is_label)
         && !is_address(text)
 }

@@ -148,7 +148,8 @@ fn s3_b10_a_default_lasts_1_to_36500_days_or_1_to_100_years() {
 
 #[test]
 fn s3_b10_a_default_begins_when_the_version_is_made() {
-    let ends = |period, now| DefaultRetention { mode: LockMode::Governance, period }.beginning(now);
+    let ends =
+        |period, now| DefaultRetention { mode: LockMode::Governance, period }.starting_at(now);
     let made = datetime!(2024-02-28 23:59:59.123456789 UTC);
     let until = datetime!(2024-02-29 23:59:59.123 UTC);
     let expected = Retention { mode: LockMode::Governance, until };

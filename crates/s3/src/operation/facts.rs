@@ -100,7 +100,7 @@ impl From<ReadPreconditions> for ConditionFacts {
 }
 
 /// Headers by which a request sets an access control list.
-const ACL: [&str; 6] = [
+const ACL_HEADERS: [&str; 6] = [
     "x-amz-acl",
     AclPermission::FullControl.header(),
     AclPermission::Read.header(),
@@ -110,14 +110,14 @@ const ACL: [&str; 6] = [
 ];
 
 /// Other headers of a new object that policies may ask for.
-const OF_OBJECT: [&str; 3] = [
+const OBJECT_HEADERS: [&str; 3] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
 ];
 
 /// Headers of a new object that are more than a text to policies.
-const OF_UPLOAD: [&str; 4] =
+const UPLOAD_HEADERS: [&str; 4] =
     ["x-amz-tagging", object_lock::MODE, object_lock::UNTIL, object_lock::HOLD];
 
 /// The header of a copy that says where its metadata comes from.
@@ -140,7 +140,7 @@ impl RequestFacts {
     /// Returns the headers of `CreateMultipartUpload` that have values for condition keys, as sent. A
     /// later step of the upload gets its values from them: see [`RequestFacts::continue_upload`].
     pub fn upload_headers(fields: Fields<'_>) -> Vec<(String, String)> {
-        let names = ACL.iter().chain(&OF_OBJECT).chain(&OF_UPLOAD);
+        let names = ACL_HEADERS.iter().chain(&OBJECT_HEADERS).chain(&UPLOAD_HEADERS);
         let header = |name: &&str| {
             let value = fields.get(name).ok().flatten()?;
             Some(((*name).to_owned(), value.to_owned()))
@@ -160,36 +160,41 @@ impl RequestFacts {
             ))
         };
         let headers: HeaderMap = headers.iter().filter_map(pair).collect();
-        self.of_new_object(Fields::new(&headers, &[]));
+        self.add_new_object_headers(Fields::new(&headers, &[]));
     }
 
     /// The values that the request gives to the operation's own action. What cannot be read has no
     /// value here; the operation refuses it later.
-    pub(super) fn of(operation: Operation, query: &Query, fields: Fields<'_>) -> RequestFacts {
+    pub(super) fn from_request(
+        operation: Operation,
+        query: &Query,
+        fields: Fields<'_>,
+    ) -> RequestFacts {
         let appends = fields.get(WRITE_OFFSET).ok().flatten().is_some_and(|offset| offset != "0");
         let mut facts = RequestFacts::default();
         // An append keeps what the object has: these headers count only where the object is made.
         if operation.makes_an_object() && !(operation == Operation::PutObject && appends) {
-            facts.of_new_object(fields);
+            facts.add_new_object_headers(fields);
         }
         if operation == Operation::CopyObject {
-            facts.take(&[METADATA_DIRECTIVE], fields);
+            facts.copy_headers(&[METADATA_DIRECTIVE], fields);
             // The tags come from the source unless they are replaced.
             if fields.get("x-amz-tagging-directive").ok().flatten() != Some("REPLACE") {
                 facts.tags = None;
             }
         }
         if operation == Operation::CreateBucket {
-            facts.take(&[OWNERSHIP], fields);
+            facts.copy_headers(&[OWNERSHIP], fields);
         }
         if operation.sets_an_acl() {
-            facts.take(&ACL, fields);
+            facts.copy_headers(&ACL_HEADERS, fields);
         }
         if operation.lists_keys() {
-            facts.listing = ListingFacts::of(query);
+            facts.listing = ListingFacts::from_query(query);
         }
-        if operation.compares() {
-            facts.condition = WritePrecondition::asked(fields).unwrap_or_default().into();
+        if operation.has_write_precondition() {
+            facts.condition =
+                WritePrecondition::from_entity_tags(fields).unwrap_or_default().into();
         }
         if operation == Operation::RenameObject {
             facts.condition = ReadPreconditions::parse(fields).unwrap_or_default().into();
@@ -208,23 +213,23 @@ impl RequestFacts {
     }
 
     /// The values of a form.
-    pub(super) fn of_form(post: &PostObject) -> RequestFacts {
+    pub(super) fn from_form(post: &PostObject) -> RequestFacts {
         let fields = Fields::new(post.headers(), &[]);
-        let mut facts = RequestFacts::of(Operation::PutObject, &Query::default(), fields);
+        let mut facts = RequestFacts::from_request(Operation::PutObject, &Query::default(), fields);
         facts.condition = post.put.condition.clone().into();
         facts.tags = Some(post.put.tags.clone()).filter(|_| post.put.append_at.unwrap_or(0) == 0);
         facts
     }
 
-    fn of_new_object(&mut self, fields: Fields<'_>) {
-        self.take(&ACL, fields);
-        self.take(&OF_OBJECT, fields);
-        self.lock = Some(LockFacts::of_headers(fields));
+    fn add_new_object_headers(&mut self, fields: Fields<'_>) {
+        self.copy_headers(&ACL_HEADERS, fields);
+        self.copy_headers(&OBJECT_HEADERS, fields);
+        self.lock = Some(LockFacts::from_headers(fields));
         let tags = fields.get("x-amz-tagging").ok().flatten();
         self.tags = tags.and_then(|tags| TagSet::parse_header(tags).ok());
     }
 
-    fn take(&mut self, names: &[&'static str], fields: Fields<'_>) {
+    fn copy_headers(&mut self, names: &[&'static str], fields: Fields<'_>) {
         for name in names {
             if let Ok(Some(value)) = fields.get(name) {
                 self.headers.push((name, value.to_owned()));
@@ -235,7 +240,7 @@ impl RequestFacts {
 
 impl LockFacts {
     /// The lock that a write asks for in its headers. An empty header is none.
-    fn of_headers(fields: Fields<'_>) -> LockFacts {
+    fn from_headers(fields: Fields<'_>) -> LockFacts {
         let get = |name| fields.get(name).ok().flatten().filter(|value| !value.is_empty());
         LockFacts {
             mode: get(object_lock::MODE).and_then(LockMode::named),
@@ -248,7 +253,7 @@ impl LockFacts {
 }
 
 impl ListingFacts {
-    fn of(query: &Query) -> ListingFacts {
+    fn from_query(query: &Query) -> ListingFacts {
         let get = |name| query.get(name).ok().flatten().map(str::to_owned);
         ListingFacts {
             prefix: get("prefix"),

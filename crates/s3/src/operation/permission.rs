@@ -92,7 +92,7 @@ impl Permission {
 
     /// Those that a form needs.
     pub fn for_form(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
-        let facts = RequestFacts::of_form(post);
+        let facts = RequestFacts::from_form(post);
         let on_key = |action| Permission::on_object(action, bucket, &post.key).with(&facts);
         let mut all = vec![on_key("s3:PutObject")];
         if !post.put.tags.is_empty() {
@@ -232,8 +232,8 @@ impl Operation {
         let Some(action) = self.versioned_action(version.is_some()) else {
             return Ok(Demand::Nothing);
         };
-        let facts = RequestFacts::of(self, query, fields);
-        let own = Permission::on(action, scoped(self.scope(), resource)).with(&facts);
+        let facts = RequestFacts::from_request(self, query, fields);
+        let own = Permission::on(action, target_resource(self.scope(), resource)).with(&facts);
         let mut all = vec![Permission { version: version.cloned(), ..own }];
         let sets_acl = self.makes_an_object() || self == Operation::CreateBucket;
         let acl = if sets_acl { RequestedAcl::parse(fields)? } else { None };
@@ -243,18 +243,19 @@ impl Operation {
                 if acl {
                     all.push(Permission::on_object("s3:PutObjectAcl", bucket, key).with(&facts));
                 }
-                all.extend(self.of_object(bucket, key, version, query, fields)?);
+                all.extend(self.related_permissions(bucket, key, version, query, fields)?);
                 if self.makes_an_object() {
-                    let headers = OF_NEW_OBJECT.iter().filter(|(header, _)| fields.has(header));
+                    let headers =
+                        NEW_OBJECT_ACTIONS.iter().filter(|(header, _)| fields.has(header));
                     let actions = headers.map(|(_, action)| *action);
                     all.extend(
                         actions.map(|it| Permission::on_object(it, bucket, key).with(&facts)),
                     );
                 }
-                all.extend(self.to_see(bucket, key, version, fields)?);
+                all.extend(self.read_permissions(bucket, key, version, fields)?);
             }
             S3Resource::Bucket(bucket) if self == Operation::CreateBucket => {
-                let also = of_new_bucket(bucket, acl, fields)?;
+                let also = new_bucket_permissions(bucket, acl, fields)?;
                 all.extend(also.into_iter().map(|permission| permission.with(&facts)));
             }
             S3Resource::Bucket(_) | S3Resource::Service => {}
@@ -269,7 +270,7 @@ impl Operation {
     }
 
     /// What an operation on an object needs for others that it touches.
-    fn of_object(
+    fn related_permissions(
         self,
         bucket: &BucketName,
         key: &ObjectKey,
@@ -297,7 +298,7 @@ impl Operation {
             let facts = RequestFacts { condition, ..RequestFacts::default() };
             all.push(Permission::read(bucket, &source, None));
             all.push(Permission::on_object("s3:DeleteObject", bucket, &source).with(&facts));
-            if RenameObject::looks_at_target(fields) {
+            if RenameObject::compares_target(fields) {
                 all.push(Permission::read(bucket, key, None));
             }
         }
@@ -305,7 +306,7 @@ impl Operation {
     }
 
     /// To read the object, if the answer lets its sender know something of the object.
-    fn to_see(
+    fn read_permissions(
         self,
         bucket: &BucketName,
         key: &ObjectKey,
@@ -317,8 +318,8 @@ impl Operation {
             // What the answer says of the object, its length and checksums, only readers may know.
             all.push(Permission::read(bucket, key, None));
         }
-        if self.compares() {
-            let condition = WritePrecondition::asked(fields)?;
+        if self.has_write_precondition() {
+            let condition = WritePrecondition::from_entity_tags(fields)?;
             let stat = self == Operation::DeleteObject
                 && StatPrecondition::HEADERS.iter().any(|name| fields.has(name));
             all.extend(Permission::for_comparison(&condition, stat, bucket, key, version));
@@ -369,7 +370,7 @@ impl Operation {
     }
 
     /// Whether `If-Match` is a condition on what the operation writes.
-    pub(super) const fn compares(self) -> bool {
+    pub(super) const fn has_write_precondition(self) -> bool {
         matches!(
             self,
             Operation::PutObject
@@ -399,14 +400,14 @@ fn named_version(query: &Query) -> Result<Option<VersionId>, Fault> {
 }
 
 /// Headers of a new object that need a permission of their own.
-const OF_NEW_OBJECT: [(&str, &str); 3] = [
+const NEW_OBJECT_ACTIONS: [(&str, &str); 3] = [
     ("x-amz-tagging", "s3:PutObjectTagging"),
     ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
     ("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
 ];
 
 /// The permissions that what a new bucket is set to needs besides; `acl` says whether it has a list.
-fn of_new_bucket(
+fn new_bucket_permissions(
     bucket: &BucketName,
     acl: bool,
     fields: Fields<'_>,
@@ -425,7 +426,7 @@ fn of_new_bucket(
 }
 
 /// What an operation is about: a request names more than that where it lists the uploads of a key.
-fn scoped(scope: Scope, resource: &S3Resource) -> S3Resource {
+fn target_resource(scope: Scope, resource: &S3Resource) -> S3Resource {
     match (scope, resource) {
         (Scope::Bucket, S3Resource::Object(bucket, _)) => S3Resource::Bucket(bucket.clone()),
         (Scope::Service | Scope::Bucket | Scope::Object, resource) => resource.clone(),

@@ -89,8 +89,8 @@ impl Cutter {
 
     /// Decides what the held bytes are, as far as the input tells.
     fn resume(&mut self, input: &mut Bytes) -> Resumed {
-        let whole = self.delimiter.len() + MARK_BYTES;
-        let taken = input.len().min(whole.saturating_sub(self.held.len()));
+        let marked_bytes = self.delimiter.len() + MARK_BYTES;
+        let taken = input.len().min(marked_bytes.saturating_sub(self.held.len()));
         let kept = self.held.len();
         self.held.extend_from_slice(&input[..taken]);
         let (head, mark) =

@@ -23,7 +23,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Fields that no condition needs to cover. None of them says what is uploaded.
-const UNCOVERED: [&str; 6] =
+const EXEMPT_FIELDS: [&str; 6] =
     ["awsaccesskeyid", "file", "policy", "signature", "submit", "x-amz-signature"];
 
 /// A policy that parses.
@@ -87,7 +87,7 @@ impl PostPolicy {
         if now > self.expiration {
             return Err(expired());
         }
-        if let Some(name) = form.names().find(|name| needs_cover(name) && !self.covers(name)) {
+        if let Some(name) = form.names().find(|name| needs_condition(name) && !self.covers(name)) {
             return Err(denied(&format!("Extra input fields: {name}")));
         }
         for condition in &self.conditions {
@@ -111,8 +111,8 @@ impl PostPolicy {
     }
 }
 
-fn needs_cover(name: &str) -> bool {
-    !UNCOVERED.contains(&name) && !name.starts_with("x-ignore-")
+fn needs_condition(name: &str) -> bool {
+    !EXEMPT_FIELDS.contains(&name) && !name.starts_with("x-ignore-")
 }
 
 /// S3 lets a policy write `\$` for a dollar, which JSON does not know.

@@ -70,7 +70,7 @@ pub struct FormReader {
     cutter: Cutter,
     state: State,
     /// Bytes that arrived before the file.
-    before: usize,
+    pre_file_bytes: usize,
     fields: usize,
     /// The first fault; after it nothing more is read.
     broken: Option<Fault>,
@@ -96,7 +96,7 @@ impl FormReader {
         FormReader {
             cutter: Cutter::new(boundary),
             state: State::Preamble,
-            before: 0,
+            pre_file_bytes: 0,
             fields: 0,
             broken: None,
         }
@@ -143,15 +143,15 @@ impl FormReader {
                 State::Epilogue => return Ok(()),
                 State::Preamble | State::Head(..) | State::Field { .. } => {
                     // No more is looked at than is allowed to come before the file.
-                    let room = PRE_FILE_BYTES_MAX - self.before;
-                    if room == 0 {
-                        return Err(too_much());
+                    let allowance = PRE_FILE_BYTES_MAX - self.pre_file_bytes;
+                    if allowance == 0 {
+                        return Err(pre_file_too_large());
                     }
-                    let mut piece = input.slice(..input.len().min(room));
+                    let mut piece = input.slice(..input.len().min(allowance));
                     let offered = piece.len();
                     self.read_before_file(&mut piece, out)?;
                     let taken = offered - piece.len();
-                    self.before += taken;
+                    self.pre_file_bytes += taken;
                     let _ = input.split_to(taken);
                 }
             }
@@ -176,7 +176,7 @@ impl FormReader {
             }
             State::Head(line, head) => {
                 let Ok(line) = line.take(input, PRE_FILE_BYTES_MAX) else {
-                    return Err(too_much());
+                    return Err(pre_file_too_large());
                 };
                 match line {
                     None => Ok(()),
@@ -234,7 +234,7 @@ impl FormReader {
     }
 }
 
-fn too_much() -> Fault {
+fn pre_file_too_large() -> Fault {
     Fault::because(
         Code::MaxPostPreDataLengthExceededError,
         "Your POST request fields preceding the upload file were too large.",

@@ -115,7 +115,7 @@ impl ChecksumAlgorithm {
     }
 
     /// The algorithm whose checksum the header of this name holds: in lower case.
-    pub(crate) fn of_header(name: &str) -> Option<ChecksumAlgorithm> {
+    pub(crate) fn from_header(name: &str) -> Option<ChecksumAlgorithm> {
         ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name)
     }
 
@@ -157,7 +157,7 @@ impl ChecksumAlgorithm {
     }
 
     /// The fault of a request with two checksums.
-    pub(crate) fn several() -> Fault {
+    pub(crate) fn multiple_checksums() -> Fault {
         Fault::because(
             Code::InvalidRequest,
             "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
@@ -165,7 +165,7 @@ impl ChecksumAlgorithm {
     }
 
     /// The algorithm that `x-amz-checksum-algorithm` names.
-    pub(super) fn wanted(fields: Fields<'_>) -> Result<Option<ChecksumAlgorithm>, Fault> {
+    pub(super) fn requested(fields: Fields<'_>) -> Result<Option<ChecksumAlgorithm>, Fault> {
         fields.get("x-amz-checksum-algorithm")?.map(ChecksumAlgorithm::parse).transpose()
     }
 }
@@ -188,13 +188,13 @@ pub struct FinalChecksum {
 impl FinalChecksum {
     /// The one checksum that the headers carry: base64, and `-N` behind it if it is made of those of
     /// N parts. Faults: `InvalidRequest` for two, and for what is none.
-    pub(super) fn sent(fields: Fields<'_>) -> Result<Option<FinalChecksum>, Fault> {
+    pub(super) fn from_headers(fields: Fields<'_>) -> Result<Option<FinalChecksum>, Fault> {
         let mut sent = None;
         for algorithm in ChecksumAlgorithm::ALL {
             if let Some(text) = fields.get(algorithm.header())?
                 && sent.replace((algorithm, text)).is_some()
             {
-                return Err(ChecksumAlgorithm::several());
+                return Err(ChecksumAlgorithm::multiple_checksums());
             }
         }
         let Some((algorithm, text)) = sent else { return Ok(None) };
@@ -235,7 +235,7 @@ impl ChecksumType {
     }
 
     /// The type that `x-amz-checksum-type` names. Fault: `InvalidRequest`.
-    pub(super) fn wanted(fields: Fields<'_>) -> Result<Option<ChecksumType>, Fault> {
+    pub(super) fn requested(fields: Fields<'_>) -> Result<Option<ChecksumType>, Fault> {
         let Some(text) = fields.get("x-amz-checksum-type")? else { return Ok(None) };
         [ChecksumType::FullObject, ChecksumType::Composite]
             .into_iter()
@@ -262,7 +262,7 @@ impl ChecksumType {
 
     /// The type that an upload gets: one made of the parts' checksums, where that can be, unless it
     /// asks for the other. Fault: `InvalidRequest`.
-    pub(super) fn settle(
+    pub(super) fn resolve(
         algorithm: ChecksumAlgorithm,
         wanted: Option<ChecksumType>,
     ) -> Result<ChecksumType, Fault> {

@@ -95,7 +95,7 @@ fn deletion(object: &Element) -> Result<Deletion, Fault> {
         None | Some("") => WritePrecondition::None,
         Some(text) => WritePrecondition::IfMatch(ETagList::parse(text)),
     };
-    let stat = StatPrecondition::of(
+    let stat = StatPrecondition::from_texts(
         ("Size", object.value("Size")?),
         ("LastModifiedTime", object.value("LastModifiedTime")?),
     )?;

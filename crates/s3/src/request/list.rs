@@ -133,9 +133,9 @@ impl ListObjects {
     /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjects, Fault> {
         Ok(ListObjects {
-            prefix: named_place(arguments, "prefix")?,
+            prefix: optional_prefix(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
-            marker: named_place(arguments, "marker")?,
+            marker: optional_prefix(arguments, "marker")?,
             max_keys: page(arguments, "max-keys")?,
             url_encoded: url_encoded(arguments)?,
         })
@@ -160,7 +160,7 @@ impl ListObjectsV2 {
             Some(_) => return Err(super::invalid("fetch-owner", "fetch-owner is not a flag.")),
         };
         Ok(ListObjectsV2 {
-            prefix: named_place(arguments, "prefix")?,
+            prefix: optional_prefix(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
             token,
             token_text: token_text.map(str::to_owned),
@@ -179,7 +179,7 @@ impl ListObjectVersions {
             None | Some("") => None,
             Some(text) => Some(VersionId::parse(text)?),
         };
-        let key_marker = place(arguments, "key-marker")?;
+        let key_marker = prefix_or_empty(arguments, "key-marker")?;
         if version_marker.is_none()
             && !key_marker.is_empty()
             && arguments.query.has("version-id-marker")
@@ -197,7 +197,7 @@ impl ListObjectVersions {
             ));
         }
         Ok(ListObjectVersions {
-            prefix: place(arguments, "prefix")?,
+            prefix: prefix_or_empty(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
             key_marker,
             version_marker,
@@ -217,9 +217,9 @@ impl ListMultipartUploads {
             })?),
         };
         Ok(ListMultipartUploads {
-            prefix: place(arguments, "prefix")?,
+            prefix: prefix_or_empty(arguments, "prefix")?,
             delimiter: delimiter(arguments)?,
-            key_marker: place(arguments, "key-marker")?,
+            key_marker: prefix_or_empty(arguments, "key-marker")?,
             upload_marker,
             max_uploads: page(arguments, "max-uploads")?,
             url_encoded: url_encoded(arguments)?,
@@ -227,11 +227,11 @@ impl ListMultipartUploads {
     }
 }
 
-fn place(arguments: &Arguments<'_>, name: &str) -> Result<KeyPrefix, Fault> {
-    named_place(arguments, name).map(Option::unwrap_or_default)
+fn prefix_or_empty(arguments: &Arguments<'_>, name: &str) -> Result<KeyPrefix, Fault> {
+    optional_prefix(arguments, name).map(Option::unwrap_or_default)
 }
 
-fn named_place(arguments: &Arguments<'_>, name: &str) -> Result<Option<KeyPrefix>, Fault> {
+fn optional_prefix(arguments: &Arguments<'_>, name: &str) -> Result<Option<KeyPrefix>, Fault> {
     arguments.query.get(name)?.map(KeyPrefix::parse).transpose()
 }
 

@@ -89,10 +89,10 @@ impl CreateMultipartUpload {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
         unserved::refuse_append(fields)?;
-        let wanted = ChecksumType::wanted(fields)?;
-        let checksum = match ChecksumAlgorithm::wanted(fields)? {
-            Some(algorithm) => Some((algorithm, ChecksumType::settle(algorithm, wanted)?)),
-            None if wanted.is_some() => {
+        let checksum_type = ChecksumType::requested(fields)?;
+        let checksum = match ChecksumAlgorithm::requested(fields)? {
+            Some(algorithm) => Some((algorithm, ChecksumType::resolve(algorithm, checksum_type)?)),
+            None if checksum_type.is_some() => {
                 return Err(Fault::because(
                     Code::InvalidRequest,
                     "The x-amz-checksum-type header can only be used with the \
@@ -202,8 +202,8 @@ impl CompleteMultipartUpload {
             upload: UploadIdText::from_query(arguments)?,
             parts: parts(body)?,
             object_size: fields.get("x-amz-mp-object-size")?.map(object_size).transpose()?,
-            checksum: FinalChecksum::sent(fields)?,
-            checksum_type: ChecksumType::wanted(fields)?,
+            checksum: FinalChecksum::from_headers(fields)?,
+            checksum_type: ChecksumType::requested(fields)?,
             condition: WritePrecondition::parse(fields)?,
         })
     }
@@ -249,28 +249,28 @@ fn completed_part(element: &Element) -> Result<CompletedPart, Fault> {
     let number = PartNumber::parse(number)?;
     let etag = element.required("ETag")?;
     let etag = etag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(etag);
-    let mut stated = Vec::new();
+    let mut checksums = Vec::new();
     for algorithm in ChecksumAlgorithm::ALL {
         if let Some(text) = element.value(algorithm.element())? {
-            stated.push((algorithm, text));
+            checksums.push((algorithm, text));
         }
     }
-    let checksum = match stated[..] {
+    let checksum = match checksums[..] {
         [] => None,
         [(algorithm, text)] => {
-            let sum = algorithm.decode(text).ok_or_else(|| no_checksum_of_part(text))?;
+            let sum = algorithm.decode(text).ok_or_else(|| invalid_part_checksum(text))?;
             Some((algorithm, sum))
         }
         _ => {
             let all =
-                stated.iter().flat_map(|(algorithm, text)| [algorithm.as_str(), ":", text, ";"]);
-            return Err(no_checksum_of_part(&all.collect::<String>()));
+                checksums.iter().flat_map(|(algorithm, text)| [algorithm.as_str(), ":", text, ";"]);
+            return Err(invalid_part_checksum(&all.collect::<String>()));
         }
     };
     Ok(CompletedPart { number, etag: etag.to_owned(), checksum })
 }
 
-fn no_checksum_of_part(text: &str) -> Fault {
+fn invalid_part_checksum(text: &str) -> Fault {
     let why = "Invalid Base64 or multiple checksums present in request";
     Fault::because(Code::InvalidArgument, why)
         .with("ArgumentName", "Checksum")
@@ -290,7 +290,8 @@ impl AbortMultipartUpload {
     /// Reads the request. Faults: `NoSuchUpload`; `InvalidArgument` for a time that cannot be read.
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
-        let initiated = StatPrecondition::of(("", None), (name, arguments.fields.get(name)?))?;
+        let initiated =
+            StatPrecondition::from_texts(("", None), (name, arguments.fields.get(name)?))?;
         let upload = UploadIdText::from_query(arguments)?;
         Ok(AbortMultipartUpload { upload, initiated: initiated.modified })
     }

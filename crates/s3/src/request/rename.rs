@@ -70,7 +70,7 @@ impl RenameObject {
 
     /// Whether the request compares something with the object that has the new key. Whether there
     /// is one, `*`, every writer may ask.
-    pub(crate) fn looks_at_target(fields: Fields<'_>) -> bool {
+    pub(crate) fn compares_target(fields: Fields<'_>) -> bool {
         let compares = |name| fields.joined(name).is_ok_and(|list| list.is_some_and(|l| l != "*"));
         ["if-match", "if-none-match"].into_iter().any(compares)
             || ["if-modified-since", "if-unmodified-since"].iter().any(|name| fields.has(name))

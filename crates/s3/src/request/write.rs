@@ -81,7 +81,7 @@ pub struct CopyObject {
     /// What must hold when the copy is bound to its key.
     pub condition: WritePrecondition,
     /// Whether the request names a storage class, be it the usual one.
-    names_class: bool,
+    has_storage_class: bool,
 }
 
 /// What a copy is labelled with, whatever else of its metadata comes from the source: labels never
@@ -122,9 +122,9 @@ impl CopyObject {
             source_conditions: ReadPreconditions::parse_for_source(fields)?,
             metadata,
             labels,
-            names_class: fields.has("x-amz-storage-class"),
+            has_storage_class: fields.has("x-amz-storage-class"),
             tags,
-            checksum: ChecksumAlgorithm::wanted(fields)?,
+            checksum: ChecksumAlgorithm::requested(fields)?,
             acl: RequestedAcl::parse(fields)?,
             condition: WritePrecondition::parse(fields)?,
         })
@@ -140,7 +140,7 @@ impl CopyObject {
         let changes = matches!(self.metadata, Directive::Replace(_))
             || matches!(self.tags, Directive::Replace(_))
             || self.labels.website_redirect.is_some()
-            || self.names_class
+            || self.has_storage_class
             || self.checksum.is_some();
         if same && !changes {
             return Err(Fault::because(

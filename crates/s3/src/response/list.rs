@@ -83,7 +83,8 @@ impl ListObjectsOutput {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
+        let mut out =
+            Writer::with_capacity(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
             keys.optional(out, "Prefix", self.prefix.as_deref());
@@ -129,7 +130,8 @@ impl ListObjectsV2Output {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::sized(page_bytes(self.contents.len() + self.common_prefixes.len()));
+        let mut out =
+            Writer::with_capacity(page_bytes(self.contents.len() + self.common_prefixes.len()));
         out.root("ListBucketResult", |out| {
             out.text("Name", &self.name);
             keys.optional(out, "Prefix", self.prefix.as_deref());
@@ -202,7 +204,8 @@ impl ListObjectVersionsOutput {
     /// The document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
-        let mut out = Writer::sized(page_bytes(self.versions.len() + self.common_prefixes.len()));
+        let mut out =
+            Writer::with_capacity(page_bytes(self.versions.len() + self.common_prefixes.len()));
         out.root("ListVersionsResult", |out| {
             out.text("Name", &self.name);
             keys.text(out, "Prefix", &self.prefix);

@@ -36,7 +36,7 @@ impl XmlLimits {
 pub struct Element {
     name: String,
     text: String,
-    kind: Option<String>,
+    xsi_type: Option<String>,
     children: Vec<Element>,
 }
 
@@ -62,8 +62,8 @@ impl Element {
     }
 
     /// What the attribute `xsi:type` says.
-    pub fn kind(&self) -> Option<&str> {
-        self.kind.as_deref()
+    pub fn xsi_type(&self) -> Option<&str> {
+        self.xsi_type.as_deref()
     }
 
     /// The text directly in the element, as it stands.
@@ -98,7 +98,7 @@ impl Element {
 
     /// Refuses children of other names, and text between them, so that what is not understood is
     /// never passed over.
-    pub(crate) fn only(&self, names: &[&str]) -> Result<(), Fault> {
+    pub(crate) fn refuse_unknown(&self, names: &[&str]) -> Result<(), Fault> {
         if !self.children.iter().all(|child| names.contains(&child.name.as_str())) {
             return Err(malformed(&format!("{} holds an element that is not known", self.name)));
         }
@@ -137,12 +137,12 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
         let event = reader.read_event().map_err(|_| malformed("it does not parse"))?;
         match event {
             Event::Start(start) => {
-                admit(&start, open.len(), &mut elements, limits)?;
-                open.push(named(&start));
+                check_limits(&start, open.len(), &mut elements, limits)?;
+                open.push(element_from(&start));
             }
             Event::Empty(start) => {
-                admit(&start, open.len(), &mut elements, limits)?;
-                close(named(&start), &mut open, &mut root)?;
+                check_limits(&start, open.len(), &mut elements, limits)?;
+                close(element_from(&start), &mut open, &mut root)?;
             }
             Event::End(_) => {
                 let element = open.pop().ok_or_else(|| malformed("an end without a start"))?;
@@ -169,7 +169,7 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     }
 }
 
-fn admit(
+fn check_limits(
     start: &BytesStart<'_>,
     depth: usize,
     elements: &mut usize,
@@ -204,14 +204,14 @@ fn is_name(name: &str) -> bool {
     name.starts_with(begins) && name.chars().all(goes_on)
 }
 
-fn named(start: &BytesStart<'_>) -> Element {
+fn element_from(start: &BytesStart<'_>) -> Element {
     let mut attributes = start.attributes();
     attributes.with_checks(false);
     let is_type = |name: &str| name == "type" || name.ends_with(":type");
-    let kind = attributes.flatten().find(|attribute| is_type(attribute.key.as_ref()));
+    let xsi_type = attributes.flatten().find(|attribute| is_type(attribute.key.as_ref()));
     Element {
         name: start.local_name().as_ref().to_owned(),
-        kind: kind.map(|attribute| attribute.value.into_owned()),
+        xsi_type: xsi_type.map(|attribute| attribute.value.into_owned()),
         ..Element::default()
     }
 }

@@ -67,7 +67,7 @@ impl Writer {
     }
 
     /// The same, with room for about so many bytes.
-    pub fn sized(bytes: usize) -> Writer {
+    pub fn with_capacity(bytes: usize) -> Writer {
         let mut out = String::with_capacity(bytes);
         out.push_str(DECLARATION);
         Writer { out }

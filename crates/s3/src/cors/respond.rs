@@ -72,7 +72,7 @@ impl Preflight {
     /// Answers by a bucket's configuration, if it has one.
     ///
     /// Fault: `AccessForbidden` when there is none, or no rule of it matches.
-    pub fn answer(
+    pub fn respond(
         &self,
         configuration: Option<&CorsConfiguration>,
         resource: CorsResource,
@@ -96,7 +96,7 @@ impl Preflight {
 impl CorsConfiguration {
     /// The headers of the response to a request that is no preflight. `None` if no rule matches:
     /// the response then has none of them, and the browser keeps it from the page.
-    pub fn simple(&self, origin: &HeaderValue, method: &Method) -> Option<CorsHeaders> {
+    pub fn response_headers(&self, origin: &HeaderValue, method: &Method) -> Option<CorsHeaders> {
         self.find(origin, CorsMethod::named(method.as_str())?, &[])
     }
 
@@ -111,14 +111,14 @@ impl CorsConfiguration {
             let pattern = rule.origins.iter().find(|pattern| pattern.matches(text))?;
             let allowed = |name: &String| rule.headers.iter().any(|it| it.matches_name(name));
             (rule.methods.contains(&method) && headers.iter().all(allowed))
-                .then(|| rule.answer((!pattern.is_any()).then_some(origin), headers))
+                .then(|| rule.headers((!pattern.is_any()).then_some(origin), headers))
         })
     }
 }
 
 impl CorsRule {
     /// `origin` is the one to repeat; without one, all are allowed.
-    fn answer(&self, origin: Option<&HeaderValue>, requested: &[String]) -> CorsHeaders {
+    fn headers(&self, origin: Option<&HeaderValue>, requested: &[String]) -> CorsHeaders {
         let any = HeaderValue::from_static("*");
         let credentials = HeaderValue::from_static(if origin.is_some() { "true" } else { "false" });
         let methods: Vec<&str> = self.methods.iter().map(|method| method.as_str()).collect();
@@ -136,7 +136,7 @@ impl CorsRule {
         };
         add(ACCESS_CONTROL_ALLOW_METHODS, &methods.join(", "));
         add(ACCESS_CONTROL_ALLOW_HEADERS, &requested.join(", "));
-        add(ACCESS_CONTROL_EXPOSE_HEADERS, &self.exposed().join(", "));
+        add(ACCESS_CONTROL_EXPOSE_HEADERS, &self.exposed_headers().join(", "));
         if let Some(seconds) = self.max_age_seconds {
             add(ACCESS_CONTROL_MAX_AGE, &seconds.to_string());
         }
@@ -146,7 +146,7 @@ impl CorsRule {
 
     /// The headers that a page may read. The `ETag` is always one: a multipart upload by a browser
     /// needs those of its parts, and it says nothing that the content does not.
-    fn exposed(&self) -> Vec<&str> {
+    fn exposed_headers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.exposed.iter().map(String::as_str).collect();
         if !names.iter().any(|name| name.eq_ignore_ascii_case("etag")) {
             names.push("ETag");
