@@ -122,7 +122,7 @@ impl Admin {
             session::begin_short_session(&*self.store, place, self.surroundings.clock.now())
                 .await?;
         let done = self.run(change, Some(&short)).await;
-        short.leave(&*self.store).await;
+        short.end(&*self.store).await;
         done
     }
 }

@@ -59,12 +59,12 @@ struct ReadContext {
     tasks: Tasks,
     in_flight: usize,
     questions_max: usize,
-    line: Mutex<Line>,
+    queue: Mutex<ReadQueue>,
 }
 
 /// Who waits. Somebody does only while every place is taken.
 #[derive(Debug, Default)]
-struct Line {
+struct ReadQueue {
     taken: usize,
     waiting: VecDeque<QueuedRead>,
 }
@@ -102,7 +102,7 @@ impl ReadCoalescer {
                 tasks: tasks.clone(),
                 in_flight: in_flight.max(1),
                 questions_max,
-                line: Mutex::default(),
+                queue: Mutex::default(),
             }),
         }
     }
@@ -143,16 +143,16 @@ impl ReadCoalescer {
         if !is_short(reads) || context.store.limits().check_read(reads).is_err() {
             return Admission::Uncounted;
         }
-        let mut line = context.line();
-        if line.taken < context.in_flight {
-            line.taken += 1;
+        let mut queue = context.queue();
+        if queue.taken < context.in_flight {
+            queue.taken += 1;
             return Admission::Now(ReadPermit { context: Arc::clone(context), held: true });
         }
-        if line.waiting.len() >= COALESCE_CALLERS_MAX {
+        if queue.waiting.len() >= COALESCE_CALLERS_MAX {
             return Admission::Uncounted;
         }
         let (caller, answer) = oneshot::channel();
-        line.waiting.push_back(QueuedRead { reads: reads.to_vec(), caller });
+        queue.waiting.push_back(QueuedRead { reads: reads.to_vec(), caller });
         Admission::Coalesced(answer)
     }
 }
@@ -180,8 +180,8 @@ fn unavailable(why: &str) -> StoreError {
 }
 
 impl ReadContext {
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, ReadQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One round trip.
@@ -193,9 +193,9 @@ impl ReadContext {
     /// Those who leave next, in their order, as many as one read may carry. If nobody waits, a
     /// place becomes free.
     fn next(&self) -> Vec<QueuedRead> {
-        let mut line = self.line();
+        let mut queue = self.queue();
         let (mut leaving, mut questions, mut weight) = (Vec::new(), 0, 0);
-        while let Some(first) = line.waiting.front() {
+        while let Some(first) = queue.waiting.front() {
             if !first.caller.is_closed() {
                 questions += first.reads.len();
                 weight += first.reads.iter().map(bytes).sum::<usize>();
@@ -204,11 +204,11 @@ impl ReadContext {
                     break;
                 }
             }
-            let first = line.waiting.pop_front();
+            let first = queue.waiting.pop_front();
             leaving.extend(first.filter(|first| !first.caller.is_closed()));
         }
         if leaving.is_empty() {
-            line.taken -= 1;
+            queue.taken -= 1;
         }
         leaving
     }
@@ -248,7 +248,7 @@ impl ReadPermit {
                     timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten()
                 }
             };
-            tell(&context, callers, answer);
+            deliver(&context, callers, answer);
         }
     }
 }
@@ -294,10 +294,10 @@ fn coalesce(leaving: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
 }
 
 /// Tells each caller what was answered to its questions.
-fn tell(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer) {
+fn deliver(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer) {
     let found = match answer {
         Ok(found) => found,
-        Err(error) => return fail(context, callers, &error),
+        Err(error) => return deliver_error(context, callers, &error),
     };
     for Caller { waiting, answers } in callers {
         let own = answers.iter().map(|place| found.get(*place).cloned());
@@ -309,17 +309,17 @@ fn tell(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer) {
 
 /// Tells of an error. One that is not the store's absence may concern one caller alone: then each
 /// is answered by itself, in a task of its own, so that nobody waits for it.
-fn fail(context: &Arc<ReadContext>, callers: Vec<Caller>, error: &StoreError) {
+fn deliver_error(context: &Arc<ReadContext>, callers: Vec<Caller>, error: &StoreError) {
     if error.kind() == StoreErrorKind::Unavailable || callers.len() == 1 {
         for caller in callers {
             let _gone = caller.waiting.caller.send(Err(error.clone()));
         }
         return;
     }
-    let apart = Arc::clone(context);
+    let separate = Arc::clone(context);
     drop(context.tasks.spawn("read apart", async move {
         for Caller { waiting, .. } in callers {
-            let reading = apart.read(&waiting.reads);
+            let reading = separate.read(&waiting.reads);
             let late = |_| unavailable("the metadata store does not answer");
             let answer = timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten();
             let _gone = waiting.caller.send(answer);

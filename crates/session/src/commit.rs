@@ -29,7 +29,7 @@ use context::{CommitAnswer, QueuedPlan};
 
 use crate::epoch::ReaderGuard;
 use crate::error::VolumeError;
-use crate::feed::OwnWrites;
+use crate::feed::SelfWrites;
 use crate::meters;
 use crate::slots::IdempotencySlots;
 
@@ -61,8 +61,8 @@ impl Committer {
     }
 
     /// What was sent and has not come back by the feed.
-    pub(crate) fn own_writes(&self) -> Arc<OwnWrites> {
-        Arc::clone(&self.context.own)
+    pub(crate) fn self_writes(&self) -> Arc<SelfWrites> {
+        Arc::clone(&self.context.self_writes)
     }
 
     /// Ends the session: the store does not hold what this session wrote.

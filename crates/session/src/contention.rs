@@ -156,7 +156,7 @@ impl<'s> Contender<'s> {
     }
 
     /// Takes note of how long a commit took.
-    pub(crate) fn committed_in(&self, took: Duration) {
+    pub(crate) fn record_commit_time(&self, took: Duration) {
         if self.reservation.is_some() {
             let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
             self.reservations.commit_micros.store(micros, Ordering::Relaxed);

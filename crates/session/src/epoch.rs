@@ -21,26 +21,26 @@ use tokio::time::Instant;
 pub struct Epochs {
     readers: Mutex<Readers>,
     /// Notified when [`Epochs::passed`] has grown.
-    pub(crate) moved: Notify,
+    pub(crate) passed_changed: Notify,
 }
 
 #[derive(Debug)]
 struct Readers {
     current: u64,
-    alive: BTreeMap<u64, Pinned>,
+    pinned: BTreeMap<u64, Pinned>,
 }
 
 /// Those who pin one epoch.
 #[derive(Debug, Default)]
 struct Pinned {
     count: u64,
-    /// When the volume moved on to the next epoch.
-    left: Option<Instant>,
+    /// When the volume passed_changed on to the next epoch.
+    superseded: Option<Instant>,
 }
 
 impl Readers {
     fn passed(&self) -> u64 {
-        self.alive.first_key_value().map_or(self.current, |(oldest, _)| *oldest)
+        self.pinned.first_key_value().map_or(self.current, |(oldest, _)| *oldest)
     }
 }
 
@@ -54,8 +54,8 @@ pub struct ReaderGuard {
 impl Epochs {
     /// Nobody reads yet.
     pub fn new(current: u64) -> Arc<Epochs> {
-        let readers = Mutex::new(Readers { current, alive: BTreeMap::new() });
-        Arc::new(Epochs { readers, moved: Notify::new() })
+        let readers = Mutex::new(Readers { current, pinned: BTreeMap::new() });
+        Arc::new(Epochs { readers, passed_changed: Notify::new() })
     }
 
     /// Both fields agree between any two statements, so a panic elsewhere leaves them usable.
@@ -67,7 +67,7 @@ impl Epochs {
     pub fn pin(self: &Arc<Self>) -> ReaderGuard {
         let mut readers = self.readers();
         let epoch = readers.current;
-        readers.alive.entry(epoch).or_default().count += 1;
+        readers.pinned.entry(epoch).or_default().count += 1;
         ReaderGuard { epochs: Arc::clone(self), epoch }
     }
 
@@ -78,12 +78,12 @@ impl Epochs {
         if epoch > readers.current {
             readers.current = epoch;
             let now = Instant::now();
-            readers.alive.values_mut().for_each(|pins| {
-                pins.left.get_or_insert(now);
+            readers.pinned.values_mut().for_each(|pins| {
+                pins.superseded.get_or_insert(now);
             });
         }
         if readers.passed() > before {
-            self.moved.notify_one();
+            self.passed_changed.notify_one();
         }
     }
 
@@ -96,13 +96,13 @@ impl Epochs {
     /// deletions.
     pub fn oldest_pin(&self) -> Option<Duration> {
         let readers = self.readers();
-        let (_, oldest) = readers.alive.first_key_value()?;
-        oldest.left.map(|left| left.elapsed())
+        let (_, oldest) = readers.pinned.first_key_value()?;
+        oldest.superseded.map(|at| at.elapsed())
     }
 
     /// Whether anybody here reads.
-    pub fn are_pinned(&self) -> bool {
-        !self.readers().alive.is_empty()
+    pub fn has_readers(&self) -> bool {
+        !self.readers().pinned.is_empty()
     }
 
     /// The newest epoch such that nobody here reads in an older one.
@@ -128,7 +128,7 @@ impl Clone for ReaderGuard {
     /// Pins the same epoch once more: for what goes on where the reader left off.
     fn clone(&self) -> ReaderGuard {
         let mut readers = self.epochs.readers();
-        readers.alive.entry(self.epoch).or_default().count += 1;
+        readers.pinned.entry(self.epoch).or_default().count += 1;
         ReaderGuard { epochs: Arc::clone(&self.epochs), epoch: self.epoch }
     }
 }
@@ -137,14 +137,14 @@ impl Drop for ReaderGuard {
     fn drop(&mut self) {
         let mut readers = self.epochs.readers();
         let before = readers.passed();
-        if let Some(pins) = readers.alive.get_mut(&self.epoch) {
+        if let Some(pins) = readers.pinned.get_mut(&self.epoch) {
             pins.count -= 1;
             if pins.count == 0 {
-                readers.alive.remove(&self.epoch);
+                readers.pinned.remove(&self.epoch);
             }
         }
         if readers.passed() > before {
-            self.epochs.moved.notify_one();
+            self.epochs.passed_changed.notify_one();
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::watch::Watches;
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How many keys of our own are remembered until the feed notifies of them.
-const OWN_KEYS_MAX: usize = 65_536;
+const SELF_WRITES_MAX: usize = 65_536;
 
 /// What this session wrote itself and has not been notified of yet.
 ///
@@ -37,11 +37,11 @@ const OWN_KEYS_MAX: usize = 65_536;
 /// learnt by writing it. So each key is counted when a plan that writes it is sent, and a change is
 /// taken for somebody else's only if the count does not cover it.
 #[derive(Debug, Default)]
-pub(crate) struct OwnWrites {
+pub(crate) struct SelfWrites {
     counts: Mutex<HashMap<Key, u32>>,
 }
 
-impl OwnWrites {
+impl SelfWrites {
     fn counts(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,11 +49,11 @@ impl OwnWrites {
     /// A plan is about to be sent.
     pub(crate) fn sent(&self, plan: &Plan) {
         let mut counts = self.counts();
-        if counts.len() >= OWN_KEYS_MAX {
+        if counts.len() >= SELF_WRITES_MAX {
             // Some hints are then forgotten for nothing.
             counts.clear();
         }
-        for key in remembered(plan) {
+        for key in cached_keys(plan) {
             *counts.entry(key.clone()).or_default() += 1;
         }
     }
@@ -61,14 +61,14 @@ impl OwnWrites {
     /// No notification will come of a plan that was sent, because it did not happen.
     pub(crate) fn dropped(&self, plan: &Plan) {
         let mut counts = self.counts();
-        for key in remembered(plan) {
-            take(&mut counts, key);
+        for key in cached_keys(plan) {
+            decrement(&mut counts, key);
         }
     }
 
     /// Takes a notification of a change. Answers whether it is one of our own.
     fn notified(&self, key: &Key) -> bool {
-        take(&mut self.counts(), key)
+        decrement(&mut self.counts(), key)
     }
 
     fn clear(&self) {
@@ -76,7 +76,7 @@ impl OwnWrites {
     }
 }
 
-fn take(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
+fn decrement(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
     let Some(count) = counts.get_mut(key) else { return false };
     *count -= 1;
     if *count == 0 {
@@ -86,9 +86,11 @@ fn take(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
 }
 
 /// The keys of a plan whose records are remembered.
-fn remembered(plan: &Plan) -> impl Iterator<Item = &Key> {
+fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
     plan.writes.iter().filter_map(|write| match write {
-        Write::Put(key, _) | Write::Delete(key) if records::is_remembered(key.space()) => Some(key),
+        Write::Put(key, _) | Write::Delete(key) if records::is_cached_space(key.space()) => {
+            Some(key)
+        }
         _ => None,
     })
 }
@@ -99,7 +101,7 @@ pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) peers: Peers,
-    pub(crate) own: Arc<OwnWrites>,
+    pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
     /// Told of names and nodes that others have changed.
     pub(crate) watches: Arc<Watches>,
@@ -135,16 +137,16 @@ impl Listener {
             match self.store.changes(Some(&self.position)).await {
                 Ok(changes) => {
                     self.apply(changes);
-                    self.peers.listened(asked);
-                    self.watches.heard(asked);
-                    self.peers.look(&*self.store).await;
+                    self.peers.feed_checked(asked);
+                    self.watches.feed_checked(asked);
+                    self.peers.check(&*self.store).await;
                     failing = false;
                 }
                 Err(_) if failing => {}
                 Err(error) => {
                     debug!(%error, "cannot ask what changed");
                     // A store that comes back may have forgotten what it had acknowledged.
-                    self.peers.lost();
+                    self.peers.assume_peers();
                     failing = true;
                 }
             }
@@ -163,7 +165,7 @@ impl Listener {
                         self.sessions.notify_one();
                         sessions = true;
                     }
-                    if records::is_remembered(key.space()) && !self.own.notified(key) {
+                    if records::is_cached_space(key.space()) && !self.self_writes.notified(key) {
                         self.records.forget(key);
                         self.meters.notified.add(1);
                         others.push(key);
@@ -173,7 +175,7 @@ impl Listener {
                 // Whoever looks finds no hint that is older than the notice.
                 keys.iter().for_each(|key| self.lock_notices.notified(key));
                 if sessions {
-                    self.lock_notices.all();
+                    self.lock_notices.notify_all();
                 }
                 if access {
                     self.access.send_modify(|version| *version += 1);
@@ -182,12 +184,12 @@ impl Listener {
             Changes::Gap { next } => {
                 warn!("more changed than the store remembers: forgetting all records");
                 self.position = next;
-                self.peers.lost();
+                self.peers.assume_peers();
                 self.sessions.notify_one();
-                self.own.clear();
+                self.self_writes.clear();
                 self.records.clear();
                 self.watches.all_changed();
-                self.lock_notices.all();
+                self.lock_notices.notify_all();
                 self.meters.gaps.add(1);
                 self.access.send_modify(|version| *version += 1);
             }

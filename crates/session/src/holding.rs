@@ -13,13 +13,13 @@ use tracing::{debug, warn};
 
 use crate::commit::Outcome;
 use crate::error::VolumeError;
-use crate::holds::LastingReaders;
+use crate::holds::LongReaders;
 use crate::scan;
 use crate::session::Session;
 use crate::state::{ObservedSession, other_sessions};
 
 /// How often readers are looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Holds that one plan writes, or that are removed side by side.
 const HOLDS_AT_ONCE: usize = 256;
@@ -36,31 +36,34 @@ impl Session {
         };
         let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
         stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
-        let weakening =
-            self.holds.too_strong().into_iter().map(|(ino, record)| self.weaken_hold(ino, record));
+        let weakening = self
+            .holds
+            .overly_strong()
+            .into_iter()
+            .map(|(ino, record)| self.weaken_hold(ino, record));
         stream::iter(weakening).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
-        let lasting = self.holds.lasting();
-        for lasting in lasting.chunks(HOLDS_AT_ONCE) {
+        let long_readers = self.holds.long_readers();
+        for long_readers in long_readers.chunks(HOLDS_AT_ONCE) {
             let since = self.now();
-            let record = |lasting: &LastingReaders| {
-                let hold = Hold { since, what: lasting.what };
-                hold.encode(&key::hold(lasting.ino, self.nonce()))
+            let record = |long_readers: &LongReaders| {
+                let hold = Hold { since, what: long_readers.what };
+                hold.encode(&key::hold(long_readers.ino, self.nonce()))
             };
-            let records: Vec<Value> = lasting.iter().map(record).collect();
-            let holds = || lasting.iter().zip(&records);
-            let put = |(lasting, record): (&LastingReaders, &Value)| {
-                Write::Put(key::hold(lasting.ino, self.nonce()), record.clone())
+            let records: Vec<Value> = long_readers.iter().map(record).collect();
+            let holds = || long_readers.iter().zip(&records);
+            let put = |(long_readers, record): (&LongReaders, &Value)| {
+                Write::Put(key::hold(long_readers.ino, self.nonce()), record.clone())
             };
             let plan = Plan { guards: Vec::new(), writes: holds().map(put).collect() };
             let outcome = self.commit_plan(plan).await;
             if matches!(outcome, Outcome::Committed) {
-                debug!(files = lasting.len(), "readers that last hold their files");
-                holds().for_each(|(lasting, record)| self.holds.taken(lasting, record));
+                debug!(files = long_readers.len(), "readers that last hold their files");
+                holds().for_each(|(long_readers, record)| self.holds.taken(long_readers, record));
             } else {
                 // They go on pinning their epochs. If the plan happens yet, its holds go again.
                 warn!(?outcome, "files could not be held for readers that last");
-                let left = |(lasting, record): (&LastingReaders, &Value)| {
-                    self.holds.may_be_left(lasting.ino, record.clone());
+                let left = |(long_readers, record): (&LongReaders, &Value)| {
+                    self.holds.may_remain(long_readers.ino, record.clone());
                 };
                 holds().for_each(left);
             }
@@ -92,9 +95,9 @@ impl Session {
         match self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await {
             Outcome::Committed => self.wake_reaper(),
             // A plan that came late has put another one in its place.
-            Outcome::Refused { found: Some(record), .. } => self.holds.may_be_left(ino, record),
+            Outcome::Refused { found: Some(record), .. } => self.holds.may_remain(ino, record),
             Outcome::Refused { found: None, .. } => {}
-            Outcome::Aborted(_) | Outcome::Failed(_) => self.holds.may_be_left(ino, record),
+            Outcome::Aborted(_) | Outcome::Failed(_) => self.holds.may_remain(ino, record),
         }
     }
 
@@ -135,14 +138,14 @@ impl Session {
 }
 
 /// Looks after holds for as long as the volume lives.
-pub(crate) async fn hold_always(volume: Weak<Session>) {
+pub(crate) async fn maintain_holds(volume: Weak<Session>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let (closing, holds) = (alive.closing.clone(), Arc::clone(&alive.holds));
         drop(alive);
         tokio::select! {
             () = closing.cancelled() => return,
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
             () = holds.released.notified() => {}
         }
         let Some(alive) = volume.upgrade() else { return };

@@ -55,7 +55,7 @@ impl ReadPin {
     }
 
     /// Whether it has pinned an epoch for long that the volume has left.
-    fn lasts(&self) -> bool {
+    fn is_long(&self) -> bool {
         self.began.elapsed() >= HOLD_AFTER
             && self.epoch().as_ref().is_some_and(ReaderGuard::is_outdated)
     }
@@ -82,14 +82,14 @@ pub(crate) struct Readers {
     next: u64,
     /// As many as there are bodies on their way out.
     watched: HashMap<u64, Weak<ReadPin>>,
-    pub(crate) held: HashMap<Ino, StandingHold>,
+    pub(crate) held: HashMap<Ino, ActiveHold>,
     /// Holds that nobody rests on, as they were written.
     pub(crate) released: HashMap<Ino, Value>,
 }
 
 /// Readers of one file that have lasted.
 #[derive(Debug)]
-pub(crate) struct LastingReaders {
+pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
     pub(crate) what: Held,
     pins: Vec<Arc<ReadPin>>,
@@ -97,10 +97,10 @@ pub(crate) struct LastingReaders {
 
 /// A hold that stands.
 #[derive(Debug)]
-pub(crate) struct StandingHold {
+pub(crate) struct ActiveHold {
     /// How many readers rest on it, and how many of them need what the file was, too.
     readers: u64,
-    of_versions: u64,
+    version_readers: u64,
     what: Held,
     /// As it was written last.
     record: Value,
@@ -119,7 +119,7 @@ impl Holds {
     /// What a session holds that is gone on with. Nobody rests on it yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (Held, Value)>) -> Arc<Holds> {
         let standing = |(ino, (what, record))| {
-            (ino, StandingHold { readers: 0, of_versions: 0, what, record })
+            (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
         };
         let held = holds.into_iter().map(standing).collect();
         Arc::new(Holds {
@@ -130,14 +130,14 @@ impl Holds {
 
     /// Has a reader rest on a hold, if one stands that keeps what it needs: its epoch may be one for
     /// which the reaper has waited already.
-    pub(crate) fn rest(&self, pin: &ReadPin) {
+    pub(crate) fn rely_on_hold(&self, pin: &ReadPin) {
         let mut readers = self.readers();
         let held = readers.held.get_mut(&pin.ino).filter(|held| held.what >= pin.what);
         if let Some(held) = held
             && let Some(epoch) = pin.epoch().take()
         {
             held.readers += 1;
-            held.of_versions += u64::from(pin.what == Held::Versions);
+            held.version_readers += u64::from(pin.what == Held::Versions);
             drop(readers);
             drop(epoch);
         }
@@ -177,7 +177,7 @@ impl Holds {
         let Some((ino, what)) = held else { return };
         let Some(held) = readers.held.get_mut(&ino) else { return };
         held.readers -= 1;
-        held.of_versions -= u64::from(what == Held::Versions);
+        held.version_readers -= u64::from(what == Held::Versions);
         if held.readers == 0
             && let Some(held) = readers.held.remove(&ino)
         {
@@ -189,13 +189,13 @@ impl Holds {
     }
 
     /// Holds that keep more than anybody needs who rests on them, as they were written.
-    pub(crate) fn too_strong(&self) -> Vec<(Ino, Value)> {
+    pub(crate) fn overly_strong(&self) -> Vec<(Ino, Value)> {
         let readers = self.readers();
         let standing = readers.held.iter();
-        let is_too_strong =
-            |held: &StandingHold| held.what == Held::Versions && held.of_versions == 0;
+        let is_overly_strong =
+            |held: &ActiveHold| held.what == Held::Versions && held.version_readers == 0;
         standing
-            .filter(|(_, held)| is_too_strong(held))
+            .filter(|(_, held)| is_overly_strong(held))
             .map(|(ino, held)| (*ino, held.record.clone()))
             .collect()
     }
@@ -209,33 +209,34 @@ impl Holds {
 
     /// The readers that have lasted, by file, each with what a hold must keep for them, and for those
     /// who rest on the one that stands.
-    pub(crate) fn lasting(&self) -> Vec<LastingReaders> {
+    pub(crate) fn long_readers(&self) -> Vec<LongReaders> {
         let watched: Vec<Arc<ReadPin>> =
             self.readers().watched.values().filter_map(Weak::upgrade).collect();
-        let mut lasting: HashMap<Ino, Vec<Arc<ReadPin>>> = HashMap::new();
-        for pin in watched.into_iter().filter(|pin| pin.lasts()) {
-            lasting.entry(pin.ino).or_default().push(pin);
+        let mut long_readers: HashMap<Ino, Vec<Arc<ReadPin>>> = HashMap::new();
+        for pin in watched.into_iter().filter(|pin| pin.is_long()) {
+            long_readers.entry(pin.ino).or_default().push(pin);
         }
         let readers = self.readers();
         let with_need = |(ino, pins): (Ino, Vec<Arc<ReadPin>>)| {
             let standing = readers.held.get(&ino).map(|standing| standing.what);
             let what = pins.iter().map(|pin| pin.what).chain(standing).max();
-            LastingReaders { ino, what: what.unwrap_or(Held::Versions), pins }
+            LongReaders { ino, what: what.unwrap_or(Held::Versions), pins }
         };
-        lasting.into_iter().map(with_need).collect()
+        long_readers.into_iter().map(with_need).collect()
     }
 
     /// A hold stands for these readers, all of one file.
-    pub(crate) fn taken(&self, lasting: &LastingReaders, record: &Value) {
-        let LastingReaders { ino, what, pins } = lasting;
+    pub(crate) fn taken(&self, long_readers: &LongReaders, record: &Value) {
+        let LongReaders { ino, what, pins } = long_readers;
         let (ino, what) = (*ino, *what);
         {
             let mut readers = self.readers();
-            let new = || StandingHold { readers: 0, of_versions: 0, what, record: record.clone() };
+            let new =
+                || ActiveHold { readers: 0, version_readers: 0, what, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
-            let of_versions = pins.iter().filter(|pin| pin.what == Held::Versions);
-            held.of_versions += of_versions.count() as u64;
+            let version_readers = pins.iter().filter(|pin| pin.what == Held::Versions);
+            held.version_readers += version_readers.count() as u64;
             held.what = what;
             held.record = record.clone();
         }
@@ -246,7 +247,7 @@ impl Holds {
     }
 
     /// A hold may stand that nobody rests on.
-    pub(crate) fn may_be_left(&self, ino: Ino, record: Value) {
+    pub(crate) fn may_remain(&self, ino: Ino, record: Value) {
         self.readers().released.insert(ino, record);
     }
 }

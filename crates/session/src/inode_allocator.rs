@@ -38,7 +38,7 @@ const _: () = assert!(INODES_PER_OPERATION_MAX as u64 <= INODES_LEASED, "one chu
 pub(crate) const LEASE_GAP_MAX: u64 = 1 << 20;
 
 /// How often a chunk is tried for while others take chunks too.
-const TRIES: u32 = 32;
+const ATTEMPTS_MAX: u32 = 32;
 
 /// The numbers that this session may hand out.
 #[derive(Debug)]
@@ -49,22 +49,22 @@ pub struct InodeAllocator {
     tasks: Tasks,
     /// How many numbers the first chunk leaves out.
     gap: u64,
-    left: Mutex<Left>,
+    leased: Mutex<Leased>,
     /// Held while a chunk is being taken.
-    taking: tokio::sync::Mutex<()>,
+    lease_lock: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Left {
+struct Leased {
     next: u64,
     end: u64,
     /// The chunk behind this one, if it was taken already.
     spare: Option<(u64, u64)>,
     /// Where the last chunk ended that was taken; 0 before the first.
-    taken_to: u64,
+    chunk_end: u64,
 }
 
-impl Left {
+impl Leased {
     fn count(&self) -> u64 {
         self.end - self.next
     }
@@ -73,7 +73,7 @@ impl Left {
     fn take(&mut self, n: u64) -> Option<std::ops::Range<u64>> {
         if self.count() < n {
             let (next, end) = self.spare.take()?;
-            *self = Left { next, end, spare: None, ..*self };
+            *self = Leased { next, end, spare: None, ..*self };
         }
         if self.count() < n {
             return None;
@@ -95,13 +95,13 @@ impl InodeAllocator {
     ) -> Arc<InodeAllocator> {
         let [a, b, c, d, ..] = session.0;
         let gap = u64::from(u32::from_be_bytes([a, b, c, d])) % LEASE_GAP_MAX;
-        let (left, taking) = (Mutex::default(), tokio::sync::Mutex::new(()));
+        let (leased, lease_lock) = (Mutex::default(), tokio::sync::Mutex::new(()));
         let (committer, epochs, store) = (committer.clone(), Arc::clone(epochs), Arc::clone(store));
-        Arc::new(InodeAllocator { committer, epochs, store, tasks, gap, left, taking })
+        Arc::new(InodeAllocator { committer, epochs, store, tasks, gap, leased, lease_lock })
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leased(&self) -> MutexGuard<'_, Leased> {
+        self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many numbers the first chunk leaves out.
@@ -110,7 +110,7 @@ impl InodeAllocator {
     }
 
     /// `n` numbers that nobody had before.
-    pub(crate) async fn fresh(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
+    pub(crate) async fn allocate(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
         if n > INODES_PER_OPERATION_MAX {
             let many = format!("{n} inode numbers are more than {INODES_PER_OPERATION_MAX}");
             return Err(VolumeError::Unavailable(many));
@@ -126,9 +126,9 @@ impl InodeAllocator {
     /// `n` numbers, if they are there. What runs low is filled up in the background.
     fn take(self: &Arc<Self>, n: u64) -> Option<std::ops::Range<u64>> {
         let (taken, low) = {
-            let mut left = self.left();
-            let taken = left.take(n);
-            (taken, left.count() < LEASE_LOW && left.spare.is_none())
+            let mut leased = self.leased();
+            let taken = leased.take(n);
+            (taken, leased.count() < LEASE_LOW && leased.spare.is_none())
         };
         if low {
             self.prefetch();
@@ -138,7 +138,7 @@ impl InodeAllocator {
 
     /// Takes the next chunk in the background, unless somebody does already.
     fn prefetch(self: &Arc<Self>) {
-        if self.taking.try_lock().is_err() {
+        if self.lease_lock.try_lock().is_err() {
             return;
         }
         let inode_allocator = Arc::clone(self);
@@ -151,21 +151,21 @@ impl InodeAllocator {
 
     /// Takes a chunk, unless `enough` numbers came meanwhile.
     async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
-        let _taking = self.taking.lock().await;
+        let _guard = self.lease_lock.lock().await;
         {
-            let left = self.left();
-            if left.spare.is_some() || left.count() >= enough {
+            let leased = self.leased();
+            if leased.spare.is_some() || leased.count() >= enough {
                 return Ok(());
             }
         }
-        let taken_to = self.left().taken_to;
-        let (first, end) = self.lease(if taken_to == 0 { self.gap } else { 0 }).await?;
-        if first < taken_to {
+        let chunk_end = self.leased().chunk_end;
+        let (first, end) = self.lease(if chunk_end == 0 { self.gap } else { 0 }).await?;
+        if first < chunk_end {
             self.committer.fence("the metadata store has forgotten a lease of this session");
             return Err(VolumeError::Fenced);
         }
-        let mut left = self.left();
-        (left.spare, left.taken_to) = (Some((first, end)), end);
+        let mut leased = self.leased();
+        (leased.spare, leased.chunk_end) = (Some((first, end)), end);
         Ok(())
     }
 
@@ -173,7 +173,7 @@ impl InodeAllocator {
     async fn lease(&self, gap: u64) -> Result<(u64, u64), VolumeError> {
         let at = key::lease();
         let mut known = None;
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             let record = match known.take() {
                 Some(record) => record,
                 None => {

@@ -139,7 +139,7 @@ impl LockNotices {
     }
 
     /// Anything may have changed, or other sessions have begun or ended.
-    pub(crate) fn all(&self) {
+    pub(crate) fn notify_all(&self) {
         self.sessions.fetch_add(1, Ordering::SeqCst);
         for (sender, _) in self.files().values() {
             sender.send_modify(|changes| *changes += 1);
@@ -156,7 +156,7 @@ impl LockNotices {
 
 impl LockWatch {
     /// Takes what has changed so far for seen.
-    pub fn look(&mut self) {
+    pub fn mark_seen(&mut self) {
         self.changes.mark_unchanged();
     }
 

@@ -59,7 +59,7 @@ pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) 
 }
 
 /// Charges what a future costs to whoever is measured here, wherever it runs.
-pub(crate) async fn charged<F: Future>(future: F, to: Charge) -> F::Output {
+pub(crate) async fn with_charge<F: Future>(future: F, to: Charge) -> F::Output {
     match to.0 {
         Some(cost) => COST.scope(cost, future).await,
         None => future.await,
@@ -71,7 +71,7 @@ pub(crate) async fn charged<F: Future>(future: F, to: Charge) -> F::Output {
 pub(crate) struct Charge(Option<Arc<Cost>>);
 
 /// Who is measured here.
-pub(crate) fn charge() -> Charge {
+pub(crate) fn current_charge() -> Charge {
     Charge(COST.try_with(Arc::clone).ok())
 }
 

@@ -11,21 +11,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommitContext, Committer};
-use crate::drawn::DrawnBits;
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
-use crate::holding::hold_always;
+use crate::holding::maintain_holds;
 use crate::holds::Holds;
 use crate::inode_allocator::InodeAllocator;
 use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
+use crate::random_bits::RandomBits;
 use crate::records::{CachedStore, RecordCache};
 use crate::session::Session;
 use crate::slots::IdempotencySlots;
-use crate::state::{self, Founding, Heartbeat, Resumed, SessionState};
+use crate::state::{self, Heartbeat, OpenSettings, Resumed, SessionState};
 use crate::throttle::Throttle;
 use crate::watch::Watches;
 
@@ -45,13 +45,13 @@ impl Session {
         blocks: &dyn BlockStore,
     ) -> Result<Arc<Session>, VolumeError> {
         let now = options.clock.now();
-        let how = Founding {
+        let settings = OpenSettings {
             creates: options.creates_volume,
             adopts: options.adopts_blocks,
             block_bytes,
             now,
         };
-        let volume = state::find_volume(&*store, blocks, how).await?;
+        let volume = state::find_volume(&*store, blocks, settings).await?;
         let resumed = match &options.ledger {
             Some(ledger) => state::resume(&*store, ledger, &volume).await?,
             None => None,
@@ -77,7 +77,7 @@ impl Session {
         let listening = session.listener(position).run(session.closing.clone());
         drop(session.tasks.spawn("listener", listening));
         let session = Arc::new(session);
-        let holding = hold_always(Arc::downgrade(&session));
+        let holding = maintain_holds(Arc::downgrade(&session));
         drop(session.tasks.spawn("holds", holding));
         Ok(session)
     }
@@ -100,9 +100,9 @@ impl Session {
             store: Arc::clone(&store),
             limits: store.limits(),
             state: Arc::clone(&state),
-            slots: IdempotencySlots::new(started.nonce, options.ledger.clone()).settled(slots),
+            slots: IdempotencySlots::new(started.nonce, options.ledger.clone()).with_settled(slots),
             records: Arc::clone(&records),
-            own: Arc::default(),
+            self_writes: Arc::default(),
             meters: Arc::clone(&meters),
             watches: Arc::clone(&watches),
             tasks: tasks.clone(),
@@ -126,7 +126,7 @@ impl Session {
         let session = Session {
             store,
             clock: Arc::clone(&options.clock),
-            drawn: DrawnBits::default(),
+            random_bits: RandomBits::default(),
             record: started.volume,
             state,
             committer,
@@ -143,7 +143,7 @@ impl Session {
             tasks,
             meters,
             orphaned: Arc::default(),
-            sessions: Arc::clone(&heartbeat.fenced),
+            sessions: Arc::clone(&heartbeat.session_ended),
             lock_notices: LockNotices::new(options.clock.now()),
             access: watch::Sender::new(0),
             closing,
@@ -159,7 +159,7 @@ impl Session {
             store: Arc::clone(&self.store),
             records: Arc::clone(&self.records),
             peers: Peers::new(self.state.nonce, &self.records),
-            own: self.committer.own_writes(),
+            self_writes: self.committer.self_writes(),
             meters: Arc::clone(&self.meters),
             watches: Arc::clone(&self.watches),
             access: self.access.clone(),

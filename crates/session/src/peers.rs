@@ -35,7 +35,7 @@ pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_DURATION.as_millis());
 
 /// How often a session that has peers looks whether it still has.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Finds out whether a session has peers, and tells its memory of records.
 #[derive(Debug)]
@@ -43,56 +43,56 @@ pub(crate) struct Peers {
     nonce: Nonce,
     records: Arc<RecordCache>,
     /// Whether there was no other session once, and none has been seen or notified of since.
-    sole: bool,
+    is_sole: bool,
     /// When it is worth looking again.
-    next_look: Option<Moment>,
+    next_check: Option<Moment>,
 }
 
 impl Peers {
     /// Begins in doubt.
     pub(crate) fn new(nonce: Nonce, records: &Arc<RecordCache>) -> Peers {
-        Peers { nonce, records: Arc::clone(records), sole: false, next_look: None }
+        Peers { nonce, records: Arc::clone(records), is_sole: false, next_check: None }
     }
 
     /// Takes a notification that a record changed. Answers whether it is another session's record.
     pub(crate) fn notified(&mut self, key: &Key) -> bool {
         let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
         if other {
-            self.lost();
+            self.assume_peers();
         }
         other
     }
 
     /// Anything may have changed since the last time.
-    pub(crate) fn lost(&mut self) {
-        if self.sole {
+    pub(crate) fn assume_peers(&mut self) {
+        if self.is_sole {
             debug!("this session may have peers");
         }
-        self.sole = false;
-        self.records.leave();
+        self.is_sole = false;
+        self.records.end_authority();
     }
 
     /// Notifications have come of all that changed until `asked`, and maybe of more.
-    pub(crate) fn listened(&self, asked: Moment) {
-        if self.sole {
-            self.records.rely(asked.after(AUTHORITY_DURATION));
+    pub(crate) fn feed_checked(&self, asked: Moment) {
+        if self.is_sole {
+            self.records.extend_authority(asked.after(AUTHORITY_DURATION));
         }
     }
 
     /// Looks for other sessions, now and then, while there may be some. The feed stands at a
     /// position taken before, so it notifies of every change after this.
-    pub(crate) async fn look(&mut self, store: &dyn MetaStore) {
-        let waits = self.next_look.is_some_and(|look| !look.has_come());
-        if self.sole || waits || !self.records.is_authoritative() {
+    pub(crate) async fn check(&mut self, store: &dyn MetaStore) {
+        let waits = self.next_check.is_some_and(|at| !at.has_come());
+        if self.is_sole || waits || !self.records.is_authoritative() {
             return;
         }
         let asked = Moment::now();
-        self.next_look = Some(asked.after(LOOK_INTERVAL));
+        self.next_check = Some(asked.after(CHECK_INTERVAL));
         match has_others(store, self.nonce).await {
             Ok(false) => {
                 debug!("this session is the only one of its volume");
-                self.sole = true;
-                self.listened(asked);
+                self.is_sole = true;
+                self.feed_checked(asked);
             }
             Ok(true) => {}
             Err(error) => debug!(%error, "the sessions could not be read"),
@@ -148,7 +148,7 @@ impl ShortSession {
     }
 
     /// Ends the session. If that fails now, a gateway ends it later.
-    pub async fn leave(self, store: &dyn MetaStore) {
+    pub async fn end(self, store: &dyn MetaStore) {
         let (session, beat) = (key::session(self.nonce), key::heartbeat(self.nonce));
         let plan =
             Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };

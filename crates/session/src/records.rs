@@ -13,11 +13,11 @@
 //!
 //! What is absent is remembered as long as that is current; it is no hint, since planners guess it.
 
-mod bare;
 mod cached;
+mod complete_directories;
 mod currency;
 mod entries;
-mod whole;
+mod without_xattrs;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use store::{
     counter_changes,
 };
 
-use bare::BareInodes;
-use currency::{Books, Currency, Generation, Observation};
+use currency::{Currency, Generation, InFlight, Observation};
+use without_xattrs::InodesWithoutXattrs;
 
-pub(crate) use currency::Looked;
-use entries::{Entries, NAMES, Remembered, whole_bytes};
-use whole::WholeDirectories;
+use complete_directories::CompleteDirectories;
+pub(crate) use currency::SeqlockRead;
+use entries::{Entries, NAMES, Remembered, complete_directories_bytes};
 
 pub(crate) use cached::CachedStore;
 pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
@@ -49,10 +49,10 @@ const SPACES: [Space; 6] =
     [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD, space::LOCKS, space::LOCK_KEEPING];
 
 /// How often an answer is looked up while others change entries, before they have to wait for it.
-const LOOKS: usize = 2;
+const OPTIMISTIC_READS: usize = 2;
 
 /// Whether records of a space are remembered.
-pub(crate) fn is_remembered(space: Space) -> bool {
+pub(crate) fn is_cached_space(space: Space) -> bool {
     SPACES.contains(&space)
 }
 
@@ -65,8 +65,8 @@ fn is_counter(key: &Key) -> bool {
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     entries: Entries,
-    whole: WholeDirectories,
-    bare: BareInodes,
+    complete_directories: CompleteDirectories,
+    without_xattrs: InodesWithoutXattrs,
     currency: Currency,
 }
 
@@ -76,75 +76,75 @@ impl RecordCache {
     pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
-            whole: WholeDirectories::new(whole_bytes(bytes)),
-            bare: BareInodes::default(),
+            complete_directories: CompleteDirectories::new(complete_directories_bytes(bytes)),
+            without_xattrs: InodesWithoutXattrs::default(),
             currency: Currency::new(authoritative && bytes > 0),
         })
     }
 
     /// Whether reads are ever answered from here.
     pub(crate) fn is_authoritative(&self) -> bool {
-        self.currency.is_on()
+        self.currency.is_enabled()
     }
 
     /// Nobody else changes records until `until`, nor has since this was said first after
-    /// [`RecordCache::leave`].
-    pub(crate) fn rely(&self, until: Moment) {
-        self.currency.rely(until);
+    /// [`RecordCache::end_authority`].
+    pub(crate) fn extend_authority(&self, until: Moment) {
+        self.currency.extend_authority(until);
     }
 
     /// Until when nobody else changes records, if that is known, and which are current.
-    pub(crate) fn relied_on(&self) -> Option<(Moment, Looked)> {
-        self.currency.relied_on()
+    pub(crate) fn authority_until(&self) -> Option<(Moment, SeqlockRead)> {
+        self.currency.authority_until()
     }
 
     /// Whether nobody has changed a record since.
-    pub(crate) fn is_unchanged(&self, seen: Looked) -> bool {
-        self.currency.still(seen)
+    pub(crate) fn is_unchanged(&self, seen: SeqlockRead) -> bool {
+        self.currency.is_valid(seen)
     }
 
     /// Somebody else may change records from now on, or may have: nothing is current.
-    pub(crate) fn leave(&self) {
-        self.currency.leave(&mut self.currency.books());
+    pub(crate) fn end_authority(&self) {
+        self.currency.end_authority(&mut self.currency.in_flight());
     }
 
     /// Nothing is current from now on, whoever is there.
-    pub(crate) fn end(&self) {
-        self.currency.end(&mut self.currency.books());
+    pub(crate) fn disable(&self) {
+        self.currency.disable(&mut self.currency.in_flight());
     }
 
     /// Anything may have changed: forgets everything.
     pub(crate) fn clear(&self) {
-        let mut books = self.currency.books();
-        self.currency.leave(&mut books);
+        let mut in_flight = self.currency.in_flight();
+        self.currency.end_authority(&mut in_flight);
         self.entries.clear();
-        self.whole.clear();
-        self.bare.clear();
+        self.complete_directories.clear();
+        self.without_xattrs.clear();
     }
 
     /// Forgets a record that somebody else has changed.
     pub(crate) fn forget(&self, key: &Key) {
-        let mut books = self.currency.books();
+        let mut in_flight = self.currency.in_flight();
         self.entries.remove(key);
         self.entries.remove_name(key);
-        self.whole.forget(key);
-        self.bare.forget(key);
-        self.currency.demoted(&mut books);
-        books.batch_ends();
-        books.note_written(key.clone());
+        self.complete_directories.forget(key);
+        self.without_xattrs.forget(key);
+        self.currency.demoted(&mut in_flight);
+        in_flight.batch_ended();
+        in_flight.note_written(key.clone());
     }
 
     /// Takes note of what a guard met that did not hold.
-    pub(crate) fn met(&self, key: &Key, value: Option<&Value>) {
-        let books = self.currency.books();
-        self.hint(&books, key, value);
+    pub(crate) fn note_refusal(&self, key: &Key, value: Option<&Value>) {
+        let in_flight = self.currency.in_flight();
+        self.hint(&in_flight, key, value);
     }
 
     /// Takes note of what a plan wrote that has turned out to be committed.
-    pub(crate) fn committed(&self, plan: &Plan) {
-        let books = self.currency.books();
+    pub(crate) fn note_committed(&self, plan: &Plan) {
+        let in_flight = self.currency.in_flight();
         for (key, value) in remembered_writes(plan) {
-            self.hint(&books, key, value);
+            self.hint(&in_flight, key, value);
         }
     }
 
@@ -154,39 +154,39 @@ impl RecordCache {
         if !reads.iter().all(is_single) {
             return None;
         }
-        for _ in 0..LOOKS {
-            let seen = self.currency.look()?;
-            let found = self.current(reads, seen.generation)?;
-            if self.currency.still(seen) {
+        for _ in 0..OPTIMISTIC_READS {
+            let seen = self.currency.begin_read()?;
+            let found = self.current_answers(reads, seen.generation)?;
+            if self.currency.is_valid(seen) {
                 return Some(found);
             }
         }
         // Nothing changes while this is held.
-        let _books = self.currency.books();
-        let seen = self.currency.look()?;
-        let found = self.current(reads, seen.generation)?;
-        self.currency.still(seen).then_some(found)
+        let _books = self.currency.in_flight();
+        let seen = self.currency.begin_read()?;
+        let found = self.current_answers(reads, seen.generation)?;
+        self.currency.is_valid(seen).then_some(found)
     }
 
     /// Takes note of inodes without extended attributes from now on.
-    pub(crate) fn note_bare(&self) {
-        self.bare.begin();
+    pub(crate) fn track_xattrs(&self) {
+        self.without_xattrs.begin();
     }
 
     /// Whether an inode certainly has no extended attributes, as far as that was noted.
-    pub(crate) fn is_bare(&self, ino: Ino) -> bool {
-        self.currency.look().is_some_and(|seen| {
-            self.bare.is_bare(ino, seen.generation) && self.currency.still(seen)
+    pub(crate) fn has_no_xattrs(&self, ino: Ino) -> bool {
+        self.currency.begin_read().is_some_and(|seen| {
+            self.without_xattrs.has_no_xattrs(ino, seen.generation) && self.currency.is_valid(seen)
         })
     }
 
     /// The answers, if all records are current in this generation.
-    fn current(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
+    fn current_answers(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
             let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
             match entry {
                 Some(entry) => Some(entry.value),
-                None => self.whole.lacks(key, generation).then_some(None),
+                None => self.complete_directories.lacks(key, generation).then_some(None),
             }
         };
         let target = |record: &Value, follow: &Follow| match follow.target(record) {
@@ -197,7 +197,7 @@ impl RecordCache {
             let (key, follow) = match read {
                 Read::Record { key, follow } => (key, follow),
                 Read::Counter(CounterKey(key)) if is_counter(key) => {
-                    return Some(ReadResult::Counter(number(&value(key)??)?));
+                    return Some(ReadResult::Counter(counter_number(&value(key)??)?));
                 }
                 Read::Counter(_) | Read::Range { .. } => return None,
             };
@@ -212,52 +212,58 @@ impl RecordCache {
     }
 
     /// A read leaves for the store.
-    fn reading(self: &Arc<Self>) -> Reading {
-        Reading { left_at: self.currency.books().read_leaves(), cache: Arc::clone(self) }
+    fn begin_read(self: &Arc<Self>) -> ReadInFlight {
+        ReadInFlight { sent_at: self.currency.in_flight().read_sent(), cache: Arc::clone(self) }
     }
 
     /// A batch leaves for the store.
-    fn sending(self: &Arc<Self>, plans: &[Plan]) -> Sending {
+    fn begin_batch(self: &Arc<Self>, plans: &[Plan]) -> BatchInFlight {
         let writes = plans.iter().flat_map(remembered_writes);
         let mut keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
         let mut counters = HashMap::new();
-        let mut books = self.currency.books();
+        let mut in_flight = self.currency.in_flight();
         if self.is_authoritative() {
-            let counted: HashSet<Key> = plans.iter().flat_map(counted).cloned().collect();
-            counters = self.numbers(&counted);
+            let counted: HashSet<Key> = plans.iter().flat_map(changed_counters).cloned().collect();
+            counters = self.known_counters(&counted);
             keys.extend(counted);
-            self.whole.sending(plans);
+            self.complete_directories.sending(plans);
         }
-        let left_at = books.batch_leaves(&keys);
+        let sent_at = in_flight.batch_sent(&keys);
         if !self.currency.has_peers() && !keys.is_empty() {
             for key in &keys {
                 self.entries.demote(key);
-                self.bare.forget(key);
+                self.without_xattrs.forget(key);
             }
-            self.currency.demoted(&mut books);
+            self.currency.demoted(&mut in_flight);
         }
-        Sending { cache: Arc::clone(self), keys, counters, left_at }
+        BatchInFlight { cache: Arc::clone(self), keys, counters, sent_at }
     }
 
     /// What is known of counters.
-    fn numbers(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
+    fn known_counters(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
         let generation = self.currency.generation();
         let known = |key: &Key| {
             let known = self.entries.get(key).filter(|known| known.current_in == generation)?;
-            Some((key.clone(), number(&known.value?)?))
+            Some((key.clone(), counter_number(&known.value?)?))
         };
         counters.iter().filter_map(known).collect()
     }
 
     /// Takes note of what a read brought.
-    fn learn(&self, books: &Books, observation: Observation, reads: &[Read], found: &[ReadResult]) {
+    fn learn(
+        &self,
+        in_flight: &InFlight,
+        observation: Observation,
+        reads: &[Read],
+        found: &[ReadResult],
+    ) {
         for (read, found) in reads.iter().zip(found) {
             match (read, found) {
                 (Read::Record { key, .. }, ReadResult::Record(None)) => {
-                    self.learn_record(books, observation, key, None);
+                    self.learn_record(in_flight, observation, key, None);
                 }
                 (Read::Record { follow, .. }, ReadResult::Record(Some(entry))) => {
-                    self.learn_entry(books, observation, entry, follow.as_ref());
+                    self.learn_entry(in_flight, observation, entry, follow.as_ref());
                 }
                 (Read::Range { follow, .. }, ReadResult::Range(entries)) => {
                     // A page of a listing would push out what writers need; a few of its names tell
@@ -265,18 +271,18 @@ impl RecordCache {
                     // deletes one after the other.
                     let (others, last) = entries.split_at(entries.len().saturating_sub(NAMES));
                     for entry in last {
-                        self.learn_entry(books, observation, entry, follow.as_ref());
+                        self.learn_entry(in_flight, observation, entry, follow.as_ref());
                         self.entries.add_name(&entry.key);
                     }
                     for entry in others {
-                        self.learn_head(books, observation, entry, follow.as_ref());
+                        self.learn_head(in_flight, observation, entry, follow.as_ref());
                     }
                 }
                 (Read::Counter(CounterKey(key)), ReadResult::Counter(number))
                     if is_counter(key) =>
                 {
-                    let value = value_of(*number);
-                    self.learn_record(books, observation, key, Some(&value));
+                    let value = counter_value(*number);
+                    self.learn_record(in_flight, observation, key, Some(&value));
                 }
                 _ => {}
             }
@@ -285,26 +291,26 @@ impl RecordCache {
 
     fn learn_entry(
         &self,
-        books: &Books,
+        in_flight: &InFlight,
         observation: Observation,
         entry: &Entry,
         follow: Option<&Follow>,
     ) {
-        self.learn_record(books, observation, &entry.key, Some(&entry.value));
+        self.learn_record(in_flight, observation, &entry.key, Some(&entry.value));
         let Some(follow) = follow else { return };
         let Some(target) = follow.target(&entry.value) else { return };
         match &entry.target {
-            Target::Whole(value) => self.learn_record(books, observation, &target, Some(value)),
-            Target::Absent => self.learn_record(books, observation, &target, None),
+            Target::Whole(value) => self.learn_record(in_flight, observation, &target, Some(value)),
+            Target::Absent => self.learn_record(in_flight, observation, &target, None),
             // What was remembered may still be right, and the beginning of a record is none.
-            Target::Cut(_) => self.learn_head(books, observation, entry, Some(follow)),
+            Target::Cut(_) => self.learn_head(in_flight, observation, entry, Some(follow)),
         }
     }
 
     /// Takes note of what the beginning of a record says that an entry points to.
     fn learn_head(
         &self,
-        books: &Books,
+        in_flight: &InFlight,
         observation: Observation,
         entry: &Entry,
         follow: Option<&Follow>,
@@ -316,28 +322,29 @@ impl RecordCache {
         };
         let target = follow.and_then(|follow| follow.target(&entry.value));
         if let Some(target) = target.filter(|target| target.space() == space::INODE) {
-            self.bare.learn(&target, begin, || books.read_in(observation, &target));
+            self.without_xattrs
+                .learn(&target, begin, || in_flight.generation_of_read(observation, &target));
         }
     }
 
     fn learn_record(
         &self,
-        books: &Books,
+        in_flight: &InFlight,
         observation: Observation,
         key: &Key,
         value: Option<&Value>,
     ) {
-        self.note(books, key, value, books.read_in(observation, key));
+        self.note(in_flight, key, value, in_flight.generation_of_read(observation, key));
     }
 
     /// Takes note of a record that may have changed since.
-    fn hint(&self, books: &Books, key: &Key, value: Option<&Value>) {
-        self.note(books, key, value, Generation::NONE);
+    fn hint(&self, in_flight: &InFlight, key: &Key, value: Option<&Value>) {
+        self.note(in_flight, key, value, Generation::NONE);
     }
 
     /// Takes note of a record as it was seen, unless it is known as it stands now.
-    fn note(&self, _books: &Books, key: &Key, value: Option<&Value>, current_in: Generation) {
-        if !is_remembered(key.space()) && !is_counter(key) {
+    fn note(&self, _books: &InFlight, key: &Key, value: Option<&Value>, current_in: Generation) {
+        if !is_cached_space(key.space()) && !is_counter(key) {
             return;
         }
         let known = self.entries.get(key);
@@ -376,11 +383,11 @@ fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)
         Write::Delete(key) => Some((key, None)),
         Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => None,
     });
-    writes.filter(|(key, _)| is_remembered(key.space()))
+    writes.filter(|(key, _)| is_cached_space(key.space()))
 }
 
 /// The counters that a plan changes and that may be remembered.
-fn counted(plan: &Plan) -> impl Iterator<Item = &Key> {
+fn changed_counters(plan: &Plan) -> impl Iterator<Item = &Key> {
     let counters = plan.writes.iter().filter_map(|write| match write {
         Write::Add(CounterKey(key), _)
         | Write::Max(CounterKey(key), _)
@@ -392,49 +399,49 @@ fn counted(plan: &Plan) -> impl Iterator<Item = &Key> {
 }
 
 /// A number as it is remembered.
-fn value_of(number: i64) -> Value {
+fn counter_value(number: i64) -> Value {
     Value::copy_from_slice(&number.to_be_bytes())
 }
 
 /// A number that is remembered like this.
-fn number(value: &Value) -> Option<i64> {
+fn counter_number(value: &Value) -> Option<i64> {
     Some(i64::from_be_bytes(value.as_ref().try_into().ok()?))
 }
 
 /// A read under way.
 #[derive(Debug)]
-struct Reading {
+struct ReadInFlight {
     cache: Arc<RecordCache>,
-    left_at: u64,
+    sent_at: u64,
 }
 
-impl Reading {
+impl ReadInFlight {
     /// The read has come back with this.
     fn found(self, reads: &[Read], found: &[ReadResult]) {
         let currency = &self.cache.currency;
-        let books = currency.books();
-        let observation = currency.observation(&books, self.left_at);
-        self.cache.learn(&books, observation, reads, found);
+        let in_flight = currency.in_flight();
+        let observation = currency.observation(&in_flight, self.sent_at);
+        self.cache.learn(&in_flight, observation, reads, found);
     }
 }
 
-impl Drop for Reading {
+impl Drop for ReadInFlight {
     fn drop(&mut self) {
-        self.cache.currency.books().read_ends();
+        self.cache.currency.in_flight().read_ended();
     }
 }
 
 /// A batch under way. Dropped without a verdict, its outcome stays unknown.
 #[derive(Debug)]
-struct Sending {
+struct BatchInFlight {
     cache: Arc<RecordCache>,
     keys: HashSet<Key>,
     /// Counters among them, as they were when it left, if that is known.
     counters: HashMap<Key, i64>,
-    left_at: u64,
+    sent_at: u64,
 }
 
-impl Sending {
+impl BatchInFlight {
     /// The batch was decided.
     fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
         if self.keys.is_empty() {
@@ -450,18 +457,18 @@ impl Sending {
         last.extend(counters.iter().map(|(key, number)| (key, Some(number))));
         let keys = std::mem::take(&mut self.keys);
         let RecordCache { currency, .. } = &*self.cache;
-        let mut books = currency.books();
-        let observation = currency.observation(&books, self.left_at);
-        books.batch_ends();
+        let mut in_flight = currency.in_flight();
+        let observation = currency.observation(&in_flight, self.sent_at);
+        in_flight.batch_ended();
         for key in keys {
-            let raced = books.key_ends(&key);
+            let raced = in_flight.write_ended(&key);
             let mut known_in = Generation::NONE;
             if let Some(value) = last.get(&key) {
-                known_in = books.decided_in(observation, &key, raced);
-                self.cache.note(&books, &key, *value, known_in);
+                known_in = in_flight.generation_of_verdict(observation, &key, raced);
+                self.cache.note(&in_flight, &key, *value, known_in);
             }
-            self.cache.whole.decided(&key, known_in);
-            books.note_written(key);
+            self.cache.complete_directories.decided(&key, known_in);
+            in_flight.note_written(key);
         }
     }
 
@@ -474,35 +481,35 @@ impl Sending {
         let after = |(key, before): (&Key, &i64)| {
             let change = changes.get(&CounterKey(key.clone()));
             let number = change.map_or(*before, |change| change.of(*before));
-            (key.clone(), value_of(number))
+            (key.clone(), counter_value(number))
         };
         self.counters.iter().map(after).collect()
     }
 
     /// The batch certainly never happens.
-    fn undone(mut self) {
+    fn not_committed(mut self) {
         let keys = std::mem::take(&mut self.keys);
-        let mut books = self.cache.currency.books();
+        let mut in_flight = self.cache.currency.in_flight();
         for key in keys {
-            self.cache.whole.decided(&key, Generation::NONE);
-            books.key_ends(&key);
+            self.cache.complete_directories.decided(&key, Generation::NONE);
+            in_flight.write_ended(&key);
         }
     }
 }
 
-impl Drop for Sending {
+impl Drop for BatchInFlight {
     fn drop(&mut self) {
         let keys = std::mem::take(&mut self.keys);
         if keys.is_empty() {
             return;
         }
         let currency = &self.cache.currency;
-        let mut books = currency.books();
+        let mut in_flight = currency.in_flight();
         for key in keys {
-            self.cache.whole.decided(&key, Generation::NONE);
-            books.key_ends(&key);
-            if !books.note_doubtful(key) {
-                currency.end(&mut books);
+            self.cache.complete_directories.decided(&key, Generation::NONE);
+            in_flight.write_ended(&key);
+            if !in_flight.note_unknown_outcome(key) {
+                currency.disable(&mut in_flight);
             }
         }
     }

@@ -28,7 +28,7 @@ impl Session {
             now: self.clock.now(),
             passed: self.clock.passed(),
             session: self.nonce(),
-            random: self.drawn.next(),
+            random: self.random_bits.next(),
         }
     }
 
@@ -174,14 +174,14 @@ impl Session {
                     let began = Instant::now();
                     let commit = self.committer.commit(plan, reading, staging, committed_for, note);
                     let answer = commit.await;
-                    contender.committed_in(began.elapsed());
+                    contender.record_commit_time(began.elapsed());
                     staged = answer.staged;
                     match answer.outcome {
                         Outcome::Committed => {
                             // The next one in the line does not wait for other programs' caches.
                             contender.leave();
-                            if let Some(taking_back) = answer.taking_back {
-                                taking_back.done().await;
+                            if let Some(invalidation) = answer.invalidation {
+                                invalidation.completed().await;
                             }
                             return Ok(output);
                         }

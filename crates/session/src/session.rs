@@ -14,13 +14,13 @@ use tracing::{Instrument, info, warn};
 use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
 use crate::commit::{CommittedFor, Committer, Outcome};
 use crate::contention::Reservations;
-use crate::drawn::DrawnBits;
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
 use crate::inode_allocator::InodeAllocator;
 use crate::lock_notices::LockNotices;
-use crate::meters::{Meters, charge, charged};
+use crate::meters::{Meters, current_charge, with_charge};
+use crate::random_bits::RandomBits;
 use crate::records::RecordCache;
 use crate::state::{self, Heartbeat, ObservedSession, SessionState};
 use crate::throttle::Throttle;
@@ -37,7 +37,7 @@ pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Session {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) drawn: DrawnBits,
+    pub(crate) random_bits: RandomBits,
     pub(crate) record: VolumeRecord,
     pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,
@@ -122,7 +122,7 @@ impl Session {
             warn!(running, "closing although tasks are still running");
         }
         // Whoever comes once the session has ended waits for nobody.
-        self.records.end();
+        self.records.disable();
         Some(matches!(heartbeat, Ok(Ok(_))))
     }
 
@@ -198,7 +198,7 @@ impl Session {
 
     /// Has a reader of what was inherited rest on a hold that stands.
     pub fn rely_on_hold(&self, pin: &ReadPin) {
-        self.holds.rest(pin);
+        self.holds.rely_on_hold(pin);
     }
 
     /// How background work is throttled.
@@ -281,7 +281,7 @@ impl Session {
         name: &'static str,
         future: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<T, VolumeError> {
-        let future = charged(future, charge()).in_current_span();
+        let future = with_charge(future, current_charge()).in_current_span();
         match self.tasks.spawn(name, future).await {
             Ok(result) => result,
             Err(lost) => match lost.try_into_panic() {
@@ -293,6 +293,6 @@ impl Session {
 
     /// `n` inode numbers that nobody had before; usually without a round trip.
     pub async fn allocate_inodes(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
-        self.inode_allocator.fresh(n).await
+        self.inode_allocator.allocate(n).await
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct IdempotencySlots {
 struct FreeSlots {
     /// The last one returned is the first one taken, so that a quiet session has few records.
     free: Vec<Slot>,
-    made: u16,
+    created: u16,
 }
 
 /// A slot, and how many steps it has taken.
@@ -71,14 +71,14 @@ impl IdempotencySlots {
 
     /// The slots of a session that is gone on with: the first ones, as their records stand. None of
     /// them carries a plan.
-    pub(crate) fn settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
+    pub(crate) fn with_settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
         {
             let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
             for (SlotRecord { count, .. }, record) in records {
-                let (number, record) = (pool.made, Some(record));
+                let (number, record) = (pool.created, Some(record));
                 let key = key::idempotency_slot(self.session, number);
                 pool.free.push(Slot { number, key, count, record });
-                pool.made += 1;
+                pool.created += 1;
             }
         }
         self
@@ -99,12 +99,12 @@ impl IdempotencySlots {
     fn taken(&self, permit: OwnedSemaphorePermit) -> TakenSlot {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = pool.free.pop().unwrap_or_else(|| {
-            let number = pool.made;
+            let number = pool.created;
             let key = key::idempotency_slot(self.session, number);
             // There are as many permits as slots, so no number is made twice.
-            pool.made = pool.made.saturating_add(1);
+            pool.created = pool.created.saturating_add(1);
             if let Some(ledger) = &self.ledger {
-                ledger.set_slots(pool.made).expect("a file in memory can be written");
+                ledger.set_slots(pool.created).expect("a file in memory can be written");
             }
             Slot { number, key, count: 0, record: None }
         });
@@ -131,8 +131,8 @@ impl IdempotencySlots {
 
     /// The keys of all slots that may have a record.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let made = self.pool.lock().unwrap_or_else(PoisonError::into_inner).made;
-        (0..made).map(|slot| key::idempotency_slot(self.session, slot)).collect()
+        let created = self.pool.lock().unwrap_or_else(PoisonError::into_inner).created;
+        (0..created).map(|slot| key::idempotency_slot(self.session, slot)).collect()
     }
 }
 

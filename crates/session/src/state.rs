@@ -23,7 +23,7 @@ pub(crate) use heartbeat::{Heartbeat, end};
 pub(crate) use observe::fence;
 pub use observe::{ObservedSession, nonce as session_in_key};
 pub(crate) use resume::{Resumed, note_session, resume};
-pub(crate) use start::{Founding, begin, find_volume, start};
+pub(crate) use start::{OpenSettings, begin, find_volume, start};
 pub use start::{check_block_owner, check_volume_format};
 
 /// This process's session.

@@ -23,7 +23,7 @@ pub const PAUSE_FACTOR: u32 = 19;
 pub const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How often a pause looks whether it is still needed.
-const LOOK_INTERVAL: Duration = Duration::from_millis(25);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How background work is treated while requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,22 +80,22 @@ impl Throttle {
         let now = Instant::now();
         let until = now + (now.duration_since(step.began) * PAUSE_FACTOR).min(PAUSE_MAX);
         let mut served = step.served;
-        while self.serves(&mut served) {
+        while self.is_serving(&mut served) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
             tokio::select! {
                 () = self.closing.cancelled() => return,
-                () = tokio::time::sleep(left.min(LOOK_INTERVAL)) => {}
+                () = tokio::time::sleep(left.min(RECHECK_INTERVAL)) => {}
             }
         }
     }
 
     /// Whether anything was asked of the volume since so many operations were served, or somebody
     /// reads of it right now.
-    fn serves(&self, served: &mut u64) -> bool {
+    fn is_serving(&self, served: &mut u64) -> bool {
         let before = std::mem::replace(served, self.meters.served.get());
-        before != *served || self.epochs.are_pinned()
+        before != *served || self.epochs.has_readers()
     }
 }

@@ -24,7 +24,7 @@ use runtime::Moment;
 use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
-use crate::records::Looked;
+use crate::records::SeqlockRead;
 
 /// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
 /// changes take it back, most of them within [`crate::FEED_INTERVAL`].
@@ -45,7 +45,7 @@ pub enum Coherence {
 pub struct CacheValidity {
     until: Option<Moment>,
     /// What was current when this began, if nobody else could change it.
-    pub(crate) seen: Option<Looked>,
+    pub(crate) seen: Option<SeqlockRead>,
 }
 
 impl CacheValidity {
@@ -72,14 +72,14 @@ pub struct NodeChanges {
 
 impl NodeChanges {
     /// What the records under these keys say.
-    fn of<'k>(keys: impl Iterator<Item = &'k Key>) -> NodeChanges {
+    fn from_keys<'k>(keys: impl Iterator<Item = &'k Key>) -> NodeChanges {
         let (mut names, mut nodes) = (BTreeSet::new(), BTreeSet::new());
         for key in keys {
             let ino = Ino(key.partition());
             match key.space() {
                 space::INODE => drop(nodes.insert(ino)),
                 // A node that is left to the reaper has lost its last name: its links change.
-                space::ORPHAN => nodes.extend(left_node(key)),
+                space::ORPHAN => nodes.extend(orphan_ino(key)),
                 space::DENTRY => {
                     nodes.insert(ino);
                     let name = key.suffix();
@@ -100,7 +100,7 @@ impl NodeChanges {
 }
 
 /// The node that the record under this key leaves to the reaper.
-fn left_node(key: &Key) -> Option<Ino> {
+fn orphan_ino(key: &Key) -> Option<Ino> {
     key.suffix().try_into().ok().map(u64::from_be_bytes).map(Ino)
 }
 
@@ -117,14 +117,14 @@ pub trait NodeWatch: fmt::Debug + Send + Sync {
 
 /// What is taken back before a change is answered.
 #[derive(Debug)]
-pub(crate) struct TakingBack {
+pub(crate) struct PendingInvalidation {
     done: oneshot::Receiver<()>,
     until: Moment,
 }
 
-impl TakingBack {
+impl PendingInvalidation {
     /// Waits until nobody remembers it any more.
-    pub(crate) async fn done(self) {
+    pub(crate) async fn completed(self) {
         let heeded = tokio::time::timeout(self.until.left(), self.done).await;
         if let Ok(Err(_dropped)) = heeded {
             tokio::time::sleep(self.until.left()).await;
@@ -149,9 +149,9 @@ pub(crate) struct Watch {
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// Until when what follows from the feed may be remembered.
-    heard: Option<Moment>,
+    feed_checked: Option<Moment>,
     /// Until when something may be remembered that was given out.
-    given: Option<Moment>,
+    granted: Option<Moment>,
 }
 
 impl Watches {
@@ -168,55 +168,55 @@ impl Watches {
     }
 
     /// Until when something may be remembered, of those who watch and have been given it.
-    fn given(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
-        let until = self.times().given.filter(|until| !until.has_come())?;
+    fn granted(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
+        let until = self.times().granted.filter(|until| !until.has_come())?;
         Some((self.watch()?.watch, until))
     }
 
     /// Until when what is read from now on may be remembered; `alone` says until when nobody else
     /// changes anything.
-    pub(crate) fn cache_validity(&self, alone: Option<(Moment, Looked)>) -> CacheValidity {
+    pub(crate) fn cache_validity(&self, alone: Option<(Moment, SeqlockRead)>) -> CacheValidity {
         let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
         let (alone, seen) = alone.unzip();
         let mut times = self.times();
         let until = match coherence {
             Coherence::Strict => alone,
-            Coherence::Pushed => alone.or(times.heard),
+            Coherence::Pushed => alone.or(times.feed_checked),
         };
         let until = until.filter(|until| !until.has_come());
         if let Some(until) = until
-            && times.given.is_none_or(|given| given.left() < until.left())
+            && times.granted.is_none_or(|granted| granted.left() < until.left())
         {
-            times.given = Some(until);
+            times.granted = Some(until);
         }
         CacheValidity { until, seen }
     }
 
     /// The feed has told of all that changed until `asked`.
-    pub(crate) fn heard(&self, asked: Moment) {
-        self.times().heard = Some(asked.after(PUSHED_CACHE_DURATION));
+    pub(crate) fn feed_checked(&self, asked: Moment) {
+        self.times().feed_checked = Some(asked.after(PUSHED_CACHE_DURATION));
     }
 
     /// A plan was committed: what it changed is to be taken back.
-    pub(crate) fn committed(&self, plan: &Plan) -> Option<TakingBack> {
-        let (watch, until) = self.given()?;
+    pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
+        let (watch, until) = self.granted()?;
         let keys = plan.writes.iter().filter_map(|write| match write {
             Write::Put(key, _) | Write::Delete(key) => Some(key),
             _ => None,
         });
-        let changes = NodeChanges::of(keys);
+        let changes = NodeChanges::from_keys(keys);
         if changes.is_empty() {
             return None;
         }
-        let (done, taken_back) = oneshot::channel();
+        let (done, completed) = oneshot::channel();
         watch.changed(&changes, Some(done));
-        Some(TakingBack { done: taken_back, until })
+        Some(PendingInvalidation { done: completed, until })
     }
 
     /// Others have changed records.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
-        let Some((watch, _until)) = self.given() else { return };
-        let changes = NodeChanges::of(keys);
+        let Some((watch, _until)) = self.granted() else { return };
+        let changes = NodeChanges::from_keys(keys);
         if !changes.is_empty() {
             watch.changed(&changes, None);
         }
@@ -224,8 +224,8 @@ impl Watches {
 
     /// Others may have changed anything.
     pub(crate) fn all_changed(&self) {
-        self.times().heard = None;
-        if let Some((watch, _until)) = self.given() {
+        self.times().feed_checked = None;
+        if let Some((watch, _until)) = self.granted() {
             watch.all_changed();
         }
     }

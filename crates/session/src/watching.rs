@@ -10,7 +10,7 @@ use crate::watch::{CacheValidity, Coherence, NodeWatch, Watch};
 impl Session {
     /// Tells `watch` of changes from now on, and nobody who watched before.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
-        self.records.note_bare();
+        self.records.track_xattrs();
         self.watches.set(Some(Watch { watch, coherence }));
     }
 
@@ -22,7 +22,7 @@ impl Session {
     /// Until when what is read from now on may be remembered by those for whom the watch stands. To
     /// be asked for before it is read.
     pub fn cache_validity(&self) -> CacheValidity {
-        self.watches.cache_validity(self.records.relied_on())
+        self.watches.cache_validity(self.records.authority_until())
     }
 
     /// Until when what was read while `before` was said may be remembered, though it is given out
@@ -34,7 +34,7 @@ impl Session {
     }
 
     /// Whether an inode certainly has no extended attributes, as far as that is remembered.
-    pub fn is_bare(&self, ino: Ino) -> bool {
-        self.records.is_bare(ino)
+    pub fn has_no_xattrs(&self, ino: Ino) -> bool {
+        self.records.has_no_xattrs(ino)
     }
 }

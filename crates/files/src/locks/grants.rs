@@ -81,7 +81,7 @@ impl Locks {
                 }
                 (Some(Turn::Reserved | Turn::Elsewhere), _) => {
                     let watch = watch.get_or_insert_with(|| self.volume.lock_notices().watch(ino));
-                    watch.look();
+                    watch.mark_seen();
                     let change = Change::Lock(asked, Some(number));
                     self.change(ino, change).await?;
                 }

@@ -214,8 +214,8 @@ async fn callers_that_leave_take_nothing_along() {
     let (third, fourth, ()) = futures::join!(third, fourth, leave);
     assert_eq!(number(&third.unwrap()), Some(2));
     assert_eq!(number(&fourth.unwrap()), Some(3));
-    let apart = store.asked.lock().unwrap().clone();
-    assert_eq!(apart, [ask(0), [ask(2), ask(3)].concat()]);
+    let separate = store.asked.lock().unwrap().clone();
+    assert_eq!(separate, [ask(0), [ask(2), ask(3)].concat()]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
     for SentPlan { queued, slot } in &mut batch {
         let (number, step) = slot.step();
         queued.note.sent(number, step).expect("a file in memory can be written");
-        context.own.sent(&queued.plan);
+        context.self_writes.sent(&queued.plan);
         queued.staged.iter_mut().for_each(StagedContent::disarm);
     }
     let deadline = batch.iter().map(|sent| sent.queued.deadline).max();

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::epoch::ReaderGuard;
 use crate::error::VolumeError;
-use crate::feed::OwnWrites;
+use crate::feed::SelfWrites;
 use crate::meters::Meters;
 use crate::records::RecordCache;
 use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
 use crate::state::SessionState;
-use crate::watch::{TakingBack, Watches};
+use crate::watch::{PendingInvalidation, Watches};
 
 /// What the committer adds to a plan: two guards and a write, and their bytes, about.
 pub(super) const ADDED_ITEMS: usize = 3;
@@ -82,13 +82,13 @@ pub(crate) struct CommitAnswer {
     /// The staged content that the plan would have named, if it certainly does not.
     pub(crate) staged: Option<StagedContent>,
     /// What others remember and is being taken back.
-    pub(crate) taking_back: Option<TakingBack>,
+    pub(crate) invalidation: Option<PendingInvalidation>,
 }
 
 impl CommitAnswer {
     /// An answer of a plan that was not committed.
     pub(super) fn without(outcome: Outcome, staged: Option<StagedContent>) -> CommitAnswer {
-        CommitAnswer { outcome, staged, taking_back: None }
+        CommitAnswer { outcome, staged, invalidation: None }
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct CommitContext {
     pub(crate) state: Arc<SessionState>,
     pub(crate) slots: IdempotencySlots,
     pub(crate) records: Arc<RecordCache>,
-    pub(crate) own: Arc<OwnWrites>,
+    pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
@@ -207,7 +207,7 @@ impl CommitContext {
     pub(super) fn settle_by_slot(&self, sent: SentPlan, step: SlotState) {
         match step {
             SlotState::Committed => {
-                self.records.committed(&sent.queued.plan);
+                self.records.note_committed(&sent.queued.plan);
                 self.finish(sent, step, Outcome::Committed);
             }
             SlotState::Aborted => {
@@ -235,33 +235,33 @@ impl CommitContext {
         let QueuedPlan { plan, mut staged, reading, committed_for, note, caller, .. } = queued;
         note.settled(matches!(outcome, Outcome::Committed));
         self.slots.settle(slot, step);
-        let mut taking_back = None;
+        let mut invalidation = None;
         if matches!(outcome, Outcome::Committed) {
             staged = None;
             if committed_for == CommittedFor::Client {
-                taking_back = self.watches.committed(&plan);
+                invalidation = self.watches.committed(&plan);
             }
         } else {
-            self.own.dropped(&plan);
-            self.forget_misled(&plan, &outcome);
+            self.self_writes.dropped(&plan);
+            self.correct_hint(&plan, &outcome);
         }
         staged.iter_mut().for_each(StagedContent::rearm);
         if let Some(caller) = caller {
             // A caller that has gone has no use for its blocks either: they are deleted.
-            let _gone = caller.send(CommitAnswer { outcome, staged, taking_back });
+            let _gone = caller.send(CommitAnswer { outcome, staged, invalidation });
         }
         drop(reading);
     }
 
     /// Corrects the hint that a refused plan rested on.
-    fn forget_misled(&self, plan: &Plan, outcome: &Outcome) {
+    fn correct_hint(&self, plan: &Plan, outcome: &Outcome) {
         let Outcome::Refused { guard, found } = outcome else { return };
         match (plan.guards.get(*guard), found) {
             (Some(Guard::Equals(key, _) | Guard::Absent(key)), Some(value)) => {
-                self.records.met(key, Some(value));
+                self.records.note_refusal(key, Some(value));
             }
             (Some(Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key)), None) => {
-                self.records.met(key, None);
+                self.records.note_refusal(key, None);
             }
             _ => {}
         }

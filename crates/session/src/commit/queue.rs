@@ -50,11 +50,11 @@ pub(super) async fn serve(
     mut queue: mpsc::Receiver<QueuedPlan>,
     in_flight: usize,
 ) {
-    let room = Arc::new(Semaphore::new(in_flight));
-    let mut left: Option<QueuedPlan> = None;
+    let batches_allowed = Arc::new(Semaphore::new(in_flight));
+    let mut carried_over: Option<QueuedPlan> = None;
     loop {
-        let permit = Arc::clone(&room).acquire_owned().await;
-        let first = match left.take() {
+        let permit = Arc::clone(&batches_allowed).acquire_owned().await;
+        let first = match carried_over.take() {
             Some(queued) => queued,
             None => match next(&context, &mut queue).await {
                 Some(queued) => queued,
@@ -71,13 +71,13 @@ pub(super) async fn serve(
         batch.push(sent);
         while let Ok(queued) = queue.try_recv() {
             if !load.add(&queued, &context.limits) {
-                left = Some(queued);
+                carried_over = Some(queued);
                 break;
             }
             match context.slots.try_take() {
-                Some(slot) => batch.extend(in_time(&context, queued, slot)),
+                Some(slot) => batch.extend(unless_expired(&context, queued, slot)),
                 None => {
-                    left = Some(queued);
+                    carried_over = Some(queued);
                     break;
                 }
             }
@@ -108,7 +108,7 @@ async fn next(
 /// A slot for the first plan of a batch. When none becomes free in time, nothing was sent.
 async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPlan> {
     match tokio::time::timeout_at(queued.deadline, context.slots.take()).await {
-        Ok(slot) => in_time(context, queued, slot),
+        Ok(slot) => unless_expired(context, queued, slot),
         Err(_late) => {
             refuse(queued);
             None
@@ -117,7 +117,11 @@ async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPl
 }
 
 /// Sends a plan unless it waited too long already.
-fn in_time(context: &CommitContext, queued: QueuedPlan, slot: TakenSlot) -> Option<SentPlan> {
+fn unless_expired(
+    context: &CommitContext,
+    queued: QueuedPlan,
+    slot: TakenSlot,
+) -> Option<SentPlan> {
     if queued.deadline > Instant::now() {
         return Some(SentPlan { queued, slot });
     }

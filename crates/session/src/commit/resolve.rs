@@ -78,14 +78,14 @@ async fn abort(
             return Some(batch);
         }
     };
-    let (mut ended, mut left) = (Vec::new(), Vec::new());
+    let (mut ended, mut unsettled) = (Vec::new(), Vec::new());
     let mut decided = batch.iter().zip(&verdicts);
     if decided.any(|(sent, verdict)| is_foreign(sent, verdict, SLOT_GUARD)) {
         context.state.fence(FOREIGN_SLOT);
     }
     for (sent, verdict) in batch.into_iter().zip(verdicts) {
         match verdict {
-            Verdict::Failed(_) => left.push(sent),
+            Verdict::Failed(_) => unsettled.push(sent),
             Verdict::Committed => context.settle_by_slot(sent, SlotState::Aborted),
             Verdict::Refused { guard: SLOT_GUARD, found } => {
                 let step = sent.slot.read(found.as_ref());
@@ -98,9 +98,9 @@ async fn abort(
         }
     }
     if !ended.is_empty() {
-        left.extend(read_slots(context, ended).await);
+        unsettled.extend(read_slots(context, ended).await);
     }
-    Some(left)
+    Some(unsettled)
 }
 
 /// After the session has ended none of its plans can commit any more; the slots say which did,

@@ -10,7 +10,7 @@ fn plan(keys: &[Key]) -> Plan {
 
 #[test]
 fn own_changes_are_told_apart_as_often_as_they_were_sent() {
-    let own = OwnWrites::default();
+    let own = SelfWrites::default();
     let (mine, other) = (key::inode(Ino(1)), key::inode(Ino(2)));
     own.sent(&plan(std::slice::from_ref(&mine)));
     own.sent(&plan(std::slice::from_ref(&mine)));
@@ -22,7 +22,7 @@ fn own_changes_are_told_apart_as_often_as_they_were_sent() {
 
 #[test]
 fn a_plan_that_did_not_happen_covers_nothing() {
-    let own = OwnWrites::default();
+    let own = SelfWrites::default();
     let at = key::inode(Ino(1));
     own.sent(&plan(std::slice::from_ref(&at)));
     own.dropped(&plan(std::slice::from_ref(&at)));
@@ -31,9 +31,9 @@ fn a_plan_that_did_not_happen_covers_nothing() {
 
 #[test]
 fn what_is_waited_for_is_bounded() {
-    let own = OwnWrites::default();
-    for number in 0..3 * OWN_KEYS_MAX as u64 {
+    let own = SelfWrites::default();
+    for number in 0..3 * SELF_WRITES_MAX as u64 {
         own.sent(&plan(&[key::inode(Ino(number))]));
     }
-    assert!(own.counts().len() <= OWN_KEYS_MAX);
+    assert!(own.counts().len() <= SELF_WRITES_MAX);
 }

@@ -43,24 +43,24 @@ impl MetaStore for CachedStore {
         if let Some(found) = self.cache.answer(reads) {
             return Ok(found);
         }
-        let reading = self.cache.reading();
+        let reading = self.cache.begin_read();
         let found = self.store.read(reads).await?;
         reading.found(reads, &found);
         Ok(found)
     }
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-        let sending = self.cache.sending(plans);
+        let batch = self.cache.begin_batch(plans);
         match self.store.commit(plans).await {
             Ok(verdicts) => {
-                sending.decided(plans, &verdicts);
+                batch.decided(plans, &verdicts);
                 Ok(verdicts)
             }
             Err(error) => {
                 if error.kind() == StoreErrorKind::Unknown {
-                    drop(sending);
+                    drop(batch);
                 } else {
-                    sending.undone();
+                    batch.not_committed();
                 }
                 Err(error)
             }
@@ -94,7 +94,7 @@ impl MetaStore for CachedStore {
     }
 
     async fn close(&self) {
-        self.cache.leave();
+        self.cache.end_authority();
         self.store.close().await;
     }
 }

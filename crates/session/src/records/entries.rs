@@ -25,12 +25,12 @@ const ENTRY_BYTES: u64 = 160;
 pub(super) const NAMES: usize = 3;
 
 /// The budget is cut into so many parts: inodes have [`INODE_PARTS`], names of directories
-/// [`NAME_PARTS`], directories that are known whole [`WHOLE_PARTS`], and the rest is for what is
+/// [`NAME_PARTS`], directories that are known whole [`COMPLETE_DIRECTORY_PARTS`], and the rest is for what is
 /// smaller and needed by every write.
 const PARTS: u64 = 16;
 const INODE_PARTS: u64 = 8;
 const NAME_PARTS: u64 = 2;
-const WHOLE_PARTS: u64 = 1;
+const COMPLETE_DIRECTORY_PARTS: u64 = 1;
 
 /// The fewest bytes of a shard. What is larger than a shard is not remembered.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
@@ -39,8 +39,8 @@ const SHARD_BYTES_MIN: u64 = 2 << 20;
 const SHARDS_MAX: u64 = 64;
 
 /// What of the budget is for directories that are known whole.
-pub(super) fn whole_bytes(bytes: u64) -> u64 {
-    WHOLE_PARTS * (bytes / PARTS)
+pub(super) fn complete_directories_bytes(bytes: u64) -> u64 {
+    COMPLETE_DIRECTORY_PARTS * (bytes / PARTS)
 }
 
 /// A record as it was last seen.
@@ -54,7 +54,7 @@ pub(super) struct Remembered {
 
 impl Remembered {
     /// Whether it may be remembered. What is absent is no hint: planners guess it.
-    fn is_worth_it(&self, key: &Key) -> bool {
+    fn is_cacheable(&self, key: &Key) -> bool {
         match (&self.value, self.current_in) {
             (Some(_), Generation::NONE) if key.space() == space::COUNTER => false,
             (Some(value), Generation::NONE) => value.len() <= HINT_VALUE_BYTES_MAX,
@@ -109,25 +109,25 @@ impl Entries {
         let part = bytes / PARTS;
         let [inodes, names] = [INODE_PARTS * part, NAME_PARTS * part];
         Entries {
-            records: cache(bytes - inodes - names - whole_bytes(bytes)),
+            records: cache(bytes - inodes - names - complete_directories_bytes(bytes)),
             inodes: cache(inodes),
             names: cache(names),
         }
     }
 
-    fn of(&self, key: &Key) -> &Cache<Key, Remembered, Bytes> {
+    fn cache_of(&self, key: &Key) -> &Cache<Key, Remembered, Bytes> {
         if key.space() == space::INODE { &self.inodes } else { &self.records }
     }
 
     /// The record as last seen; `None` if nothing is remembered.
     pub(super) fn get(&self, key: &Key) -> Option<Remembered> {
-        self.of(key).get(key)
+        self.cache_of(key).get(key)
     }
 
     /// Takes note of a record, if it is worth it, and forgets what was remembered in any case.
     pub(super) fn set(&self, key: &Key, record: Remembered) {
-        let records = self.of(key);
-        if record.is_worth_it(key) {
+        let records = self.cache_of(key);
+        if record.is_cacheable(key) {
             records.insert(key.clone(), record);
         } else {
             records.remove(key);
@@ -136,13 +136,13 @@ impl Entries {
 
     /// Makes a hint of a record that is remembered.
     pub(super) fn demote(&self, key: &Key) {
-        let records = self.of(key);
+        let records = self.cache_of(key);
         let Some(record) = records.peek(key) else { return };
         if record.current_in == Generation::NONE {
             return;
         }
         let hint = Remembered { current_in: Generation::NONE, ..record };
-        if hint.is_worth_it(key) {
+        if hint.is_cacheable(key) {
             // It may have been pushed out meanwhile, and is then not put back.
             let _pushed_out = records.replace(key.clone(), hint, true);
         } else {
@@ -152,7 +152,7 @@ impl Entries {
 
     /// Forgets a record.
     pub(super) fn remove(&self, key: &Key) {
-        self.of(key).remove(key);
+        self.cache_of(key).remove(key);
     }
 
     /// Takes note that a directory holds a name, if the key is of one.

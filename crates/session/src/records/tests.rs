@@ -1,7 +1,7 @@
 //! The memory of records: what is a hint, and what is current.
 
-mod bare;
+mod complete_directories;
 mod currency;
 mod hints;
 mod interleaved;
-mod whole;
+mod without_xattrs;

@@ -8,7 +8,7 @@ use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write}
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::observe::{Others, SESSIONS_MAX};
+use super::observe::{SESSIONS_MAX, SilenceTracker};
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 
@@ -26,15 +26,15 @@ pub(crate) struct Heartbeat {
     /// The last beat that certainly stands.
     beat: (HeartbeatRecord, Value),
     /// Beats that may have followed it.
-    doubts: Vec<(HeartbeatRecord, Value)>,
-    others: Others,
+    unconfirmed: Vec<(HeartbeatRecord, Value)>,
+    silence_tracker: SilenceTracker,
     /// Notified when another session was ended: it may have left something.
-    pub(crate) fenced: Arc<tokio::sync::Notify>,
+    pub(crate) session_ended: Arc<tokio::sync::Notify>,
 }
 
 /// Beats in doubt that are remembered: one for each failed try, so the store has been failing for
 /// long when there are more.
-const DOUBTS_MAX: usize = 64;
+const UNCONFIRMED_MAX: usize = 64;
 
 impl Heartbeat {
     /// Beats at an interval from the beat that the session began with, and ends others that were silent
@@ -54,9 +54,9 @@ impl Heartbeat {
             interval,
             silence,
             beat,
-            doubts: Vec::new(),
-            others: Others::default(),
-            fenced: Arc::default(),
+            unconfirmed: Vec::new(),
+            silence_tracker: SilenceTracker::default(),
+            session_ended: Arc::default(),
         }
     }
 
@@ -69,19 +69,19 @@ impl Heartbeat {
                 () = closed.cancelled() => return self,
                 () = self.state.ended.cancelled() => return self,
                 () = tokio::time::sleep_until(next) => {}
-                () = epochs.moved.notified() => {
+                () = epochs.passed_changed.notified() => {
                     // Many readers end at once; one beat tells of them all.
                     tokio::time::sleep(BEAT_PAUSE).await;
                 }
             }
-            self.look().await;
+            self.observe_sessions().await;
             self.beat().await;
             next = Instant::now() + self.interval;
         }
     }
 
     /// Reads the epoch and the other sessions, and ends those that fell silent.
-    async fn look(&mut self) {
+    async fn observe_sessions(&mut self) {
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
         let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
         let limit = SESSIONS_MAX.min(self.store.limits().range_records);
@@ -107,10 +107,10 @@ impl Heartbeat {
         let seen = ObservedSession::all(&entries(found.next()), &entries(found.next()));
         let own = self.state.nonce;
         self.state.note_peers(seen.iter().any(|session| session.nonce != own));
-        let silent = self.others.observe(own, seen, Instant::now(), self.silence);
+        let silent = self.silence_tracker.observe(own, seen, Instant::now(), self.silence);
         for session in silent {
             match fence(&*self.store, &self.state, &session).await {
-                Ok(true) => self.fenced.notify_one(),
+                Ok(true) => self.session_ended.notify_one(),
                 Ok(false) => {}
                 Err(error) => {
                     warn!(session = %session.nonce, %error, "a silent session could not be ended");
@@ -122,7 +122,7 @@ impl Heartbeat {
     /// Shows that the session lives, and how far its readers have let go.
     async fn beat(&mut self) {
         let key = key::heartbeat(self.state.nonce);
-        let count = self.doubts.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
+        let count = self.unconfirmed.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
         let beat = HeartbeatRecord { count, passed: self.epochs.passed() };
         let value = beat.encode(&key);
         let plan = Plan {
@@ -132,23 +132,25 @@ impl Heartbeat {
         match self.store.commit(&[plan]).await.map(|verdicts| verdicts.into_iter().next()) {
             Ok(Some(Verdict::Committed)) => {
                 self.beat = (beat, value);
-                self.doubts.clear();
+                self.unconfirmed.clear();
             }
             Ok(Some(Verdict::Refused { guard: 1, found })) => {
                 // An earlier beat arrived after all: it is ours, and the next one follows it.
-                let arrived = |(_, doubt): &(HeartbeatRecord, Value)| found.as_ref() == Some(doubt);
-                match self.doubts.iter().position(arrived) {
+                let arrived = |(_, sent): &(HeartbeatRecord, Value)| found.as_ref() == Some(sent);
+                match self.unconfirmed.iter().position(arrived) {
                     Some(index) => {
-                        self.beat = self.doubts.swap_remove(index);
-                        self.doubts.clear();
+                        self.beat = self.unconfirmed.swap_remove(index);
+                        self.unconfirmed.clear();
                     }
                     None => self.state.fence("the heartbeat is not the one that was written"),
                 }
             }
             Ok(_) => self.state.fence("the session's record is gone"),
             Err(error) => {
-                if error.kind() == StoreErrorKind::Unknown && self.doubts.len() < DOUBTS_MAX {
-                    self.doubts.push((beat, value));
+                if error.kind() == StoreErrorKind::Unknown
+                    && self.unconfirmed.len() < UNCONFIRMED_MAX
+                {
+                    self.unconfirmed.push((beat, value));
                 }
                 warn!(%error, "a heartbeat failed");
             }

@@ -32,10 +32,10 @@ const ADOPTED_PAGES_MAX: usize = 20;
 const ADOPTED_PAGE_RECORDS: u32 = 1_000;
 
 /// What stands before a volume's id in its mark.
-const BEFORE: &str = "ashlar volume ";
+const MARK_PREFIX: &str = "ashlar volume ";
 
 /// What stands behind it: the format of the mark.
-const BEHIND: &str = " format 1\n";
+const MARK_SUFFIX: &str = " format 1\n";
 
 /// What an operator can do about blocks of another volume.
 const ADVICE: &str = "give the --meta that belongs to them, or another --blocks";
@@ -46,11 +46,11 @@ pub(super) struct BlockOwner([u8; 16]);
 
 impl BlockOwner {
     fn mark(self) -> Bytes {
-        format!("{BEFORE}{}{BEHIND}", hex::encode(self.0)).into()
+        format!("{MARK_PREFIX}{}{MARK_SUFFIX}", hex::encode(self.0)).into()
     }
 
     fn parse(mark: &[u8]) -> Option<BlockOwner> {
-        let id = mark.strip_prefix(BEFORE.as_bytes())?.strip_suffix(BEHIND.as_bytes())?;
+        let id = mark.strip_prefix(MARK_PREFIX.as_bytes())?.strip_suffix(MARK_SUFFIX.as_bytes())?;
         let mut bytes = [0; 16];
         hex::decode_to_slice(id, &mut bytes).ok()?;
         Some(BlockOwner(bytes))

@@ -51,19 +51,19 @@ pub fn nonce(key: &Key) -> Option<Nonce> {
 
 /// The other sessions, and since when each has been silent.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+pub(crate) struct SilenceTracker {
     silent: HashMap<Nonce, (Option<Value>, Instant)>,
     /// When they were last seen.
-    looked: Option<Instant>,
+    observed_at: Option<Instant>,
 }
 
 /// The share of the silence that may pass between two looks. Whoever did not look for longer,
 /// because the store was away or this process was stopped, has no right to call others silent.
-const LOOK_SHARE: u32 = 4;
+const OBSERVATION_GAP_SHARE: u32 = 4;
 
-impl Others {
+impl SilenceTracker {
     /// Takes note of the sessions as they are now, and answers those that have been silent for
-    /// `silence`. Time in which nobody looked does not count.
+    /// `silence`. Time in which nobody observed_at does not count.
     pub(crate) fn observe(
         &mut self,
         own: Nonce,
@@ -71,14 +71,15 @@ impl Others {
         now: Instant,
         silence: Duration,
     ) -> Vec<ObservedSession> {
-        let since_last = self.looked.map_or(Duration::ZERO, |looked| now.duration_since(looked));
-        let blind = since_last.saturating_sub(silence / LOOK_SHARE);
-        self.looked = Some(now);
+        let since_last =
+            self.observed_at.map_or(Duration::ZERO, |observed_at| now.duration_since(observed_at));
+        let unobserved = since_last.saturating_sub(silence / OBSERVATION_GAP_SHARE);
+        self.observed_at = Some(now);
         let mut silent = HashMap::with_capacity(seen.len());
         let mut ended = Vec::new();
         for session in seen.into_iter().filter(|session| session.nonce != own) {
             let since = match self.silent.get(&session.nonce) {
-                Some((beat, since)) if *beat == session.beat => *since + blind,
+                Some((beat, since)) if *beat == session.beat => *since + unobserved,
                 _ => now,
             };
             silent.insert(session.nonce, (session.beat.clone(), since));
@@ -99,12 +100,12 @@ pub(crate) async fn fence(
 ) -> Result<bool, StoreError> {
     let (session, beat) = (key::session(seen.nonce), key::heartbeat(seen.nonce));
     let fenced = key::fenced(seen.nonce);
-    let unmoved = match &seen.beat {
+    let beat_unchanged = match &seen.beat {
         Some(value) => Guard::Equals(beat.clone(), value.clone()),
         None => Guard::Absent(beat.clone()),
     };
     let plan = Plan {
-        guards: vec![own.guard(), unmoved, Guard::Present(session.clone())],
+        guards: vec![own.guard(), beat_unchanged, Guard::Present(session.clone())],
         writes: vec![
             Write::Delete(session),
             Write::Delete(beat),

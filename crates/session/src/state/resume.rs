@@ -24,7 +24,7 @@ use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
 /// How often something is tried again that what the other process sent came before.
-const TRIES: u32 = 64;
+const ATTEMPTS_MAX: u32 = 64;
 
 /// The pause between two tries while the store does not answer.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -97,15 +97,15 @@ async fn take_heartbeat(
     nonce: Nonce,
 ) -> Result<Option<(HeartbeatRecord, Value)>, VolumeError> {
     let (session, at) = (key::session(nonce), key::heartbeat(nonce));
-    for _ in 0..TRIES {
-        let Some(stands) = read_one(store, &at).await? else { return Ok(None) };
-        let last = HeartbeatRecord::decode(&at, &stands).map_err(|error| corrupt(&at, &error))?;
+    for _ in 0..ATTEMPTS_MAX {
+        let Some(current) = read_one(store, &at).await? else { return Ok(None) };
+        let last = HeartbeatRecord::decode(&at, &current).map_err(|error| corrupt(&at, &error))?;
         let beat = HeartbeatRecord { count: last.count + 1, passed: last.passed };
         let encoded = beat.encode(&at);
         let plan = Plan {
             guards: vec![
                 Guard::Present(session.clone()),
-                Guard::Equals(at.clone(), stands.clone()),
+                Guard::Equals(at.clone(), current.clone()),
             ],
             writes: vec![Write::Put(at.clone(), encoded.clone())],
         };
@@ -164,21 +164,21 @@ impl Slots {
         store: &dyn MetaStore,
         ledger: &Ledger,
     ) -> Result<Option<Vec<(SlotRecord, Value)>>, VolumeError> {
-        let mut left: Vec<u16> = (0..ledger.slots()).collect();
-        for _ in 0..TRIES {
+        let mut pending: Vec<u16> = (0..ledger.slots()).collect();
+        for _ in 0..ATTEMPTS_MAX {
             ledger.settle_doubts(|fate| self.fate(fate)).map_err(|error| unreadable(&error))?;
-            if left.is_empty() {
+            if pending.is_empty() {
                 let settled = self.records.into_iter().flatten().collect();
                 return Ok(Some(settled));
             }
-            let mut again = Vec::new();
-            for slots in left.chunks(SLOTS_AT_ONCE) {
+            let mut retry = Vec::new();
+            for slots in pending.chunks(SLOTS_AT_ONCE) {
                 match self.step(store, slots).await? {
-                    Some(moved) => again.extend(moved),
+                    Some(moved) => retry.extend(moved),
                     None => return Ok(None),
                 }
             }
-            left = again;
+            pending = retry;
         }
         Err(VolumeError::Unavailable("the plans of the process before do not settle".to_owned()))
     }
@@ -193,12 +193,12 @@ impl Slots {
         let mut steps = Vec::with_capacity(slots.len());
         for slot in slots {
             let at = key::idempotency_slot(self.nonce, *slot);
-            let stands = self.records[usize::from(*slot)].as_ref();
-            let guard = match stands {
+            let current = self.records[usize::from(*slot)].as_ref();
+            let guard = match current {
                 Some((_, value)) => Guard::Equals(at.clone(), value.clone()),
                 None => Guard::Absent(at.clone()),
             };
-            let count = stands.map_or(0, |(record, _)| record.count) + 1;
+            let count = current.map_or(0, |(record, _)| record.count) + 1;
             let record = SlotRecord { count, aborted: true };
             let encoded = record.encode(&at);
             let plan = Plan {
@@ -219,15 +219,15 @@ impl Slots {
         };
         let mut moved = Vec::new();
         for ((slot, verdict), (_, record, encoded)) in slots.iter().zip(verdicts).zip(steps) {
-            let stands = &mut self.records[usize::from(*slot)];
+            let current = &mut self.records[usize::from(*slot)];
             match verdict {
-                Verdict::Committed => *stands = Some((record, encoded)),
+                Verdict::Committed => *current = Some((record, encoded)),
                 Verdict::Refused { guard: SLOT_GUARD, found: Some(found) } if found == encoded => {
-                    *stands = Some((record, encoded));
+                    *current = Some((record, encoded));
                 }
                 Verdict::Refused { guard: SLOT_GUARD, found } => {
                     let at = key::idempotency_slot(self.nonce, *slot);
-                    *stands = found.map(|found| decode(&at, found)).transpose()?;
+                    *current = found.map(|found| decode(&at, found)).transpose()?;
                     moved.push(*slot);
                 }
                 Verdict::Refused { .. } => return Ok(None),

@@ -14,7 +14,7 @@ use super::{mark, value};
 use crate::error::{VolumeError, corrupt};
 
 /// How often the first commits of a session are tried while the store does not answer.
-const TRIES: u32 = 4;
+const ATTEMPTS_MAX: u32 = 4;
 
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -39,7 +39,7 @@ pub(crate) struct Started {
 
 /// How a volume is opened or made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Founding {
+pub(crate) struct OpenSettings {
     /// Makes a volume if the store has none.
     pub(crate) creates: bool,
     /// Accepts a place of blocks without the mark that was set.
@@ -55,24 +55,24 @@ pub(crate) struct Founding {
 pub(crate) async fn find_volume(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
-    how: Founding,
+    settings: OpenSettings,
 ) -> Result<VolumeRecord, VolumeError> {
     let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,
-        None if !how.creates => {
+        None if !settings.creates => {
             return Err(VolumeError::Refused(
                 "there is no volume in the metadata store".to_owned(),
             ));
         }
         None => {
             mark::check_free(blocks, owner).await?;
-            make_volume(store, how.block_bytes, how.now).await?
+            make_volume(store, settings.block_bytes, settings.now).await?
         }
     };
     check_format(&volume)?;
     match owner {
-        None if volume.marked && how.adopts => mark::check_adoptable(store, blocks).await?,
+        None if volume.marked && settings.adopts => mark::check_adoptable(store, blocks).await?,
         owner => mark::check_kept(owner, &volume)?,
     }
     mark::claim(blocks, owner, &volume).await?;
@@ -238,7 +238,7 @@ pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Ver
                     .ok_or_else(|| VolumeError::Corrupt("the store gave no verdict".to_owned()));
             }
             Err(error)
-                if tries < TRIES
+                if tries < ATTEMPTS_MAX
                     && matches!(
                         error.kind(),
                         StoreErrorKind::Unknown | StoreErrorKind::Unavailable

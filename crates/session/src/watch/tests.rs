@@ -1,14 +1,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::records::Looked;
+use crate::records::SeqlockRead;
 use record::{Ino, key};
 use runtime::Moment;
 use store::{Plan, Value, Write};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{CacheValidity, Coherence, NodeChanges, NodeWatch, TakingBack, Watch, Watches};
+use super::{
+    CacheValidity, Coherence, NodeChanges, NodeWatch, PendingInvalidation, Watch, Watches,
+};
 
 /// Collects what it is told, and who waits.
 #[derive(Debug, Default)]
@@ -34,8 +36,8 @@ fn watched(coherence: Coherence) -> (Watches, Arc<Told>) {
     (watches, told)
 }
 
-fn soon() -> (Moment, Looked) {
-    (Moment::now().after(Duration::from_millis(400)), Looked::at(1))
+fn soon() -> (Moment, SeqlockRead) {
+    (Moment::now().after(Duration::from_millis(400)), SeqlockRead::at(1))
 }
 
 /// A plan that binds `a/` in directory 7.
@@ -51,7 +53,7 @@ async fn nothing_is_remembered_with_peers_unless_it_is_pushed() {
     for (coherence, pushed) in [(Coherence::Strict, false), (Coherence::Pushed, true)] {
         let (watches, _told) = watched(coherence);
         assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "nothing was heard");
-        watches.heard(Moment::now());
+        watches.feed_checked(Moment::now());
         assert_eq!(watches.cache_validity(None).left() > Duration::ZERO, pushed, "{coherence:?}");
         assert!(watches.cache_validity(Some(soon())).left() > Duration::ZERO, "alone it always is");
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -71,7 +73,7 @@ async fn names_and_nodes_of_a_plan_are_taken_back() {
     let (watches, told) = watched(Coherence::Strict);
     assert!(watches.committed(&plan()).is_none(), "nothing was given out");
     let _trust: CacheValidity = watches.cache_validity(Some(soon()));
-    let taking_back = watches.committed(&plan()).expect("it was");
+    let invalidation = watches.committed(&plan()).expect("it was");
     // The last one has lost its last name: its links change.
     let nodes = vec![Ino(7), Ino(8), Ino(9)];
     let expected = NodeChanges { names: vec![(Ino(7), b"a".to_vec())], nodes };
@@ -82,7 +84,7 @@ async fn names_and_nodes_of_a_plan_are_taken_back() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         waiting.send(()).expect("somebody waits");
     };
-    tokio::join!(heeding, taking_back.done());
+    tokio::join!(heeding, invalidation.completed());
     assert_eq!(began.elapsed().as_millis() / 10, 10, "it waits for the watch");
 }
 
@@ -91,12 +93,13 @@ async fn who_is_not_heeded_waits_until_all_has_run_out() {
     for dropped in [true, false] {
         let (watches, told) = watched(Coherence::Strict);
         let _trust: CacheValidity = watches.cache_validity(Some(soon()));
-        let taking_back: TakingBack = watches.committed(&plan()).expect("something was given out");
+        let invalidation: PendingInvalidation =
+            watches.committed(&plan()).expect("something was given out");
         if dropped {
             told.waiting.lock().unwrap().clear();
         }
         let began = Instant::now();
-        taking_back.done().await;
+        invalidation.completed().await;
         assert!(began.elapsed() >= Duration::from_millis(350), "{:?}", began.elapsed());
         tokio::time::advance(Duration::from_millis(100)).await;
         assert!(watches.committed(&plan()).is_none(), "it has run out");
@@ -106,7 +109,7 @@ async fn who_is_not_heeded_waits_until_all_has_run_out() {
 #[tokio::test(start_paused = true)]
 async fn what_others_change_is_taken_back_and_nobody_waits() {
     let (watches, told) = watched(Coherence::Pushed);
-    watches.heard(Moment::now());
+    watches.feed_checked(Moment::now());
     let _trust: CacheValidity = watches.cache_validity(None);
     let keys = [key::dentry(Ino(7), b"b"), key::hold(Ino(7), record::Nonce([0; 10]))];
     watches.notified(keys.iter());

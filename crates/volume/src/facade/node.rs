@@ -150,7 +150,7 @@ impl Volume {
 
     /// What an extended attribute says.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
-        if self.session.is_bare(ino) {
+        if self.session.has_no_xattrs(ino) {
             return Err(FsError::NoSuchAttribute.into());
         }
         self.session.run_as_watch(&FindXattr { ino, name }, None).await

@@ -13,7 +13,7 @@ use store::{
     Verdict, Write,
 };
 
-use super::super::currency::{DOUBTFUL_KEYS_MAX, WRITTEN_KEYS_MAX};
+use super::super::currency::{UNKNOWN_KEYS_MAX, WRITTEN_KEYS_MAX};
 use super::super::{CURRENT_VALUE_BYTES_MAX, CachedStore, RecordCache};
 
 /// The suite that every engine passes.
@@ -31,7 +31,7 @@ mod conformance {
 
     async fn fresh() -> (Arc<dyn MetaStore>, ()) {
         let cache = RecordCache::new(1 << 20, true);
-        cache.rely(super::for_long());
+        cache.extend_authority(super::for_long());
         (Arc::new(CachedStore::new(Arc::new(MemoryStore::new()), cache)), ())
     }
 
@@ -45,7 +45,7 @@ pub(super) fn for_long() -> Moment {
 /// A memory that is authoritative, over a store that counts and fails.
 fn authoritative() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
     (store, cache, cached)
 }
@@ -85,11 +85,11 @@ async fn what_was_written_or_read_need_not_be_read() {
 async fn the_right_to_answer_ends_by_itself() {
     let (_store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
-    cache.rely(Moment::now().after(Duration::from_millis(500)));
+    cache.extend_authority(Moment::now().after(Duration::from_millis(500)));
     assert!(knows(&cache, &at(1)));
     tokio::time::advance(Duration::from_millis(500)).await;
     assert!(!knows(&cache, &at(1)));
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     assert!(knows(&cache, &at(1)), "it listened on without a gap");
 }
 
@@ -97,15 +97,15 @@ async fn the_right_to_answer_ends_by_itself() {
 async fn peers_make_hints_of_all() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
-    cache.leave();
+    cache.end_authority();
     assert!(!knows(&cache, &at(1)));
     assert_eq!(cache.record(&at(1)), Some(Some(Bytes::from_static(b"one"))));
     store.commit_now(&[put(&at(1), "theirs")]).await;
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     assert!(!knows(&cache, &at(1)));
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "theirs");
-    cache.end();
-    cache.rely(for_long());
+    cache.disable();
+    cache.extend_authority(for_long());
     get(&cached, &at(1)).await;
     assert!(!knows(&cache, &at(1)), "its time is over");
 }
@@ -114,13 +114,13 @@ async fn peers_make_hints_of_all() {
 #[tokio::test(start_paused = true)]
 async fn what_left_beside_peers_teaches_hints_only() {
     let (store, cache, cached) = authoritative();
-    cache.leave();
-    let reading = cache.reading();
+    cache.end_authority();
+    let reading = cache.begin_read();
     let found = store.read(&asks(&at(1))).await.unwrap();
-    let sending = cache.sending(&[put(&at(2), "ours")]);
+    let sending = cache.begin_batch(&[put(&at(2), "ours")]);
     let verdicts = store.commit(&[put(&at(2), "ours")]).await.unwrap();
     store.commit_now(&[put(&at(1), "theirs"), put(&at(2), "theirs")]).await;
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     reading.found(&asks(&at(1)), &found);
     sending.decided(&[put(&at(2), "ours")], &verdicts);
     for number in [1, 2] {
@@ -133,7 +133,7 @@ async fn a_read_that_left_before_a_commit_teaches_nothing_of_it() {
     let (store, cache, cached) = authoritative();
     store.commit_now(&[put(&at(1), "old"), put(&at(2), "other")]).await;
     let both = [asks(&at(1)), asks(&at(2))].concat();
-    let reading = cache.reading();
+    let reading = cache.begin_read();
     let found = store.read(&both).await.unwrap();
     cached.commit(&[put(&at(1), "new")]).await.unwrap();
     // Its place is free again, as if the cache had been full.
@@ -149,7 +149,7 @@ async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "old")]).await.unwrap();
     let plans = [put(&at(1), "new")];
-    let sending = cache.sending(&plans);
+    let sending = cache.begin_batch(&plans);
     assert!(!knows(&cache, &at(1)));
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
     assert!(!knows(&cache, &at(1)), "it may change at any moment");
@@ -163,7 +163,7 @@ async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
 async fn of_batches_that_raced_nobody_knows_the_last() {
     let (store, cache, cached) = authoritative();
     let (first, last) = ([put(&at(1), "first")], [put(&at(1), "last")]);
-    let (one, other) = (cache.sending(&first), cache.sending(&last));
+    let (one, other) = (cache.begin_batch(&first), cache.begin_batch(&last));
     let verdicts = store.commit(&first).await.unwrap();
     store.commit(&last).await.unwrap();
     // The answers come in the other order.
@@ -260,7 +260,7 @@ async fn memory_is_bounded() {
     assert!(!knows(&cache, &at(1)), "it is too large");
     for number in 0..20_000 {
         let plans = [put(&at(number), "x")];
-        cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+        cache.begin_batch(&plans).decided(&plans, &[Verdict::Committed]);
     }
     let known = (0..20_000).filter(|number| knows(&cache, &at(*number))).count();
     assert!(known > 1_000 && known < (1 << 20) / 160, "{known} are known");
@@ -270,16 +270,16 @@ async fn memory_is_bounded() {
 async fn with_too_many_doubts_nothing_is_current_any_more() {
     let (_store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
-    for number in 0..=DOUBTFUL_KEYS_MAX as u64 {
+    for number in 0..=UNKNOWN_KEYS_MAX as u64 {
         assert!(knows(&cache, &at(1)), "{number} doubts are bearable");
-        drop(cache.sending(&[put(&at(10 + number), "x")]));
+        drop(cache.begin_batch(&[put(&at(10 + number), "x")]));
     }
-    assert!(cache.currency.books().held().0 <= DOUBTFUL_KEYS_MAX);
+    assert!(cache.currency.in_flight().held().0 <= UNKNOWN_KEYS_MAX);
     assert!(!knows(&cache, &at(1)));
     cached.commit(&[put(&at(1), "two")]).await.unwrap();
     get(&cached, &at(1)).await;
-    cache.leave();
-    cache.rely(for_long());
+    cache.end_authority();
+    cache.extend_authority(for_long());
     get(&cached, &at(1)).await;
     assert!(!knows(&cache, &at(1)));
 }
@@ -288,18 +288,18 @@ async fn with_too_many_doubts_nothing_is_current_any_more() {
 async fn what_reads_may_be_told_is_bounded() {
     let (store, cache, cached) = authoritative();
     store.commit_now(&[put(&at(1), "old")]).await;
-    let reading = cache.reading();
+    let reading = cache.begin_read();
     let found = store.read(&asks(&at(1))).await.unwrap();
     cached.commit(&[put(&at(1), "new")]).await.unwrap();
     cache.entries.remove(&at(1));
     for number in 0..2 * WRITTEN_KEYS_MAX as u64 {
         let plans = [put(&at(10 + number), "x")];
-        cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+        cache.begin_batch(&plans).decided(&plans, &[Verdict::Committed]);
     }
-    assert!(cache.currency.books().held().1 <= WRITTEN_KEYS_MAX);
+    assert!(cache.currency.in_flight().held().1 <= WRITTEN_KEYS_MAX);
     reading.found(&asks(&at(1)), &found);
     assert!(!knows(&cache, &at(1)), "nobody remembers that it was written");
-    assert_eq!(cache.currency.books().held().1, 0);
+    assert_eq!(cache.currency.in_flight().held().1, 0);
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
 }
 
@@ -308,7 +308,7 @@ async fn without_memory_every_read_asks_the_store() {
     let cache = RecordCache::new(0, true);
     let store = Arc::new(MemoryStore::new());
     let cached = CachedStore::new(store, Arc::clone(&cache));
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     get(&cached, &at(1)).await.unwrap();
     assert!(!knows(&cache, &at(1)));

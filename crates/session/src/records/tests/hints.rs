@@ -26,11 +26,11 @@ fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
     let hints = memory(1 << 20);
     let (key, value) = dentry(b"a");
     let put = Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value.clone())] };
-    hints.committed(&put);
+    hints.note_committed(&put);
     assert_eq!(hints.record(&key), Some(Some(value)));
     assert_eq!(hints.sibling(Ino(9), b"b"), Some(key.clone()));
     assert_eq!(hints.sibling(Ino(9), b"a"), None, "not the name itself");
-    hints.committed(&Plan { guards: Vec::new(), writes: vec![Write::Delete(key.clone())] });
+    hints.note_committed(&Plan { guards: Vec::new(), writes: vec![Write::Delete(key.clone())] });
     assert_eq!(hints.record(&key), None);
     assert_eq!(hints.sibling(Ino(9), b"b"), None);
 }
@@ -39,10 +39,10 @@ fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
 fn large_values_and_other_spaces_are_not_remembered() {
     let hints = memory(1 << 20);
     let inode = key::inode(Ino(7));
-    hints.met(&inode, Some(&Value::from(vec![1; 100])));
-    hints.met(&inode, Some(&Value::from(vec![0; HINT_VALUE_BYTES_MAX + 1])));
+    hints.note_refusal(&inode, Some(&Value::from(vec![1; 100])));
+    hints.note_refusal(&inode, Some(&Value::from(vec![0; HINT_VALUE_BYTES_MAX + 1])));
     assert_eq!(hints.record(&inode), None, "the smaller one is outdated");
-    hints.met(&key::map_page(Ino(7), 0), Some(&Value::from_static(b"page")));
+    hints.note_refusal(&key::map_page(Ino(7), 0), Some(&Value::from_static(b"page")));
     assert_eq!(hints.record(&key::map_page(Ino(7), 0)), None);
 }
 
@@ -51,11 +51,11 @@ fn memory_is_bounded() {
     let hints = memory(64 << 10);
     for n in 0..10_000_u32 {
         let (key, value) = dentry(format!("{n}").as_bytes());
-        hints.met(&key, Some(&value));
+        hints.note_refusal(&key, Some(&value));
     }
     for ino in 0..10_000 {
-        hints.met(&key::inode(Ino(ino)), Some(&Value::from_static(b"inode")));
-        hints.met(&key::dentry(Ino(ino), b"name"), Some(&Value::from_static(b"bound")));
+        hints.note_refusal(&key::inode(Ino(ino)), Some(&Value::from_static(b"inode")));
+        hints.note_refusal(&key::dentry(Ino(ino), b"name"), Some(&Value::from_static(b"bound")));
     }
     let weight = hints.entries.weight();
     assert!((40 << 10..=64 << 10).contains(&weight), "{weight} bytes");
@@ -93,10 +93,10 @@ fn put((key, value): (Key, Value)) -> Plan {
 fn inodes_push_out_inodes_alone() {
     let hints = memory(1 << 20);
     let name = dentry(b"a");
-    hints.committed(&put(name.clone()));
+    hints.note_committed(&put(name.clone()));
     let inos = 0..500;
     for ino in inos.clone() {
-        hints.committed(&put(file(ino, Content::Inline(vec![7; 2_000].into()))));
+        hints.note_committed(&put(file(ino, Content::Inline(vec![7; 2_000].into()))));
     }
     let forgotten = |ino: &u64| hints.record(&key::inode(Ino(*ino))).is_none();
     let forgotten = inos.filter(forgotten).count();
@@ -118,13 +118,13 @@ fn what_came_cut_is_not_remembered() {
         let entry = Entry { key: slot.clone(), value: bound.clone(), target };
         [ReadResult::Record(Some(entry))]
     };
-    hints.reading().found(&read, &found(b"whole"));
+    hints.begin_read().found(&read, &found(b"whole"));
     assert_eq!(hints.record(&target), None);
     assert_eq!(hints.record(&slot), Some(Some(bound.clone())), "what came whole is");
-    hints.met(&target, Some(&Value::from_static(b"the record")));
-    hints.reading().found(&read, &found(b"whole"));
+    hints.note_refusal(&target, Some(&Value::from_static(b"the record")));
+    hints.begin_read().found(&read, &found(b"whole"));
     assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"the record"))));
-    hints.reading().found(&read, &found(b"few"));
+    hints.begin_read().found(&read, &found(b"few"));
     assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"few"))));
 }
 
@@ -132,7 +132,7 @@ fn what_came_cut_is_not_remembered() {
 fn without_room_nothing_is_remembered() {
     let hints = memory(0);
     let (key, value) = dentry(b"a");
-    hints.met(&key, Some(&value));
+    hints.note_refusal(&key, Some(&value));
     assert_eq!(hints.record(&key), None);
     assert_eq!(hints.sibling(Ino(9), b"b"), None);
 }
@@ -141,7 +141,7 @@ fn without_room_nothing_is_remembered() {
 #[tokio::test]
 async fn what_was_current_is_a_hint_once_peers_have_come() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.rely(Moment::now().after(Duration::from_mins(1)));
+    cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
     let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));
     let (key, value) = dentry(b"a");
     let (large, absent) = (key::inode(Ino(10)), key::dentry(Ino(9), b"gone"));
@@ -156,12 +156,12 @@ async fn what_was_current_is_a_hint_once_peers_have_come() {
     assert_eq!(cache.record(&large), Some(Some(content)));
     assert_eq!(cache.record(&absent), Some(None));
     for _ in 0..2 {
-        cache.leave();
+        cache.end_authority();
         assert_eq!(cache.record(&key), Some(Some(value.clone())));
         assert_eq!(cache.record(&large), None, "it is too large for a hint");
         assert_eq!(cache.record(&absent), None, "absence is guessed");
         assert_eq!(cache.sibling(Ino(9), b"b"), Some(key.clone()));
-        cache.rely(Moment::now().after(Duration::from_mins(1)));
+        cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
     }
     let reads = [Read::Record { key: key.clone(), follow: None }];
     assert_eq!(cache.answer(&reads), None, "it is of an earlier time");
@@ -176,12 +176,12 @@ async fn what_was_current_is_a_hint_once_peers_have_come() {
 #[tokio::test]
 async fn what_is_being_written_is_a_hint() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.rely(Moment::now().after(Duration::from_mins(1)));
+    cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
     let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));
     let (key, value) = dentry(b"a");
     store.commit(&[put((key.clone(), value.clone()))]).await.unwrap();
     let removal = [Plan { guards: Vec::new(), writes: vec![Write::Delete(key.clone())] }];
-    let sending = cache.sending(&removal);
+    let sending = cache.begin_batch(&removal);
     assert_eq!(cache.record(&key), Some(Some(value)));
     assert_eq!(cache.answer(&[Read::Record { key: key.clone(), follow: None }]), None);
     sending.decided(&removal, &[store::Verdict::Committed]);

@@ -17,8 +17,8 @@ use store::{
 };
 
 use super::super::{CachedStore, RecordCache};
+use super::complete_directories::{self as names, adds, makes};
 use super::currency::for_long;
-use super::whole::{self as names, adds, makes};
 use crate::state::value;
 
 /// Pairs of records that are always written together.
@@ -217,7 +217,7 @@ async fn play(seed: u64) -> u64 {
     let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
     // Room for some of the records only, in some of the games.
     let cache = RecordCache::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 }, true);
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
     let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(Pair::new).collect());
     let tasks = (0..TASKS).map(|task| {
@@ -231,8 +231,8 @@ async fn play(seed: u64) -> u64 {
                     0 | 1 => write(pair, &cached).await,
                     2 => cache.forget(&pair.keys[0]),
                     3 if random.random_bool(0.1) => {
-                        cache.leave();
-                        cache.rely(for_long());
+                        cache.end_authority();
+                        cache.extend_authority(for_long());
                     }
                     _ => known += read(pair, &cached, &cache).await,
                 }
@@ -268,12 +268,12 @@ async fn reads_see_what_was_acknowledged_on_two_threads() {
 #[test]
 fn answers_of_several_records_are_of_one_instant() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     let pair = Pair::new(1);
     let over = AtomicBool::new(false);
     for counter in &pair.counters {
         let reads = [Read::Counter(counter.clone())];
-        cache.reading().found(&reads, &[ReadResult::Counter(0)]);
+        cache.begin_read().found(&reads, &[ReadResult::Counter(0)]);
     }
     let look = || {
         let reads = pair.reads();
@@ -290,7 +290,7 @@ fn answers_of_several_records_are_of_one_instant() {
         let looking = [scope.spawn(look), scope.spawn(look)];
         for next in 1..=WRITES {
             let plans = [Plan { guards: Vec::new(), writes: pair.writes(next - 1, next) }];
-            cache.sending(&plans).decided(&plans, &[Verdict::Committed]);
+            cache.begin_batch(&plans).decided(&plans, &[Verdict::Committed]);
             std::thread::yield_now();
         }
         over.store(true, Ordering::Relaxed);
@@ -310,7 +310,7 @@ async fn play_with_names(seed: u64) -> u64 {
     let tasks = spawner.clone();
     let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
     let cache = RecordCache::new(if seed.is_multiple_of(3) { 12_000 } else { 1 << 20 }, true);
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
     let acknowledged: Arc<Vec<[AtomicBool; NAMES]>> =
         Arc::new((0..DIRECTORIES).map(|_| [const { AtomicBool::new(false) }; NAMES]).collect());
@@ -337,8 +337,8 @@ async fn play_with_names(seed: u64) -> u64 {
                         }
                     }
                     2 if random.random_bool(0.02) => {
-                        cache.leave();
-                        cache.rely(for_long());
+                        cache.end_authority();
+                        cache.extend_authority(for_long());
                     }
                     _ => {
                         let was_there = is_there.load(Ordering::SeqCst);

@@ -8,7 +8,7 @@ fn seen(beat: &'static [u8]) -> Vec<ObservedSession> {
 }
 
 /// Looks every two seconds from `from` on, `times` times; how many looks found it silent.
-fn look(others: &mut Others, from: Instant, times: u32) -> usize {
+fn look(others: &mut SilenceTracker, from: Instant, times: u32) -> usize {
     let at = |number| from + Duration::from_secs(2) * number;
     (0..times)
         .filter(|number| !others.observe(OWN, seen(b"same"), at(*number), SILENCE).is_empty())
@@ -17,7 +17,7 @@ fn look(others: &mut Others, from: Instant, times: u32) -> usize {
 
 #[test]
 fn whoever_shows_no_beat_for_long_enough_is_silent() {
-    let (mut others, start) = (Others::default(), Instant::now());
+    let (mut others, start) = (SilenceTracker::default(), Instant::now());
     assert_eq!(look(&mut others, start, 15), 0);
     assert_eq!(look(&mut others, start + SILENCE, 1), 1);
     assert!(others.observe(OWN, seen(b"another"), start + SILENCE, SILENCE).is_empty());
@@ -25,7 +25,7 @@ fn whoever_shows_no_beat_for_long_enough_is_silent() {
 
 #[test]
 fn time_in_which_nobody_looked_does_not_count() {
-    let (mut others, start) = (Others::default(), Instant::now());
+    let (mut others, start) = (SilenceTracker::default(), Instant::now());
     assert_eq!(look(&mut others, start, 5), 0);
     // The store was away for an hour, for the other session as for this one.
     let back = start + Duration::from_hours(1);

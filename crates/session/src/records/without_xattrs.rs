@@ -17,54 +17,54 @@ use store::Key;
 use super::currency::Generation;
 
 /// Inodes that are remembered as bare.
-const BARE_MAX: usize = 1 << 17;
+const INODES_MAX: usize = 1 << 17;
 
-/// The inodes that are known to be bare. Nothing is noted before [`BareInodes::begin`]: where nothing
+/// The inodes that are known to be bare. Nothing is noted before [`InodesWithoutXattrs::begin`]: where nothing
 /// is mounted, nobody asks.
 #[derive(Default)]
-pub(super) struct BareInodes(OnceLock<Cache<Ino, Generation>>);
+pub(super) struct InodesWithoutXattrs(OnceLock<Cache<Ino, Generation>>);
 
-impl fmt::Debug for BareInodes {
+impl fmt::Debug for InodesWithoutXattrs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BareInodes").field(&self.0.get().map(Cache::len)).finish()
+        f.debug_tuple("InodesWithoutXattrs").field(&self.0.get().map(Cache::len)).finish()
     }
 }
 
-impl BareInodes {
+impl InodesWithoutXattrs {
     /// Begins to take note of them.
     pub(super) fn begin(&self) {
-        self.0.get_or_init(|| Cache::new(BARE_MAX));
+        self.0.get_or_init(|| Cache::new(INODES_MAX));
     }
 
     /// Whether an inode certainly has no extended attributes in this generation.
-    pub(super) fn is_bare(&self, ino: Ino, generation: Generation) -> bool {
-        self.0.get().and_then(|bare| bare.get(&ino)) == Some(generation)
+    pub(super) fn has_no_xattrs(&self, ino: Ino, generation: Generation) -> bool {
+        self.0.get().and_then(|inodes| inodes.get(&ino)) == Some(generation)
     }
 
     /// Takes note of what an inode's record begins with, and in which generation it is current.
     pub(super) fn learn(&self, inode: &Key, begin: &[u8], current_in: impl Fn() -> Generation) {
-        let Some(bare) = self.0.get() else { return };
+        let Some(inodes) = self.0.get() else { return };
         if InodeHead::decode(inode, begin).is_ok_and(|head| !head.has_xattrs) {
             let current_in = current_in();
             if current_in != Generation::NONE {
-                bare.insert(Ino(inode.partition()), current_in);
+                inodes.insert(Ino(inode.partition()), current_in);
             }
         }
     }
 
     /// A record changes, or has changed.
     pub(super) fn forget(&self, key: &Key) {
-        if let Some(bare) = self.0.get()
+        if let Some(inodes) = self.0.get()
             && key.space() == record::key::space::INODE
         {
-            bare.remove(&Ino(key.partition()));
+            inodes.remove(&Ino(key.partition()));
         }
     }
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        if let Some(bare) = self.0.get() {
-            bare.clear();
+        if let Some(inodes) = self.0.get() {
+            inodes.clear();
         }
     }
 }

@@ -30,7 +30,7 @@ const NAME_BYTES: u64 = 16;
 const DIRECTORY_BYTES: u64 = 160;
 
 /// The directories that are known whole, in about so many bytes.
-pub(super) struct WholeDirectories {
+pub(super) struct CompleteDirectories {
     hasher: DefaultHashBuilder,
     bytes_max: u64,
     known: RwLock<Known>,
@@ -48,25 +48,25 @@ struct Known {
 struct Directory {
     age: u64,
     /// [`Generation::NONE`] while it is being made.
-    whole_in: Generation,
+    complete_in: Generation,
     /// Hashes of all names that were ever sent.
     names: HashSet<u64>,
 }
 
-impl fmt::Debug for WholeDirectories {
+impl fmt::Debug for CompleteDirectories {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.known();
-        f.debug_struct("WholeDirectories")
+        f.debug_struct("CompleteDirectories")
             .field("directories", &known.directories.len())
             .field("bytes", &known.bytes)
             .finish()
     }
 }
 
-impl WholeDirectories {
-    pub(super) fn new(bytes_max: u64) -> WholeDirectories {
+impl CompleteDirectories {
+    pub(super) fn new(bytes_max: u64) -> CompleteDirectories {
         let hasher = DefaultHashBuilder::default();
-        WholeDirectories { hasher, bytes_max, known: RwLock::default() }
+        CompleteDirectories { hasher, bytes_max, known: RwLock::default() }
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -83,7 +83,7 @@ impl WholeDirectories {
         key.space() == space::DENTRY
             && self.known().directories.get(&Ino(key.partition())).is_some_and(|directory| {
                 let name = self.hasher.hash_one(key.suffix());
-                directory.whole_in == generation && !directory.names.contains(&name)
+                directory.complete_in == generation && !directory.names.contains(&name)
             })
     }
 
@@ -91,7 +91,7 @@ impl WholeDirectories {
     pub(super) fn sending(&self, plans: &[Plan]) {
         let mut known = self.changed();
         for plan in plans {
-            made(plan).for_each(|ino| known.begin(ino));
+            new_directories(plan).for_each(|ino| known.begin(ino));
             for write in &plan.writes {
                 match write {
                     Write::Put(key, _) if key.space() == space::DENTRY => {
@@ -105,7 +105,7 @@ impl WholeDirectories {
                 }
             }
         }
-        known.keep_to(self.bytes_max);
+        known.evict_to(self.bytes_max);
     }
 
     /// A batch that wrote an inode was decided, and what is known of that is so in this generation. If
@@ -113,7 +113,7 @@ impl WholeDirectories {
     pub(super) fn decided(&self, inode: &Key, known_in: Generation) {
         let ino = Ino(inode.partition());
         let is_pending = |known: &Known| {
-            known.directories.get(&ino).is_some_and(|it| it.whole_in == Generation::NONE)
+            known.directories.get(&ino).is_some_and(|it| it.complete_in == Generation::NONE)
         };
         if inode.space() != space::INODE || !is_pending(&self.known()) {
             return;
@@ -122,7 +122,7 @@ impl WholeDirectories {
         if known_in == Generation::NONE {
             known.remove(ino);
         } else if let Some(directory) = known.directories.get_mut(&ino) {
-            directory.whole_in = known_in;
+            directory.complete_in = known_in;
         }
     }
 
@@ -151,7 +151,7 @@ impl Known {
         self.remove(ino);
         self.made += 1;
         let (age, names) = (self.made, HashSet::new());
-        self.directories.insert(ino, Directory { age, whole_in: Generation::NONE, names });
+        self.directories.insert(ino, Directory { age, complete_in: Generation::NONE, names });
         self.ages.insert(age, ino);
         self.bytes += DIRECTORY_BYTES;
     }
@@ -171,7 +171,7 @@ impl Known {
         }
     }
 
-    fn keep_to(&mut self, bytes_max: u64) {
+    fn evict_to(&mut self, bytes_max: u64) {
         while self.bytes > bytes_max {
             let Some((_, first)) = self.ages.first_key_value() else { return };
             self.remove(*first);
@@ -181,7 +181,7 @@ impl Known {
 
 /// The directories that a plan makes: it binds their names, under a guard that nothing had their
 /// numbers.
-fn made(plan: &Plan) -> impl Iterator<Item = Ino> {
+fn new_directories(plan: &Plan) -> impl Iterator<Item = Ino> {
     plan.writes.iter().filter_map(|write| {
         let Write::Put(key, value) = write else { return None };
         let is_directory = key.space() == space::DENTRY && key.suffix().len() > 1;

@@ -15,8 +15,8 @@ const LISTED: Ino = Ino(2);
 
 fn bench() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
-    cache.rely(for_long());
-    cache.note_bare();
+    cache.extend_authority(for_long());
+    cache.track_xattrs();
     let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
     (store, cache, cached)
 }
@@ -60,12 +60,12 @@ fn change(ino: u64) -> [Plan; 1] {
 async fn a_listing_tells_which_inodes_have_none() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
-    assert!(!cache.is_bare(Ino(10)), "nobody has looked");
+    assert!(!cache.has_no_xattrs(Ino(10)), "nobody has looked");
     cached.read(&page()).await.unwrap();
     for ino in 10..30 {
-        assert_eq!(cache.is_bare(Ino(ino)), ino % 3 != 0, "{ino}");
+        assert_eq!(cache.has_no_xattrs(Ino(ino)), ino % 3 != 0, "{ino}");
     }
-    assert!(!cache.is_bare(Ino(31)));
+    assert!(!cache.has_no_xattrs(Ino(31)));
 }
 
 #[tokio::test]
@@ -73,18 +73,18 @@ async fn what_is_changed_is_not_bare_from_when_that_is_sent() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
     cached.read(&page()).await.unwrap();
-    let sending = cache.sending(&change(10));
-    assert!(!cache.is_bare(Ino(10)), "it may have some by now");
-    assert!(cache.is_bare(Ino(11)));
+    let sending = cache.begin_batch(&change(10));
+    assert!(!cache.has_no_xattrs(Ino(10)), "it may have some by now");
+    assert!(cache.has_no_xattrs(Ino(11)));
     // A page that left before tells nothing of it.
-    let reading = cache.reading();
+    let reading = cache.begin_read();
     let found = store.read(&page()).await.unwrap();
     let verdicts = store.commit(&change(10)).await.unwrap();
     sending.decided(&change(10), &verdicts);
     reading.found(&page(), &found);
-    assert!(!cache.is_bare(Ino(10)));
+    assert!(!cache.has_no_xattrs(Ino(10)));
     cached.read(&page()).await.unwrap();
-    assert!(!cache.is_bare(Ino(10)));
+    assert!(!cache.has_no_xattrs(Ino(10)));
 }
 
 #[tokio::test]
@@ -93,16 +93,16 @@ async fn nothing_is_known_where_others_may_change_it() {
     store.commit_now(&[names(10..30)]).await;
     cached.read(&page()).await.unwrap();
     cache.forget(&key::inode(Ino(10)));
-    assert!(!cache.is_bare(Ino(10)));
-    cache.leave();
-    assert!(!cache.is_bare(Ino(11)));
+    assert!(!cache.has_no_xattrs(Ino(10)));
+    cache.end_authority();
+    assert!(!cache.has_no_xattrs(Ino(11)));
     store.commit_now(&change(11)).await;
-    cache.rely(for_long());
-    assert!(!cache.is_bare(Ino(11)), "somebody was there meanwhile");
-    drop(cache.sending(&change(13)));
+    cache.extend_authority(for_long());
+    assert!(!cache.has_no_xattrs(Ino(11)), "somebody was there meanwhile");
+    drop(cache.begin_batch(&change(13)));
     cached.read(&page()).await.unwrap();
-    assert!(!cache.is_bare(Ino(13)), "nobody knows what became of its change");
-    assert!(cache.is_bare(Ino(14)));
+    assert!(!cache.has_no_xattrs(Ino(13)), "nobody knows what became of its change");
+    assert!(cache.has_no_xattrs(Ino(14)));
     cache.clear();
-    assert!(!cache.is_bare(Ino(14)));
+    assert!(!cache.has_no_xattrs(Ino(14)));
 }

@@ -14,7 +14,7 @@ const ROOT: Ino = Ino(1);
 
 fn bench(bytes: u64) -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(bytes, true));
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
     (store, cache, cached)
 }
@@ -88,14 +88,14 @@ async fn names_that_are_on_their_way_are_not_known_to_be_missing() {
     let (_store, cache, cached) = bench(1 << 20);
     let made = Ino(7);
     let making = [makes(made, &[])];
-    let sending = cache.sending(&making);
+    let sending = cache.begin_batch(&making);
     assert_eq!(known(&cache, made, "a"), None, "it is not made yet");
     drop(sending);
     assert_eq!(known(&cache, made, "a"), None, "nobody knows whether it was");
     let other = Ino(8);
     cached.commit(&[makes(other, &[])]).await.unwrap();
     let adding = [adds(other, "a")];
-    let sending = cache.sending(&adding);
+    let sending = cache.begin_batch(&adding);
     assert_eq!(known(&cache, other, "a"), None, "it may be there by now");
     assert_eq!(known(&cache, other, "b"), Some(false));
     drop(sending);
@@ -111,7 +111,7 @@ async fn what_was_not_made_is_not_known() {
     // The guard does not hold.
     cached.commit(&[makes(taken, &[])]).await.unwrap();
     assert_eq!(known(&cache, taken, "a"), None);
-    cache.sending(&[makes(taken, &[])]).undone();
+    cache.begin_batch(&[makes(taken, &[])]).not_committed();
     assert_eq!(known(&cache, taken, "a"), None);
 }
 
@@ -121,10 +121,10 @@ async fn peers_may_add_names() {
     let (made, later) = (Ino(7), Ino(8));
     cached.commit(&[makes(made, &[])]).await.unwrap();
     let plans = [makes(later, &[])];
-    let sending = cache.sending(&plans);
-    cache.leave();
+    let sending = cache.begin_batch(&plans);
+    cache.end_authority();
     assert_eq!(known(&cache, made, "a"), None);
-    cache.rely(for_long());
+    cache.extend_authority(for_long());
     sending.decided(&plans, &[store::Verdict::Committed]);
     assert_eq!(known(&cache, made, "a"), None, "somebody was there meanwhile");
     assert_eq!(known(&cache, later, "a"), None, "somebody was there when it was made");
@@ -139,7 +139,7 @@ async fn memory_is_bounded_and_what_was_made_first_goes() {
         let names: Vec<String> = (0..10).map(|at| format!("n{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         cached.commit(&[makes(Ino(10 + number), &names)]).await.unwrap();
-        assert!(cache.whole.weight() <= 4 << 10);
+        assert!(cache.complete_directories.weight() <= 4 << 10);
     }
     assert_eq!(known(&cache, Ino(10), "a"), None);
     assert_eq!(known(&cache, Ino(209), "a"), Some(false));
@@ -155,5 +155,5 @@ async fn memory_is_bounded_and_what_was_made_first_goes() {
         cached.commit(&[adds(Ino(300), &number.to_string())]).await.unwrap();
     }
     assert_eq!(known(&cache, Ino(300), "a"), None);
-    assert_eq!(cache.whole.weight(), 0);
+    assert_eq!(cache.complete_directories.weight(), 0);
 }
