@@ -110,6 +110,8 @@ impl ByteBudget {
         let (granted, mut waiting) = oneshot::channel();
         let guard = {
             let mut queue = self.queue();
+            // The queue's lock is released before the permit is made, because a dropped permit
+            // takes the lock again.
             if queue.try_take(holder, units) {
                 drop(queue);
                 return Ok(self.granted(holder, units));
@@ -121,6 +123,7 @@ impl ByteBudget {
         self.grant();
         let deadline = Instant::now() + patience;
         loop {
+            // Holders are asked again at each interval: some can release memory only after a while.
             let pause = deadline.min(Instant::now() + RELEASE_INTERVAL);
             match tokio::time::timeout_at(pause, &mut waiting).await {
                 Ok(granted) => return granted.map_err(|_| Overloaded),
@@ -261,6 +264,7 @@ impl Permit {
         if self.holder != other.holder {
             self.budget.queue().hand_over(&other.holder, &self.holder, other.units);
         }
+        // Emptied, so that dropping `other` gives nothing back.
         self.units += std::mem::take(&mut other.units);
     }
 

@@ -185,6 +185,8 @@ async fn delete_one(staging: &Staging, id: BlockId) -> Result<(), BlockError> {
                 BlockError::because(BlockErrorKind::Unavailable, doing, late)
             }
         };
+        // A store that refuses the operation, for example for lack of permissions, refuses it
+        // again.
         if tries == DELETE_TRIES || error.kind() == BlockErrorKind::Refused {
             return Err(error);
         }

@@ -44,6 +44,7 @@ impl BlockIds {
             Counters::All(next) => next.fetch_add(1, Ordering::Relaxed),
             Counters::Reserved { available, reserve } => {
                 let mut available = available.lock().unwrap_or_else(PoisonError::into_inner);
+                // Reserving under the lock keeps two callers from reserving two ranges.
                 if available.is_empty() {
                     *available = reserve();
                 }

@@ -42,6 +42,7 @@ impl LateBlocks {
     /// Returns false if the queue is full; then the sweeper has to find the block.
     pub fn note(&self, id: BlockId) -> bool {
         let noted = self.add(0, id);
+        // The deleting task may be sleeping without a due time.
         self.added.notify_one();
         noted
     }
@@ -51,6 +52,7 @@ impl LateBlocks {
         let Some((queue, after)) = waiting.get_mut(time).zip(DELETE_RETRY_DELAYS.get(time)) else {
             return false;
         };
+        // The sweeper finds what is left out here.
         if queue.len() >= LATE_BLOCKS_MAX {
             return false;
         }

@@ -168,9 +168,11 @@ impl BodyMd5 {
         }
         self.held_bytes += bytes.len();
         self.held.push(bytes.clone());
+        // A whole body is one job, which `digest` submits.
         if self.mode == HashMode::Whole && self.held.len() < HELD_PIECES_MAX {
             return Ok(());
         }
+        // At the limit this call waits for the pool, so the client is not read from meanwhile.
         let full = self.held_bytes >= HELD_BYTES_MAX || self.held.len() >= HELD_PIECES_MAX;
         if let Running::Submitted(pending) = &mut self.running {
             let back = if full { Some(pending.await) } else { pending.now_or_never() };

@@ -140,6 +140,7 @@ pub(crate) async fn pack(
 fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     while queue.is_due(&packer.packing) {
         let members = queue.take(&packer.packing);
+        // The guard decrements the count of packs even if the task panics or is cancelled.
         let under_way = UnderWay { packer: Arc::clone(packer), members: members.len() };
         drop(packer.staging.tasks.spawn("put pack", send(under_way, members)));
     }
@@ -174,6 +175,7 @@ fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
         queue.window_passed = true;
         return send_due(packer, queue);
     }
+    // Expected are the bodies that wait, and one more from each client of the landed pack.
     queue.recent_bodies = queue.waiting.len() + landed;
     queue.window_passed = false;
     queue.overdue = false;

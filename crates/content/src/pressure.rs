@@ -69,11 +69,13 @@ impl ReleaseMemory for Pressure {
             return;
         };
         let elapsed = now.at.duration_since(before.at);
+        // Over a shorter time the rate depends on single frames.
         if elapsed < PACE_MEASURED {
             return;
         }
         *measured = Some(now);
         let arrived = u128::from(now.arrived.saturating_sub(before.arrived));
+        // `arrived / elapsed < held / HOLD_PACE`, without division.
         if arrived * HOLD_PACE.as_millis() < u128::from(held) * elapsed.as_millis() {
             self.wanted.notify_one();
         }

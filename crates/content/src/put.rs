@@ -16,6 +16,8 @@ pub(crate) async fn put(
     let put = match try_put(staging, claim, &block).await {
         Err(error) if error.kind() == BlockErrorKind::Conflict => {
             staging.traffic.conflicts.add(1);
+            // A new id is tried once only: two conflicts in a row mean that the session's ids are
+            // not unique, which a retry does not mend.
             let renamed = rename(staging, &block)?;
             drop(block);
             try_put(staging, claim, &renamed).await.map(|stored| (renamed, stored))

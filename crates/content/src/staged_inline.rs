@@ -132,6 +132,7 @@ impl StagedInline {
 
     /// Puts back a body that could not be destaged. Its delay starts again.
     pub fn put_back(&self, body: StagedBody) {
+        // Its capacity stays reserved, because the body is still in its record.
         self.ledger().bodies.push_back(StagedBody { since: Instant::now(), ..body });
         self.added.notify_one();
     }
@@ -172,6 +173,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut ledger = self.staged.ledger();
+        // One flag is enough: the default policy places concurrent bodies in blocks.
         ledger.arriving = false;
         match self.ino {
             Some(ino) => {

@@ -255,6 +255,8 @@ impl Feeder {
     /// Returns the next frame; `None` at the end of the range.
     async fn next(&mut self) -> Result<Option<Bytes>, ContentError> {
         loop {
+            // The read-ahead is topped up with each frame, so that it also continues after memory
+            // was short.
             if let Some(frame) = self.ready.next() {
                 self.read_ahead();
                 return Ok(Some(frame));
@@ -328,6 +330,7 @@ impl Feeder {
         if window.is_empty() {
             return Ok(());
         }
+        // A window limits the slices in memory: a map of a large file has many pages.
         let slices = self.source.slices(window.clone()).await?;
         for segment in layout::resolve(&slices, window.clone()) {
             match segment {
@@ -401,6 +404,7 @@ impl Feeder {
                 continue;
             }
             if let Some((run, arrival)) = self.arrival() {
+                // The read-ahead must not wait for memory: the reader would wait with it.
                 let Some(permit) = self.reading.budget.try_acquire(ARRIVAL_MEMORY_BYTES) else {
                     return;
                 };
@@ -469,6 +473,8 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun
         Ok(Ok(pieces)) => {
             reading.traffic.got_bytes.add(u64::from(run.length));
             let checksum = run.is_part_of_whole().then(|| sealed::content_checksum(&pieces));
+            // The frames share the permit, because the client may hold them longer than the stream
+            // exists.
             let permit = Arc::new(permit);
             let account =
                 |bytes| Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(&permit) });

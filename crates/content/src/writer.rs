@@ -150,6 +150,7 @@ struct Whole {
 
 impl Whole {
     fn push(&mut self, bytes: Bytes) {
+        // The first frame is kept as it is: a body of a single frame is not copied.
         if bytes.len() < FRAME_BYTES_MIN && !(self.pieces.is_empty() && self.tail.is_empty()) {
             self.tail.extend_from_slice(&bytes);
             return;
@@ -227,6 +228,8 @@ impl ContentWriter {
     /// Requests the MD5 of the body. To be called before any of the body is written. An announced
     /// size must then be correct.
     pub fn want_md5(&mut self, wanted: Md5Wanted) {
+        // A client that sent an MD5 must learn the result before the object exists, so its MD5 is
+        // computed here.
         self.bare = wanted == Md5Wanted::AtFinish && self.may_report_md5();
         self.md5 = (!self.bare).then(|| BodyMd5::new(&self.hashing, self.size_hint));
     }
@@ -313,6 +316,7 @@ impl ContentWriter {
                 None => Ok(None),
             }
         };
+        // The rest of the MD5 is computed while the last blocks are put.
         let (computed, staged) = tokio::join!(computed, self.stage());
         let (computed, staged) = (computed?, staged?);
         let md5 = computed.or(staged.md5());
@@ -346,6 +350,7 @@ impl ContentWriter {
             }
             None if self.slices.is_empty() => Content::Inline(Bytes::new()),
             None => {
+                // Puts run concurrently, so they end in any order.
                 self.slices.sort_unstable_by_key(|slice| slice.position);
                 Content::Slices(std::mem::take(&mut self.slices))
             }
@@ -359,6 +364,8 @@ impl ContentWriter {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
         let landed = packer::pack(&self.packer, whole.pieces, length, whole.permit).await?;
+        // From now on this content's claim decides about the pack together with those of its other
+        // members.
         self.claim.join(landed.claim);
         Ok(landed.slice)
     }
@@ -386,6 +393,7 @@ impl ContentWriter {
     /// Takes memory for a whole body of `size` bytes. Returns false if the budget has too little to
     /// grow.
     async fn grow_permit(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
+        // Inline bodies are small and short-lived, so they take no permit.
         if size <= u64::from(self.staging.inline_bytes_max) {
             return Ok(true);
         }
@@ -482,6 +490,7 @@ impl ContentWriter {
 
     /// Starts a block, after it has waited for a free slot among the puts in flight and for memory.
     async fn open_block(&mut self) -> Result<OpenBlock, ContentError> {
+        // A fast client must not fill the memory faster than the store takes blocks.
         while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
             if let Some(put) = self.puts.next().await {
                 self.record_put(put)?;

@@ -1,34 +1,45 @@
-//! Moves what is left of a file's blocks out of those that writes have hidden most of.
+//! The compactor: moves the visible bytes of a file out of blocks that later writes have mostly
+//! hidden.
 //!
-//! What is written over at random leaves its blocks run by run, and a block lives as long as anything
-//! of it is named. So where less than half of a block shows, what shows is copied to a new one, in the
-//! order of the file. The new block is durable before any plan names it. Then one plan swaps the part
-//! of the content map that was looked at: the new slices, new pages, and an orphan that lists the
-//! blocks and pages which are named no longer, as a write would leave it. Readers may still be at the
-//! old places, and the reaper waits for them.
+//! A file that is overwritten at random hides its blocks run by run, but a block exists as long as
+//! any byte of it is referenced. So if less than half of a block is visible, the visible runs are
+//! copied to a new block, in the order of the file. The new block is durable before any plan
+//! references it. Then one plan swaps the part of the content map that was read: it writes the new
+//! slices and pages, and an orphan that lists the blocks and pages that are no longer referenced,
+//! as a write does.
 //!
-//! **Beside writers.** The plan guards the exact record of the inode. A file that has changed since is
-//! planned again from its newest record: what was written over in between stays as it was written,
-//! and all else that was copied moves, because blocks do not change. So a file that is written to all
-//! the time is compacted all the same. Two compactors do no harm: the second one finds nothing where
-//! it copied from, and deletes its block.
+//! For example, a program writes a 1 GiB file once and then overwrites 60 % of it at random in runs
+//! of 4 KiB. Of each old block of 8 MiB, 3.2 MiB are visible. The compactor copies them, and after
+//! that the reaper deletes the old blocks.
 //!
-//! **In bounded steps.** A step copies one block and swaps a few pages, then goes on behind them. What
-//! is remembered of a file is how much of each block shows, of so many blocks at a time: a larger map
-//! is gone over several times, for some of its blocks each time.
+//! *Trigger*: a write queues its file for [`crate::COMPACT_DELAY`] later; a survey of all inodes
+//! finds the files that other gateways or earlier processes have left. *Limits*: a step copies at
+//! most one block and swaps a few pages; a file gets [`STEPS_AT_ONCE`] steps before other files
+//! have their turn; and bytes per second are limited as for the rewriter, except for files whose
+//! blocks take up much more than their visible bytes.
 //!
-//! **Short runs.** A page of the map that is full of short runs, one behind the other, has them copied
-//! together, once the file has rested or has very many pages.
+//! **Invariant.** At every instant the content map references the old runs or their copies, which
+//! hold the same bytes. Readers may still use the old runs, so the orphan keeps the old blocks
+//! until these readers have ended: see the reaper.
 //!
-//! Whoever writes to a file notes it. That says only that it is worth a look. What other gateways, or
-//! earlier processes, have left is found by a walk over all inodes, a page at a time. Packs of files
-//! whose map stands in their records are the business of [`crate::repack`].
+//! **Concurrent writers.** The plan guards the exact record of the inode. If the file has changed,
+//! the plan is computed again from its newest record: runs that were overwritten meanwhile keep the
+//! new bytes, and all other copied runs are moved, which is correct because blocks never change. So
+//! a file that is written to all the time is compacted all the same. Two compactors do no harm: the
+//! second one finds none of its runs in the map any more, and deletes its block.
 //!
-//! It knows nothing of names, and of a file nothing but where its bytes lie.
+//! **Bounded memory.** For one file, the visible bytes of a limited number of blocks are counted at
+//! a time. A larger content map is read several times, for a part of its blocks each time.
+//!
+//! **Short runs.** If a page of the content map is full of short adjacent runs, they are copied
+//! together, once the file has not been written for a while or has very many pages.
+//!
+//! Packs of files whose content map is in their record are moved by [`crate::repack`]. The
+//! compactor does not know names. Of a file it knows only the slices.
 
 mod collect;
 mod copy;
-mod look;
+mod select;
 mod survey;
 
 use std::ops::ControlFlow;
@@ -41,42 +52,43 @@ use session::{Outcome, Priority, ReaderGuard, VolumeError, closing};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::compacting::{Note, is_worth_a_look};
+use crate::compact_queue::{Note, may_need_compaction};
 use crate::repack::REPACK_BYTES_PER_SECOND;
 use crate::upkeep::Upkeep;
 use collect::Batch;
 use copy::Copied;
-use look::FileLook;
+use select::FileSelection;
 use survey::Survey;
 
-/// How long a file has rested before its short runs are joined.
+/// The time since the last write after which a file's short runs are joined.
 pub const JOIN_DELAY: Duration = Duration::from_secs(10);
 
 /// The pause after a failure.
 pub const COMPACT_RETRY: Duration = Duration::from_secs(30);
 
-/// How often one swap is planned again because the file was written to.
+/// The most times that one swap is planned again because the file was written to.
 const SWAP_TRIES_MAX: u32 = 32;
 
-/// Steps that a file is given before others have their turn.
+/// The steps that a file gets before other files have their turn.
 const STEPS_AT_ONCE: u32 = 64;
 
-/// How many times as long as a look took the file is left alone afterwards, at most so long.
+/// After a look, a file is left alone for this many times the duration of the look, but at most for
+/// `REST_MAX`.
 const REST_FACTOR: u32 = 9;
 const REST_MAX: Duration = Duration::from_mins(10);
 
-/// How often [`Upkeep::compact_now`] looks at a file: what other files let go of may change how much of
-/// a shared block shows.
+/// The most times that [`Upkeep::compact_now`] looks at all files. Several times are needed because
+/// releases by other files may change how much of a shared block is visible.
 const ROUNDS_MAX: u32 = 8;
 
-/// What the compactor did.
+/// The result of compacting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Files of which anything was moved.
+    /// Files of which bytes were moved.
     pub files: u64,
     /// Bytes that were moved.
     pub bytes: u64,
-    /// Plans that met a file which had changed; most were made again.
+    /// Plans that were refused because the file had changed. Most were planned again.
     pub refused: u64,
 }
 
@@ -88,52 +100,52 @@ impl Compacted {
     }
 }
 
-/// How a file is compacted.
+/// The options of compacting a file.
 #[derive(Clone, Copy, Debug)]
-struct Manner {
-    /// Whether short runs are joined.
+struct CompactOptions {
+    /// True if short runs are joined.
     joins: bool,
-    /// Whether it leaves time to others.
+    /// True if the steps pause for other requests.
     throttled: bool,
 }
 
-/// What became of a file.
+/// The result for one file.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileDone {
     moved: Compacted,
-    /// Whether it is to be looked at again: it has short runs that were not joined, or runs that
-    /// were not moved because they changed.
+    /// True if the file is to be looked at again: it has short runs that were not joined, or runs
+    /// that were not moved because they changed.
     again: bool,
-    /// Steps that were taken.
+    /// Steps that were done.
     steps: u32,
 }
 
 impl Upkeep {
-    /// Takes note of a file that was written to, whose inode is this now: the compactor looks at it if
-    /// much of its blocks may be hidden.
+    /// Queues a file that was written to, given its present inode, if many bytes of its blocks may
+    /// be hidden.
     pub fn note_written(&self, ino: Ino, inode: &Inode) {
-        if is_worth_a_look(inode) {
+        if may_need_compaction(inode) {
             self.compacting.note(ino);
         }
     }
 
-    /// Takes note of files that are worth a look.
+    /// Queues files whose blocks may be mostly hidden.
     pub(crate) fn note_hidden(&self, files: impl IntoIterator<Item = Ino>) {
         files.into_iter().for_each(|ino| self.compacting.note(ino));
     }
 
-    /// Compacts every file that is worth it. What they leave behind is the reaper's.
+    /// Compacts every file that needs it. The reaper removes the old blocks afterwards.
     ///
     /// # Errors
-    /// If a store cannot be reached; what was moved until then stays moved.
+    /// If a store cannot be reached. Bytes that were moved before stay moved.
     pub async fn compact_now(&self) -> Result<Compacted, VolumeError> {
         let mut all = Compacted::default();
         for _ in 0..ROUNDS_MAX {
             self.survey_files().await?;
             let mut round = Compacted::default();
             while let Some((ino, note)) = self.compacting.take_due(None) {
-                let manner = Manner { joins: true, throttled: false };
-                match self.compact_file(ino, manner).await {
+                let options = CompactOptions { joins: true, throttled: false };
+                match self.compact_file(ino, options).await {
                     Ok(done) => round.add(done.moved),
                     Err(error) => {
                         self.compacting.note_for_later(ino, note);
@@ -149,14 +161,15 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Compacts a file that was noted, and notes it again if something is left to do.
+    /// Compacts a queued file, and queues it again if something is left to do.
     async fn compact_noted(&self, ino: Ino, note: Note) {
         let now = Instant::now();
         let joins = now >= note.written + JOIN_DELAY;
         let later = |due| Note { due, ..note };
-        match self.compact_file(ino, Manner { joins, throttled: true }).await {
+        match self.compact_file(ino, CompactOptions { joins, throttled: true }).await {
             Ok(FileDone { moved: Compacted { bytes, refused, .. }, again, steps }) => {
                 debug!(ino = ino.0, bytes, refused, "file compacted");
+                // A file that used up its steps goes to the end of the queue.
                 if steps >= STEPS_AT_ONCE {
                     self.compacting.note_for_later(ino, later(now));
                 } else if again {
@@ -168,32 +181,38 @@ impl Upkeep {
                 debug!(%error, "compacting ended");
             }
             Err(error) => {
-                warn!(ino = ino.0, %error, "compacting a file failed; it is tried again");
+                warn!(ino = ino.0, %error, "compacting a file failed; retrying later");
                 self.compacting.note_for_later(ino, later(now + COMPACT_RETRY));
             }
         }
     }
 
-    /// Looks at a file, and moves what is left of the blocks of which little shows.
-    async fn compact_file(&self, ino: Ino, manner: Manner) -> Result<FileDone, VolumeError> {
+    /// Selects the sparse blocks of a file, and moves their visible bytes.
+    async fn compact_file(
+        &self,
+        ino: Ino,
+        options: CompactOptions,
+    ) -> Result<FileDone, VolumeError> {
         let _one = self.compacting.round.lock().await;
         let (mut done, mut share) = (FileDone::default(), 0);
         loop {
             let began = Instant::now();
-            let Some(mut look) = self.look_at_file(ino, share, manner.joins).await? else { break };
-            // What takes long to look at is looked at seldom.
+            let Some(mut selection) = self.select_blocks(ino, share, options.joins).await? else {
+                break;
+            };
+            // A file whose map takes long to read is looked at less often.
             self.compacting.rest(ino, (began.elapsed() * REST_FACTOR).min(REST_MAX));
-            done.again |= look.is_crowded && !look.joins;
+            done.again |= selection.is_crowded && !selection.joins;
             let mut from = Some(0);
-            while let Some(at) = from.filter(|_| !look.is_done()) {
-                if manner.throttled && done.steps >= STEPS_AT_ONCE {
+            while let Some(at) = from.filter(|_| !selection.is_done()) {
+                if options.throttled && done.steps >= STEPS_AT_ONCE {
                     break;
                 }
                 done.steps += 1;
-                from = self.step(ino, &mut look, at, manner, &mut done).await?;
+                from = self.step(ino, &mut selection, at, options, &mut done).await?;
             }
             share += 1;
-            if share >= look.shares || manner.throttled && done.steps >= STEPS_AT_ONCE {
+            if share >= selection.shares || options.throttled && done.steps >= STEPS_AT_ONCE {
                 break;
             }
         }
@@ -203,36 +222,40 @@ impl Upkeep {
         Ok(done)
     }
 
-    /// Moves what the next part of a content map has in the blocks that were chosen. Answers where to go
-    /// on; `None` at the map's end.
+    /// Moves the runs of the next part of the content map that are in the selected blocks. Returns
+    /// the position at which to continue; `None` at the end of the map.
     async fn step(
         &self,
         ino: Ino,
-        look: &mut FileLook,
+        selection: &mut FileSelection,
         from: u64,
-        manner: Manner,
+        options: CompactOptions,
         done: &mut FileDone,
     ) -> Result<Option<u64>, VolumeError> {
         if self.session.closing().is_cancelled() {
             return Err(closing());
         }
-        let urgent = look.is_urgent || !manner.throttled;
+        let urgent = selection.is_urgent || !options.throttled;
         let priority = if urgent { Priority::Urgent } else { Priority::Background };
         let throttled = self.session.throttle().begin_step(priority);
-        // From before anything is found until the outcome of the swap is known.
+        // Pinned from before the map is read until the outcome of the swap is known, so that no
+        // page or block that was found is deleted.
         let reading = self.session.reading();
-        let batch = self.collect_runs(ino, look, from).await?;
+        let batch = self.collect_runs(ino, selection, from).await?;
+        // Each byte is read once and written once.
         let (next, traffic) = (batch.next, u64::from(batch.bytes) * 2);
         done.again |= batch.left;
         if !batch.taken.is_empty() {
             match self.move_batch(ino, &batch, &reading, done).await? {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(damaged) => {
-                    look.leave(damaged);
+                    // A damaged block is skipped, and the step is repeated without it.
+                    selection.leave(damaged);
                     return Ok(Some(from));
                 }
             }
         }
+        // The pin must not last for the pause below, or it would delay the reaper.
         drop(reading);
         self.session.throttle().pause_after(throttled).await;
         if !urgent {
@@ -245,8 +268,8 @@ impl Upkeep {
         Ok(next)
     }
 
-    /// Copies a batch into a new block and has the file name it; breaks off with a block that cannot be
-    /// read.
+    /// Copies a batch into a new block and swaps the file's references. Breaks with the id of a
+    /// block that cannot be read.
     async fn move_batch(
         &self,
         ino: Ino,
@@ -272,7 +295,8 @@ impl Upkeep {
                 self.session.wake_reaper();
                 Ok(ControlFlow::Continue(()))
             }
-            // A plan that names the block may happen yet.
+            // The plan that references the block may still be committed, so the block must not be
+            // deleted.
             Err(error @ VolumeError::Unknown(_)) => Err(error),
             none => {
                 self.delete_pack(block.id()).await;
@@ -282,8 +306,8 @@ impl Upkeep {
         }
     }
 
-    /// Has a file name a copy of its bytes that is durable; `None` if it was written to so often
-    /// meanwhile that this is left for later.
+    /// Replaces a file's references by references to a durable copy. Returns `None` if the file was
+    /// written to so often meanwhile that this is left for later.
     async fn relocate(
         &self,
         operation: &RelocateContent<'_>,
@@ -300,7 +324,7 @@ impl Upkeep {
                     }
                     Next::Commit(plan, relocated) => break (plan, relocated),
                     Next::Done(Ok(nothing)) => return Ok(Some(nothing)),
-                    // It is gone, and what it had with it.
+                    // The file is gone, and so are its references.
                     Next::Done(Err(FsError::Stale)) => return Ok(Some(Relocated::default())),
                     Next::Done(Err(error)) => return Err(error.into()),
                     Next::Corrupt(key, error) => return Err(session::corrupt(&key, &error)),
@@ -324,7 +348,7 @@ impl Upkeep {
     }
 }
 
-/// Compacts files as they are noted, and looks for others, for as long as the volume lives.
+/// Compacts queued files and surveys all inodes, until the volume is closed.
 pub(crate) async fn compact_always(volume: Weak<Upkeep>) {
     let mut survey = Survey::begin();
     loop {
@@ -343,10 +367,11 @@ pub(crate) async fn compact_always(volume: Weak<Upkeep>) {
             return;
         }
         let now = Instant::now();
+        // The survey takes one page per turn, so that it does not delay queued files.
         if now >= survey.due
             && let Err(error) = alive.survey_some(&mut survey).await
         {
-            warn!(%error, "looking for files to compact failed; it is tried again in a while");
+            warn!(%error, "the survey of files to compact failed; retrying later");
             survey.due = now + COMPACT_RETRY;
         }
         if let Some((ino, note)) = alive.compacting.take_due(Some(now)) {

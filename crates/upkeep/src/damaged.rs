@@ -1,7 +1,8 @@
-//! What is dead and cannot be deleted, because a record of it cannot be read.
+//! Dead records that cannot be deleted, because a record that belongs to them cannot be decoded.
 //!
-//! It is kept, with all that it may name, and logged once as an error: a person must look.
-//! Everything else goes on.
+//! The reaper keeps such a record and all blocks that it may reference, and logs an error once: an
+//! operator must investigate. The rest of the pass continues. For example, if one of a thousand
+//! deleted files has a damaged inode record, the other 999 are reaped.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +10,16 @@ use std::sync::{Mutex, PoisonError};
 use store::Key;
 use tracing::error;
 
-/// How many of them are remembered; with more, an error may be logged twice.
+/// The most keys that are remembered. Beyond this, an error may be logged twice.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// Those that were logged.
+/// The keys of the records that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Damaged(Mutex<HashSet<Key>>);
 
 impl Damaged {
-    /// Takes note of one by the key of the record that says that it is dead. True the first time.
+    /// Records that the dead record at key `at` cannot be reaped. Logs an error and returns true
+    /// the first time.
     pub(crate) fn note(&self, at: &Key, why: &dyn std::fmt::Display) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(at) {
@@ -27,7 +29,12 @@ impl Damaged {
             known.clear();
         }
         known.insert(at.clone());
-        error!(key = ?at, %why, "something dead cannot be read; it is kept, and its blocks with it");
+        error!(
+            key = ?at,
+            %why,
+            "a deleted file, part or upload cannot be reaped because a record of it cannot be \
+             read; its blocks are kept; run fsck"
+        );
         true
     }
 }

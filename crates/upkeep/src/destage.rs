@@ -1,15 +1,26 @@
-//! Destages bodies that are staged inline: moves them from their inodes' records into blocks.
+//! The destager: moves bodies that are staged inline from their inodes' records into blocks.
 //!
-//! All bodies that are due go into one block, and each file's inode is swapped in a plan of its
-//! own, under the guard of its exact record. The block is durable before any of these plans is
-//! sent. The plan of a file that was removed or replaced meanwhile is refused. Mostly that is seen
-//! before anything is read, and then the body goes into no block.
+//! All bodies that are due go into one block, and each file's inode is swapped by a plan of its own
+//! under a guard of its exact record. The block is durable before any of these plans is sent. If a
+//! file was removed or replaced meanwhile, its plan is refused. Usually that is noticed before the
+//! body is read, and then the body goes into no block.
 //!
-//! Each file that is staged inline has a mark in the metadata store, written by the plan that
-//! publishes it and removed by the plan that destages it. So what a gateway leaves behind when it
-//! ends is found: every gateway looks for marks a while after its start, and now and then. Two that
-//! destage the same file do no harm: of two swaps one is refused, and leaves dead bytes in its
-//! block at most.
+//! *Trigger*: [`DESTAGE_DELAY`] after a body was staged. *Limits*: [`BODIES_AT_ONCE`] bodies and
+//! [`BYTES_AT_ONCE`] bytes per block.
+//!
+//! **Invariant.** At every instant a file's content is either in its record or in a durable block,
+//! and both hold the same bytes. A reader that has read the old record has the bytes with it, so
+//! nothing must wait for readers.
+//!
+//! Each file that is staged inline has a mark in the metadata store. The plan that publishes the
+//! file writes it, and the plan that destages the file removes it. So the bodies that a gateway
+//! leaves behind when it ends are found: every gateway reads the marks some time after its start
+//! and at intervals. Two gateways that destage the same file do no harm: one of the two swaps is
+//! refused, and at most leaves dead bytes in its block.
+//!
+//! For example, a lone client puts 20 objects of 100 KiB and deletes 15 of them within a second.
+//! Two seconds later the other five go into one block of 500 KiB, and the 15 never reach the block
+//! store.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,26 +42,26 @@ use crate::reaper::after;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
-/// Bodies that are destaged together.
+/// The most bodies of one block.
 const BODIES_AT_ONCE: usize = 64;
 
-/// Bytes that are destaged together, and so those of a block.
+/// The most bytes of one block.
 const BYTES_AT_ONCE: u64 = 4 << 20;
 const _: () = assert!(STAGED_INLINE_BODY_BYTES_MAX <= BYTES_AT_ONCE);
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What was destaged.
+/// The result of destaging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Destaged {
-    /// Bodies that lie in blocks now.
+    /// Bodies that were moved into blocks.
     pub bodies: u64,
-    /// Their bytes.
+    /// The bytes of these bodies.
     pub bytes: u64,
-    /// Bodies that were gone by then.
+    /// Files that were no longer staged inline.
     pub gone: u64,
-    /// Bodies that stay as they were, because something else of their files changed meanwhile.
+    /// Bodies that stay in their records, because their files changed meanwhile.
     pub refused: u64,
 }
 
@@ -63,7 +74,7 @@ impl Destaged {
     }
 }
 
-/// A file that is to be destaged.
+/// A file whose body is to be moved.
 #[derive(Debug)]
 struct Mover {
     ino: Ino,
@@ -73,7 +84,7 @@ struct Mover {
 }
 
 impl Mover {
-    /// `None` if the file is not staged inline.
+    /// Returns `None` if the file is not staged inline.
     fn new(ino: Ino, record: Value, inode: Inode) -> Option<Mover> {
         let content = &inode.file()?.content;
         match content {
@@ -84,7 +95,7 @@ impl Mover {
         }
     }
 
-    /// The plan that swaps the inode, once its bytes lie in a block.
+    /// Returns the plan that swaps the inode once its bytes are in a block.
     fn plan(&self, slice: Slice) -> Plan {
         let at = key::inode(self.ino);
         let mut inode = self.inode.clone();
@@ -98,7 +109,7 @@ impl Mover {
     }
 }
 
-/// A file that is not staged inline any more, and the guard that it is as it was read to be.
+/// A file that is no longer staged inline, and a guard that this is still so.
 #[derive(Debug)]
 struct Gone {
     ino: Ino,
@@ -106,18 +117,18 @@ struct Gone {
 }
 
 impl Gone {
-    /// The plan that removes the mark. A file that is staged inline after all keeps its mark, and
-    /// is found again.
+    /// Returns the plan that removes the mark. It is refused if the file is staged inline again;
+    /// then a later pass finds the mark.
     fn plan(self) -> Plan {
         Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::staged_inline(self.ino))] }
     }
 }
 
 impl Upkeep {
-    /// Destages every body, of whatever session, and however long it has been staged inline.
+    /// Destages every body, of all sessions, whether or not it is due.
     ///
     /// # Errors
-    /// If a store cannot be reached; what was destaged until then stays destaged.
+    /// If a store cannot be reached. Bodies that were destaged before stay destaged.
     pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
         let (mut all, until) = (Destaged::default(), Instant::now());
         while let Some(own) = self.destage_some(until).await? {
@@ -127,8 +138,8 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Destages bodies of this session that have been staged inline since `until`; `None` if there
-    /// are none.
+    /// Destages bodies of this session that were staged at `until` or earlier. Returns `None` if
+    /// there are none.
     async fn destage_some(&self, until: Instant) -> Result<Option<Destaged>, VolumeError> {
         let staged_inline = &self.staging.staged_inline;
         let bodies = staged_inline.take(until, BODIES_AT_ONCE, BYTES_AT_ONCE);
@@ -138,6 +149,8 @@ impl Upkeep {
         let inos: Vec<Ino> = bodies.iter().map(|body| body.ino).collect();
         let mut refused = Vec::new();
         let destaged = self.destage_files(&inos, &mut refused).await;
+        // After an error it is unknown which bodies were moved. A body that was moved is found to
+        // be gone later.
         let stays = |body: &StagedBody| destaged.is_err() || refused.contains(&body.ino);
         for body in bodies {
             if stays(&body) { staged_inline.put_back(body) } else { staged_inline.remove(body) }
@@ -145,11 +158,12 @@ impl Upkeep {
         destaged.map(Some)
     }
 
-    /// Destages bodies that are marked, whoever left them.
+    /// Destages the bodies that have marks, of all sessions.
     async fn destage_marked(&self) -> Result<Destaged, VolumeError> {
         let mut all = Destaged::default();
         let (mut start, end) = key::partition(space::STAGED_INLINE, 0);
-        // Even the longest bodies are no more than are destaged together.
+        // The page is limited so that its bodies fit into one block even if all have the maximal
+        // length.
         let most = usize::try_from(BYTES_AT_ONCE / STAGED_INLINE_BODY_BYTES_MAX).unwrap_or(1);
         loop {
             let limit = self.session.limits().range_records.min(u32::try_from(most).unwrap_or(1));
@@ -164,18 +178,20 @@ impl Upkeep {
         }
     }
 
-    /// Destages those of these files that are staged inline; `refused` gets those that stay.
+    /// Destages those of the files that are staged inline. Adds the files that stay in their
+    /// records to `refused`.
     async fn destage_files(
         &self,
         inos: &[Ino],
         refused: &mut Vec<Ino>,
     ) -> Result<Destaged, VolumeError> {
-        // From before the block is put until the outcome of the last swap is known: see the
-        // reaper's `release`.
+        // The pin is held from before the put until the outcome of the last swap is known, because
+        // the block is a pack: see the reaper's `release`.
         let reading = self.session.reading();
         let (movers, gone) = self.movers(inos).await?;
         let mut destaged = Destaged { gone: gone.len() as u64, ..Destaged::default() };
         let forget = |gone: Gone| self.commit_destaging(gone.plan(), &reading);
+        // Marks of files that need no move are removed without a put.
         let mut forgetting = stream::iter(gone).map(forget).buffer_unordered(BODIES_AT_ONCE);
         while let Some(forgotten) = forgetting.next().await {
             forgotten?;
@@ -188,9 +204,12 @@ impl Upkeep {
         Ok(destaged)
     }
 
-    /// Which of these files are staged inline, and which are not any more. Of those that have lost
-    /// their names only that is read. One that cannot be read is neither: it keeps its mark.
+    /// Separates the files that are staged inline from those that are no longer. For files that
+    /// have lost their names only the orphan is read. A file whose record cannot be decoded is in
+    /// neither list and keeps its mark.
     async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Gone>), VolumeError> {
+        // Orphans are read first, so that the larger inode records of deleted files are not read at
+        // all.
         let record = |key| Read::Record { key, follow: None };
         let reads: Vec<Read> = inos.iter().map(|ino| record(key::orphan(*ino))).collect();
         let leaving = self.session.store().read(&reads).await?;
@@ -217,15 +236,15 @@ impl Upkeep {
                 Ok(Some(mover)) => movers.push(mover),
                 Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
                 Err(error) => {
-                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read");
+                    warn!(ino = ino.0, %error, "the record of a file to destage cannot be read");
                 }
             }
         }
         Ok((movers, gone))
     }
 
-    /// The inodes' records as they are in the store, in one round trip. If one of them is damaged the
-    /// store may fail the whole read: then each is read by itself, and the damaged ones are left out.
+    /// Reads the inodes' records in one round trip. If one of them is damaged, the store may fail
+    /// the whole read. Then each is read by itself, and the damaged ones are left out.
     async fn inodes(&self, inos: Vec<Ino>) -> Result<Vec<(Ino, Option<Value>)>, VolumeError> {
         let store = self.session.store();
         let read = |ino: &Ino| Read::Record { key: key::inode(*ino), follow: None };
@@ -242,7 +261,7 @@ impl Upkeep {
             match store.read(&[read(&ino)]).await {
                 Ok(found) => records.push((ino, value(found.first()))),
                 Err(error) if error.kind() == StoreErrorKind::Corrupt => {
-                    warn!(ino = ino.0, %error, "a file that is staged inline cannot be read");
+                    warn!(ino = ino.0, %error, "the record of a file to destage cannot be read");
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -250,7 +269,7 @@ impl Upkeep {
         Ok(records)
     }
 
-    /// Puts bodies into one block, and lets their files name it.
+    /// Puts the bodies into one block, and swaps the files' inodes to reference it.
     async fn move_all(
         &self,
         movers: &[Mover],
@@ -304,8 +323,9 @@ impl Upkeep {
                 }
             }
         }
+        // The block may be deleted only if no swap was committed and none can be committed any
+        // more.
         if destaged.bodies == 0 && certain {
-            // No plan that names it can be committed any more.
             self.delete_pack(block.id()).await;
         } else {
             self.remember_destaged(&block);
@@ -313,7 +333,7 @@ impl Upkeep {
         failed.map_or(Ok(destaged), Err)
     }
 
-    /// What came lately is likely to be read soon.
+    /// Adds the block to the cache, because new content is likely to be read soon.
     fn remember_destaged(&self, block: &SealedBlock) {
         for sub_block in block.sub_blocks() {
             self.staging.reader.remember(block.id(), &sub_block);
@@ -329,7 +349,7 @@ impl Upkeep {
     }
 }
 
-/// Destages bodies as they come due, for as long as the volume lives.
+/// Destages bodies when they are due, until the volume is closed.
 pub(crate) async fn destage_always(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
@@ -341,12 +361,16 @@ pub(crate) async fn destage_always(volume: Weak<Upkeep>) {
         tokio::select! {
             () = closing.cancelled() => return,
             () = tokio::time::sleep_until(due.unwrap_or(survey).min(survey)) => {}
+            // With an empty list there is no due time to sleep until, so the first added body wakes
+            // the task.
             () = staged_inline.added(), if due.is_none() => continue,
         }
         let Some(alive) = volume.upgrade() else { return };
         if alive.session.is_fenced() {
             return;
         }
+        // Marks of other sessions are read seldom, because usually each gateway destages its own
+        // bodies.
         let marked = Instant::now() >= survey;
         let destaging = async {
             let step = alive.session.throttle().begin_step(Priority::Background);
@@ -359,7 +383,7 @@ pub(crate) async fn destage_always(volume: Weak<Upkeep>) {
         match destaging.await {
             Ok((own, found)) => debug!(?own, ?found, "bodies destaged"),
             Err(error) => {
-                warn!(%error, "destaging bodies failed; it is tried again");
+                warn!(%error, "destaging failed; retrying later");
                 tokio::select! {
                     () = closing.cancelled() => return,
                     () = tokio::time::sleep(RETRY_PAUSE) => {}

@@ -1,11 +1,11 @@
 //! Checks a volume: its records against each other, and against its blocks.
 //!
-//! A check reads everything and changes nothing. It needs no session, and works beside gateways
-//! that go on writing. So a pass may see one half of a change and not the other. A finding counts
-//! only if every one of several passes finds it, the same in each detail. That leaves out whatever
-//! keeps changing: a counter of a busy directory is checked once nothing changes in it.
+//! A check reads everything and changes nothing. It needs no session and runs beside gateways that
+//! continue to write. So one pass may see a half of a change. A finding is reported only if each of
+//! several passes finds it with the same details. This suppresses everything that keeps changing:
+//! for example, the counter of a busy directory is verified only once the directory is quiet.
 //!
-//! It holds a summary of each inode and block in memory, some hundred bytes each.
+//! A check holds a summary of each inode and block in memory, some hundred bytes each.
 
 mod check;
 mod collect;
@@ -27,31 +27,31 @@ pub use progress::{Progress, Unwatched};
 use session::VolumeError;
 use session::check_volume_format;
 
-/// How many passes have to find something for it to count.
+/// The number of passes that must all make a finding.
 const PASSES: u32 = 3;
 
-/// The pause before looking again.
+/// The pause between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Findings that a report holds at most.
+/// The most findings of a report.
 pub const FINDINGS_MAX: usize = 10_000;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, in order; at most [`FINDINGS_MAX`].
+    /// The findings, sorted; at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// Whether there was more to find.
+    /// True if there were more findings.
     pub truncated: bool,
-    /// What there is.
+    /// The numbers of records, files and blocks.
     pub counts: Counts,
 }
 
-/// Checks the volume in a store and its blocks.
+/// Checks the volume of a metadata store and its blocks.
 ///
 /// # Errors
-/// If the store or the blocks cannot be read to the end, or the volume has a format that this
-/// release does not know. A record that does not decode is a finding.
+/// Fails if the store or the blocks cannot be read to the end, or if the volume has a format that
+/// this release does not know. A record that does not decode is a finding.
 pub async fn fsck(
     store: Arc<dyn MetaStore>,
     blocks: Arc<dyn BlockStore>,
@@ -65,6 +65,7 @@ pub async fn fsck(
         }
         tokio::time::sleep(PAUSE).await;
         let (again, recounted) = one_pass(&*store, &*blocks, progress).await?;
+        // A finding that is absent from one pass, or has other details, was a change under way.
         findings.retain(|finding| again.contains(finding));
         counts = recounted;
     }

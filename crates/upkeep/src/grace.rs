@@ -1,11 +1,15 @@
-//! How long a block is kept after a commit has freed it.
+//! The deletion grace: how long a block is kept after a commit has freed it.
 //!
-//! A metadata store may forget its last commits: one that does not sync each of them, or a replica
-//! that takes over before it has got all of them. Then records name blocks again that had been
-//! freed, and these must still be there. So a block is deleted only when the record that frees it
-//! is older than what the store may forget. This process knows that by its own time alone: it saw
-//! the record that long ago, and sees it again now. After a restart the time begins anew, and no
-//! two clocks are compared.
+//! A metadata store may lose its last commits: one that does not sync each commit, or a replica
+//! that takes over before it has received all of them. Then records reference blocks again that had
+//! been freed, and these blocks must still exist. So a block is deleted only when the record that
+//! frees it is older than any commit that the store may lose. A process measures that age with its
+//! own clock alone: from the pass in which it first saw the record to a later pass that sees it
+//! again. After a restart the wait begins anew, and the clocks of two machines are never compared.
+//!
+//! For example, Redis with `appendfsync everysec` may lose two seconds of commits. With the default
+//! grace of one minute, the blocks of an object that was deleted in these seconds still exist after
+//! the failure.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,37 +19,38 @@ use store::Durability;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// The grace where the settings of the metadata store may lose what was acknowledged last: two
-/// seconds with Redis and `appendfsync everysec`, half a minute where the operating system decides
-/// when to write. No grace is long enough for a store that writes nothing unless somebody asks for
-/// a dump.
+/// The grace for a metadata store that may lose acknowledged commits: the last two seconds with
+/// Redis and `appendfsync everysec`, half a minute where the operating system decides when to
+/// write. No grace is long enough for a store that writes to disk only when a dump is requested.
 pub const DELETION_GRACE_RELAXED: Duration = Duration::from_mins(1);
 
-/// Blocks whose time is known, of about a hundred bytes each. More wait until there is room.
+/// The most blocks whose age is known, at about a hundred bytes each. Further blocks wait until
+/// others were deleted.
 const WAITING_MAX: usize = 1 << 20;
 
-/// The grace that is in force: what the operator said, or what goes with the store.
-pub(crate) fn in_force(said: Option<Duration>, durability: Durability) -> Duration {
-    match (said, durability) {
-        (Some(said), _) => said,
+/// Returns the grace in force: the operator's setting, or the default for the store's durability.
+pub(crate) fn in_force(configured: Option<Duration>, durability: Durability) -> Duration {
+    match (configured, durability) {
+        (Some(configured), _) => configured,
         (None, Durability::Relaxed) => DELETION_GRACE_RELAXED,
         (None, Durability::Strict | Durability::None) => Duration::ZERO,
     }
 }
 
-/// Blocks that await deletion, and since when this process knows of each.
+/// The blocks that await deletion, and the time at which this process first saw each.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAges {
     since: HashMap<BlockId, Instant>,
-    /// Those that the pass under way has seen.
-    met: HashMap<BlockId, Instant>,
-    /// Whether the pass has seen more than there is room for, and whether the one before had.
+    /// The blocks that the present pass has seen.
+    seen: HashMap<BlockId, Instant>,
+    /// `full`: this pass has seen more blocks than `WAITING_MAX`. `was_full`: the pass before had.
     full: bool,
     was_full: bool,
 }
 
 impl PendingAges {
-    /// Takes note that a block awaits deletion. Answers whether it has for as long as `grace`.
+    /// Records that a block awaits deletion. Returns true if this process has known that for at
+    /// least `grace`.
     pub(crate) fn has_waited(&mut self, block: BlockId, grace: Duration) -> bool {
         if grace.is_zero() {
             return true;
@@ -55,33 +60,33 @@ impl PendingAges {
         if now.duration_since(since) >= grace {
             return true;
         }
-        if self.met.len() < WAITING_MAX {
-            self.met.insert(block, since);
+        if self.seen.len() < WAITING_MAX {
+            self.seen.insert(block, since);
         } else {
             self.full = true;
         }
         false
     }
 
-    /// Ends a pass that has seen all blocks that await deletion. Those that it has not seen are
-    /// forgotten: if the store names one again, its time begins anew. Answers when the first of the
-    /// others has waited long enough.
+    /// Ends a pass that has seen all blocks that await deletion. Blocks that it has not seen are
+    /// forgotten: if the store lists one again, its wait begins anew. Returns the time at which the
+    /// first of the other blocks has waited for `grace`.
     pub(crate) fn end_pass(&mut self, grace: Duration) -> Option<Instant> {
         if self.full && !self.was_full {
             warn!(
                 "more than {WAITING_MAX} freed blocks wait for the deletion grace of {grace:?}; \
-                 no more than that are deleted in that time"
+                 at most this many are deleted per grace period"
             );
         }
         self.was_full = std::mem::take(&mut self.full);
-        self.since = std::mem::take(&mut self.met);
+        self.since = std::mem::take(&mut self.seen);
         self.since.values().min().map(|first| *first + grace)
     }
 
-    /// Ends a pass that has not seen all.
-    pub(crate) fn break_off(&mut self) {
-        let met = std::mem::take(&mut self.met);
-        self.since.extend(met);
+    /// Ends a pass that has not seen all blocks. The times of all known blocks are kept.
+    pub(crate) fn keep_incomplete_pass(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        self.since.extend(seen);
     }
 }
 

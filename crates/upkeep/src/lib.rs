@@ -1,37 +1,47 @@
-//! What keeps a volume in order beside its readers and writers.
+//! Background maintenance of a volume, beside its readers and writers.
 //!
-//! - The *reaper* deletes what lost its name, once nobody can be reading it.
-//! - The *sweeper* deletes what ended sessions left behind.
-//! - The *rewriter* moves what is alive out of packs of which little is.
-//! - The *compactor* moves what is left of blocks that writes have hidden most of, file by file.
+//! - The *reaper* deletes files, parts and blocks that records mark as dead, after all readers that
+//!   may use them have ended.
+//! - The *sweeper* deletes blocks and records that ended sessions left behind.
+//! - The *rewriter* moves live bytes out of packs of which little is live.
+//! - The *compactor* moves, file by file, the visible bytes out of blocks that later writes have
+//!   mostly hidden.
 //! - The *destager* moves bodies that are staged inline into blocks.
-//! - Blocks that may land after their deletion are deleted again.
+//! - The *late-block deleter* deletes blocks that a late put created after their deletion.
+//! - The *lock cleaner* removes file locks of ended sessions.
 //!
-//! All of them are throttled while requests are served. *fsck* checks everything and changes
-//! nothing.
+//! All of them are throttled while requests are served. *fsck* checks records and blocks, and
+//! changes nothing.
 //!
-//! It takes a session and a block store. Nothing here knows names, or what asks for an object.
+//! **Invariant.** A block is deleted only when no record references it, no plan that references it
+//! can still be committed, and no reader on any gateway can still be reading it. For example, a
+//! client downloads an object while another client deletes it. The reaper deletes the object's
+//! blocks only after the download has ended, or after the download holds the file by a record of
+//! its own and lets it go.
+//!
+//! The crate works on a session and a block store. It does not know file names, or the protocols by
+//! which objects are requested.
 
 mod compact;
-mod compacting;
+mod compact_queue;
 mod damaged;
 mod destage;
 mod fsck;
 mod grace;
-mod latecomers;
+mod late_writers;
 mod locks;
 mod meters;
-mod naming;
-mod proof;
 mod reaper;
+mod references;
 mod repack;
-mod sparse;
+mod repack_queue;
 mod sweeper;
 mod tasks;
 mod upkeep;
+mod verification;
 
 pub use compact::{COMPACT_RETRY, Compacted, JOIN_DELAY};
-pub use compacting::COMPACT_DELAY;
+pub use compact_queue::COMPACT_DELAY;
 pub use destage::Destaged;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
 pub use grace::DELETION_GRACE_RELAXED;
@@ -40,7 +50,7 @@ pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use repack::{
     REPACK_BYTES_PER_SECOND, REPACK_DELAY, RepackRound, Repacked, SURVEY_DELAY, SURVEY_INTERVAL,
 };
-pub use sparse::LIVE_SHARE_PERCENT;
+pub use repack_queue::LIVE_SHARE_PERCENT;
 pub use sweeper::{
     Collected, Looking, SWEEP_AGAIN, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
     SWEEP_SHARE_PERCENT, SweepOptions, Swept,

@@ -1,7 +1,10 @@
-//! Locks of sessions that have ended.
+//! Removes file locks of sessions that have ended.
 //!
-//! They count for nothing, and whoever meets them leaves them out. Nobody may meet them for long, so
-//! after sessions have ended their locks are looked for once.
+//! A lock of an ended session has no effect: each reader of a file's lock record ignores it. But
+//! the records remain until a program locks the file again. So after sessions have ended, this task
+//! scans all lock records once. For example, a mount is killed while programs hold 1,000 locks;
+//! other sessions ignore these locks at once, and this task deletes their records within about a
+//! minute.
 
 use std::collections::HashSet;
 use std::sync::Weak;
@@ -15,17 +18,18 @@ use tracing::debug;
 
 use crate::upkeep::Upkeep;
 
-/// How often it is asked whether sessions have begun or ended.
+/// The interval of checks whether sessions have started or ended.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Upkeep {
-    /// Takes away locks of sessions that have ended. Answers of how many files.
+    /// Removes the locks of sessions that have ended. Returns the number of files that had such
+    /// locks.
     pub async fn forget_locks(&self) -> Result<u64, VolumeError> {
         let session = &self.session;
         let mut holders: Vec<(Ino, Vec<Nonce>)> = Vec::new();
         let throttling = Some((session.throttle(), Priority::Background));
         let walk = |key: store::Key, value: store::Value| {
-            // What cannot be read is a finding of a check, and excludes whom it excludes.
+            // A record that cannot be decoded is left as it is; fsck reports it.
             if let Ok(locks) = FileLocks::decode(&key, &value) {
                 let sessions = locks.held.iter().map(|held| held.session).collect();
                 holders.push((Ino(key.partition()), sessions));
@@ -33,7 +37,8 @@ impl Upkeep {
             Ok(())
         };
         scan::walk_throttled(&**session.store(), throttling, space::LOCKS, walk).await?;
-        // Whoever began later has no lock among these.
+        // The sessions are read after the locks, so a session that is missing here and has a lock
+        // there has ended.
         let others = other_sessions(&**session.store(), session.nonce()).await?;
         let mut living: HashSet<Nonce> =
             others.into_iter().map(|ObservedSession { nonce, .. }| nonce).collect();
@@ -46,12 +51,13 @@ impl Upkeep {
                 forgotten += 1;
             }
         }
+        // Last, so that the record that announces locks exists while any lock does.
         session.run(&EndLocking).await?;
         Ok(forgotten)
     }
 }
 
-/// Takes locks away of sessions that have ended, for as long as the volume lives.
+/// Removes the locks of ended sessions, until the volume is closed.
 pub(crate) async fn forget_always(upkeep: Weak<Upkeep>) {
     let mut looked = None;
     loop {
@@ -61,7 +67,9 @@ pub(crate) async fn forget_always(upkeep: Weak<Upkeep>) {
         if looked != Some(changes) {
             match alive.forget_locks().await {
                 Ok(_forgotten) => looked = Some(changes),
-                Err(error) => debug!(%error, "locks of ended sessions stay for now"),
+                Err(error) => {
+                    debug!(%error, "locks of ended sessions were not removed; retrying later");
+                }
             }
         }
         drop(alive);

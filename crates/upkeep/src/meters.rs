@@ -1,35 +1,34 @@
-//! What upkeep did, as counters.
+//! Counters of the maintenance tasks.
 
 use runtime::MetricCounter;
 
-/// What upkeep did since it was begun.
+/// Counters since the volume was opened. They only grow.
 #[derive(Debug, Default)]
 pub struct UpkeepMeters {
     /// Files and parts that the reaper removed.
     pub files_reaped: MetricCounter,
     /// Blocks that the reaper deleted.
     pub blocks_reaped: MetricCounter,
-    /// Content bytes of those blocks.
+    /// Content bytes of these blocks.
     pub bytes_reaped: MetricCounter,
     /// Blocks that the sweeper deleted.
     pub blocks_swept: MetricCounter,
-    /// Dead things that the reaper keeps, because their records cannot be read.
+    /// Dead files, parts and uploads that the reaper keeps because a record of them cannot be read.
     pub damaged_kept: MetricCounter,
-    /// Packs that were rewritten because little of them was alive.
+    /// Sparse packs that were rewritten.
     pub packs_rewritten: MetricCounter,
-    /// Packs of which little was alive and that could not be rewritten, each as often as it was
-    /// looked at.
+    /// Sparse packs that could not be rewritten, counted at each look.
     pub packs_left: MetricCounter,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: MetricCounter,
-    /// Files of which anything was moved out of blocks that writes have hidden most of.
+    /// Files of which bytes were moved out of mostly hidden blocks.
     pub files_compacted: MetricCounter,
     /// Bytes of files that were moved so.
     pub bytes_compacted: MetricCounter,
-    /// Plans that would have moved them and met a file that had changed; most were made again.
+    /// Plans of such moves that were refused because the file had changed. Most were planned again.
     pub compactions_refused: MetricCounter,
-    /// Bodies that were staged inline and have been destaged into blocks.
+    /// Bodies that were moved from their records into blocks.
     pub bodies_destaged: MetricCounter,
-    /// Their bytes.
+    /// The bytes of these bodies.
     pub bytes_destaged: MetricCounter,
 }

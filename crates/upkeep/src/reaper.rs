@@ -1,22 +1,39 @@
-//! Deletes what records say is dead, once nobody can be reading it.
+//! The reaper: deletes files, parts, uploads and blocks that records mark as dead, once no reader
+//! can be using them.
 //!
-//! Foreground plans never drop a reference to a block: they leave an orphan. A pass collects
-//! orphans, moves the volume's epoch on, and waits until every session has let go of what it read
-//! before. Then it takes each orphan's references away and names its blocks as *pending* in the
-//! same plans, so that a crash at any point leaves a record of what is still to be deleted. Every
-//! step may be repeated, and two reapers at once do no harm: each step guards the orphan it is
-//! about.
+//! Roles:
 //!
-//! What cannot be read is kept, and stops nothing else: see [`crate::damaged`]. Completed uploads
-//! that still answer are no orphans once their parts have gone, so they are in nobody's way: see
-//! [`uploads`].
+//! - A *planner* never drops the last reference to a block. Its plan leaves an *orphan*: a record
+//!   that names the dead file, upload or bucket, or the old places of moved or overwritten bytes.
+//! - A *pass* of the reaper collects orphans, increments the volume's epoch, and waits until every
+//!   session has ended all reads that it began in earlier epochs.
+//! - It then removes the references of each orphan. In the same plans it lists the freed blocks as
+//!   *pending*, so that after a crash at any point a record shows the blocks that are still to be
+//!   deleted.
+//! - Last, it deletes pending blocks from the block store, and then their records. Freed blocks are
+//!   kept for a while if the metadata store may lose the commit that freed them: see `grace`.
 //!
-//! How an owner lets go of a block, and why that is right for blocks of several owners, stands in
-//! `release`.
+//! *Trigger*: a notification that an orphan was written, [`REAP_DELAY`] later; else every
+//! [`REAP_INTERVAL`]. *Limits*: [`ORPHANS_PER_PASS`] orphans per pass, and [`DELETES_AT_ONCE`]
+//! deletions at a time.
 //!
-//! Freed blocks are kept for a while where the store may forget what freed them: see `grace`.
+//! **Invariant.** A block becomes pending only after every read that may have found a reference to
+//! it has ended. A reader pins the epoch in which it reads records. The reaper increments the epoch
+//! after it has collected the orphans, so readers of the new epoch cannot have seen the references
+//! of these orphans, and it waits for all others. For example, a client downloads `a` while another
+//! one deletes it. The delete leaves an orphan. The download pins epoch 7, so the pass that began
+//! epoch 8 waits until the download has ended, or until the download holds the file by a record of
+//! its own. In the latter case the orphan stays for a later pass.
 //!
-//! It knows nothing of blocks that no record names; those are the sweeper's.
+//! Every step may be repeated, and two reapers at once do no harm, because each plan guards the
+//! orphan that it processes. [`release`] has the steps by which an owner releases a block, and the
+//! reasons why that is safe for blocks of several owners.
+//!
+//! An orphan whose records cannot be decoded is kept, and does not stop the others: see
+//! [`crate::damaged`]. A completed upload that still has to answer repeated requests is no orphan
+//! once its parts are gone: see [`uploads`].
+//!
+//! The reaper does not know blocks that no record references. The sweeper deletes those.
 
 mod files;
 mod hidden;
@@ -43,26 +60,27 @@ use tracing::{debug, warn};
 use crate::grace::{self, PendingAges};
 use crate::upkeep::{ReaperMemory, Upkeep};
 
-/// The number under which a hold keeps all pages that were replaced: the root's, which has none.
+/// The inode number under which a hold keeps all replaced pages of content maps. The root has no
+/// content, so its number is free for this.
 pub(crate) const REPLACED_PAGES: Ino = Ino::ROOT;
 
-/// How often the reaper looks for orphans without a notification.
+/// The interval of passes without a notification.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 
-/// How long it waits after a notification, so that one pass takes what is deleted together.
+/// The delay after a notification, so that one pass serves several deletes.
 pub const REAP_DELAY: Duration = Duration::from_millis(500);
 
-/// For how long a completed upload answers again.
+/// The time for which a completed upload answers a repeated completion.
 pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
 
-/// Orphans that one pass takes.
+/// The most orphans of one pass.
 const ORPHANS_PER_PASS: usize = 30_000;
 
 /// Orphans that one round trip reads.
 const ORPHANS_AT_ONCE: u32 = 1_000;
 
-/// A pass that lets go of more bytes than this, which writes have hidden of files, is not throttled:
-/// whoever writes over a file at random hides as fast as it writes.
+/// A pass that releases more hidden bytes than this is not throttled, because a program that
+/// overwrites a file at random hides bytes as fast as it writes.
 const HIDDEN_BYTES_THROTTLED_MAX: u64 = 64 << 20;
 
 /// Pending blocks that one round trip reads.
@@ -71,17 +89,18 @@ const PENDING_AT_ONCE: u32 = 64;
 /// Blocks deleted at the same time.
 const DELETES_AT_ONCE: usize = 8;
 
-/// How often a pass asks whether every session has let go: at first, and at most.
-const PATIENCE_MIN: Duration = Duration::from_millis(10);
-const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// The shortest and the longest pause between two checks whether all readers have ended.
+const READERS_PAUSE_MIN: Duration = Duration::from_millis(10);
+const READERS_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Passes of one [`Upkeep::reap_now`].
+/// The most passes of one [`Upkeep::reap_now`].
 const PASSES_MAX: u32 = 1_000;
 
-/// How many of them in a row may do nothing although something is dead.
-const VAIN_PASSES_MAX: u32 = 8;
+/// [`Upkeep::reap_now`] ends after this many passes in a row without an effect, although orphans
+/// are left.
+const IDLE_PASSES_MAX: u32 = 8;
 
-/// An orphan as collected.
+/// An orphan that a pass has collected.
 #[derive(Clone, Debug)]
 struct Dead {
     ino: Ino,
@@ -94,13 +113,14 @@ impl Dead {
     fn decode(entry: &Entry) -> Result<Dead, VolumeError> {
         let orphan = Orphan::decode(&entry.key, &entry.value)
             .map_err(|error| corrupt(&entry.key, &error))?;
-        let suffix = <[u8; 8]>::try_from(entry.key.suffix())
-            .map_err(|_| VolumeError::Corrupt(format!("no orphan's key: {:?}", entry.key)))?;
+        let suffix = <[u8; 8]>::try_from(entry.key.suffix()).map_err(|_| {
+            VolumeError::Corrupt(format!("not the key of an orphan: {:?}", entry.key))
+        })?;
         let ino = Ino(u64::from_be_bytes(suffix));
         Ok(Dead { ino, key: entry.key.clone(), value: entry.value.clone(), orphan })
     }
 
-    /// Whether somebody reads on what would be let go of.
+    /// Returns true if a session holds the file, version or page that the orphan would release.
     fn is_held(&self, held: &HashMap<Ino, Held>) -> bool {
         let versions = |ino| held.get(ino) == Some(&Held::Versions);
         match &self.orphan {
@@ -109,87 +129,102 @@ impl Dead {
             Orphan::Hidden { owner, pages, .. } => {
                 versions(owner) || !pages.is_empty() && versions(&REPLACED_PAGES)
             }
-            // Nobody was left who could read it when it was detached.
+            // No reader was left when the inode was detached.
             Orphan::Detached { .. } | Orphan::Bucket | Orphan::Upload { .. } => false,
         }
     }
 
-    /// Bytes of the blocks that a write has hidden at least some of.
+    /// Returns the size of the blocks of which a write has hidden bytes.
     fn hidden_bytes(&self) -> u64 {
         let Orphan::Hidden { blocks, .. } = &self.orphan else { return 0 };
         blocks.iter().map(|hidden| u64::from(hidden.block_length)).sum()
     }
 
-    /// Guards that nobody took the orphan meanwhile.
+    /// Guards that no other reaper has processed the orphan meanwhile.
     fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
     }
 }
 
-/// What a pass did.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Files, parts and uploads that are gone, and what was left of bytes that were moved or hidden.
+    /// Orphans that were processed: files, parts, uploads, and old places of bytes that were moved
+    /// or overwritten.
     pub orphans: u64,
-    /// Blocks that are gone.
+    /// Blocks that were deleted.
     pub blocks: u64,
 }
 
 impl Upkeep {
-    /// Deletes what is dead, until nothing is. Waits for readers that hold on to it, on every
-    /// gateway, but for those that last and hold their files, and for as long as freed blocks are
-    /// kept; completed uploads that still answer stay.
+    /// Deletes everything that is dead. Waits for readers on every gateway, except those that hold
+    /// their files by records, and for the deletion grace. Completed uploads that still answer
+    /// stay.
+    ///
+    /// # Errors
+    /// Fails with `Unavailable` if new orphans keep coming for [`PASSES_MAX`] passes.
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
-        let (mut all, mut vain) = (Reaped::default(), 0);
+        let (mut all, mut idle_passes) = (Reaped::default(), 0);
         for _ in 0..PASSES_MAX {
             match self.reap_once(Priority::Urgent).await? {
                 None => match self.reaping.lock().await.due {
                     None => return Ok(all),
                     Some(due) => self.wait_until(due).await?,
                 },
-                Some(pass) if pass == Reaped::default() => vain += 1,
+                Some(pass) if pass == Reaped::default() => idle_passes += 1,
                 Some(pass) => {
                     all.orphans += pass.orphans;
                     all.blocks += pass.blocks;
-                    vain = 0;
+                    idle_passes = 0;
                 }
             }
-            // Something changed under each of these passes, or it is beyond what a reaper knows.
-            if vain == VAIN_PASSES_MAX {
+            // In each of these passes something changed before the commit, or the orphans are of a
+            // kind that this release does not know.
+            if idle_passes == IDLE_PASSES_MAX {
                 return Ok(all);
             }
         }
-        Err(VolumeError::Unavailable("things die faster than they are reaped".to_owned()))
+        Err(VolumeError::Unavailable(
+            "files are deleted faster than the reaper removes them; run gc again".to_owned(),
+        ))
     }
 
-    /// One pass; `None` if nothing was dead.
+    /// Runs one pass. Returns `None` if nothing was dead.
     pub async fn reap_once(&self, priority: Priority) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
-        // What is held now is none of this pass: it must not stand in the way of the rest.
+        // Files that are held now are left to a later pass, so that the pass does not wait for
+        // their readers.
         let mut held = self.session.held_files().await?;
         let (mut dead, more) = self.collect(&held).await?;
+        // Pending blocks and expired uploads may remain even if there are no orphans.
         let idle = dead.is_empty();
         let buckets: HashSet<Ino> =
             dead.iter().filter(|dead| dead.orphan == Orphan::Bucket).map(|dead| dead.ino).collect();
-        let mut named = HashMap::new();
+        let mut referenced = HashMap::new();
         let detached = |dead: &Dead| matches!(dead.orphan, Orphan::Detached { .. });
+        // Detached inodes were awaited before they were detached, so a pass with only these need
+        // not wait.
         if dead.iter().any(|dead| !detached(dead)) {
-            named = self.still_named(&dead).await?;
+            // References must be counted before the epoch moves on, and once more after readers
+            // have ended: see `hidden`.
+            referenced = self.find_still_referenced(&dead).await?;
             let passed = self.advance_epoch(epoch).await?;
             self.wait_for_readers(passed).await?;
-            // Whoever reads on since then holds the one file.
+            // A long reader may have replaced its pin by a hold on its file meanwhile.
             held = self.session.held_files().await?;
         }
         dead.retain(|dead| !dead.is_held(&held));
-        // What dies faster than this is reaped would pile up.
+        // Orphans would accumulate if the pass were throttled now.
         let hidden: u64 = dead.iter().map(Dead::hidden_bytes).sum();
-        let piles_up = more || hidden > HIDDEN_BYTES_THROTTLED_MAX;
-        let priority = if piles_up { Priority::Urgent } else { priority };
+        let is_behind = more || hidden > HIDDEN_BYTES_THROTTLED_MAX;
+        let priority = if is_behind { Priority::Urgent } else { priority };
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&dead, priority).await?;
+        // Moved shares are released after files, so that a deleted owner's share is released only
+        // once.
         reaped.orphans += self.reap_moved(&dead, priority).await?;
-        reaped.orphans += self.reap_hidden(&dead, named, priority).await?;
+        reaped.orphans += self.reap_hidden(&dead, referenced, priority).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, priority).await?;
         reaped.orphans += self.reap_expired(priority).await?;
         reaped.orphans += self.reap_buckets(&dead, more).await?;
@@ -205,7 +240,8 @@ impl Upkeep {
         }
     }
 
-    /// The orphans that nobody holds, as many as one pass takes, and whether there may be more.
+    /// Reads the orphans that no session holds, at most `ORPHANS_PER_PASS`. The second value is
+    /// true if there may be more.
     async fn collect(&self, held: &HashMap<Ino, Held>) -> Result<(Vec<Dead>, bool), VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
@@ -227,7 +263,7 @@ impl Upkeep {
         Ok((dead, true))
     }
 
-    /// Keeps something dead whose record cannot be read.
+    /// Keeps an orphan whose records cannot be decoded.
     fn keep_damaged(&self, at: &Key, why: &VolumeError) {
         if self.damaged.note(at, why) {
             self.meters.damaged_kept.add(1);
@@ -254,8 +290,9 @@ impl Upkeep {
         Ok((epoch, record))
     }
 
-    /// Moves the epoch on. Readers of the new epoch cannot have seen what was collected before it
-    /// began. So an epoch that somebody else began is not enough: it may have begun earlier.
+    /// Increments the epoch. Readers of the new epoch cannot have seen the orphans that were
+    /// collected before. An epoch that another session began meanwhile is not enough, because it
+    /// may have begun before the collection.
     async fn advance_epoch(&self, seen: (Sequence, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
@@ -265,7 +302,8 @@ impl Upkeep {
             .map(ObservedSession::passed)
             .fold(self.session.epochs().current(), u64::max);
         loop {
-            // A store that was put back may have forgotten an epoch in which somebody reads.
+            // A restored metadata store may have lost an epoch in which a session reads, so the new
+            // one exceeds every epoch that any session has reported.
             let next = Sequence(epoch.0.max(reached) + 1);
             let plan = Plan {
                 guards: vec![Guard::Equals(at.clone(), record.clone())],
@@ -284,9 +322,9 @@ impl Upkeep {
         }
     }
 
-    /// Waits until nobody anywhere reads in an epoch before this one.
+    /// Waits until no session reads in an epoch before this one.
     async fn wait_for_readers(&self, epoch: u64) -> Result<(), VolumeError> {
-        let mut pause = PATIENCE_MIN;
+        let mut pause = READERS_PAUSE_MIN;
         loop {
             let own = self.session.epochs().passed() >= epoch;
             if own {
@@ -299,11 +337,11 @@ impl Upkeep {
                 () = self.session.closing().cancelled() => return Err(closing()),
                 () = tokio::time::sleep(pause) => {}
             }
-            pause = (pause * 2).min(PATIENCE_MAX);
+            pause = (pause * 2).min(READERS_PAUSE_MAX);
         }
     }
 
-    /// Ends buckets of which nothing is left: no upload, and no orphan among all that there are.
+    /// Removes deleted buckets that have no upload and no orphan left.
     async fn reap_buckets(&self, dead: &[Dead], more: bool) -> Result<u64, VolumeError> {
         let (mut reaped, mut empty) = (0, Vec::new());
         for bucket in dead.iter().filter(|dead| dead.orphan == Orphan::Bucket) {
@@ -318,8 +356,8 @@ impl Upkeep {
         if more || empty.is_empty() {
             return Ok(reaped);
         }
-        // Nothing can be removed from a bucket that is gone, so no new orphans come. But some may
-        // have come after the pass had read past their place.
+        // No file can be removed from a deleted bucket, so no new orphans of it appear. But some
+        // may have been written behind the position of this pass while it collected.
         let waiting = self.buckets_of_orphans().await?;
         for bucket in empty {
             if waiting.as_ref().is_none_or(|waiting| waiting.contains(&bucket.ino)) {
@@ -337,8 +375,8 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// The buckets whose bytes orphans count among, all of them. `None` if one cannot be read: it
-    /// may be of any bucket.
+    /// Returns the buckets whose byte counters include a file that awaits the reaper. Returns
+    /// `None` if an orphan cannot be decoded, because it may belong to any bucket.
     async fn buckets_of_orphans(&self) -> Result<Option<HashSet<Ino>>, VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
@@ -366,23 +404,23 @@ impl Upkeep {
         }
     }
 
-    /// Deletes pending blocks that have waited for the grace, then the records that name them. A
-    /// block that cannot be deleted now stays pending.
+    /// Deletes pending blocks that have waited for the grace, and then their records. A block whose
+    /// deletion fails stays pending.
     async fn delete_pending(
         &self,
         memory: &mut ReaperMemory,
         priority: Priority,
     ) -> Result<u64, VolumeError> {
         let grace = grace::in_force(self.deletion_grace, self.session.store().durability());
-        let deleted = self.delete_those_due(&mut memory.waiting, grace, priority).await;
+        let deleted = self.delete_due(&mut memory.waiting, grace, priority).await;
         match deleted {
             Ok(_) => memory.due = memory.waiting.end_pass(grace),
-            Err(_) => memory.waiting.break_off(),
+            Err(_) => memory.waiting.keep_incomplete_pass(),
         }
         deleted
     }
 
-    async fn delete_those_due(
+    async fn delete_due(
         &self,
         waiting: &mut PendingAges,
         grace: Duration,
@@ -406,6 +444,8 @@ impl Upkeep {
                 .collect()
                 .await;
             if !gone.is_empty() {
+                // The record is removed only after the block, so a crash in between leaves a
+                // pending record of a missing block, whose deletion succeeds.
                 deleted += gone.len() as u64;
                 self.meters.blocks_reaped.add(gone.len() as u64);
                 let writes = gone.into_iter().map(Write::Delete).collect();
@@ -415,25 +455,25 @@ impl Upkeep {
         }
     }
 
-    /// Deletes the block of a pending record; answers the record's key if it is gone.
+    /// Deletes a pending block. Returns the key of its record if the block is gone.
     async fn delete_block_of(&self, key: Key, id: BlockId) -> Option<Key> {
         let deleting = tokio::time::timeout(self.staging.deadlines.block, self.blocks.delete(id));
         match deleting.await {
             Ok(Ok(())) => Some(key),
             Ok(Err(error)) => {
-                warn!(block = %id, %error, "a dead block could not be deleted yet");
+                warn!(block = %id, %error, "deleting a freed block failed; retrying later");
                 None
             }
             Err(_late) => {
-                warn!(block = %id, "a dead block could not be deleted in time");
+                warn!(block = %id, "deleting a freed block timed out; retrying later");
                 None
             }
         }
     }
 }
 
-/// Whether a step of the reaper happened. A refusal means that somebody else did it, or that the
-/// next pass must look again.
+/// Returns 1 if a plan of the reaper was committed and 0 if it was refused. A refusal means that
+/// another reaper did the step, or that the next pass must look again.
 fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
     match outcome {
         Outcome::Committed => Ok(1),
@@ -442,12 +482,13 @@ fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
     }
 }
 
-/// The first key behind this one.
+/// Returns the first possible key after this one.
 pub(crate) fn after(key: &Key) -> Key {
     Key::from_bytes([key.as_bytes(), &[0]].concat())
 }
 
-/// Reaps whenever something died, and now and then, for as long as the volume lives.
+/// Runs a pass after each notification and at least every [`REAP_INTERVAL`], until the volume is
+/// closed.
 pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
@@ -467,18 +508,18 @@ pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
         }
         match alive.reap_once(Priority::Background).await {
             Ok(None) => {}
-            // What is left was not to be reaped now; it is looked at again in a while.
+            // The remaining orphans are not to be reaped yet. The next regular pass looks at them.
             Ok(Some(reaped)) if reaped == Reaped::default() => {}
             Ok(Some(reaped)) => {
                 debug!(orphans = reaped.orphans, blocks = reaped.blocks, "reaped");
-                // There was a notification of what died meanwhile, but maybe none of what this pass
-                // left.
+                // Orphans that were written during this pass sent a notification, but those that
+                // this pass left over did not.
                 alive.session.orphaned().notify_one();
             }
             Err(error) if alive.session.closing().is_cancelled() => debug!(%error, "reaping ended"),
             Err(error) => {
-                warn!(%error, "reaping failed; it is tried again");
-                // What is due by now would be tried again at once, and over and over.
+                warn!(%error, "a reaper pass failed; retrying later");
+                // Otherwise the overdue time would start the next pass at once, in a loop.
                 alive.reaping.lock().await.due = None;
             }
         }

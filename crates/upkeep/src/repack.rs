@@ -1,26 +1,34 @@
-//! Rewrites packs of which little is alive, so that what is dead in them can be deleted.
+//! The rewriter: copies the live bytes of sparse packs into new packs, so that the old packs can be
+//! deleted.
 //!
-//! A pack lives as long as any of its owners, and most of it may be dead by then. One below half is
-//! *sparse*: what is alive in it is copied into a new pack, together with what is left of other
-//! such packs. The new pack is durable before any plan names it. Then each owner's inode is swapped
-//! in a plan of its own, under the guard of its exact record: the new slices, a share in the new
-//! pack, and an orphan that stands for the share in the old one. An owner that changed meanwhile is
-//! refused and stays where it was, which leaves dead bytes in the new pack and does no other harm.
-//! Readers may still hold the old place, so the old share goes with the orphan, by the reaper,
-//! after their epochs; and the old pack with its last share.
+//! A pack exists as long as one of its owners, and most of its bytes may be dead by then. A pack of
+//! which less than half is live is *sparse*. Its live bytes are copied into a new pack, together
+//! with those of other sparse packs. The new pack is durable before any plan references it. Then
+//! each owner's inode is swapped by a plan of its own, under a guard of its exact record. The plan
+//! writes the new slices, a share in the new pack, and an orphan for the share in the old pack. If
+//! an owner changed meanwhile, its plan is refused and the owner stays in the old pack. This leaves
+//! dead bytes in the new pack and does no other harm.
 //!
-//! So a file is at each instant in the one place or in the other, and both hold the same bytes:
-//! they are verified against the old block's checksums as they are read, and compared by checksum
-//! with what the new block holds under the slices that are about to be published.
+//! For example, ten packs of 8 MiB with 1 MiB of live bytes each become one or two new packs, and
+//! the ten old packs are deleted when their readers have ended.
 //!
-//! The counter of a pack only says whether it is worth a look. The reaper notes packs that became
-//! sparse through it; others are found by a walk over the counters now and then. A pack with an
-//! owner that cannot be moved (a part of an upload) is left as it is. One whose content map is in
-//! pages is left to [`crate::compact`], and the others move when it has let go. There is one rewriter
-//! in each gateway. Two that work on the same pack do no harm:
-//! of two swaps one is refused.
+//! *Trigger*: [`REPACK_DELAY`] after a pack was queued; every [`SURVEY_INTERVAL`] a survey of all
+//! packs. *Limits*: one new pack per round, and [`REPACK_BYTES_PER_SECOND`].
 //!
-//! It knows nothing of names, and of a file nothing but where its bytes lie.
+//! **Invariant.** At every instant a file references the old pack or the new one, and both hold the
+//! same bytes. The bytes are verified by the old block's checksums when they are read, and the new
+//! block is compared with them before it is put. Readers may still use the old pack, so the old
+//! share is removed by the reaper after these readers have ended, and the old pack is deleted with
+//! its last share.
+//!
+//! The counter of a pack only shows whether the pack is worth a look. The reaper queues packs that
+//! its releases made sparse; a survey of the counters finds the others. A pack with an owner that
+//! cannot be moved (a part of an upload) is left as it is. An owner whose content map is in pages
+//! is left to [`crate::compact`]; the other owners are moved after it has released the pack. Each
+//! gateway has one rewriter. Two that work on the same pack do no harm, because one of two swaps is
+//! refused.
+//!
+//! The rewriter does not know names. Of a file it knows only the slices.
 
 mod batch;
 mod rewrite;
@@ -40,35 +48,34 @@ use session::VolumeError;
 use crate::upkeep::Upkeep;
 pub use rewrite::{RepackRound, Repacked};
 
-/// How long the rewriter waits after a notification, so that what is left of several packs goes
-/// into one.
+/// The delay after a notification, so that the live bytes of several packs go into one new pack.
 pub const REPACK_DELAY: Duration = Duration::from_secs(10);
 
-/// How long after the start it looks for sparse packs that nobody noted.
+/// The delay of the first survey after the start.
 pub const SURVEY_DELAY: Duration = Duration::from_mins(1);
 
-/// How often it does so then.
+/// The interval of surveys.
 pub const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
 
-/// Bytes that the rewriter reads and writes in a second, at most, in the long run.
+/// The limit of bytes that the rewriter reads and writes per second, averaged over a round.
 pub const REPACK_BYTES_PER_SECOND: u64 = 32 << 20;
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often [`Upkeep::repack_now`] goes over what was noted.
+/// The most times that [`Upkeep::repack_now`] processes the queue.
 const ROUNDS_MAX: u32 = 16;
 
 impl Upkeep {
-    /// Takes note of packs that may be sparse: the next round looks at them.
+    /// Queues packs that may be sparse. The next round looks at them.
     pub fn note_sparse_packs(&self, packs: impl IntoIterator<Item = BlockId>) {
         self.repacking.note(packs);
     }
 
-    /// Rewrites every sparse pack. What they leave behind is the reaper's.
+    /// Rewrites every sparse pack. The reaper removes the old packs afterwards.
     ///
     /// # Errors
-    /// If a store cannot be reached; what was rewritten until then stays rewritten.
+    /// If a store cannot be reached. Packs that were rewritten before stay rewritten.
     pub async fn repack_now(&self) -> Result<Repacked, VolumeError> {
         self.survey_packs().await?;
         let mut all = Repacked::default();
@@ -82,6 +89,7 @@ impl Upkeep {
                 }
             };
             let done = again.is_empty();
+            // Queue them before an error is returned, so that they are not lost.
             self.repacking.note(again);
             ended?;
             if done {
@@ -92,7 +100,7 @@ impl Upkeep {
     }
 }
 
-/// Rewrites packs that became sparse, for as long as the volume lives.
+/// Rewrites packs that became sparse, until the volume is closed.
 pub(crate) async fn repack_always(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
@@ -112,7 +120,7 @@ pub(crate) async fn repack_always(volume: Weak<Upkeep>) {
             survey = Instant::now() + SURVEY_INTERVAL;
             let Some(alive) = volume.upgrade() else { return };
             if let Err(error) = alive.survey_packs().await {
-                warn!(%error, "looking for sparse packs failed; it is tried again in a while");
+                warn!(%error, "the survey of sparse packs failed; retrying later");
             }
         }
         if repack_all(&volume, &closing).await.is_none() {
@@ -121,7 +129,8 @@ pub(crate) async fn repack_always(volume: Weak<Upkeep>) {
     }
 }
 
-/// Goes once over what was noted, no faster than it should; `None` when the volume is going.
+/// Processes the queue once, within the limit of bytes per second. Returns `None` when the volume
+/// is closing.
 async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Option<()> {
     let mut again = BTreeSet::new();
     loop {
@@ -139,7 +148,7 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
                 Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
             }
             Err(error) => {
-                warn!(%error, "rewriting packs failed; it is tried again");
+                warn!(%error, "rewriting packs failed; retrying later");
                 RETRY_PAUSE
             }
         };
@@ -149,7 +158,7 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
             () = tokio::time::sleep(pause) => {}
         }
     }
-    // They come with the next round, a while from now.
+    // These packs are looked at again in the next round, after a delay.
     volume.upgrade()?.repacking.note(again);
     Some(())
 }

@@ -1,43 +1,60 @@
-//! Finds the blocks that no record names, and what dead sessions left besides.
+//! The sweeper: deletes blocks that no record references, and other remains of ended sessions.
 //!
-//! Only blocks of sessions that have ended are candidates: no plan of theirs can commit any more,
-//! so nothing will name them that does not name them now. Their blocks are listed first and all
-//! references are read after that. Each block that is listed and not referenced is looked up once
-//! more by itself, and then deleted. An enumeration that is not complete deletes nothing, and
-//! neither does one that would delete more than its share.
+//! Roles:
 //!
-//! *Why it pins no epoch.* Reading all references may take hours, and files die meanwhile. What
-//! matters is that no block is missed that some record R names in the end. If R was there when the
-//! reading began, the walk of its space comes to it. If not, one of these made R, and each needs a
-//! record that names the block at that instant:
+//! - It *lists* the blocks of sessions that have ended. Only these are candidates: no plan of such
+//!   a session can be committed any more, so a block without a reference stays without one.
+//! - It then *reads all references*, one record space after the other. Each block that was listed
+//!   and not referenced is looked up once more by itself, and then deleted.
+//! - It also removes the staged records, the idempotency slots and the fence records of ended
+//!   sessions.
 //!
-//! - *A copy*, of a file or into a part. It writes a record of the new owner's share, which stays
-//!   as long as R names the block. So shares are read after everything else, and only those of the
-//!   blocks in question.
-//! - *Completing an upload*, of a part that was sent (a copied part has a share, and hands on one).
-//!   Parts are read before files. So either the part was there until all parts had been read, or R
-//!   was there before any file was.
-//! - *The reaper*, which moves what files and parts name to orphans and on to pending blocks, and
-//!   those are read in this order; the rewriter of packs, which leaves an orphan for the old pack.
-//!   Again, either the source was there until its space had been read, or R was there before its
-//!   own space was. A pending block is looked up once more, because it is the reaper's to delete.
+//! *Trigger*: [`SWEEP_DELAY`] after the start or the end of a session, else every
+//! [`SWEEP_INTERVAL`]. *Limits*: a sweep deletes at most [`SWEEP_SHARE_PERCENT`] of the blocks that
+//! it listed, or [`SWEEP_BLOCKS_ALWAYS`]; if more are unreferenced, it deletes none and logs a
+//! warning. A scan that is incomplete deletes nothing.
 //!
-//! - *A write to a file*, or the compactor, which moves what one page of its content map names to a new
-//!   page, or what all of them name to the file's record. There is no order among these. So while the
-//!   references are read, a hold says that pages which were replaced are not to be deleted: a page that was there when the reading began is there until it
-//!   has ended, and one that was not took its blocks from one that was, or was made by one of the
-//!   others. What is held back are these pages alone, and what the same writes have hidden.
+//! For example, a gateway is killed after it put 300 blocks of an upload. Its session is fenced,
+//! and the next sweep of another gateway finds these 300 blocks without a reference and deletes
+//! them.
 //!
-//! If the source of R was not there when the reading began, the same holds of what made that. What
-//! a plan puts into a new block is never a candidate, since that plan's session is alive. And once
-//! no record names a block, no plan can make one that does. As for readers: a block loses its last
-//! record by becoming pending, and does so when nobody can read it any more.
+//! **Invariant.** A block is deleted only if no record references it at the end of the scan, and
+//! then no record can come to reference it.
 //!
-//! *Why a session is looked at twice, and then no more.* Whatever loses its last name after a
-//! session's blocks were looked at is deleted by the reaper. The exception is a block that a killed
-//! process had sent and that lands late. So the second look comes an hour after the first. A clock
-//! that is wrong about that hour may leave such a block behind; it never deletes one that is
-//! needed.
+//! *Why the sweeper pins no epoch.* The scan may take hours, and files are deleted meanwhile. The
+//! sweeper must not miss a block that some record R references at the end. If R existed when the
+//! scan began, the scan of its space reads it. If not, one of the following plans wrote R, and each
+//! needs a record that references the block at that instant:
+//!
+//! - *A copy* of a file, or into a part. It writes a share record of the new owner, which exists as
+//!   long as R references the block. So shares are read after all other spaces, and only those of
+//!   the blocks in question.
+//! - *The completion of an upload*, for a part that was sent. (A copied part has a share, which it
+//!   hands on.) Parts are read before files. So either the part existed until all parts had been
+//!   read, or R existed before any file was read.
+//! - *The reaper*, which moves references of files and parts to orphans and from there to pending
+//!   blocks, and *the rewriter of packs*, which leaves an orphan for the old pack. These spaces are
+//!   read in this order. Again, either the source existed until its space had been read, or R
+//!   existed before its own space was read. A pending block is looked up once more at the end,
+//!   because the reaper has to delete it.
+//! - *A write to a file, or the compactor*, which moves references from one page of a content map
+//!   to a new page, or from all pages to the file's record. No order of reading covers this. So
+//!   during the scan a hold keeps replaced pages from being deleted. A page that existed at the
+//!   start of the scan then exists until its end. A page that did not took its references from one
+//!   that did, or was written by one of the other plans. The hold delays only these pages and the
+//!   blocks that the same writes have hidden.
+//!
+//! If the source of R did not exist when the scan began, the same argument applies to the plan that
+//! wrote the source. A block that a plan puts anew is never a candidate, because its session is
+//! alive. And once no record references a block, no plan can create a reference to it. Readers are
+//! safe, too: a block loses its last reference by becoming pending, and that happens only after its
+//! readers have ended.
+//!
+//! *Why the blocks of a session are looked at twice and then no more.* A block that loses its last
+//! reference after the first look is deleted by the reaper. The only exception is a block whose put
+//! a killed process had sent and that the block store executes late. So the second look follows an
+//! hour after the first. A wrong clock may cause such a block to be left behind, but never a
+//! referenced block to be deleted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -53,65 +70,66 @@ use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
 
-use crate::naming;
 use crate::reaper::{REPLACED_PAGES, Reaped};
+use crate::references;
 use crate::upkeep::Upkeep;
 
-/// How long after the start the sweeper looks for what an earlier session left.
+/// The delay of the first sweep after the start, and of each sweep after the end of a session.
 pub const SWEEP_DELAY: Duration = Duration::from_secs(5);
 
-/// How often it looks without a notification that a session ended.
+/// The interval of sweeps without a notification.
 pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
-/// How long after a session's blocks were looked at first the last look comes: what was on its way
-/// to the block store has landed by then.
+/// The delay of the second look at a session's blocks. Puts that were on their way at the first
+/// look have been executed or dropped by then.
 pub const SWEEP_AGAIN: Duration = Duration::from_hours(1);
 
-/// The pause after the first failure; it doubles from there, up to [`SWEEP_INTERVAL`].
+/// The pause after the first failure. It doubles with each further one, up to [`SWEEP_INTERVAL`].
 pub const SWEEP_RETRY: Duration = Duration::from_mins(1);
 
-/// Gateways that are notified at the same time begin at different times within this span. So mostly
-/// one of them does the work, and the others find it done.
+/// Gateways that are notified at the same time start at different times within this span. So
+/// usually one of them does the work, and the others find nothing left.
 const SPREAD: Duration = Duration::from_secs(10);
 
-/// Of the blocks that a sweep looks at, the share that it may delete, in percent.
+/// The share of the listed blocks that a sweep may delete, in percent.
 pub const SWEEP_SHARE_PERCENT: u64 = 5;
 
-/// So many blocks may be deleted whatever their share: as many as a killed session leaves behind.
+/// The number of blocks that a sweep may delete whatever their share: about as many as a killed
+/// session leaves behind.
 pub const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
 
 /// Blocks deleted at the same time.
 const DELETES_AT_ONCE: usize = 8;
 
-/// Records that one plan removes.
+/// The most records that one plan removes.
 const REMOVALS_PER_PLAN: usize = 256;
 
-/// Idempotency slots of a session that one round trip asks for.
+/// Idempotency slots of a session that one round trip reads.
 const SLOTS_AT_ONCE: usize = 256;
 
-/// Sessions that one range reads.
+/// The most session records that one range reads.
 const SESSIONS_AT_ONCE: u32 = 4_096;
 
-/// Whose blocks a sweep looks at.
+/// The sessions whose blocks a sweep looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Looking {
-    /// Those of ended sessions whose next look is due.
+    /// Ended sessions whose next look is due.
     Due,
-    /// Those of ended sessions for which one is still to come.
+    /// Ended sessions that were not looked at twice.
     #[default]
     Unswept,
-    /// Those of all ended sessions.
+    /// All ended sessions.
     All,
 }
 
-/// How far a sweep may go.
+/// The scope and the limits of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
-    /// Whose blocks it looks at.
+    /// The sessions whose blocks are looked at.
     pub looking: Looking,
-    /// Only count.
+    /// True to count only and delete nothing.
     pub dry_run: bool,
-    /// Of the blocks that it looks at, the share that it may delete, in percent.
+    /// The share of the listed blocks that may be deleted, in percent.
     pub share_percent: u64,
 }
 
@@ -125,41 +143,41 @@ impl Default for SweepOptions {
     }
 }
 
-/// What a sweep found and did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Ended sessions that had left something.
+    /// Ended sessions that had left blocks or records.
     pub sessions: u64,
-    /// Blocks of ended sessions.
+    /// Blocks of ended sessions that were listed.
     pub listed: u64,
-    /// Those of them that no record names.
+    /// Listed blocks that no record references.
     pub unreferenced: u64,
-    /// Their sealed sizes, in bytes.
+    /// The total sealed size of the unreferenced blocks, in bytes.
     pub bytes: u64,
-    /// Blocks deleted.
+    /// Blocks that were deleted.
     pub deleted: u64,
-    /// Whether nothing was deleted because it would have been more than the share.
+    /// True if nothing was deleted because more than the permitted share was unreferenced.
     pub beyond_share: bool,
 }
 
-/// What one collection did.
+/// The result of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// What the reaper did; nothing in a dry run.
+    /// The result of the reaper; zero in a dry run.
     pub reaped: Reaped,
-    /// What the sweeper found and did.
+    /// The result of the sweeper.
     pub swept: Swept,
 }
 
 impl Upkeep {
-    /// Deletes what records say is dead, then what dead sessions left. A dry run only counts the
-    /// latter.
+    /// Deletes everything that records mark as dead, and then the remains of ended sessions. A dry
+    /// run only counts the latter.
     pub async fn gc(&self, options: SweepOptions) -> Result<Collected, VolumeError> {
         let reaped = if options.dry_run { Reaped::default() } else { self.reap_now().await? };
         Ok(Collected { reaped, swept: self.sweep(options).await? })
     }
 
-    /// Deletes blocks of ended sessions that no record names, and their other records.
+    /// Deletes the unreferenced blocks of ended sessions, and their other records.
     pub async fn sweep(&self, options: SweepOptions) -> Result<Swept, VolumeError> {
         self.sweep_at(options, Priority::Urgent).await
     }
@@ -169,41 +187,45 @@ impl Upkeep {
         options: SweepOptions,
         priority: Priority,
     ) -> Result<Swept, VolumeError> {
+        // Two sweeps of one process would read all references twice for nothing.
         let _one = self.sweeping.lock().await;
-        let (beside, began) = (Some((self.session.throttle(), priority)), self.session.now());
+        let (throttling, began) = (Some((self.session.throttle(), priority)), self.session.now());
         let ended = self.ended_sessions(options.looking, began).await?;
         let mut swept = Swept { sessions: ended.all.len() as u64, ..Swept::default() };
         if !options.dry_run {
-            self.unstage_dead(&ended.all, priority).await?;
+            // First, because staged records reference blocks that are unreferenced without them.
+            self.remove_staged_records(&ended.all, priority).await?;
         }
         let mut sizes: HashMap<BlockId, u64> = HashMap::new();
-        let mut looked = Vec::with_capacity(ended.with_blocks.len());
+        let mut seen = Vec::with_capacity(ended.with_blocks.len());
         for session in &ended.with_blocks {
-            let listed = scan::blocks_throttled(&*self.blocks, beside, *session).await?;
+            let listed = scan::blocks_throttled(&*self.blocks, throttling, *session).await?;
             if !listed.get().is_empty() {
-                looked.push(*session);
+                seen.push(*session);
             }
             sizes.extend(listed.get().iter().copied());
         }
         swept.listed = sizes.len() as u64;
         if !sizes.is_empty() {
             let candidates: HashSet<BlockId> = sizes.keys().copied().collect();
-            self.keep_pages(true).await?;
-            let named = naming::named(&**self.session.store(), beside, &candidates).await;
-            self.keep_pages(false).await?;
-            let named = named?;
-            self.delete_unnamed(&sizes, &named, options, &mut swept).await?;
+            // See "Why the sweeper pins no epoch" at the top of this file.
+            self.hold_replaced_pages(true).await?;
+            let referenced =
+                references::find_referenced(&**self.session.store(), throttling, &candidates).await;
+            self.hold_replaced_pages(false).await?;
+            let referenced = referenced?;
+            self.delete_unreferenced(&sizes, &referenced, options, &mut swept).await?;
         }
+        // A sweep that deleted nothing for its share must be repeated, so it records no look.
         if !options.dry_run && !swept.beyond_share {
-            self.note_swept(&looked, &ended, began).await?;
+            self.record_sweep(&seen, &ended, began).await?;
             self.forget_sessions(&ended.all).await?;
         }
         Ok(swept)
     }
 
-    /// Keeps pages of content maps that were replaced from being deleted, or does so no longer. See
-    /// the top of this file.
-    async fn keep_pages(&self, keep: bool) -> Result<(), VolumeError> {
+    /// Starts or ends the hold that keeps replaced pages of content maps from being deleted.
+    async fn hold_replaced_pages(&self, keep: bool) -> Result<(), VolumeError> {
         let at = key::hold(REPLACED_PAGES, self.session.nonce());
         let write = if keep {
             let hold = Hold { since: self.session.now(), what: Held::Versions };
@@ -220,23 +242,23 @@ impl Upkeep {
         }
     }
 
-    /// The sessions that have ended and left something, and those among them whose blocks are to be
+    /// Returns the ended sessions that left anything, and those of them whose blocks are to be
     /// looked at.
     async fn ended_sessions(&self, looking: Looking, now: Timestamp) -> Result<Ended, VolumeError> {
-        // A session's record stands before its first block and its first plan. So whoever is seen
-        // here and has no record later has ended.
+        // A session writes its record before its first block and its first plan. So a session that
+        // is found here and has no record when the records are read later has ended.
         let mut with_blocks = self.blocks.sessions().await?;
         let there: BTreeSet<Nonce> = with_blocks.iter().copied().collect();
-        let mut looks: BTreeMap<Nonce, (Value, record::SweptRecord)> = BTreeMap::new();
+        let mut earlier_looks: BTreeMap<Nonce, (Value, record::SweptRecord)> = BTreeMap::new();
         scan::walk(&**self.session.store(), space::SWEPT, |key, value| {
             let swept = record::SweptRecord::decode(&key, &value).map_err(|e| corrupt(&key, &e))?;
-            looks.insert(nonce_of(&key)?, (value, swept));
+            earlier_looks.insert(nonce_of(&key)?, (value, swept));
             Ok(())
         })
         .await?;
         with_blocks.retain(|session| {
-            let swept = looks.get(session).map(|(_, swept)| swept);
-            is_to_be_looked_at(swept, looking, now)
+            let swept = earlier_looks.get(session).map(|(_, swept)| swept);
+            needs_look(swept, looking, now)
         });
         let mut all: BTreeSet<Nonce> = with_blocks.iter().copied().collect();
         scan::walk(&**self.session.store(), space::FENCED, |key, _| {
@@ -253,36 +275,43 @@ impl Upkeep {
         }
         let (start, end) = key::partition(space::SESSION, 0);
         let limit = SESSIONS_AT_ONCE.min(self.session.limits().range_records);
+        // Session records are read last: a session that starts meanwhile is not mistaken for an
+        // ended one.
         let alive = self.read_range(start, end, limit).await?;
         if alive.len() >= limit as usize {
-            return Err(VolumeError::Unavailable("too many sessions to sweep".to_owned()));
+            return Err(VolumeError::Unavailable(
+                "more sessions are open than a sweep can read; close unused ones".to_owned(),
+            ));
         }
         for session in alive.iter().filter_map(|entry| session_in_key(&entry.key)) {
             all.remove(&session);
         }
         with_blocks.retain(|session| all.contains(session));
-        let empty = looks.keys().filter(|session| !there.contains(session)).copied().collect();
-        Ok(Ended { all, with_blocks, looks, empty })
+        let empty =
+            earlier_looks.keys().filter(|session| !there.contains(session)).copied().collect();
+        Ok(Ended { all, with_blocks, earlier_looks, empty })
     }
 
-    /// Takes note that all blocks of these sessions were looked at, and forgets it of those that
-    /// have none any more.
-    async fn note_swept(
+    /// Records that all blocks of these sessions were looked at, and removes that record for
+    /// sessions without blocks.
+    async fn record_sweep(
         &self,
-        looked: &[Nonce],
+        seen: &[Nonce],
         ended: &Ended,
         began: Timestamp,
     ) -> Result<(), VolumeError> {
-        for session in looked {
+        for session in seen {
             let at = key::swept(*session);
-            let before = ended.looks.get(session);
-            let Some(now) = look_again(before.map(|(_, swept)| *swept), began) else { continue };
+            let before = ended.earlier_looks.get(session);
+            let Some(now) = next_swept_record(before.map(|(_, swept)| *swept), began) else {
+                continue;
+            };
             let unmoved = match before {
                 Some((value, _)) => Guard::Equals(at.clone(), value.clone()),
                 None => Guard::Absent(at.clone()),
             };
             let writes = vec![Write::Put(at.clone(), now.encode(&at))];
-            // If it is refused, another sweep came to its end meanwhile.
+            // A refusal means that another sweep has recorded its end meanwhile.
             Result::from(self.session.commit_plan(Plan { guards: vec![unmoved], writes }).await)?;
         }
         for empty in ended.empty.chunks(REMOVALS_PER_PLAN) {
@@ -292,28 +321,29 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Deletes what was listed and is not named, unless it is more than the share.
-    async fn delete_unnamed(
+    /// Deletes the listed blocks that no record references, unless they exceed the permitted share.
+    async fn delete_unreferenced(
         &self,
         sizes: &HashMap<BlockId, u64>,
-        named: &CompleteScan<HashSet<BlockId>>,
+        referenced: &CompleteScan<HashSet<BlockId>>,
         options: SweepOptions,
         swept: &mut Swept,
     ) -> Result<(), VolumeError> {
-        let mut unnamed: Vec<(BlockId, u64)> = sizes
+        let mut unreferenced: Vec<(BlockId, u64)> = sizes
             .iter()
-            .filter(|(block, _)| !named.get().contains(*block))
+            .filter(|(block, _)| !referenced.get().contains(*block))
             .map(|(block, size)| (*block, *size))
             .collect();
-        // After everything else: see above.
-        let blocks: Vec<BlockId> = unnamed.iter().map(|(block, _)| *block).collect();
-        let spared = naming::shared_or_pending(&**self.session.store(), &blocks).await?;
-        unnamed.retain(|(block, _)| !spared.contains(block));
-        swept.unreferenced = unnamed.len() as u64;
-        swept.bytes = unnamed.iter().map(|(_, size)| size).sum();
+        // Shares and pending blocks are read last: see the top of this file.
+        let blocks: Vec<BlockId> = unreferenced.iter().map(|(block, _)| *block).collect();
+        let still_used =
+            references::find_shared_or_pending(&**self.session.store(), &blocks).await?;
+        unreferenced.retain(|(block, _)| !still_used.contains(block));
+        swept.unreferenced = unreferenced.len() as u64;
+        swept.bytes = unreferenced.iter().map(|(_, size)| size).sum();
         let share = swept.listed.saturating_mul(options.share_percent) / 100;
         swept.beyond_share = swept.unreferenced > share.max(SWEEP_BLOCKS_ALWAYS);
-        if options.dry_run || unnamed.is_empty() {
+        if options.dry_run || unreferenced.is_empty() {
             return Ok(());
         }
         if swept.beyond_share {
@@ -321,11 +351,12 @@ impl Upkeep {
                 blocks = swept.unreferenced,
                 of = swept.listed,
                 percent = options.share_percent,
-                "more blocks than a sweep may delete are named by no record; none was deleted"
+                "more blocks are unreferenced than a sweep may delete; none was deleted; check that \
+                 the metadata store and the blocks belong together, then run gc with --share-max"
             );
             return Ok(());
         }
-        let deleting = stream::iter(unnamed).map(|(block, _)| async move {
+        let deleting = stream::iter(unreferenced).map(|(block, _)| async move {
             let deleting = self.blocks.delete(block);
             match tokio::time::timeout(self.staging.deadlines.block, deleting).await {
                 Ok(deleted) => deleted.map_err(VolumeError::from),
@@ -342,9 +373,10 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Removes what dead sessions laid down ahead of plans that never came. What they would have
-    /// shared with others is let go of as the reaper does: its source may be gone by now.
-    async fn unstage_dead(
+    /// Removes records that ended sessions had staged for plans that were never committed. Shares
+    /// of other files' blocks are released as by the reaper, because the file from which they were
+    /// copied may be gone.
+    async fn remove_staged_records(
         &self,
         ended: &BTreeSet<Nonce>,
         priority: Priority,
@@ -388,13 +420,15 @@ impl Upkeep {
             .await?;
         }
         for (ino, mark) in marks {
-            // The mark goes in the plan that publishes: while it stands nothing is published.
+            // A plan that publishes staged records removes the mark, so nothing was published while
+            // the mark exists.
             let staged = Guard::Present(mark.clone());
             let pages = pages.remove(&ino).unwrap_or_default();
-            // What is counted of packs goes while the pages tell how much that is.
-            self.leave_packs(&staged, &pages, ino).await?;
+            // The counters of packs are adjusted first, while the pages still show by how many
+            // bytes.
+            self.release_packs(&staged, &pages, ino).await?;
             let blocks = shares.remove(&ino).unwrap_or_default();
-            self.leave_shares(&staged, &blocks, ino).await?;
+            self.release_shares(&staged, &blocks, ino).await?;
             let mut keys = others.remove(&ino).unwrap_or_default();
             keys.extend(pages);
             keys.push(mark);
@@ -403,12 +437,12 @@ impl Upkeep {
                 let plan = Plan { guards: vec![staged.clone()], writes };
                 Result::from(self.session.commit_plan(plan).await)?;
             }
-            debug!(ino = ino.0, "what a dead session had staged is gone");
+            debug!(ino = ino.0, "removed the staged records of an ended session");
         }
         Ok(())
     }
 
-    /// The idempotency slots of a session that have a record.
+    /// Returns the keys of a session's idempotency slots that have a record.
     async fn slots_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
         let all: Vec<Key> =
             (0..SLOTS_MAX).map(|slot| key::idempotency_slot(session, slot)).collect();
@@ -424,7 +458,7 @@ impl Upkeep {
         Ok(there)
     }
 
-    /// Removes the last records of ended sessions: their slots, and that they were ended.
+    /// Removes the last records of ended sessions: their idempotency slots and their fence records.
     async fn forget_sessions(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         for session in ended {
             let mut keys = self.slots_of(*session).await?;
@@ -442,27 +476,23 @@ impl Upkeep {
 /// Sessions that have ended.
 #[derive(Debug)]
 struct Ended {
-    /// Those that left something that is to be looked at.
+    /// Ended sessions that left anything to look at.
     all: BTreeSet<Nonce>,
-    /// Those of them with blocks.
+    /// Those of them whose blocks are to be looked at.
     with_blocks: Vec<Nonce>,
-    /// What earlier sweeps noted, of whatever session.
-    looks: BTreeMap<Nonce, (Value, record::SweptRecord)>,
-    /// Sessions of which that was noted and that have no blocks any more.
+    /// The records of earlier looks, for all sessions that have one.
+    earlier_looks: BTreeMap<Nonce, (Value, record::SweptRecord)>,
+    /// Sessions with such a record that have no blocks any more.
     empty: Vec<Nonce>,
 }
 
-/// Whether an hour has passed since; no, if the clock went back.
+/// Returns true if [`SWEEP_AGAIN`] has passed since `since`; false if the clock went back.
 fn is_due(since: Timestamp, now: Timestamp) -> bool {
     let hour = i64::try_from(SWEEP_AGAIN.as_nanos()).unwrap_or(i64::MAX);
     now.0 >= since.0.saturating_add(hour)
 }
 
-fn is_to_be_looked_at(
-    swept: Option<&record::SweptRecord>,
-    looking: Looking,
-    now: Timestamp,
-) -> bool {
+fn needs_look(swept: Option<&record::SweptRecord>, looking: Looking, now: Timestamp) -> bool {
     match (swept, looking) {
         (None, _) | (_, Looking::All) => true,
         (Some(swept), Looking::Unswept) => !swept.done,
@@ -472,8 +502,8 @@ fn is_to_be_looked_at(
     }
 }
 
-/// What to note of a session that was looked at, if it is something new.
-fn look_again(
+/// Returns the record to write after a look at a session; `None` if the present one stays.
+fn next_swept_record(
     before: Option<record::SweptRecord>,
     began: Timestamp,
 ) -> Option<record::SweptRecord> {
@@ -483,19 +513,20 @@ fn look_again(
             Some(record::SweptRecord { done: true, ..before })
         }
         Some(before) if before.since <= began => None,
-        // Nobody looked before, or by a clock that was wrong.
+        // There was no look before, or one that was recorded by a wrong clock.
         _ => Some(record::SweptRecord { since: began, done: false }),
     }
 }
 
-/// Sweeps some time after the start, whenever a session ended, and now and then.
+/// Sweeps after the start, after the end of each session, and every [`SWEEP_INTERVAL`], until the
+/// volume is closed.
 pub(crate) async fn sweep_always(volume: Weak<Upkeep>, ended: Arc<Notify>) {
     let (mut wait, mut retry) = (SWEEP_DELAY, SWEEP_RETRY);
     let options = SweepOptions { looking: Looking::Due, ..SweepOptions::default() };
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let closing = alive.session.closing().clone();
-        // One of many, by its name.
+        // The first byte of the session's nonce spreads the gateways over the span.
         let spread = SPREAD * u32::from(alive.session.nonce().0[0]) / u32::from(u8::MAX);
         drop(alive);
         tokio::select! {
@@ -517,7 +548,7 @@ pub(crate) async fn sweep_always(volume: Weak<Upkeep>, ended: Arc<Notify>) {
                 return;
             }
             Err(error) => {
-                warn!(%error, "sweeping failed; it is tried again");
+                warn!(%error, "a sweep failed; retrying later");
                 (wait, retry) = (retry, (retry * 2).min(SWEEP_INTERVAL));
             }
         }

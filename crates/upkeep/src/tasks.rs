@@ -1,12 +1,15 @@
-//! The tasks that keep a volume in order by themselves.
+//! Starts the maintenance tasks.
+//!
+//! For example, an opened volume calls [`Upkeep::begin`] once, and from then on its reaper runs
+//! without further calls.
 
 use std::sync::Arc;
 
 use crate::upkeep::Upkeep;
-use crate::{compact, destage, latecomers, locks, reaper, repack, sweeper};
+use crate::{compact, destage, late_writers, locks, reaper, repack, sweeper};
 
 impl Upkeep {
-    /// Does everything by itself from now on, until the session closes.
+    /// Starts all maintenance tasks. They run until the session closes.
     pub fn begin(self: &Arc<Self>) {
         let tasks = self.session.tasks();
         drop(tasks.spawn("reaper", reaper::reap_always(Arc::downgrade(self))));
@@ -16,6 +19,6 @@ impl Upkeep {
         drop(tasks.spawn("compactor", compact::compact_always(Arc::downgrade(self))));
         drop(tasks.spawn("destager", destage::destage_always(Arc::downgrade(self))));
         drop(tasks.spawn("locks", locks::forget_always(Arc::downgrade(self))));
-        drop(tasks.spawn("latecomers", latecomers::delete_latecomers(Arc::downgrade(self))));
+        drop(tasks.spawn("late_writers", late_writers::delete_late_blocks(Arc::downgrade(self))));
     }
 }

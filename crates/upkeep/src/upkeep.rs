@@ -1,4 +1,4 @@
-//! What upkeep works with.
+//! The shared state of all maintenance tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,47 +8,49 @@ use content::Staging;
 use session::Session;
 use tokio::time::Instant;
 
-use crate::compacting::Compacting;
+use crate::compact_queue::CompactQueue;
 use crate::damaged::Damaged;
 use crate::grace::PendingAges;
 use crate::meters::UpkeepMeters;
-use crate::sparse::Repacking;
+use crate::repack_queue::RepackQueue;
 
-/// What the reaper remembers between passes.
+/// The state that the reaper keeps between passes.
 #[derive(Debug, Default)]
 pub(crate) struct ReaperMemory {
-    /// Blocks that await deletion.
+    /// The blocks that await deletion, and the time at which this process first saw each.
     pub(crate) waiting: PendingAges,
-    /// When one of them has waited long enough.
+    /// The time at which the first of them will have waited for the deletion grace.
     pub(crate) due: Option<Instant>,
 }
 
-/// The upkeep of a volume that a session has open.
+/// The maintenance of a volume that a session has open.
 #[derive(Debug)]
 pub struct Upkeep {
     pub(crate) session: Arc<Session>,
     pub(crate) blocks: Arc<dyn BlockStore>,
-    /// What the session's writers share.
+    /// The resources that the session's writers share.
     pub(crate) staging: Arc<Staging>,
-    /// How long a block is kept after a commit has freed it; `None`: as the store's settings ask.
+    /// The time that a block is kept after a commit has freed it. `None`: derived from the
+    /// durability of the metadata store.
     pub(crate) deletion_grace: Option<Duration>,
     pub(crate) meters: UpkeepMeters,
-    /// Held by the reaper's pass.
+    /// Locked during a pass of the reaper.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
-    /// What it keeps because it cannot be read.
+    /// Dead records that the reaper keeps, because they cannot be read.
     pub(crate) damaged: Damaged,
-    /// Which packs are worth rewriting.
-    pub(crate) repacking: Repacking,
-    /// Which files are worth compacting.
-    pub(crate) compacting: Compacting,
-    /// Held by a sweep.
+    /// The packs that may be worth rewriting.
+    pub(crate) repacking: RepackQueue,
+    /// The files that may be worth compacting.
+    pub(crate) compacting: CompactQueue,
+    /// Locked during a sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
 
 impl Upkeep {
-    /// Upkeep that does nothing by itself. `pack_bytes` are those of a full pack; a block is kept
-    /// for `deletion_grace` after a commit has freed it, or, without one, for
-    /// [`crate::DELETION_GRACE_RELAXED`] while the store is relaxed.
+    /// Creates the maintenance of a volume. It starts no task. `pack_bytes` is the size of a full
+    /// pack. A freed block is kept for `deletion_grace`; if that is `None`, for
+    /// [`crate::DELETION_GRACE_RELAXED`] while the store's durability is relaxed, and not at all
+    /// otherwise.
     pub fn new(
         session: &Arc<Session>,
         blocks: &Arc<dyn BlockStore>,
@@ -64,13 +66,13 @@ impl Upkeep {
             meters: UpkeepMeters::default(),
             reaping: tokio::sync::Mutex::default(),
             damaged: Damaged::default(),
-            repacking: Repacking::new(pack_bytes),
-            compacting: Compacting::default(),
+            repacking: RepackQueue::new(pack_bytes),
+            compacting: CompactQueue::default(),
             sweeping: tokio::sync::Mutex::default(),
         })
     }
 
-    /// What it did so far.
+    /// The counters of the maintenance.
     pub fn meters(&self) -> &UpkeepMeters {
         &self.meters
     }

@@ -37,6 +37,7 @@ impl<P> Queue<P> {
 
     /// Takes `units` for the holder if they are free and no request waits. Returns false otherwise.
     pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
+        // A request must not overtake those that wait.
         let others_first = !self.waiting.is_empty();
         let beyond = self.fixed_shares && self.exceeded(holder, units) > 0;
         if others_first || beyond || units > self.free {
@@ -79,6 +80,7 @@ impl<P> Queue<P> {
             if best.is_none_or(|(fewest, _)| exceeded < fewest) {
                 best = Some((exceeded, at));
             }
+            // No later request can be better.
             if exceeded == 0 {
                 break;
             }

@@ -134,6 +134,7 @@ impl Queue {
             bytes += u64::from(member.length);
             bytes <= u64::from(packing.pack_bytes)
         };
+        // At least one body is taken, even if it is longer than a pack.
         let count = self.waiting.iter().take_while(fits).count().max(1);
         let rest = self.waiting.split_off(count.min(self.waiting.len()));
         let members = mem::replace(&mut self.waiting, rest);
@@ -145,6 +146,7 @@ impl Queue {
         self.rejoin.ended(!self.window_passed);
         self.window_passed = false;
         self.overdue = false;
+        // The timers of the old window do nothing any more.
         self.window += 1;
         members
     }

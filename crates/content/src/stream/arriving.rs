@@ -56,6 +56,7 @@ impl Arriving {
     /// Returns the next piece; `None` at the end of the run.
     pub(super) async fn next(&mut self, reading: &Reading) -> Result<Option<Bytes>, ContentError> {
         loop {
+            // Verified pieces are handed out before more bytes are read from the connection.
             if let Some(piece) = self.arrival.take() {
                 reading.traffic.got_bytes.add(piece.len() as u64);
                 return Ok(Some(piece));

@@ -68,6 +68,7 @@ impl Planned {
     /// bytes if little more than `bytes` are left.
     pub(super) fn first_run(&self, bytes: u32) -> Run {
         let Planned { block, offset, length, whole } = *self;
+        // The run ends at the end of a sub-block.
         let cut = bytes - offset % SUB_BLOCK_BYTES;
         let little_more = length <= cut.saturating_add(bytes / 2);
         Run { block, length: if little_more { length } else { cut }, offset, whole }
@@ -119,6 +120,7 @@ impl BlockChecksum {
     /// Fails with `Corrupt` if the block ends here and its checksum is not the record's.
     pub(super) fn follow(&mut self, run: &Run, found: &FetchedRun) -> Result<(), ContentError> {
         let before = self.joined.take();
+        // The run came from memory, or its slice is not a whole block.
         let Some(checksum) = found.checksum else { return Ok(()) };
         let joined = match before {
             Some((block, end, before)) if block == run.block && end == run.offset => {

@@ -43,6 +43,7 @@ impl ContentWriter {
             }
         }
         match &mut self.block {
+            // The gateway has memory for this much of each connection, so a shorter block stays.
             Some(block) if block.sealer.len() >= SHORT_BLOCK_BYTES_MIN => {
                 self.memory.is_slow = true;
                 self.put_short_block();
@@ -66,6 +67,8 @@ impl ContentWriter {
         let of_whole = self.whole.as_ref().and_then(|whole| whole.permit.as_ref());
         let permit = self.block.as_ref().map(|block| &block.permit).or(of_whole);
         let held = permit.map_or(0, Permit::bytes);
+        // Registered at the first permit only, so that bodies without memory do not lengthen the
+        // budget's list.
         if held > 0 && !std::mem::replace(&mut self.memory.is_known, true) {
             let pressure: Weak<Pressure> = Arc::downgrade(&self.memory.pressure);
             self.staging.budget.register_holder(pressure);

@@ -1,4 +1,7 @@
-//! What goes into one new block.
+//! Collects the runs that go into one new block.
+//!
+//! For example, of 16 pages with 2,000 slices, 300 are in selected blocks. They are taken in the
+//! order of the file until the batch has 8 MiB.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,14 +11,14 @@ use namespace::pages_of;
 use record::{BlockId, Content, Ino, Slice};
 use session::VolumeError;
 
-use super::look::{FileLook, PAGES_AT_ONCE};
+use super::select::{FileSelection, PAGES_AT_ONCE};
 use crate::upkeep::Upkeep;
 
-/// Bytes that one step copies, unless a single run is longer.
+/// The most bytes that one step copies, unless a single run is longer.
 const BATCH_BYTES: u32 = 8 << 20;
 const _: () = assert!(BATCH_BYTES <= BLOCK_BYTES_MAX);
 
-/// Packs that one step moves out of: the plan writes a counter of each.
+/// The most packs out of which one step moves runs. The plan writes a counter for each.
 const PACKS_MAX: usize = 256;
 
 /// Runs of a file that are copied together, in the order of the file.
@@ -23,14 +26,14 @@ const PACKS_MAX: usize = 256;
 pub(super) struct Batch {
     pub(super) taken: Vec<Slice>,
     pub(super) bytes: u32,
-    /// The part of the file that they are in.
+    /// The range of the file that contains the runs.
     pub(super) within: Range<u64>,
-    /// Where the next batch begins; `None` if this was the last part of the map.
+    /// The position at which the next batch begins; `None` at the end of the content map.
     pub(super) next: Option<u64>,
-    /// Whether runs were left out that overlap others in their block.
+    /// True if runs were left out because they partly overlap other runs of their block.
     pub(super) left: bool,
     packs: usize,
-    /// Of each block, where the runs begin that were taken, and where they end.
+    /// For each block, the start and end of the runs that were taken.
     places: BTreeMap<BlockId, BTreeMap<u32, u32>>,
 }
 
@@ -39,7 +42,7 @@ impl Batch {
         Batch { within: from..from, ..Batch::default() }
     }
 
-    /// Takes a run; false if the batch is full.
+    /// Takes a run. Returns false if the batch is full.
     fn take(&mut self, slice: &Slice, bytes_max: u32) -> bool {
         let after = self.bytes.saturating_add(slice.length);
         let another = usize::from(slice.block.is_pack() && !self.places.contains_key(&slice.block));
@@ -52,7 +55,8 @@ impl Batch {
         let before = places.range(..end).next_back();
         match before {
             Some((_, taken)) if *taken > slice.offset => {
-                // A block may be named twice. What lies in a run that was taken has its copy there.
+                // A block may be referenced twice. A run inside one that was taken already has its
+                // copy there.
                 self.left |=
                     !before.is_some_and(|(&start, &taken)| start <= slice.offset && end <= taken);
             }
@@ -68,11 +72,12 @@ impl Batch {
 }
 
 impl Upkeep {
-    /// What is to move, from a position of a file on: as much as one block and a few pages hold.
+    /// Collects the runs to move from position `from` of a file, as many as one block and a few
+    /// pages hold.
     pub(super) async fn collect_runs(
         &self,
         ino: Ino,
-        look: &FileLook,
+        selection: &FileSelection,
         from: u64,
     ) -> Result<Batch, VolumeError> {
         let mut batch = Batch::new(from);
@@ -83,12 +88,14 @@ impl Upkeep {
             Some(Content::Pages(pages)) => {
                 let first = pages_of(&pages, from, u64::MAX).start;
                 let last = pages.len().min(first + PAGES_AT_ONCE);
+                // One swap covers these pages only, so the next batch begins with the page behind
+                // them.
                 batch.next = pages.get(last).map(|page| page.start);
                 loaded = self.load_pages(ino, &pages[first..last]).await?;
             }
         }
         let bytes_max = BATCH_BYTES.min(self.staging.block_bytes).max(1);
-        let movers = loaded.iter().flat_map(|slices| look.movers(slices));
+        let movers = loaded.iter().flat_map(|slices| selection.movers(slices));
         for slice in movers.filter(|slice| slice.position >= from) {
             if !batch.take(slice, bytes_max) {
                 batch.next = Some(slice.position);

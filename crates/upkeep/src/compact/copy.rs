@@ -1,4 +1,7 @@
-//! Copying runs of many blocks into a new one.
+//! Copies runs of many blocks into a new block.
+//!
+//! For example, two runs of one block that are 20 KiB apart are read with one request, and are
+//! placed apart in the copy, in the order of the file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,10 +15,10 @@ use session::VolumeError;
 use tracing::warn;
 
 use super::collect::Batch;
-use crate::proof::{Proof, of, prove, relocation};
 use crate::upkeep::Upkeep;
+use crate::verification::{SliceChecksum, range_in_block, relocation, verify_copies};
 
-/// Runs of a block that lie no farther apart are read together.
+/// Runs of a block with at most this many bytes between them are read together.
 const GAP_BYTES_MAX: u32 = 64 << 10;
 
 /// The most bytes that are read together, unless one run is longer.
@@ -24,20 +27,21 @@ const SPAN_BYTES_MAX: u32 = 1 << 20;
 /// Reads under way at the same time.
 const READS_AT_ONCE: usize = 4;
 
-/// Memory for what is being read.
+/// The memory of the reads under way, in bytes.
 const SPANS_MEMORY: u64 = READS_AT_ONCE as u64 * SPAN_BYTES_MAX as u64;
 
-/// Memory that it takes to copy a batch: the copy, the sealed block, and what is being read.
+/// Returns the memory that copying a batch takes: the copy, the sealed block, and the reads under
+/// way.
 pub(super) fn memory_for(batch: &Batch) -> u64 {
     u64::from(batch.bytes) * 2 + SPANS_MEMORY
 }
 
-/// What a batch came to.
+/// The result of copying a batch.
 #[derive(Debug)]
 pub(super) enum Copied {
-    /// A block that is not put yet, and where everything lies in it.
+    /// The block, which has not been put, and the places of the runs in it.
     Sealed(SealedBlock, Relocation),
-    /// This one cannot be read.
+    /// This block cannot be read.
     Damaged(BlockId),
 }
 
@@ -50,14 +54,17 @@ struct Span {
 }
 
 impl Upkeep {
-    /// Copies a batch, in its order, into one block.
+    /// Copies the runs of a batch, in its order, into one block.
     pub(super) async fn copy_batch(&self, batch: &Batch) -> Result<Copied, VolumeError> {
         let mut copy = BytesMut::zeroed(batch.bytes as usize);
-        let (mut runs, mut proofs) = (BTreeMap::<BlockId, Vec<_>>::new(), Vec::<Proof>::new());
+        let (mut runs, mut checksums) =
+            (BTreeMap::<BlockId, Vec<_>>::new(), Vec::<SliceChecksum>::new());
         let reads = spans(&batch.taken).into_iter().map(|span| async {
             let read = self.staging.reader.read(span.block, span.range.clone()).await;
             (span, read)
         });
+        // The reads come back in the order of the old blocks, but each run has a fixed place in the
+        // copy, so the copy is filled in any order.
         let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffered(READS_AT_ONCE);
         while let Some((span, read)) = reads.next().await {
             let block = span.block.id;
@@ -67,33 +74,36 @@ impl Upkeep {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    warn!(%block, %error, "a block cannot be read; what shows of it stays in it");
+                    warn!(%block, %error, "a block cannot be read; its runs are not moved");
                     return Ok(Copied::Damaged(block));
                 }
             };
             let bytes = Bytes::from(pieces.concat());
             for (slice, place) in span.runs {
                 let at = (slice.offset - span.range.start) as usize;
-                let (run, length) = (of(&slice), slice.length as usize);
+                let (run, length) = (range_in_block(&slice), slice.length as usize);
                 let short = || VolumeError::Corrupt(format!("block {block} ends too early"));
                 let found = (at + length <= bytes.len()).then(|| bytes.slice(at..at + length));
                 let found = found.ok_or_else(short)?;
                 copy[place as usize..place as usize + length].copy_from_slice(&found);
-                proofs.push((slice, sealed::content_checksum(&[found])));
+                // The checksum is taken from the bytes as read, so that `verify_copies` detects an
+                // error of this copy.
+                checksums.push((slice, sealed::content_checksum(&[found])));
                 runs.entry(block).or_default().push((run, place));
             }
             tokio::task::consume_budget().await;
         }
+        // An ordinary block id: the file is the block's only owner.
         let mut sealer = Sealer::new(self.staging.ids.draw(), batch.bytes);
         sealer.push(copy.freeze());
         let block = sealer.finish();
         let to = relocation(&block, runs);
-        prove(&block, &to, &proofs)?;
+        verify_copies(&block, &to, &checksums)?;
         Ok(Copied::Sealed(block, to))
     }
 }
 
-/// What is to be read, block by block, and in the order of each.
+/// Returns the ranges to read, sorted by block and offset.
 fn spans(taken: &[Slice]) -> Vec<Span> {
     let mut place = 0;
     let mut runs: Vec<(Slice, u32)> = Vec::with_capacity(taken.len());
@@ -101,10 +111,11 @@ fn spans(taken: &[Slice]) -> Vec<Span> {
         runs.push((*slice, place));
         place += slice.length;
     }
+    // Sorting by block and offset makes close runs of a block neighbours, which one read covers.
     runs.sort_unstable_by_key(|(slice, _)| (slice.block, slice.offset));
     let mut spans: Vec<Span> = Vec::new();
     for (slice, place) in runs {
-        let range = of(&slice);
+        let range = range_in_block(&slice);
         match spans.last_mut() {
             Some(span) if span.takes(&slice) => {
                 span.range.end = range.end;
@@ -121,9 +132,9 @@ fn spans(taken: &[Slice]) -> Vec<Span> {
 }
 
 impl Span {
-    /// Whether a run, which lies behind all others of its block, is read with them.
+    /// Returns true if a run, which follows all others of its block, is read together with them.
     fn takes(&self, slice: &Slice) -> bool {
-        let run = of(slice);
+        let run = range_in_block(slice);
         self.block.id == slice.block
             && run.start.saturating_sub(self.range.end) <= GAP_BYTES_MAX
             && run.end - self.range.start <= SPAN_BYTES_MAX

@@ -1,4 +1,7 @@
-//! Finds files that nobody here has noted: others wrote to them, or an earlier process.
+//! The survey that finds files to compact which this gateway has not queued.
+//!
+//! Other gateways or an earlier process wrote to them. For example, after a restart the survey
+//! walks over all inodes, 500 per second, and queues those with sparse blocks.
 
 use bytes::Bytes;
 use record::{Ino, Inode, key::space};
@@ -6,22 +9,22 @@ use session::{VolumeError, closing};
 use std::time::Duration;
 use tokio::time::Instant;
 
-use crate::compacting::is_worth_a_look;
+use crate::compact_queue::may_need_compaction;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
-/// Inodes that one step of a walk reads.
+/// Inodes that one step of the walk reads.
 const WALK_INODES: u32 = 500;
 
-/// The pause between two steps of a walk, however many files there are.
+/// The pause between two steps of the walk.
 const WALK_PAUSE: Duration = Duration::from_secs(1);
 
-/// A walk over all inodes that goes on in small steps.
+/// The position of a walk over all inodes.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// When its next step is due.
+    /// The time at which the next step is due.
     pub(super) due: Instant,
-    /// When this walk began.
+    /// The time at which this walk began.
     began: Instant,
     resume: Option<Bytes>,
 }
@@ -34,8 +37,8 @@ impl Survey {
 }
 
 impl Upkeep {
-    /// Takes note of files that are worth a look, among the next few; after the last one the walk begins
-    /// anew, an interval after it began.
+    /// Queues files of the next step's inodes. After the last inode a new walk begins, one interval
+    /// after this one began.
     pub(super) async fn survey_some(&self, survey: &mut Survey) -> Result<(), VolumeError> {
         let now = Instant::now();
         if survey.resume.is_none() {
@@ -49,7 +52,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Takes note of every file that is worth a look.
+    /// Queues all files that may need compaction.
     pub(super) async fn survey_files(&self) -> Result<(), VolumeError> {
         let mut resume = None;
         loop {
@@ -66,8 +69,8 @@ impl Upkeep {
     async fn survey_page(&self, resume: Option<Bytes>) -> Result<Option<Bytes>, VolumeError> {
         let page = self.session.store().walk(space::INODE, resume, WALK_INODES).await?;
         for (key, record) in page.records {
-            // What cannot be read is told of by whoever needs it.
-            if Inode::decode(&key, &record).is_ok_and(|inode| is_worth_a_look(&inode)) {
+            // A record that cannot be decoded is reported by the operation that needs it.
+            if Inode::decode(&key, &record).is_ok_and(|inode| may_need_compaction(&inode)) {
                 self.compacting.note(Ino(key.partition()));
             }
         }

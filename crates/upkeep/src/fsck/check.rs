@@ -1,4 +1,7 @@
-//! Compares what was read.
+//! Compares the summaries of all records and blocks.
+//!
+//! For example, a name whose inode does not exist becomes a `Dangling` finding. Files that are
+//! being reaped are excused where the reaper removes their records in several steps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -11,28 +14,29 @@ use store::Key;
 use super::collect::{InodeSummary, Inventory, PartSummary};
 use super::finding::Finding;
 
-/// What was counted.
+/// The numbers of records, files and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records of all spaces.
     pub records: u64,
-    /// Directories, buckets among them.
+    /// Directories, including buckets.
     pub directories: u64,
-    /// Names of anything but directories.
+    /// Names of everything but directories.
     pub files: u64,
-    /// What awaits the reaper.
+    /// Orphans, which await the reaper.
     pub orphans: u64,
-    /// Bytes of files, those awaiting the reaper included.
+    /// Total size of files, including those that await the reaper.
     pub bytes: u64,
     /// Blocks in the block store.
     pub blocks: u64,
-    /// Their sealed sizes, in bytes.
+    /// The total sealed size of the blocks, in bytes.
     pub block_bytes: u64,
 }
 
-/// What is wrong with a volume, and what there is.
+/// Returns all findings, and the numbers of records, files and blocks.
 pub(super) fn check(mut all: Inventory) -> (BTreeSet<Finding>, Counts) {
     let tree = Tree::new(&all);
+    // Uploads and pages come before blocks: they add the references of parts and of unlisted pages.
     names(&mut all, &tree);
     buckets(&mut all, &tree);
     uploads(&mut all);
@@ -56,17 +60,17 @@ pub(super) fn check(mut all: Inventory) -> (BTreeSet<Finding>, Counts) {
     (all.findings, counts)
 }
 
-/// Names, arranged.
+/// The tree of names.
 struct Tree {
-    /// Names of each inode.
+    /// The number of names of each inode.
     names_of: HashMap<Ino, u64>,
-    /// Names in each directory that exists, and how many of them are of directories.
+    /// For each existing directory, the number of its names and how many of them are directories.
     names_in: BTreeMap<Ino, (i64, i64)>,
-    /// Of each directory, the one that its name is in.
+    /// For each directory, the directory that contains its name.
     parent: HashMap<Ino, Ino>,
-    /// Names of files below each bucket.
+    /// The number of names of files below each bucket.
     below: BTreeMap<Ino, i64>,
-    /// Names of anything but directories.
+    /// Names of everything but directories.
     files: u64,
 }
 
@@ -98,9 +102,11 @@ impl Tree {
                 tree.below.insert(name.dentry.ino, 0);
             }
         }
+        // Noncurrent versions count as names, because links count them.
         for ino in all.versions.iter().filter_map(|(_, version)| version.ino()) {
             *tree.names_of.entry(ino).or_default() += 1;
         }
+        // This needs all parents, so it is a second pass over the names.
         for name in all.names.iter().filter(|name| name.dentry.kind != Kind::Directory) {
             tree.files += 1;
             let Some(bucket) = tree.bucket(Ino(name.key.partition())) else { continue };
@@ -111,8 +117,10 @@ impl Tree {
         tree
     }
 
-    /// The directory below the root that a directory is in or is; none in a cycle or off the tree.
+    /// Returns the bucket that contains a directory; `None` if the directory is in a cycle or not
+    /// connected to the root.
     fn bucket(&self, mut directory: Ino) -> Option<Ino> {
+        // The number of steps is bounded, because damaged parents may form a cycle.
         for _ in 0..=self.parent.len() {
             match self.parent.get(&directory) {
                 Some(parent) if *parent == Ino::ROOT => return Some(directory),
@@ -156,7 +164,7 @@ fn names(all: &mut Inventory, tree: &Tree) {
     inodes(all, tree);
 }
 
-/// Versions that are not current: names of files, each under a bucket that is there.
+/// Checks noncurrent versions: each is a name of a file and belongs to an existing bucket.
 fn versions(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
     let said: HashSet<&Key> = all.null_versions.values().collect();
@@ -219,6 +227,7 @@ fn inodes(all: &mut Inventory, tree: &Tree) {
             }
         }
     }
+    // An orphaned file needs no mark, because the reaper removes it.
     let unmarked = |(ino, inode): &(&Ino, &InodeSummary)| {
         inode.is_staged_inline
             && !all.staged_inline.contains(*ino)
@@ -282,10 +291,11 @@ fn uploads(all: &mut Inventory) {
         if !known.contains(&upload) || answers {
             all.findings.insert(Finding::StrayPart(part.key));
         } else if used.contains(&part.ino) && !part.shared {
-            // The file that took it over owns its blocks; it lets go of its packs by and by.
+            // The file that took over the part owns its blocks. The reaper releases the part's
+            // packs step by step.
             all.staged.insert(part.ino);
         } else if ended(&upload) {
-            // The reaper takes its blocks away a few at a time.
+            // The reaper removes the part's blocks in several steps.
             all.fading.extend(part.slices.iter().map(|slice| slice.block));
             all.staged.insert(part.ino);
         } else {
@@ -305,7 +315,7 @@ fn pages(all: &mut Inventory) {
         for page in pages.iter_mut().filter(|page| !all.named_pages.contains(&(*ino, page.page))) {
             let slices = std::mem::take(&mut page.unnamed);
             if all.replaced_pages.contains(&(*ino, page.page)) {
-                // What its file does not name any more is listed with it.
+                // The blocks that the file no longer references are listed by the same orphan.
                 all.fading.extend(slices.iter().map(|slice| slice.block));
                 continue;
             }
@@ -358,7 +368,7 @@ fn xattrs(all: &mut Inventory) {
         known.insert(key);
     }
     for key in all.xattrs.keys() {
-        // What is detached loses them a few at a time.
+        // A detached inode loses its attributes in several steps.
         if !known.contains(key) && !all.detached.contains_key(&Ino(key.partition())) {
             all.findings.insert(Finding::StrayXattr(key.clone()));
         }
@@ -368,7 +378,7 @@ fn xattrs(all: &mut Inventory) {
 fn blocks(all: &mut Inventory) {
     let findings = &mut all.findings;
     for (block, named) in &all.named {
-        // What is detached loses its blocks before its last page.
+        // A detached file loses its blocks before its last page.
         let mut owners = named.owners.iter();
         let owner = owners.find(|owner| !all.detached.contains_key(owner));
         match (all.blocks.get(block), owner) {
@@ -425,8 +435,8 @@ fn shares(all: &mut Inventory) {
     }
 }
 
-/// A pack's counter is the sum of the bytes that owners with a share name. A share and its bytes
-/// come and go in one plan.
+/// A pack's counter must be the sum of the bytes that owners with a share reference. A share and
+/// its bytes are added and removed by one plan.
 fn packs(all: &mut Inventory) {
     let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
     for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {
@@ -447,7 +457,7 @@ fn packs(all: &mut Inventory) {
 
 fn counters(all: &mut Inventory, tree: &Tree) {
     let mut bytes: BTreeMap<Ino, i64> = tree.below.keys().map(|bucket| (*bucket, 0)).collect();
-    // Each file once, however many names it has, and what awaits the reaper, too.
+    // Each file counts once, however many names it has, and files that await the reaper count, too.
     let files = all.inodes.values().filter(|inode| inode.kind == Kind::File);
     let files = files.map(|inode| (inode.bucket, inode.size));
     let detached = all.orphans.iter().filter_map(|(ino, orphan)| match orphan {
@@ -475,7 +485,7 @@ fn counters(all: &mut Inventory, tree: &Tree) {
     for (at, _) in recorded {
         expected.entry(*at).or_insert(0);
     }
-    // Where names came and went while they were read, a recount proves nothing.
+    // If names were added or removed while they were read, the recount proves nothing.
     let restless: HashSet<Ino> = all.restless.iter().filter_map(|ino| tree.bucket(*ino)).collect();
     for ((ino, count), found) in expected {
         let of_bucket =
@@ -497,7 +507,7 @@ fn what(count: u8) -> &'static str {
         c if c == CounterKind::Objects as u8 => "objects",
         c if c == CounterKind::Bytes as u8 => "bytes",
         c if c == CounterKind::Directories as u8 => "directories",
-        _ => "something unknown",
+        _ => "unknown counter",
     }
 }
 

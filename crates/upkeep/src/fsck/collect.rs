@@ -1,4 +1,7 @@
-//! Reads everything once, into summaries.
+//! Reads all records and blocks once, into summaries.
+//!
+//! The order matters: for example, blocks are listed before records are read, so that a block that
+//! is put meanwhile is not reported as missing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -23,29 +26,29 @@ use super::progress::Progress;
 /// Counters of one page of a walk.
 const WALK_COUNTERS: u32 = 1_000;
 
-/// What an inode's record says.
+/// The summary of an inode's record.
 #[derive(Debug)]
 pub(super) struct InodeSummary {
     pub(super) kind: Kind,
-    /// The bucket that it says it is in.
+    /// The bucket in the record.
     pub(super) bucket: Ino,
-    /// Of a directory: the one that it is in.
+    /// For a directory: the parent in the record.
     pub(super) parent: Ino,
-    /// Of a directory: its name there.
+    /// For a directory: its name in the record.
     pub(super) name: Vec<u8>,
     pub(super) links: u64,
     pub(super) size: u64,
-    /// Pages of its content map.
+    /// The pages of its content map that the record lists.
     pub(super) pages: Vec<PageRef>,
-    /// Its long extended attributes, and how long they are.
+    /// Its long extended attributes, and their lengths.
     pub(super) xattrs: Vec<(Key, u32)>,
-    /// Whether it has checksums of parts.
+    /// True if it has checksums of parts.
     pub(super) parts: bool,
-    /// Whether its bytes are staged inline.
+    /// True if its bytes are staged inline.
     pub(super) is_staged_inline: bool,
-    /// How long it is, if it is nothing but its inode.
+    /// Its size, if its inode is all its data.
     pub(super) self_contained: Option<u64>,
-    /// Whether it says that its name says so.
+    /// True if the record says that its name contains this size.
     pub(super) told_by_name: bool,
 }
 
@@ -56,10 +59,10 @@ pub(super) struct Name {
     pub(super) dentry: Dentry,
 }
 
-/// What records say of a block.
+/// The references of all records to a block.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Sealed sizes, in bytes: one, unless records disagree.
+    /// The sealed sizes in bytes: one, unless records disagree.
     pub(super) sizes: BTreeSet<u64>,
     pub(super) owners: BTreeSet<Ino>,
 }
@@ -78,67 +81,68 @@ pub(super) struct PartSummary {
 pub(super) struct PageSummary {
     pub(super) page: u32,
     pub(super) key: Key,
-    /// Where in the file its slices begin and end, if it has some.
+    /// The start of its first slice and the end of its last one in the file; `None` without slices.
     pub(super) span: Option<(u64, u64)>,
-    /// How many bytes its slices hold.
+    /// The total length of its slices.
     pub(super) bytes: u64,
-    /// Its slices, if the inode does not name it.
+    /// Its slices, if the inode does not list the page.
     pub(super) unnamed: Vec<Slice>,
 }
 
-/// Everything, in short.
+/// The summary of a volume.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     pub(super) findings: BTreeSet<Finding>,
     pub(super) records: u64,
     pub(super) names: Vec<Name>,
-    /// Versions of objects that are not the current ones: names, too, of what they are.
+    /// Noncurrent versions of objects. Each is a name of its inode, too.
     pub(super) versions: Vec<(Key, Version)>,
-    /// Where null versions stand, by the key that says so.
+    /// The key of each null version, by the key of the record that points to it.
     pub(super) null_versions: BTreeMap<Key, Key>,
-    /// The versions that bind an inode, as its state lists them.
+    /// The versions that bind each inode, as the inode's state record lists them.
     pub(super) superseded: BTreeMap<Ino, BTreeSet<(Vec<u8>, VersionStamp)>>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
     pub(super) named: HashMap<BlockId, Named>,
-    /// Pages of content maps as found, by file.
+    /// The pages of content maps that exist, by file.
     pub(super) pages: HashMap<Ino, Vec<PageSummary>>,
-    /// Pages that inodes name.
+    /// The pages that inodes list.
     pub(super) named_pages: HashSet<(Ino, u32)>,
     pub(super) sum_pages: Vec<Key>,
-    /// Long extended attributes as found, and how long they are.
+    /// The long extended attributes that exist, and their lengths.
     pub(super) xattrs: BTreeMap<Key, usize>,
     pub(super) buckets: BTreeSet<Ino>,
     pub(super) bucket_configs: Vec<Key>,
     pub(super) uploads: Vec<(Key, Ino, UploadState)>,
     pub(super) parts: Vec<PartSummary>,
     pub(super) orphans: BTreeMap<Ino, Orphan>,
-    /// Uploads that have nothing left but their answer: the key that says until when, and of which.
+    /// Completed uploads that only wait to answer: the key of the expiry record, and the key of the
+    /// upload.
     pub(super) expiries: BTreeMap<Ino, (Key, Key)>,
-    /// Bytes of detached files, by number: their inodes are in their orphans.
+    /// The sizes of detached files. Their inodes are in their orphans.
     pub(super) detached: HashMap<Ino, u64>,
     pub(super) pending: HashSet<BlockId>,
-    /// Blocks that are named by something that is being deleted.
+    /// Blocks that are referenced by records which are being removed.
     pub(super) fading: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
-    /// Files that are marked as staged inline.
+    /// Files that have the mark of staging inline.
     pub(super) staged_inline: HashSet<Ino>,
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
-    /// Records that belong to a session, and which.
+    /// Records that belong to a session, and the session.
     pub(super) of_sessions: Vec<(Key, Nonce)>,
     pub(super) counters: HashMap<(Ino, u8), i64>,
     /// Directories and buckets whose counters changed while names were read.
     pub(super) restless: HashSet<Ino>,
-    /// How many bytes of which pack each owner names, whatever state it is in.
+    /// The bytes of each pack that each owner references, in whatever state the owner is.
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
-    /// Owners that were moved from a pack to another and have not let go of it.
+    /// Owners that were moved from a pack to another and have not released their share.
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
-    /// Blocks that writes have hidden of files which have not let go of them.
+    /// Blocks that writes have hidden, and the files that have not released them.
     pub(super) hidden: HashSet<(BlockId, Ino)>,
-    /// Pages that others have taken the place of.
+    /// Pages of content maps that were replaced.
     pub(super) replaced_pages: HashSet<(Ino, u32)>,
-    /// Bytes that are alive of each pack, by its counter.
+    /// The live bytes of each pack, by its counter.
     pub(super) live: HashMap<BlockId, i64>,
     /// Packs whose counters changed while owners were read.
     pub(super) restless_packs: HashSet<BlockId>,
@@ -153,11 +157,13 @@ impl Inventory {
         progress: &dyn Progress,
     ) -> Result<Inventory, VolumeError> {
         let mut all = Inventory::default();
+        // Counters are read before and after the records. One that changed in between is not
+        // compared.
         let before = all.read_counters(store, progress).await?;
         let lived = all.read_live(store, progress).await?;
-        // Blocks before references: a block is durable before a record names it. So a block that is
-        // named and was not listed is missing, or was put in between. Live sessions come after
-        // both.
+        // Blocks are listed before references, because a block is durable before a record
+        // references it. So a referenced block that was not listed is missing, or was put in
+        // between. The records of live sessions are read after both.
         for session in blocks.sessions().await? {
             let listed = blocks_of(blocks, session).await?;
             progress.read("blocks", listed.get().len() as u64);
@@ -193,14 +199,14 @@ impl Inventory {
                 counters.insert((Ino(key.partition()), count), value);
             }
             _ => {
-                self.findings.insert(Finding::Undecodable(key, "no counter's key".into()));
+                self.findings.insert(Finding::Undecodable(key, "not the key of a counter".into()));
             }
         })
         .await?;
         Ok(counters)
     }
 
-    /// How many bytes of each pack are alive, by its counter.
+    /// Reads the counters of the live bytes of packs.
     async fn read_live(
         &mut self,
         store: &dyn MetaStore,
@@ -214,7 +220,8 @@ impl Inventory {
                     counters.insert(pack, value);
                 }
                 _ => {
-                    self.findings.insert(Finding::Undecodable(key, "no pack's counter".into()));
+                    let why = "not the key of a pack's counter".into();
+                    self.findings.insert(Finding::Undecodable(key, why));
                 }
             }
         })
@@ -222,7 +229,7 @@ impl Inventory {
         Ok(counters)
     }
 
-    /// Takes a record in; one that does not decode is a finding.
+    /// Adds a record to the summary. A record that does not decode is a finding.
     fn take(&mut self, key: &Key, value: &Value) {
         if let Err(why) = self.try_take(key, value) {
             self.findings.insert(Finding::Undecodable(key.clone(), why));
@@ -239,7 +246,7 @@ impl Inventory {
             }
             space::VERSION => {
                 let version = Version::decode(key, value).map_err(failed)?;
-                key::version_parts(key).ok_or("no version's key")?;
+                key::version_parts(key).ok_or("not the key of a version")?;
                 self.versions.push((key.clone(), version));
             }
             space::NULL_VERSION => {
@@ -259,7 +266,7 @@ impl Inventory {
             space::MAP => {
                 let slices = MapPage::decode(key, value).map_err(failed)?.0;
                 let ino = Ino(key.partition());
-                let page: [u8; 4] = key.suffix().try_into().map_err(|_| "no page's key")?;
+                let page: [u8; 4] = key.suffix().try_into().map_err(|_| "not the key of a page")?;
                 self.take_page(ino, u32::from_be_bytes(page), key, slices);
             }
             space::XATTR => {
@@ -303,7 +310,7 @@ impl Inventory {
                 match BucketConfigKind::of(key).map_err(failed)? {
                     BucketConfigKind::Tags => config.tags().map(drop).map_err(failed)?,
                     BucketConfigKind::Acl => config.acl().map(drop).map_err(failed)?,
-                    // Documents of the S3 view, which this crate cannot read.
+                    // These are documents of S3, which this crate cannot decode.
                     BucketConfigKind::Policy
                     | BucketConfigKind::Cors
                     | BucketConfigKind::ObjectLock
@@ -336,7 +343,7 @@ impl Inventory {
             space::EXPIRY => {
                 let Expiry { upload } = Expiry::decode(key, value).map_err(failed)?;
                 if upload.len() < Key::PREFIX_BYTES {
-                    return Err("it names no upload".to_owned());
+                    return Err("the expiry names no upload".to_owned());
                 }
                 let of = (key.clone(), Key::from_bytes(upload));
                 self.expiries.insert(ino_of(key).map_err(named)?, of);
@@ -361,18 +368,18 @@ impl Inventory {
         Ok(())
     }
 
-    /// What sessions write of themselves.
+    /// Adds the records that sessions write about themselves.
     fn take_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let named = |error: VolumeError| error.to_string();
-        let session = || session_in_key(key).ok_or("no session's key");
+        let session = || session_in_key(key).ok_or("not the key of a session");
         match key.space() {
             space::HOLD => {
                 Hold::decode(key, value).map_err(failed)?;
                 nonce_of(key).map_err(named)?;
             }
-            // A lock of a session that has ended counts for nothing, and one of a file that is gone is
-            // let go of when that is closed.
+            // A lock of an ended session has no effect, and a lock of a deleted file is released
+            // when the file is closed.
             space::LOCKS => {
                 FileLocks::decode(key, value).map_err(failed)?;
             }
@@ -399,7 +406,7 @@ impl Inventory {
                 SlotRecord::decode(key, value).map_err(failed)?;
                 self.of_sessions.push((key.clone(), nonce_of(key).map_err(named)?));
             }
-            _ => return Err("its space is not one of ours".to_owned()),
+            _ => return Err("the record space is unknown to this release".to_owned()),
         }
         Ok(())
     }
@@ -452,7 +459,7 @@ impl Inventory {
         }
     }
 
-    /// Takes a page in. One that its inode does not name, which was read before, is looked at once
+    /// Adds a page. Inodes were read before. A page that its inode does not list is examined once
     /// all orphans are known.
     fn take_page(&mut self, ino: Ino, page: u32, key: &Key, slices: Vec<Slice>) {
         if !in_order(&slices) {
@@ -475,13 +482,13 @@ impl Inventory {
         if let Orphan::Detached { inode, .. } = &orphan {
             let inode = Inode::decode(&key::inode(ino), inode)?;
             self.detached.insert(ino, inode.file().map_or(0, |file| file.size));
-            // Some of its blocks may be gone already; none is leaked.
+            // Some of its blocks may be deleted already, and none of them is leaked.
             let slices = session::scan::slices_of(&inode);
             self.fading.extend(slices.iter().map(|slice| slice.block));
             self.count_in_packs(ino, slices);
         }
         if let Orphan::Moved { pack, owner, length } = &orphan {
-            // Readers may have found the old place, so the pack must be there.
+            // Readers may still use the old place, so the pack must exist.
             self.fading.insert(*pack);
             self.moved.insert((*pack, *owner), ino);
             let named = self.in_packs.entry((*pack, *owner)).or_default();
@@ -519,13 +526,13 @@ impl Inventory {
     }
 }
 
-/// Whether slices are in order and none overlaps another.
+/// Returns true if the slices are sorted by position and do not overlap.
 fn in_order(slices: &[Slice]) -> bool {
     let apart = |pair: &[Slice]| matches!(pair, [one, next] if one.end() <= next.position);
     slices.windows(2).all(apart)
 }
 
-/// Visits every counter of a space.
+/// Calls `visit` for every counter of a space.
 async fn walk_counters(
     store: &dyn MetaStore,
     space: Space,

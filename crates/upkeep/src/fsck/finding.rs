@@ -1,192 +1,283 @@
-//! What a check may find.
+//! The inconsistencies that a check may find.
+//!
+//! For example, `MissingBlock` means data loss for one file, and `Leaked` only wasted space. The
+//! text of each finding names the inconsistency, the affected data, and the operator's next step.
 
 use std::fmt;
 
 use record::{BlockId, Ino, Nonce};
 use store::Key;
 
-/// Something that is not as it must be.
+/// An inconsistency of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Finding {
     /// A record or its key does not decode.
     Undecodable(Key, String),
-    /// A name binds an inode that does not exist, or one of another kind.
+    /// A name is bound to an inode that does not exist or has another kind.
     Dangling(Key, Ino),
-    /// A name says of its file that it is nothing but its inode, or how long it is, and that is not
-    /// so.
+    /// A name says that its file's data is all in its inode, or gives its size, and that is wrong.
     NotSelfContained(Key, Ino),
-    /// A name and its file disagree on whether the name says that the file is nothing but its
-    /// inode.
+    /// A name and its file disagree whether the name says that the file's data is all in its inode.
     ToldByName(Key, Ino),
-    /// One of several names of an inode does not say that there are others.
+    /// An inode has several names, and one of them does not say so.
     Unlinked(Key, Ino),
-    /// An inode that is not in the bucket that it says.
+    /// An inode is in another bucket than its record says.
     ForeignBucket {
         /// The inode.
         ino: Ino,
-        /// The bucket that it says.
+        /// The bucket in its record.
         recorded: Ino,
-        /// The bucket that it is found in.
+        /// The bucket that contains its name.
         found: Ino,
     },
-    /// A long extended attribute that is missing, or not as long as its inode says.
+    /// A long extended attribute is missing, or has another length than its inode says.
     MissingXattr(Key),
-    /// A long extended attribute that no inode has.
+    /// A long extended attribute belongs to no inode.
     StrayXattr(Key),
-    /// An inode that no name binds and that does not await the reaper.
+    /// An inode has no name and does not await the reaper.
     Nameless(Ino),
-    /// Anything but a directory whose names are not as many as it says.
+    /// An inode that is not a directory has another number of names than its record says.
     Links {
         /// The inode.
         ino: Ino,
-        /// What it says.
+        /// The number in its record.
         recorded: u64,
-        /// How many there are.
+        /// The number of its names.
         found: u64,
     },
-    /// A directory that does not know the directory it is in, or its name there.
+    /// A directory's record has another parent or another name than the entry that binds it.
     Parent(Ino),
-    /// A directory that the root does not lead to.
+    /// A directory is not connected to the root.
     Unreachable(Ino),
-    /// A bucket without settings, or settings without a bucket.
+    /// A bucket has no settings record, or a settings record has no bucket.
     Bucket(Ino),
-    /// What a bucket is set to do, of a bucket that does not exist.
+    /// A configuration record belongs to a bucket that does not exist.
     StrayBucketConfig(Key),
-    /// A version of an object is of no bucket, or nothing says that it is the null version, or what
-    /// says so is of none.
+    /// A version belongs to no bucket, or its null state and the record of the null version
+    /// disagree.
     StrayVersion(Key),
-    /// The versions that bind an inode are not those that its state lists: a program could change a
-    /// version, or could not change a current file.
+    /// The versions that bind an inode differ from those that its state record lists. A program
+    /// could change a version, or could not change a current file.
     VersionState(Ino),
-    /// A page of a content map that is missing.
+    /// A page of a content map is missing.
     MissingPage(Ino, u32),
-    /// A content whose slices overlap or are not in order, or a page of its map that does not begin
-    /// where the inode says, or holds other bytes than it says.
+    /// The slices of a file overlap or are not sorted, or a page of its content map has another
+    /// start or length than the inode says.
     Disorder(Ino),
-    /// A page of a content map, or of part checksums, of a file that does not have it.
+    /// A page of a content map or of part checksums belongs to no file.
     StrayPage(Key),
-    /// A file or part names a block that is not there.
+    /// A file or part references a block that does not exist.
     MissingBlock(BlockId, Ino),
-    /// A block that is not as long as a record says.
+    /// A block has another size than a record says.
     BlockSize {
         /// The block.
         block: BlockId,
-        /// The sealed size by the record, in bytes.
+        /// The sealed size in the record, in bytes.
         recorded: u64,
-        /// The sealed size as stored, in bytes.
+        /// The stored size, in bytes.
         found: u64,
     },
-    /// A block of an ended session that no record names.
+    /// A block of an ended session is referenced by no record.
     Leaked(BlockId),
-    /// One of several owners of a block, or an owner of a pack, has no record of it.
+    /// One of several owners of a block, or an owner of a pack, has no share record.
     Unshared(BlockId, Ino),
-    /// A record says that somebody owns a block who does not name it.
+    /// A share record names an owner that does not reference the block.
     StrayShare(BlockId, Ino),
-    /// A part without its upload.
+    /// A part belongs to no upload.
     StrayPart(Key),
-    /// An upload without its bucket, or one that ended and does not await the reaper.
+    /// An upload has no bucket, or has ended and has no orphan.
     StrayUpload(Key),
-    /// What says until when an upload answers that does not exist.
+    /// An expiry record belongs to no upload.
     StrayExpiry(Key),
-    /// Something that awaits the reaper and does not exist.
+    /// An orphan record belongs to nothing that exists.
     StrayOrphan(Ino),
-    /// A file that is staged inline without the mark by which it would be found and destaged.
+    /// A file is staged inline without the mark by which the destager would find it.
     Unmarked(Ino),
-    /// A counter that a recount does not confirm.
+    /// A counter differs from the recount.
     Counter {
-        /// Of which directory or bucket.
+        /// The directory or bucket.
         ino: Ino,
-        /// Of what.
+        /// The counted items.
         what: &'static str,
-        /// What the counter says.
+        /// The value of the counter.
         recorded: i64,
-        /// What there is.
+        /// The result of the recount.
         found: i64,
     },
-    /// A pack's counter that a recount of what its owners name does not confirm.
+    /// A pack's counter differs from the bytes that its owners reference.
     Live {
         /// The pack.
         pack: BlockId,
-        /// What the counter says, in bytes.
+        /// The value of the counter, in bytes.
         recorded: i64,
-        /// What its owners name, in bytes.
+        /// The bytes that its owners reference.
         found: i64,
     },
-    /// Something of a session that is neither alive nor known to have been ended.
+    /// A record belongs to a session that is neither open nor recorded as ended.
     StraySession(Key, Nonce),
 }
 
 impl fmt::Display for Finding {
+    #[expect(clippy::too_many_lines, reason = "one text for each finding")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Undecodable(key, why) => write!(f, "record {key:?} cannot be read: {why}"),
-            Finding::Dangling(key, ino) => {
-                write!(f, "name {key:?} binds inode {}, which is not there so", ino.0)
+            Finding::Undecodable(key, why) => {
+                write!(
+                    f,
+                    "record {key:?} cannot be decoded: {why}; the file, bucket or session that it \
+                     describes may be unusable; restore the metadata store from a backup"
+                )
             }
-            Finding::NotSelfContained(key, ino) => {
-                write!(f, "name {key:?} says that file {} is all in its record, wrongly", ino.0)
+            Finding::Dangling(key, ino) => write!(
+                f,
+                "name {key:?} is bound to inode {}, which is missing or has another kind; \
+                 the name cannot be opened",
+                ino.0
+            ),
+            Finding::NotSelfContained(key, ino) => write!(
+                f,
+                "name {key:?} records that the data of file {} is all in its inode, or its size, \
+                 and that is wrong; a delete may leave blocks or a wrong usage behind",
+                ino.0
+            ),
+            Finding::ToldByName(key, ino) => write!(
+                f,
+                "name {key:?} and file {} disagree whether the name records that all data is in \
+                 the inode; a delete may leave blocks or a wrong usage behind",
+                ino.0
+            ),
+            Finding::Unlinked(key, ino) => write!(
+                f,
+                "name {key:?} does not record that inode {} has other names; \
+                 a delete of it may delete the data of the other names",
+                ino.0
+            ),
+            Finding::ForeignBucket { ino, recorded, found } => write!(
+                f,
+                "inode {} is in bucket {} but its record says {}; the usage of both buckets is wrong",
+                ino.0, found.0, recorded.0
+            ),
+            Finding::MissingXattr(key) => write!(
+                f,
+                "extended attribute {key:?} is missing or has another length than its inode says; \
+                 set it again"
+            ),
+            Finding::StrayXattr(key) => {
+                write!(f, "extended attribute {key:?} belongs to no inode; no data is affected")
             }
-            Finding::ToldByName(key, ino) => {
-                write!(f, "name {key:?} and file {} disagree on what the name says", ino.0)
+            Finding::Disorder(ino) => write!(
+                f,
+                "the content map of file {} overlaps or is out of order; \
+                 reads may return wrong bytes; restore the file",
+                ino.0
+            ),
+            Finding::Nameless(ino) => write!(
+                f,
+                "inode {} has no name and does not await deletion; its data cannot be reached",
+                ino.0
+            ),
+            Finding::Links { ino, recorded, found } => write!(
+                f,
+                "inode {} has {found} names but its record says {recorded}; \
+                 its data may be deleted too early or never",
+                ino.0
+            ),
+            Finding::Parent(ino) => {
+                write!(f, "directory {} records another parent or name than its entry has", ino.0)
             }
-            Finding::Unlinked(key, ino) => {
-                write!(f, "name {key:?} does not say that inode {} has others", ino.0)
+            Finding::Unreachable(ino) => write!(
+                f,
+                "directory {} is not connected to the root; files in it cannot be reached",
+                ino.0
+            ),
+            Finding::Bucket(ino) => {
+                write!(f, "bucket {} has a name without settings or settings without a name", ino.0)
             }
-            Finding::ForeignBucket { ino, recorded, found } => {
-                let (ino, recorded, found) = (ino.0, recorded.0, found.0);
-                write!(f, "inode {ino} is in bucket {found} and says {recorded}")
+            Finding::StrayVersion(key) => write!(
+                f,
+                "version {key:?} belongs to no bucket, or its null state is inconsistent; \
+                 S3 may not find this version"
+            ),
+            Finding::VersionState(ino) => write!(
+                f,
+                "the state record of file {} does not list its versions; \
+                 a program could change a version",
+                ino.0
+            ),
+            Finding::StrayBucketConfig(key) => {
+                write!(f, "configuration {key:?} belongs to no bucket; no data is affected")
             }
-            Finding::MissingXattr(key) => {
-                write!(f, "attribute {key:?} is missing or not as long as its inode says")
+            Finding::MissingPage(ino, page) => write!(
+                f,
+                "page {page} of the content map of file {} is missing; \
+                 a part of the file cannot be read; restore the file",
+                ino.0
+            ),
+            Finding::StrayPage(key) => {
+                write!(f, "page {key:?} belongs to no file; no data is affected")
             }
-            Finding::StrayXattr(key) => write!(f, "attribute {key:?} belongs to no inode"),
-            Finding::Disorder(ino) => {
-                write!(f, "slices of file {} overlap or are not where it says", ino.0)
+            Finding::MissingBlock(block, ino) => write!(
+                f,
+                "block {block} of file or part {} is missing; \
+                 its bytes are lost unless the block is restored",
+                ino.0
+            ),
+            Finding::BlockSize { block, recorded, found } => write!(
+                f,
+                "block {block} has {found} bytes but its records say {recorded}; \
+                 its files cannot be read unless the block is restored"
+            ),
+            Finding::Leaked(block) => {
+                write!(f, "block {block} is referenced by no record; run gc to delete it")
             }
-            Finding::Nameless(ino) => write!(f, "inode {} has no name", ino.0),
-            Finding::Links { ino, recorded, found } => {
-                write!(f, "inode {} has {found} names and says {recorded}", ino.0)
+            Finding::Unshared(block, ino) => write!(
+                f,
+                "block {block} has no share record of owner {}; \
+                 the block may be deleted while this file needs it",
+                ino.0
+            ),
+            Finding::StrayShare(block, ino) => write!(
+                f,
+                "block {block} has a share record of inode {}, which does not reference it; \
+                 its space is never freed",
+                ino.0
+            ),
+            Finding::StrayPart(key) => {
+                write!(f, "part {key:?} belongs to no upload; its blocks are never deleted")
             }
-            Finding::Parent(ino) => write!(f, "directory {} is not where it says", ino.0),
-            Finding::Unreachable(ino) => write!(f, "directory {} hangs on no root", ino.0),
-            Finding::Bucket(ino) => write!(f, "bucket {} and its settings disagree", ino.0),
-            Finding::StrayVersion(key) => write!(f, "version {key:?} is of no bucket or of no use"),
-            Finding::VersionState(ino) => write!(f, "file {} does not list its versions", ino.0),
-            Finding::StrayBucketConfig(key) => write!(f, "configuration {key:?} is of no bucket"),
-            Finding::MissingPage(ino, page) => {
-                write!(f, "page {page} of the content map of file {} is missing", ino.0)
+            Finding::StrayUpload(key) => write!(
+                f,
+                "upload {key:?} has no bucket, or has ended without an orphan record; \
+                 its parts may never be deleted"
+            ),
+            Finding::StrayExpiry(key) => {
+                write!(f, "expiry {key:?} belongs to no upload; no data is affected")
             }
-            Finding::StrayPage(key) => write!(f, "page {key:?} belongs to no file"),
-            Finding::MissingBlock(block, ino) => {
-                write!(f, "block {block}, which {} names, is missing", ino.0)
+            Finding::StrayOrphan(ino) => {
+                write!(f, "orphan {} belongs to nothing that exists; no data is affected", ino.0)
             }
-            Finding::BlockSize { block, recorded, found } => {
-                write!(f, "block {block} has {found} bytes and should have {recorded}")
-            }
-            Finding::Leaked(block) => write!(f, "block {block} is named by no record"),
-            Finding::Unshared(block, ino) => {
-                write!(f, "block {block} can have several owners, and has no record of {}", ino.0)
-            }
-            Finding::StrayShare(block, ino) => {
-                write!(f, "{} is recorded as an owner of block {block} and is none", ino.0)
-            }
-            Finding::StrayPart(key) => write!(f, "part {key:?} belongs to no upload"),
-            Finding::StrayUpload(key) => {
-                write!(f, "upload {key:?} has no bucket, or ended and is not to be reaped")
-            }
-            Finding::StrayExpiry(key) => write!(f, "expiry {key:?} is of no upload"),
-            Finding::StrayOrphan(ino) => write!(f, "orphan {} does not exist", ino.0),
-            Finding::Unmarked(ino) => write!(f, "file {} is staged inline without a mark", ino.0),
-            Finding::Counter { ino, what, recorded, found } => {
-                write!(f, "{what} of {}: the counter says {recorded}, there are {found}", ino.0)
-            }
-            Finding::Live { pack, recorded, found } => {
-                write!(f, "pack {pack}: the counter says {recorded} bytes, its owners name {found}")
-            }
-            Finding::StraySession(key, nonce) => {
-                write!(f, "record {key:?} is of session {nonce}, which nobody knows")
-            }
+            Finding::Unmarked(ino) => write!(
+                f,
+                "file {} is staged inline without a mark; it is readable but never destaged",
+                ino.0
+            ),
+            Finding::Counter { ino, what, recorded, found } => write!(
+                f,
+                "the counter of {what} of inode {} is {recorded} but the recount is {found}; \
+                 counts, usage or quotas are wrong",
+                ino.0
+            ),
+            Finding::Live { pack, recorded, found } => write!(
+                f,
+                "the counter of pack {pack} is {recorded} bytes but its owners reference {found}; \
+                 the pack may be rewritten too early or too late"
+            ),
+            Finding::StraySession(key, nonce) => write!(
+                f,
+                "record {key:?} belongs to session {nonce}, which is neither open nor ended; \
+                 no data is affected"
+            ),
         }
     }
 }

@@ -1,12 +1,14 @@
-//! How far a check has come.
+//! The progress of a check, for display.
+//!
+//! For example, the command line prints a line for each `read`.
 
-/// How far a check has come: for whoever shows it to a person.
+/// A receiver of the progress of a check.
 pub trait Progress: Send + Sync {
-    /// `count` more of `what` were read.
+    /// Records that `count` more items of the kind `what` were read.
     fn read(&self, what: &'static str, count: u64);
 }
 
-/// Nobody watches.
+/// Ignores the progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

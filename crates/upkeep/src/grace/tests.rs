@@ -1,4 +1,4 @@
-//! Whose time has come, by this process's own clock.
+//! The age of pending blocks, by this process's own clock.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const BLOCK: BlockId = BlockId([1; 16]);
 
 #[test]
-fn the_operator_has_the_last_word() {
+fn configured_grace_overrides_the_default() {
     let relaxed = DELETION_GRACE_RELAXED;
     assert_eq!(in_force(None, Durability::Strict), Duration::ZERO);
     assert_eq!(in_force(None, Durability::Relaxed), relaxed);
@@ -21,7 +21,7 @@ fn the_operator_has_the_last_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_waits_from_when_it_was_seen_first() {
+async fn block_waits_from_its_first_sighting() {
     let (mut waiting, began) = (PendingAges::default(), Instant::now());
     assert!(PendingAges::default().has_waited(BLOCK, Duration::ZERO));
     for _ in 0..5 {
@@ -34,11 +34,11 @@ async fn a_block_waits_from_when_it_was_seen_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_was_gone_in_between_begins_anew() {
+async fn record_that_disappeared_waits_from_the_start() {
     let mut waiting = PendingAges::default();
     assert!(!waiting.has_waited(BLOCK, GRACE));
     waiting.end_pass(GRACE);
-    // The store was put back to before the block was freed, and then it was freed once more.
+    // The store was restored to a state before the release, and then the block was freed again.
     advance(GRACE / 2).await;
     assert_eq!(waiting.end_pass(GRACE), None);
     assert!(!waiting.has_waited(BLOCK, GRACE));
@@ -48,11 +48,11 @@ async fn a_record_that_was_gone_in_between_begins_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_breaks_off_forgets_nothing() {
+async fn incomplete_pass_keeps_all_ages() {
     let mut waiting = PendingAges::default();
     assert!(!waiting.has_waited(BLOCK, GRACE));
     waiting.end_pass(GRACE);
-    waiting.break_off();
+    waiting.keep_incomplete_pass();
     advance(GRACE).await;
     assert!(waiting.has_waited(BLOCK, GRACE));
 }

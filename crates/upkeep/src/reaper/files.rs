@@ -1,11 +1,16 @@
-//! Reaping what lost its last name.
+//! Reaps files, and other inodes, that lost their last name.
 //!
-//! Most of it are files; symbolic links and what else has an inode go the same way, without blocks.
-//! A file whose blocks fit into one plan goes in that plan, together with its inode's record.
-//! Whoever would share its blocks guards that record. A larger file is *detached* first: its
-//! inode's record moves into the orphan, so that nobody finds it any more. Then its content map
-//! goes page by page. It lets go of packs before its pages go, because the pages say how many bytes
-//! it has in them. Long extended attributes, which have records of their own, go with the inode.
+//! Symbolic links and special files are reaped in the same way, but have no blocks. A file whose
+//! blocks fit into one plan is removed in one plan, together with its inode's record. A plan that
+//! would add another owner to its blocks guards that record, so it is refused afterwards.
+//!
+//! A larger file is *detached* first: its inode's record moves into the orphan, so that no lookup
+//! finds it any more. Then its content map is removed page by page. It releases packs before its
+//! pages are removed, because the pages say how many bytes it has in each pack. Long extended
+//! attributes, which have records of their own, are removed with the inode.
+//!
+//! For example, a file of 1 TiB has some thousand map pages. If the process is killed after half of
+//! them, the next pass finds the detached inode in the orphan and continues with the other half.
 
 use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
@@ -18,7 +23,7 @@ use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
 
 use super::owners::{Owners, Reference};
-use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, let_go, references};
+use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, add_release, references};
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 
@@ -28,13 +33,13 @@ const FILES_AT_ONCE: usize = 64;
 /// Pages of a content map that one round trip reads.
 pub(super) const PAGES_AT_ONCE: usize = 16;
 
-/// Pages of part checksums that one plan removes.
+/// The most pages of part checksums that one plan removes.
 const SUM_PAGES_MAX: u32 = 64;
 
-/// Long extended attributes that one plan removes from what does not go in one.
+/// The most long extended attributes that one plan removes from a detached inode.
 const XATTRS_PER_PLAN: usize = 256;
 
-/// A file that is dead, or something else with an inode.
+/// A dead file, or another dead inode.
 #[derive(Debug)]
 struct DeadFile<'a> {
     dead: &'a Dead,
@@ -44,7 +49,7 @@ struct DeadFile<'a> {
 }
 
 impl Upkeep {
-    /// Reaps dead files. Answers with how many of them anything was done.
+    /// Reaps dead files. Returns the number of plans that were committed.
     pub(super) async fn reap_files(
         &self,
         dead: &[Dead],
@@ -60,7 +65,8 @@ impl Upkeep {
                 return Err(closing());
             }
             reaped += match self.reap_some(files, priority).await {
-                // One of them is damaged. Each is reaped by itself, so that the others go.
+                // One of the files is damaged. Each is reaped by itself, so that the others are
+                // removed.
                 Err(VolumeError::Corrupt(_)) => self.reap_each(files, priority).await?,
                 some => some?,
             };
@@ -68,7 +74,7 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Reaps dead files one by one; those that cannot be read are kept.
+    /// Reaps dead files one by one. Those whose records cannot be decoded are kept.
     async fn reap_each(&self, files: &[&Dead], priority: Priority) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         for dead in files {
@@ -85,7 +91,8 @@ impl Upkeep {
         let step = self.session.throttle().begin_step(priority);
         let (small, large, gone) = self.load(files).await?;
         for dead in gone {
-            // The inode is gone already: another reaper was faster, or this is the last step.
+            // The inode is gone: another reaper removed it, or this is the last step of a detached
+            // file.
             let plan = Plan {
                 guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
                 writes: vec![Write::Delete(dead.key.clone())],
@@ -102,8 +109,8 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Reads the inodes of dead files: those that go in one plan, those that do not, and orphans
-    /// without an inode.
+    /// Reads the inodes of dead files. Returns the files that fit into one plan, those that do not,
+    /// and the orphans without an inode.
     async fn load<'a>(
         &self,
         files: &[&'a Dead],
@@ -129,14 +136,16 @@ impl Upkeep {
         Ok((small, large, gone))
     }
 
-    /// Reaps files that go in one plan each.
+    /// Reaps files that fit into one plan each.
     async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
-        let of_each: Vec<Vec<Reference>> = files.iter().map(DeadFile::references).collect();
-        let references = of_each.concat();
+        let by_file: Vec<Vec<Reference>> = files.iter().map(DeadFile::references).collect();
+        let references = by_file.concat();
+        // One lookup for all files shows owners that are reaped together as well as owners that
+        // stay.
         let owners = self.owners(&references).await?;
         let mut rest = owners.as_slice();
         let mut plans = Vec::with_capacity(files.len());
-        for (file, references) in files.iter().zip(&of_each) {
+        for (file, references) in files.iter().zip(&by_file) {
             let (own, others) = rest.split_at_checked(references.len()).unwrap_or_default();
             plans.push(file.end(references, own));
             rest = others;
@@ -146,21 +155,23 @@ impl Upkeep {
             .buffered(FILES_AT_ONCE)
             .collect()
             .await;
+        // Queued even if a plan was refused: the rewriter reads the present state of the pack
+        // anyway.
         self.note_sparse(&references, &owners);
         let (mut reaped, mut rest) = (0, owners.as_slice());
-        for ((file, references), outcome) in files.iter().zip(&of_each).zip(outcomes) {
+        for ((file, references), outcome) in files.iter().zip(&by_file).zip(outcomes) {
             reaped += progress(outcome)?;
             let (own, others) = rest.split_at_checked(references.len()).unwrap_or_default();
-            self.forget(file, references, own);
+            self.evict(file, references, own);
             rest = others;
         }
         Ok(reaped)
     }
 
-    /// Frees the memory that a dead file's content takes. Blocks that have another owner may still
-    /// be read, so they stay. In a pack the other owners mostly own other bytes; if not, they have
-    /// to read them again.
-    fn forget(&self, file: &DeadFile<'_>, references: &[Reference], owners: &[Owners]) {
+    /// Removes a dead file's content from the cache. Blocks with another owner stay, because they
+    /// may be read again. In a pack, other owners usually own other bytes. If not, they have to
+    /// read their bytes from the block store again.
+    fn evict(&self, file: &DeadFile<'_>, references: &[Reference], owners: &[Owners]) {
         let Some(Content::Slices(slices)) = file.content() else { return };
         for slice in slices {
             let place = references.binary_search_by_key(&slice.block, |reference| reference.block);
@@ -168,6 +179,7 @@ impl Upkeep {
             if last || slice.block.is_pack() {
                 let mut end = slice.offset.saturating_add(slice.length);
                 if end >= slice.block_length {
+                    // The last sub-block of a block is cached under its full length.
                     end = end.div_ceil(SUB_BLOCK_BYTES).saturating_mul(SUB_BLOCK_BYTES);
                 }
                 self.staging.reader.forget(slice.block, slice.offset..end);
@@ -175,13 +187,16 @@ impl Upkeep {
         }
     }
 
-    /// Reaps a file whose content map is too large for one plan. Answers 0 if another reaper is at
-    /// it, which then goes on.
+    /// Reaps a file whose content map is too large for one plan. Returns 0 if another reaper is
+    /// working on it.
     async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
         let (bucket, ino) = (file.bucket, file.dead.ino);
         let detached = Orphan::Detached { bucket, inode: file.record.clone() };
+        // Every later plan guards these exact bytes, so only one reaper at a time removes the file.
         let detached = detached.encode(&file.dead.key);
         let guard = Guard::Equals(file.dead.key.clone(), detached.clone());
+        // Detach the inode first: after this plan no reader, writer or copy can find the file by
+        // its number.
         if !matches!(file.dead.orphan, Orphan::Detached { .. }) {
             let plan = Plan {
                 guards: file.guards(),
@@ -202,12 +217,13 @@ impl Upkeep {
             Some(Content::Pages(pages)) => {
                 let pages: Vec<Key> =
                     pages.iter().map(|page| key::map_page(ino, page.page)).collect();
-                self.leave_packs(&guard, &pages, ino).await?;
+                self.release_packs(&guard, &pages, ino).await?;
                 for page in pages {
                     self.reap_page(&guard, page, ino).await?;
                 }
             }
         }
+        // Attributes go before the orphan, which is the only record that lists them.
         let xattrs: Vec<Write> = file.xattrs().collect();
         for xattrs in xattrs.chunks(XATTRS_PER_PLAN) {
             let plan = Plan { guards: vec![guard.clone()], writes: xattrs.to_vec() };
@@ -220,8 +236,8 @@ impl Upkeep {
         progress(self.session.commit_plan(plan).await)
     }
 
-    /// Lets `owner` go of the packs that pages of a content map name.
-    pub(crate) async fn leave_packs(
+    /// Releases the packs that pages of a content map reference.
+    pub(crate) async fn release_packs(
         &self,
         guard: &Guard,
         pages: &[Key],
@@ -244,14 +260,15 @@ impl Upkeep {
     async fn reap_page(&self, guard: &Guard, page: Key, ino: Ino) -> Result<(), VolumeError> {
         let found =
             self.session.store().read(&[Read::Record { key: page.clone(), follow: None }]).await?;
-        // If the page is gone, an earlier pass came as far as this.
+        // If the page is gone, an earlier pass had come this far.
         let Some(record) = value(found.first()) else { return Ok(()) };
         let slices = MapPage::decode(&page, &record).map_err(|error| corrupt(&page, &error))?.0;
         let references = references(slices.iter().filter(|slice| !slice.block.is_pack()), ino);
         self.release(guard, &references, Some(Write::Delete(page))).await
     }
 
-    /// Lets owners go of blocks under a guard; `last` happens with the last of them.
+    /// Releases blocks of owners in plans under `guard`. The plan of the last blocks also contains
+    /// `last`.
     pub(super) async fn release(
         &self,
         guard: &Guard,
@@ -259,6 +276,7 @@ impl Upkeep {
         last: Option<Write>,
     ) -> Result<(), VolumeError> {
         let room = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
+        // 16 items are reserved for the guard and the last writes of the plan.
         let chunks: Vec<&[Reference]> =
             references.chunks(BLOCKS_PER_PLAN.min(room.max(1))).collect();
         for (index, references) in chunks.iter().enumerate() {
@@ -268,16 +286,19 @@ impl Upkeep {
             let owners = self.owners(references).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
             for (reference, owners) in references.iter().zip(&owners) {
-                let_go(&mut plan, *reference, owners);
+                add_release(&mut plan, *reference, owners);
             }
             if index + 1 == chunks.len() {
                 plan.writes.extend(last.clone());
             }
+            // All these references were released by an earlier pass.
             if plan.writes.is_empty() {
                 continue;
             }
             if progress(self.session.commit_plan(plan).await)? == 0 {
-                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+                return Err(VolumeError::Unavailable(
+                    "an owner of a block changed meanwhile; the next pass retries".into(),
+                ));
             }
             self.note_sparse(references, &owners);
         }
@@ -292,7 +313,7 @@ impl Upkeep {
 }
 
 impl DeadFile<'_> {
-    /// Whether the file goes in one plan.
+    /// Returns true if the file can be removed in one plan.
     fn is_small(&self, limits: &store::Limits) -> bool {
         let blocks = match self.content() {
             None | Some(Content::Inline(_)) => 0,
@@ -319,7 +340,7 @@ impl DeadFile<'_> {
         self.file().map(|file| &file.content)
     }
 
-    /// The removal of its long extended attributes.
+    /// Returns the deletions of its long extended attributes.
     fn xattrs(&self) -> impl Iterator<Item = Write> {
         let is_apart = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
         self.inode
@@ -336,7 +357,8 @@ impl DeadFile<'_> {
         u32::try_from(pages).unwrap_or(u32::MAX).min(SUM_PAGES_MAX)
     }
 
-    /// What goes last: checksums of parts, and the bytes that the bucket counts.
+    /// Returns the last writes: the deletion of part checksums, and the subtraction of its bytes
+    /// from the bucket's counter.
     fn last_writes(&self) -> Vec<Write> {
         let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
         let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
@@ -350,8 +372,9 @@ impl DeadFile<'_> {
         writes
     }
 
-    /// Guards that it is as it was read, and that a directory is empty: whoever adds a name to one
-    /// guards its inode.
+    /// Guards that the file has not changed since it was read, and that a directory is empty. A
+    /// plan that adds a name to a directory guards the directory's inode, so it is refused
+    /// afterwards.
     fn guards(&self) -> Vec<Guard> {
         let inode = Guard::Equals(key::inode(self.dead.ino), self.record.clone());
         let mut guards = vec![self.dead.guard(), inode];
@@ -362,7 +385,7 @@ impl DeadFile<'_> {
         guards
     }
 
-    /// The one plan that ends a small file.
+    /// Returns the only plan that removes a small file.
     fn end(&self, references: &[Reference], owners: &[Owners]) -> Plan {
         let inode = key::inode(self.dead.ino);
         let mut plan = Plan {
@@ -370,7 +393,7 @@ impl DeadFile<'_> {
             writes: vec![Write::Delete(inode), Write::Delete(self.dead.key.clone())],
         };
         for (reference, owners) in references.iter().zip(owners) {
-            let_go(&mut plan, *reference, owners);
+            add_release(&mut plan, *reference, owners);
         }
         plan.writes.extend(self.xattrs());
         plan.writes.extend(self.last_writes());

@@ -1,20 +1,27 @@
-//! Reaping what writes have hidden of files that live on: blocks that their contents do not name
-//! any more, and pages of their content maps that others have taken the place of.
+//! Reaps bytes that writes have hidden in files that still exist: blocks that the content map no
+//! longer references, and replaced pages of the content map.
 //!
-//! A block that is listed may still be named. Who hid it looked at the part of the content that the
-//! write covers, and another part may name the block, too; or it was named again since. So what the
-//! file names is looked at twice, before the epoch moves on and after readers have ended, the second
-//! time under a guard of its inode's record. A block that is named then stays, and so does one that
-//! was named before: whoever hid that one since has left an orphan of its own, whose readers may
-//! not have ended. Pages never change, so each is read once for both.
+//! A block that an orphan lists may still be referenced. The writer that hid it looked only at the
+//! part of the content that it wrote to, and another part may reference the block, too. Or the
+//! block was referenced again since then. So the file's references are read twice: before the epoch
+//! is incremented, and again after readers have ended, the second time under a guard of the inode's
+//! record. A block stays if it was referenced at either time. One that was referenced only the
+//! first time was hidden since then by a write that left an orphan of its own, whose readers may
+//! not have ended. Pages never change, so each page is read once for both.
 //!
-//! What a listed block counts of a pack goes with the orphan, whatever else becomes of the block:
-//! whoever names it again counts it again. Every step takes what it has done off the orphan's
-//! record, so that nothing is counted twice.
+//! For example, a file references block B at 0 and at 8 MiB. A write at 0 lists B as hidden. The
+//! reaper finds B at 8 MiB and keeps it. A later write at 8 MiB lists it again, and then it is
+//! released.
 //!
-//! *What this asks of writers.* A plan that hides a run of a block lists the block, unless it knows
-//! that the file goes on naming it. A file that has let go of a block is given it by another file
-//! again only if it has no share of it: the share belongs to what is hidden until that is reaped.
+//! The bytes of a pack that an orphan lists were subtracted from the pack's counter by the plan
+//! that hid them, whether or not the block is released here. A plan that references the block again
+//! adds them again. Each step removes its part from the orphan's record, so that nothing is
+//! processed twice.
+//!
+//! *The rule for writers.* A plan that hides a run of a block lists the block, unless the plan
+//! knows that the file still references it. A file that has released a block gets it from another
+//! file again only if it has no share of it: an existing share belongs to the hidden bytes until
+//! they are reaped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -27,61 +34,63 @@ use store::{Guard, Key, Plan, Read, Value, Write};
 
 use super::files::PAGES_AT_ONCE;
 use super::owners::{Owners, Reference};
-use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, let_go};
+use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, add_release};
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 
 /// Owners whose records are read together.
 const OWNERS_AT_ONCE: usize = 64;
 
-/// Pages of content maps that one plan deletes.
+/// The most pages of content maps that one plan deletes.
 const PAGES_PER_PLAN: usize = 256;
 
-/// Orphans of one owner that one plan takes steps of.
+/// The most orphans of one owner that one plan processes.
 const ORPHANS_PER_PLAN: usize = 64;
 
-/// How often a pass looks at an owner again because it was written to before its plan was committed.
-const LOOKS_AGAIN_MAX: u32 = 16;
+/// The most times that a pass reads an owner again because the owner was written to before the plan
+/// was committed.
+const RELOADS_MAX: u32 = 16;
 
-/// Which of the blocks that are listed as hidden of a file it names nevertheless.
+/// The blocks that are listed as hidden in a file, and those of them that the file still
+/// references.
 #[derive(Debug, Default)]
-pub(super) struct StillNamed {
+pub(super) struct StillReferenced {
     listed: HashSet<BlockId>,
-    named: HashSet<BlockId>,
-    /// Pages of its content map that were looked at.
+    referenced: HashSet<BlockId>,
+    /// The pages of its content map that were read.
     pages: HashSet<u32>,
 }
 
-/// A part of an orphan that goes in one plan, maybe with those of others.
+/// A part of an orphan that is processed in one plan, possibly together with parts of others.
 #[derive(Clone, Debug)]
 struct HiddenStep {
     orphan: Key,
     before: Value,
-    /// What is left of the orphan; nothing with its last step.
+    /// The rest of the orphan after this step; `None` after its last step.
     after: Option<Value>,
     blocks: Vec<HiddenBlock>,
     pages: Vec<u32>,
 }
 
-/// A file of which something is hidden.
+/// A file with hidden blocks or pages.
 #[derive(Debug)]
 struct Owner {
     ino: Ino,
-    /// That its content is as it was looked at.
+    /// Guards that the file's content is as it was read.
     guard: Guard,
-    still: StillNamed,
+    still: StillReferenced,
     /// The pages of its content map.
     pages: HashSet<u32>,
     steps: VecDeque<HiddenStep>,
 }
 
 impl Upkeep {
-    /// What the owners of hidden blocks name of them, before anybody has waited for readers.
-    pub(super) async fn still_named(
+    /// Reads the references of the owners to hidden blocks, before the pass waits for readers.
+    pub(super) async fn find_still_referenced(
         &self,
         dead: &[Dead],
-    ) -> Result<HashMap<Ino, StillNamed>, VolumeError> {
-        let mut all: HashMap<Ino, StillNamed> = HashMap::new();
+    ) -> Result<HashMap<Ino, StillReferenced>, VolumeError> {
+        let mut all: HashMap<Ino, StillReferenced> = HashMap::new();
         for dead in dead {
             if let Orphan::Hidden { owner, blocks, .. } = &dead.orphan {
                 let listed = blocks.iter().map(|hidden| hidden.block);
@@ -93,8 +102,8 @@ impl Upkeep {
             let records = self.read_all(owners.iter().map(|owner| key::inode(*owner))).await?;
             for (owner, record) in owners.iter().zip(records) {
                 let (Some(record), Some(still)) = (record, all.get_mut(owner)) else { continue };
-                match self.look_for_hidden(*owner, &record, still).await {
-                    // It is looked at again, and then it is said what is wrong.
+                match self.scan_references(*owner, &record, still).await {
+                    // A damaged owner is read again after the wait, and reported then.
                     Ok(_) | Err(VolumeError::Corrupt(_)) => {}
                     Err(error) => return Err(error),
                 }
@@ -103,12 +112,11 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Lets files go of the blocks that writes have hidden, and deletes the pages that were
-    /// replaced.
+    /// Releases the blocks that writes have hidden, and deletes the replaced pages.
     pub(super) async fn reap_hidden(
         &self,
         dead: &[Dead],
-        mut named: HashMap<Ino, StillNamed>,
+        mut referenced: HashMap<Ino, StillReferenced>,
         priority: Priority,
     ) -> Result<u64, VolumeError> {
         let plan_items = self.session.limits().plan_items;
@@ -126,46 +134,48 @@ impl Upkeep {
                 return Err(closing());
             }
             let step = self.session.throttle().begin_step(priority);
-            let mut owners = self.owners_at_present(inos, &mut hidden, &mut named).await?;
-            let mut looks = 0;
+            let mut owners = self.load_owners(inos, &mut hidden, &mut referenced).await?;
+            let mut reloads = 0;
             while !owners.is_empty() {
-                let (done, left, changed) = self.reap_some_of_each(owners).await?;
+                let (done, left, changed) = self.reap_next_steps(owners).await?;
                 (reaped, owners) = (reaped + done, left);
-                if changed.is_empty() || looks == LOOKS_AGAIN_MAX {
+                if changed.is_empty() || reloads == RELOADS_MAX {
                     continue;
                 }
-                // They were written to in between. Nobody has to be waited for again.
-                looks += 1;
+                // These owners were written to in between. They are read again, but no reader has
+                // to be awaited again: the first look was before the epoch moved on.
+                reloads += 1;
                 let inos: Vec<Ino> = changed.iter().map(|owner| owner.ino).collect();
                 for Owner { ino, still, steps, .. } in changed {
                     hidden.insert(ino, steps);
-                    named.insert(ino, still);
+                    referenced.insert(ino, still);
                 }
-                owners.extend(self.owners_at_present(&inos, &mut hidden, &mut named).await?);
+                owners.extend(self.load_owners(&inos, &mut hidden, &mut referenced).await?);
             }
             self.session.throttle().pause_after(step).await;
         }
         Ok(reaped)
     }
 
-    /// Looks at owners once more. Leaves out those that must be looked at in a later pass.
-    async fn owners_at_present(
+    /// Reads owners again. Leaves out those that must wait for a later pass.
+    async fn load_owners(
         &self,
         inos: &[Ino],
         hidden: &mut HashMap<Ino, VecDeque<HiddenStep>>,
-        named: &mut HashMap<Ino, StillNamed>,
+        referenced: &mut HashMap<Ino, StillReferenced>,
     ) -> Result<Vec<Owner>, VolumeError> {
         let keys = inos.iter().flat_map(|ino| [key::inode(*ino), key::orphan(*ino)]);
         let records = self.read_all(keys).await?;
         let mut owners = Vec::with_capacity(inos.len());
         for (ino, records) in inos.iter().zip(records.chunks_exact(2)) {
             let steps = hidden.remove(ino).unwrap_or_default();
-            let mut still = named.remove(ino).unwrap_or_default();
+            let mut still = referenced.remove(ino).unwrap_or_default();
             let inode = key::inode(*ino);
             let (guard, pages) = match records {
-                [Some(record), _] => match self.look_for_hidden(*ino, record, &mut still).await {
+                [Some(record), _] => match self.scan_references(*ino, record, &mut still).await {
                     Ok(Some(pages)) => (Guard::Equals(inode, record.clone()), pages),
-                    // A page is gone. So the inode has changed, or the page is missing.
+                    // A page is missing: the inode has changed since it was read, or the volume is
+                    // damaged.
                     Ok(None) => continue,
                     Err(why @ VolumeError::Corrupt(_)) => {
                         self.keep_damaged(&inode, &why);
@@ -173,11 +183,12 @@ impl Upkeep {
                     }
                     Err(error) => return Err(error),
                 },
-                // It is being reaped a few blocks at a time. What it has hidden goes after it.
+                // The owner is being reaped in several steps. Its hidden blocks are released after
+                // it.
                 [None, Some(_)] => continue,
-                // Whatever it named it has let go of.
+                // The owner is gone and has released all its references.
                 _ => {
-                    still.named.clear();
+                    still.referenced.clear();
                     (Guard::Absent(inode), HashSet::new())
                 }
             };
@@ -186,13 +197,13 @@ impl Upkeep {
         Ok(owners)
     }
 
-    /// Takes note of the listed blocks that a file names. Answers with the pages of its content
-    /// map, or with none if one of them is not there.
-    async fn look_for_hidden(
+    /// Records the listed blocks that a file references. Returns the pages of its content map, or
+    /// `None` if one of them is missing.
+    async fn scan_references(
         &self,
         ino: Ino,
         record: &Value,
-        still: &mut StillNamed,
+        still: &mut StillReferenced,
     ) -> Result<Option<HashSet<u32>>, VolumeError> {
         let at = key::inode(ino);
         let inode = Inode::decode(&at, record).map_err(|error| corrupt(&at, &error))?;
@@ -205,6 +216,7 @@ impl Upkeep {
             Some(Content::Pages(refs)) => refs,
         };
         let pages: HashSet<u32> = refs.iter().map(|page| page.page).collect();
+        // Pages never change, so a page that was read before the wait is not read again.
         let unseen: Vec<u32> = pages.difference(&still.pages).copied().collect();
         let mut complete = true;
         for unseen in unseen.chunks(PAGES_AT_ONCE) {
@@ -232,10 +244,10 @@ impl Upkeep {
         Ok(found.iter().map(|found| value(Some(found))).collect())
     }
 
-    /// Takes the next steps of each owner, as many as one plan holds. Answers with how many were taken,
-    /// with the owners that have steps left, and with those that have changed since they were looked at.
-    /// Of what somebody else has taken meanwhile the rest comes again in a later pass.
-    async fn reap_some_of_each(
+    /// Processes the next steps of each owner, as many as one plan holds. Returns the number of
+    /// steps done, the owners with steps left, and the owners that changed since they were read.
+    /// Steps of an orphan that another reaper has changed are left to a later pass.
+    async fn reap_next_steps(
         &self,
         mut owners: Vec<Owner>,
     ) -> Result<(u64, Vec<Owner>, Vec<Owner>), VolumeError> {
@@ -265,13 +277,14 @@ impl Upkeep {
         for (((mut owner, steps), blocks), outcome) in taken {
             let (own, others) = rest.split_at_checked(blocks.len()).unwrap_or_default();
             rest = others;
-            // The orphans are guarded first, and then the owner.
+            // The guards of the orphans come first and that of the owner last, so the index of the
+            // refused guard shows which one changed.
             if matches!(outcome, Outcome::Refused { guard, .. } if guard >= steps.len()) {
                 steps.into_iter().rev().for_each(|step| owner.steps.push_front(step));
                 changed.push(owner);
             } else if progress(outcome)? > 0 {
                 reaped += steps.len() as u64;
-                self.forget_hidden(&owner, &blocks, own);
+                self.evict_hidden(&owner, &blocks, own);
                 if !owner.steps.is_empty() {
                     left.push(owner);
                 }
@@ -280,48 +293,51 @@ impl Upkeep {
         Ok((reaped, left, changed))
     }
 
-    /// Frees the memory of blocks that are gone, and takes note of packs of which little is left.
-    fn forget_hidden(&self, owner: &Owner, blocks: &[HiddenBlock], owners: &[Owners]) {
-        let (mut references, mut of_packs) = (Vec::new(), Vec::new());
+    /// Removes released blocks from the cache, and queues packs of which little is live now.
+    fn evict_hidden(&self, owner: &Owner, blocks: &[HiddenBlock], owners: &[Owners]) {
+        let (mut references, mut pack_owners) = (Vec::new(), Vec::new());
         for (hidden, owners) in blocks.iter().zip(owners) {
-            let stays = owner.still.named.contains(&hidden.block);
+            let stays = owner.still.referenced.contains(&hidden.block);
             if hidden.block.is_pack() {
                 references.push(reference(hidden, owner.ino));
-                of_packs.push(owners.clone());
+                pack_owners.push(owners.clone());
             } else if owners.is_last() && !stays {
                 let end = hidden.block_length.div_ceil(SUB_BLOCK_BYTES);
                 let end = end.saturating_mul(SUB_BLOCK_BYTES);
                 self.staging.reader.forget(hidden.block, 0..end);
             }
         }
-        self.note_sparse(&references, &of_packs);
+        self.note_sparse(&references, &pack_owners);
     }
 }
 
-impl StillNamed {
+impl StillReferenced {
     fn take(&mut self, blocks: impl Iterator<Item = BlockId>) {
         let listed = &self.listed;
-        self.named.extend(blocks.filter(|block| listed.contains(block)));
+        self.referenced.extend(blocks.filter(|block| listed.contains(block)));
     }
 }
 
-/// What an owner lets go of with a block that is hidden. The plan that hid it has taken its bytes from
-/// the counter of a pack.
+/// Returns the owner's reference to a hidden block. It counts no bytes, because the plan that hid
+/// the block has subtracted them from the pack's counter.
 fn reference(hidden: &HiddenBlock, owner: Ino) -> Reference {
     Reference { block: hidden.block, owner, bytes: 0, block_length: hidden.block_length }
 }
 
-/// The blocks of several steps, each once.
+/// Returns the blocks of several steps, each once.
 fn blocks_of(steps: &[HiddenStep]) -> Vec<HiddenBlock> {
     let blocks = steps.iter().flat_map(|step| &step.blocks);
+    // A plan may release a block of an owner once only, because the second release would find no
+    // share.
     let once: BTreeMap<BlockId, HiddenBlock> =
         blocks.map(|hidden| (hidden.block, *hidden)).collect();
     once.into_values().collect()
 }
 
 impl Owner {
-    /// The next steps that fit into one plan, of which `blocks_max` blocks are let go of at most: of
-    /// several orphans one each, or one more step of the same.
+    /// Removes the next steps that fit into one plan with at most `blocks_max` blocks. Consecutive
+    /// steps of different orphans are combined; of one orphan the plan takes one step only, because
+    /// the next one guards the record that this one writes.
     fn next_steps(&mut self, blocks_max: usize) -> Vec<HiddenStep> {
         let mut steps: Vec<HiddenStep> = Vec::new();
         let (mut blocks, mut pages) = (0, 0);
@@ -340,7 +356,7 @@ impl Owner {
         steps
     }
 
-    /// The plan of steps that name these blocks, each once.
+    /// Returns the plan of these steps, whose blocks are given once each.
     fn plan(&self, steps: &[HiddenStep], blocks: &[HiddenBlock], owners: &[Owners]) -> Plan {
         let guard = |step: &HiddenStep| Guard::Equals(step.orphan.clone(), step.before.clone());
         let write = |step: &HiddenStep| match &step.after {
@@ -350,8 +366,8 @@ impl Owner {
         let guards = steps.iter().map(guard).chain([self.guard.clone()]).collect();
         let mut plan = Plan { guards, writes: steps.iter().map(write).collect() };
         for (hidden, owners) in blocks.iter().zip(owners) {
-            if !self.still.named.contains(&hidden.block) {
-                let_go(&mut plan, reference(hidden, self.ino), owners);
+            if !self.still.referenced.contains(&hidden.block) {
+                add_release(&mut plan, reference(hidden, self.ino), owners);
             }
         }
         let listed: BTreeSet<u32> = steps.iter().flat_map(|step| &step.pages).copied().collect();
@@ -361,7 +377,8 @@ impl Owner {
     }
 }
 
-/// What an orphan lists, in pieces that fit into a plan each: the blocks, then the pages.
+/// Splits an orphan's list into steps that fit into one plan each: the blocks first, then the
+/// pages.
 fn steps(dead: &Dead, plan_items: usize) -> Vec<HiddenStep> {
     let Orphan::Hidden { owner, blocks, pages } = &dead.orphan else { return Vec::new() };
     let room = (plan_items.saturating_sub(16) / ITEMS_PER_BLOCK).max(1);

@@ -1,5 +1,8 @@
-//! Reaping the shares that owners had in packs from which their bytes were moved. Readers that
-//! found the bytes there have ended by now.
+//! Reaps the shares of owners in packs from which the rewriter or the compactor moved their bytes.
+//!
+//! All readers that found the bytes in the old pack have ended before. For example, the rewriter
+//! moved a file from pack P to pack Q and left an orphan for its share of P. This step removes the
+//! share, and if it was the last one, P becomes pending.
 
 use futures::StreamExt;
 use futures::stream;
@@ -8,7 +11,7 @@ use session::{Priority, VolumeError, closing};
 use store::{Plan, Write};
 
 use super::owners::Reference;
-use super::release::let_go;
+use super::release::add_release;
 use super::{Dead, progress};
 use crate::upkeep::Upkeep;
 
@@ -16,12 +19,14 @@ use crate::upkeep::Upkeep;
 const ORPHANS_AT_ONCE: usize = 64;
 
 impl Upkeep {
-    /// Lets files go of the packs that their bytes were moved from.
+    /// Releases the packs from which the bytes of files were moved.
     pub(super) async fn reap_moved(
         &self,
         dead: &[Dead],
         priority: Priority,
     ) -> Result<u64, VolumeError> {
+        // The orphan has the number of bytes in the old pack, because the owner's record shows only
+        // the new one.
         let moved = |dead: &'_ Dead| match dead.orphan {
             Orphan::Moved { pack: block, owner, length } => {
                 let bytes = i64::try_from(length).unwrap_or(i64::MAX);
@@ -45,7 +50,7 @@ impl Upkeep {
                     guards: vec![dead.guard()],
                     writes: vec![Write::Delete(dead.key.clone())],
                 };
-                let_go(&mut plan, *reference, owners);
+                add_release(&mut plan, *reference, owners);
                 plan
             });
             let outcomes: Vec<_> = stream::iter(plans.collect::<Vec<_>>())

@@ -1,4 +1,7 @@
-//! Who else owns the blocks that are let go of.
+//! Finds the other owners of blocks that are about to be released.
+//!
+//! For example, a block is shared by files 5, 6 and 7, and 5 and 6 are reaped in one pass. For
+//! both, the other owner is 7, which stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,69 +11,73 @@ use store::{Key, Read, ReadResult};
 
 use crate::upkeep::Upkeep;
 
-/// Questions about owners that one round trip asks.
-const QUESTIONS_AT_ONCE: usize = 1_024;
+/// Reads about owners that one round trip makes.
+const READS_AT_ONCE: usize = 1_024;
 
-/// Questions about a block besides those about each owner that lets go of it.
-const QUESTIONS_PER_BLOCK: usize = 2;
+/// Reads about a block, in addition to one for each owner that releases it.
+const READS_PER_BLOCK: usize = 2;
 
-/// What an owner has of a block that it lets go of.
+/// The reference of an owner to a block that it releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference {
     pub(crate) block: BlockId,
     pub(crate) owner: Ino,
-    /// How many bytes of the block the owner names.
+    /// Bytes of the block that the owner references.
     pub(crate) bytes: i64,
-    /// Content bytes of the block; 0 if nobody knows.
+    /// Content bytes of the block; 0 if unknown.
     pub(crate) block_length: u32,
 }
 
-/// Who owns a block besides whoever lets go of it.
+/// The other owners of a block, as seen by one owner that releases it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {
-    /// Whether the one who lets go has a share record.
+    /// True if the releasing owner has a share record.
     pub(super) has_share: bool,
-    /// The share record of some other owner.
+    /// The share record of one other owner; `None` if this owner is the last one.
     pub(super) other: Option<Key>,
-    /// Of a pack: bytes that all owners name, before anybody lets go.
+    /// For a pack: its live bytes before any of these owners releases it.
     pub(super) live: i64,
 }
 
 impl Owners {
-    /// Whether nobody else owns the block.
+    /// Returns true if the block has no other owner.
     pub(super) fn is_last(&self) -> bool {
         self.other.is_none()
     }
 }
 
 impl Upkeep {
-    /// Who owns each of these blocks when all of them are let go of, in the order of their plans.
+    /// Returns the other owners of each of these blocks, if all references are released in the
+    /// given order.
     pub(super) async fn owners(
         &self,
         references: &[Reference],
     ) -> Result<Vec<Owners>, VolumeError> {
-        let mut dying: BTreeMap<BlockId, Vec<usize>> = BTreeMap::new();
+        // References to one block are handled together, because each of them needs to know the
+        // others.
+        let mut by_block: BTreeMap<BlockId, Vec<usize>> = BTreeMap::new();
         for (index, reference) in references.iter().enumerate() {
-            dying.entry(reference.block).or_default().push(index);
+            by_block.entry(reference.block).or_default().push(index);
         }
         let mut owners = vec![Owners::default(); references.len()];
         let limits = self.session.limits();
-        let at_once = QUESTIONS_AT_ONCE.min(limits.reads).max(QUESTIONS_PER_BLOCK + 1);
-        let mut blocks = dying.iter().peekable();
+        let at_once = READS_AT_ONCE.min(limits.reads).max(READS_PER_BLOCK + 1);
+        let mut blocks = by_block.iter().peekable();
         while blocks.peek().is_some() {
-            let (mut reads, mut asked) = (Vec::new(), Vec::new());
+            let (mut reads, mut pending) = (Vec::new(), Vec::new());
+            // A round trip takes as many blocks as fit, but at least one.
             while let Some((block, indices)) = blocks.next_if(|(_, indices)| {
-                reads.is_empty() || reads.len() + indices.len() + QUESTIONS_PER_BLOCK <= at_once
+                reads.is_empty() || reads.len() + indices.len() + READS_PER_BLOCK <= at_once
             }) {
-                reads.extend(questions(*block, indices, references, limits.range_records));
-                asked.push(indices);
+                reads.extend(owner_reads(*block, indices, references, limits.range_records));
+                pending.push(indices);
             }
             let found = self.session.store().read(&reads).await?;
             let mut found = found.as_slice();
-            for indices in asked {
-                let count = indices.len() + QUESTIONS_PER_BLOCK;
+            for indices in pending {
+                let count = indices.len() + READS_PER_BLOCK;
                 let (these, rest) = found.split_at_checked(count).unwrap_or_default();
-                answer(indices, references, these, &mut owners);
+                fill_owners(indices, references, these, &mut owners);
                 found = rest;
             }
         }
@@ -78,11 +85,17 @@ impl Upkeep {
     }
 }
 
-/// Enough shares of a block to find an owner that stays, how much of it is alive, and the shares of
-/// those who let go.
-fn questions(block: BlockId, indices: &[usize], references: &[Reference], most: u32) -> Vec<Read> {
+/// Returns the reads about a block: enough of its shares to find an owner that stays, its counter
+/// of live bytes, and the shares of the releasing owners.
+fn owner_reads(
+    block: BlockId,
+    indices: &[usize],
+    references: &[Reference],
+    most: u32,
+) -> Vec<Read> {
     let (start, end) = key::shares(block);
-    // Of one owner more than die, one stays.
+    // Among one more share than there are releasing owners, at least one belongs to an owner that
+    // stays.
     let limit = u32::try_from(indices.len() + 1).unwrap_or(most).min(most);
     let own = |index: &usize| {
         let owner = references.get(*index).map_or(Ino(0), |reference| reference.owner);
@@ -94,7 +107,7 @@ fn questions(block: BlockId, indices: &[usize], references: &[Reference], most: 
         .collect()
 }
 
-fn answer(
+fn fill_owners(
     indices: &[usize],
     references: &[Reference],
     found: &[ReadResult],
@@ -110,11 +123,11 @@ fn answer(
     };
     let leaving: BTreeSet<Key> = indices.iter().filter_map(own).collect();
     let stays = shares.iter().map(|entry| &entry.key).find(|share| !leaving.contains(*share));
-    // If nobody stays, the other owner is for each the one whose plan comes next. The last has
-    // none.
+    // If no owner stays, each owner guards the share of the owner whose plan comes next. The last
+    // one has no other owner.
     let mut next = None;
     for (place, index) in indices.iter().enumerate().rev() {
-        let has_share = value(found.get(QUESTIONS_PER_BLOCK + place)).is_some();
+        let has_share = value(found.get(READS_PER_BLOCK + place)).is_some();
         if let Some(owners) = owners.get_mut(*index) {
             *owners = Owners { has_share, other: stays.or(next.as_ref()).cloned(), live };
         }

@@ -1,27 +1,31 @@
-//! What it takes for an owner to let go of blocks.
+//! The writes and guards by which an owner releases a block.
 //!
-//! A block without share records has one owner. With them, each owner has one; letting go removes
-//! the own one as long as another stands, and the last owner's block becomes pending. That nobody
-//! else owns it is a guard, not a count.
+//! A block without share records has one owner. With share records, each owner has one. An owner
+//! that releases the block removes its own share if another share exists. The last owner's plan
+//! makes the block *pending*, which means that it awaits deletion. The absence of other owners is a
+//! guard of the plan, not a count.
 //!
 //! **Packs.** Every owner of a pack has a share record from its first plan on (see
-//! [`namespace::join_packs`]). An owner without one owns nothing: it has let go before, or
-//! something is wrong, and then nothing is deleted for it. What an owner names of a pack is taken
-//! from the pack's counter in the plan that removes its share. The counter goes when the pack
-//! becomes pending.
+//! [`namespace::join_packs`]). An owner without one owns nothing: it has released the pack before,
+//! or the volume is damaged, and then nothing is deleted on its behalf. The bytes of an owner are
+//! subtracted from the pack's counter in the plan that removes its share. The counter is removed
+//! when the pack becomes pending.
 //!
-//! *Why no pack becomes pending that a plan under way is about to name.* Its members are published
-//! by plans of their own, and until one has been, no record says that it is coming. But each of
-//! these plans pins an epoch from before the pack was put. A member that is let go of was
-//! published after that, lost its name later, and was collected later still; after that the reaper
-//! moved the epoch on, and waited until nobody read in an older one. So every plan of the pack has
-//! settled by then, or its session was fenced and it never will be committed. A copy guards its
-//! source's record, which goes, or names another block, before the source's share does.
+//! *Why no pack becomes pending while a plan under way is about to reference it.* The members of a
+//! pack are published by separate plans, and until such a plan is committed, no record announces
+//! it. But each of these plans pins an epoch from before the pack was put. A member that is
+//! released here was published after that, lost its name later, and was collected later still.
+//! After that, the reaper incremented the epoch and waited until no session read in an older one.
+//! So every plan of the pack has settled, or its session was fenced and the plan can never be
+//! committed. A copy guards the record of its source, which is removed or changed before the share
+//! of the source is removed.
 //!
-//! *Why it is enough that somebody else owns a block.* Owners that die in one pass cannot vouch
-//! for each other: of two that do, the second is refused. So an owner that stays is asked for. If
-//! there is none, each one's plan guards the share of the owner whose plan comes next, and the last
-//! one's plan guards that there are no other shares.
+//! *Why it is enough that one other owner exists.* Owners that are reaped in the same pass cannot
+//! vouch for each other: if two did, the second plan would be refused. So an owner that stays is
+//! looked up. If there is none, each plan guards the share of the owner whose plan comes next, and
+//! the last plan guards that there are no other shares. For example, the owners 5, 6 and 7 of a
+//! block are reaped together: the plan of 5 guards the share of 6, the plan of 6 that of 7, and the
+//! plan of 7 makes the block pending.
 
 use std::collections::BTreeMap;
 
@@ -33,22 +37,23 @@ use super::owners::{Owners, Reference};
 use super::{after, progress};
 use crate::upkeep::Upkeep;
 
-/// The most guards and writes that letting go of one block takes.
+/// The most guards and writes that the release of one block takes.
 pub(super) const ITEMS_PER_BLOCK: usize = 6;
 
-/// The most blocks that one plan lets go of.
+/// The most blocks that one plan releases.
 pub(super) const BLOCKS_PER_PLAN: usize = 256;
 
-/// Blocks that a file which was never published lets go of in one plan.
+/// The most blocks of a file that was never published that one plan releases.
 const SHARES_PER_PLAN: usize = 64;
 
-/// What slices name of each of their blocks.
+/// Returns one reference for each block of the slices, with the bytes that they have in it.
 pub(crate) fn references<'a>(
     slices: impl IntoIterator<Item = &'a Slice>,
     owner: Ino,
 ) -> Vec<Reference> {
     let mut blocks: BTreeMap<BlockId, Reference> = BTreeMap::new();
     for Slice { block, block_length, length, .. } in slices.into_iter().copied() {
+        // A block that several slices use is released once, with the sum of their bytes.
         let none = Reference { block, owner, bytes: 0, block_length };
         let reference = blocks.entry(block).or_insert(none);
         reference.bytes = reference.bytes.saturating_add(i64::from(length));
@@ -57,7 +62,7 @@ pub(crate) fn references<'a>(
 }
 
 impl Upkeep {
-    /// Takes note of packs of which little is left once these have let go.
+    /// Queues the packs of which little is live after these references were released.
     pub(super) fn note_sparse(&self, references: &[Reference], owners: &[Owners]) {
         let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
         for (reference, owners) in references.iter().zip(owners) {
@@ -68,16 +73,16 @@ impl Upkeep {
             }
         }
         let sparse = packs.into_iter().filter(|(_, (live, length))| {
-            *live > 0 && crate::sparse::is_sparse(live.unsigned_abs(), *length)
+            *live > 0 && crate::repack_queue::is_sparse(live.unsigned_abs(), *length)
         });
         self.repacking.note(sparse.map(|(pack, _)| pack));
     }
 }
 
 impl Upkeep {
-    /// Lets a file that was never published go of ordinary blocks that it shares, under a guard.
-    /// The last owner's block becomes pending: who owned it before may be gone.
-    pub(crate) async fn leave_shares(
+    /// Releases, under a guard, ordinary blocks that a file which was never published shares. The
+    /// last owner's block becomes pending, because the file from which it was copied may be gone.
+    pub(crate) async fn release_shares(
         &self,
         guard: &Guard,
         blocks: &[BlockId],
@@ -90,29 +95,32 @@ impl Upkeep {
             let owners = self.owners(&references).await?;
             let mut plan = Plan { guards: vec![guard.clone()], writes: Vec::new() };
             for (reference, owners) in references.iter().zip(&owners) {
-                // One that has gone already does not count as the last.
+                // A share that is gone was released before, so its absence does not make this the
+                // last owner.
                 if owners.has_share {
                     plan.guards.push(Guard::Present(key::share(reference.block, owner)));
-                    let_go(&mut plan, *reference, owners);
+                    add_release(&mut plan, *reference, owners);
                 }
             }
             if !plan.writes.is_empty() && progress(self.session.commit_plan(plan).await)? == 0 {
-                return Err(VolumeError::Unavailable("an owner changed; to be seen again".into()));
+                return Err(VolumeError::Unavailable(
+                    "an owner of a block changed meanwhile; the next pass retries".into(),
+                ));
             }
         }
         Ok(())
     }
 }
 
-/// Adds to a plan that an owner lets go of a block.
-pub(super) fn let_go(plan: &mut Plan, reference: Reference, owners: &Owners) {
+/// Adds to a plan that an owner releases a block.
+pub(super) fn add_release(plan: &mut Plan, reference: Reference, owners: &Owners) {
     let own = key::share(reference.block, reference.owner);
     let pack = reference.block.is_pack();
     if pack {
         if !owners.has_share {
             return;
         }
-        // Not twice, or the counter would be wrong.
+        // Without this guard the bytes could be subtracted twice from the pack's counter.
         plan.guards.push(Guard::Present(own.clone()));
     }
     if let Some(other) = &owners.other {
@@ -126,6 +134,7 @@ pub(super) fn let_go(plan: &mut Plan, reference: Reference, owners: &Owners) {
         return;
     }
     let (start, end) = key::shares(reference.block);
+    // This is the last owner. Its own share must be the only one at the instant of the commit.
     if owners.has_share {
         plan.guards.push(Guard::Empty(start, own.clone()));
         plan.guards.push(Guard::Empty(after(&own), end));

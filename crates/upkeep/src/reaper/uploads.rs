@@ -1,9 +1,13 @@
-//! Reaping uploads: the parts that no file took over, then the upload's own record.
+//! Reaps uploads: first the parts that no file took over, then the upload's own record.
 //!
-//! A completed upload answers again for a while after its parts have gone. Then it has an *expiry*
-//! in place of its orphan, under a key that begins with the time until which it answers. So however
-//! many uploads answer, a pass looks only at those whose time has come. That is measured by a
-//! clock. A wrong clock may end an answer too early, but never anything that was stored.
+//! A completed upload answers repeated completions for a while after its parts are gone. Then it
+//! has an *expiry* record in place of its orphan. The key of the expiry begins with the time until
+//! which the upload answers, so a pass reads only those whose time has come, however many there
+//! are. For example, a client whose connection broke while it completed the upload repeats it an
+//! hour later and gets the same answer; after 24 hours it gets `NoSuchUpload`.
+//!
+//! The time is measured by the gateway's clock. A wrong clock may end an answer too early, but it
+//! never deletes stored content.
 
 use std::collections::HashSet;
 
@@ -23,13 +27,13 @@ use crate::upkeep::Upkeep;
 /// Parts that one round trip reads.
 const PARTS_AT_ONCE: u32 = 256;
 
-/// The most expired uploads that one pass takes.
+/// The most expired uploads that one pass removes.
 const EXPIRED_PER_PASS: u64 = 10_000;
 
-/// Those of them that are read together.
+/// Expired uploads that are read together.
 const EXPIRED_AT_ONCE: usize = 64;
 
-/// Until when an upload that was completed at `at` answers.
+/// Returns the time until which an upload that was completed at `completed` answers.
 fn answers_until(completed: Timestamp) -> Timestamp {
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap_or(i64::MAX);
     Timestamp(completed.0.saturating_add(kept))
@@ -40,7 +44,8 @@ fn upload_key(bytes: &[u8]) -> Option<Key> {
 }
 
 impl Upkeep {
-    /// Reaps ended uploads. Those completed lately keep their answer, unless their bucket is gone.
+    /// Reaps ended uploads. One that was completed recently keeps its answer, unless its bucket is
+    /// deleted.
     pub(super) async fn reap_uploads(
         &self,
         dead: &[Dead],
@@ -51,7 +56,7 @@ impl Upkeep {
         for dead in dead {
             let Orphan::Upload { key } = &dead.orphan else { continue };
             let Some(at) = upload_key(key) else {
-                warn!(ino = dead.ino.0, "an orphan names no upload; it is left alone");
+                warn!(ino = dead.ino.0, "an orphan record names no upload; it is kept; run fsck");
                 continue;
             };
             if self.session.closing().is_cancelled() {
@@ -84,7 +89,7 @@ impl Upkeep {
         let upload = Upload::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
         let (used, until) = match &upload.state {
             UploadState::Open => {
-                warn!(?at, "an orphaned upload is open; it is left alone");
+                warn!(?at, "an orphan record names an upload that is open; it is kept; run fsck");
                 return Ok(0);
             }
             UploadState::Aborted => (HashSet::new(), None),
@@ -92,14 +97,19 @@ impl Upkeep {
                 (used.iter().copied().collect(), Some(answers_until(*ended)))
             }
         };
+        // Parts are removed before the upload's record, so that a crash in between leaves an orphan
+        // that finds the rest.
         let removed = self.reap_parts(dead, upload.ino, &used).await?;
         let (start, end) = key::parts(upload.ino);
         let left = Write::Delete(dead.key.clone());
         let mut plan = Plan {
+            // `Empty` proves that no part is left.
             guards: vec![dead.guard(), Guard::Equals(at.clone(), record), Guard::Empty(start, end)],
             writes: vec![left],
         };
         plan.writes.push(match until {
+            // The expiry record replaces the orphan, so that later passes do not read this upload
+            // until its time comes.
             Some(until) if until > self.session.now() && !bucket_is_gone => {
                 let expiry = key::expiry(until, upload.ino);
                 let of = Expiry { upload: at.as_bytes().to_vec() };
@@ -110,7 +120,7 @@ impl Upkeep {
         Ok(removed + progress(self.session.commit_plan(plan).await)?)
     }
 
-    /// Ends completed uploads that need not answer any more.
+    /// Removes completed uploads whose time to answer has passed.
     pub(super) async fn reap_expired(&self, priority: Priority) -> Result<u64, VolumeError> {
         let (mut start, _) = key::partition(space::EXPIRY, 0);
         let end = key::expiry(self.session.now(), Ino(0));
@@ -132,13 +142,14 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Ends uploads whose time has come, with their expiries.
+    /// Removes these uploads together with their expiry records.
     async fn end_expired(&self, expired: &[Entry]) -> Result<u64, VolumeError> {
+        // A damaged expiry is kept and logged; the others are removed.
         let mut named: Vec<(&Entry, Key)> = Vec::with_capacity(expired.len());
         for entry in expired {
             let expiry = Expiry::decode(&entry.key, &entry.value);
             let expiry = expiry.map_err(|error| corrupt(&entry.key, &error));
-            let none = || VolumeError::Corrupt("it names no upload".to_owned());
+            let none = || VolumeError::Corrupt("the expiry record names no upload".to_owned());
             match expiry.and_then(|expiry| upload_key(&expiry.upload).ok_or_else(none)) {
                 Ok(upload) => named.push((entry, upload)),
                 Err(why) => self.keep_damaged(&entry.key, &why),
@@ -154,6 +165,7 @@ impl Upkeep {
                 writes: vec![Write::Delete(entry.key.clone())],
             };
             match value(Some(found)) {
+                // The upload's record is gone already; only the expiry is left to remove.
                 None => plan.guards.push(Guard::Absent(at)),
                 Some(record) => match Upload::decode(&at, &record) {
                     Ok(Upload { state: UploadState::Done { .. }, .. }) => {
@@ -161,7 +173,8 @@ impl Upkeep {
                         plan.writes.push(Write::Delete(at));
                     }
                     Ok(_) => {
-                        let why = VolumeError::Corrupt(format!("{at:?} was not completed"));
+                        let why =
+                            VolumeError::Corrupt(format!("the upload {at:?} was not completed"));
                         self.keep_damaged(&entry.key, &why);
                         continue;
                     }
@@ -183,7 +196,7 @@ impl Upkeep {
         Ok(ended)
     }
 
-    /// Removes an upload's parts, and lets go of the blocks that no file took over.
+    /// Removes an upload's parts, and releases the blocks that no file took over.
     async fn reap_parts(
         &self,
         dead: &Dead,
@@ -206,8 +219,9 @@ impl Upkeep {
                     .map_err(|error| corrupt(&entry.key, &error))?;
                 let ino = part.owner;
                 removed += 1;
-                // The blocks of a part that was sent belong to the file now. The part's shares do
-                // not: those in packs, and those that a copied part has in all of its blocks.
+                // If the part was sent and used, its blocks belong to the file now. Its shares do
+                // not: those of packs, and those that a copied part has in all its blocks. These
+                // are released here.
                 let taken = used.contains(&ino) && !part.shared;
                 let slices = part.slices.iter();
                 let references =
@@ -228,8 +242,8 @@ impl Upkeep {
         }
     }
 
-    /// Ends the uploads of a bucket that is gone: gives up those that are open, and removes those
-    /// that have nothing left but their answer. The others have their orphans.
+    /// Ends the uploads of a deleted bucket: aborts those that are open, and removes those that
+    /// only wait to answer. The others have orphans.
     pub(super) async fn end_uploads(
         &self,
         bucket: &Dead,

@@ -1,4 +1,7 @@
-//! What goes into a new pack, decided from records alone.
+//! Decides from records alone which bytes go into a new pack.
+//!
+//! For example, a pack of 8 MiB with two owners, of which one has lost its name, has only the
+//! slices of the other one to move.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,27 +13,27 @@ use record::{BlockId, Content, DecodeError, Ino, Inode, InodeBody, Orphan, Slice
 use session::scan::slices_of;
 use store::{Guard, Plan, Value, Write};
 
-use crate::sparse::is_sparse;
+use crate::repack_queue::is_sparse;
 
-/// An owner of a pack as found.
+/// An owner of a pack, as read.
 #[derive(Clone, Debug)]
 pub(super) struct PackOwner {
     pub(super) ino: Ino,
-    /// Its inode's record; a part of an upload has none.
+    /// The record of its inode; `None` for a part of an upload.
     pub(super) record: Option<Value>,
-    /// Whether it has lost its name and will let go by itself.
+    /// True if it has lost its name and the reaper will release its share.
     pub(super) leaving: bool,
 }
 
-/// What is to be done with a pack.
+/// The state of a pack, on which its treatment depends.
 #[derive(Debug)]
-pub(super) enum Look {
-    /// Nothing: enough of it is alive, or nothing will be soon.
-    Fine,
-    /// It is sparse, and has owners that cannot be moved with the others: those of them whose content
-    /// maps are in pages move by themselves.
-    Fixed(Vec<Ino>),
-    /// It is worth rewriting.
+pub(super) enum PackState {
+    /// Enough of it is live, or none of it will be soon: nothing is done.
+    Dense,
+    /// It is sparse and has owners that cannot be moved here. The given owners have content maps in
+    /// pages, so the compactor moves them.
+    Immovable(Vec<Ino>),
+    /// It is sparse, and all its owners can be moved.
     Sparse(Source),
 }
 
@@ -45,28 +48,28 @@ struct Mover {
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) block: BlockRef,
-    /// What is alive of its content, in order and apart.
+    /// The live ranges of its content, in order and without overlap.
     pub(super) runs: Vec<Range<u32>>,
-    /// How much that is.
+    /// The total length of these ranges, in bytes.
     pub(super) bytes: u32,
     movers: BTreeMap<Ino, Mover>,
 }
 
 impl Source {
-    /// How many files are to be moved.
+    /// Returns the number of files to move.
     pub(super) fn owners(&self) -> usize {
         self.movers.len()
     }
 
-    /// The slices that lie in this pack.
+    /// Returns the files' slices in this pack.
     pub(super) fn slices(&self) -> impl Iterator<Item = &Slice> {
         let all = self.movers.values().flat_map(|mover| slices_of(&mover.inode));
         all.filter(|slice| slice.block == self.block.id)
     }
 }
 
-/// Looks at a pack and all of its owners.
-pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, DecodeError> {
+/// Determines the state of a pack from all its owners.
+pub(super) fn classify(pack: BlockId, owners: Vec<PackOwner>) -> Result<PackState, DecodeError> {
     let (mut movers, mut fixed, mut paged) = (BTreeMap::new(), false, Vec::new());
     for PackOwner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
         let Some(record) = record else {
@@ -77,8 +80,8 @@ pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, Decode
         if inode.file().is_some_and(|file| matches!(file.content, Content::Pages(_))) {
             paged.push(ino);
         }
-        // An owner that does not name the pack any more was moved before, and its share awaits the
-        // reaper.
+        // An owner that does not reference the pack any more was moved before. The reaper has yet
+        // to remove its share.
         if slices_of(&inode).iter().any(|slice| slice.block == pack) {
             movers.insert(ino, Mover { record, inode });
         }
@@ -90,7 +93,7 @@ pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, Decode
     };
     let slices: Vec<Slice> = movers.values().flat_map(named).collect();
     let Some(first) = slices.first() else {
-        return Ok(if fixed { Look::Fixed(paged) } else { Look::Fine });
+        return Ok(if fixed { PackState::Immovable(paged) } else { PackState::Dense });
     };
     let reference = |slice: &Slice| (slice.block_length, slice.block_crc32c);
     if slices.iter().any(|slice| reference(slice) != reference(first)) {
@@ -100,15 +103,15 @@ pub(super) fn look(pack: BlockId, owners: Vec<PackOwner>) -> Result<Look, Decode
     let runs = runs(&slices);
     let bytes = runs.iter().map(|run| run.end - run.start).sum();
     Ok(match fixed {
-        _ if !is_sparse(u64::from(bytes), block.length) => Look::Fine,
-        true => Look::Fixed(paged),
-        false => Look::Sparse(Source { block, runs, bytes, movers }),
+        _ if !is_sparse(u64::from(bytes), block.length) => PackState::Dense,
+        true => PackState::Immovable(paged),
+        false => PackState::Sparse(Source { block, runs, bytes, movers }),
     })
 }
 
-/// What slices name of their block, each byte once.
+/// Returns the ranges that slices cover in their block, each byte once.
 fn runs(slices: &[Slice]) -> Vec<Range<u32>> {
-    // A slice lies within its block, or its record would not decode.
+    // A slice is within its block, or its record would not decode.
     let mut named: Vec<Range<u32>> = slices
         .iter()
         .map(|slice| slice.offset..slice.offset.saturating_add(slice.length))
@@ -124,22 +127,23 @@ fn runs(slices: &[Slice]) -> Vec<Range<u32>> {
     runs
 }
 
-/// What goes into one new pack.
+/// The content of one new pack.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) sources: Vec<Source>,
-    /// Content bytes.
+    /// The total length in content bytes.
     pub(super) bytes: u32,
     movers: BTreeMap<Ino, Mover>,
 }
 
 impl Batch {
-    /// How many files are to be moved.
+    /// Returns the number of files to move.
     pub(super) fn owners(&self) -> usize {
         self.movers.len()
     }
 
-    /// Adds a pack. Gives it back if one of its owners is in the batch as it was before.
+    /// Adds a pack. Returns it if the batch has one of its owners with an older record, because the
+    /// two swaps of that owner would conflict.
     pub(super) fn add(&mut self, source: Source) -> Result<(), Source> {
         let before = |(ino, mover): (&Ino, &Mover)| {
             self.movers.get(ino).is_some_and(|known| known.record != mover.record)
@@ -153,7 +157,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The swap of each owner, once its bytes lie in their new place.
+    /// Returns the swap of each owner, given the new places of its bytes.
     pub(super) fn swaps(&self, placed: &Relocation) -> Vec<Swap> {
         self.movers.iter().filter_map(|(ino, mover)| Swap::new(*ino, mover, placed)).collect()
     }
@@ -162,14 +166,14 @@ impl Batch {
 /// The move of one owner to a new pack.
 #[derive(Debug)]
 pub(super) struct Swap {
-    /// Whose move.
+    /// The inode of the owner.
     ino: Ino,
     record: Value,
-    /// Its inode as it will be.
+    /// The inode as it will be.
     inode: Inode,
-    /// What it leaves: of each old pack, how many bytes.
+    /// For each old pack, the bytes that the owner had in it.
     pub(super) left: BTreeMap<BlockId, u64>,
-    /// Its slices in the new pack.
+    /// The owner's slices in the new pack.
     joined: Vec<Slice>,
 }
 
@@ -190,12 +194,12 @@ impl Swap {
         (!joined.is_empty()).then_some(Swap { ino, record, inode, left, joined })
     }
 
-    /// Bytes that are moved.
+    /// Returns the number of bytes that are moved.
     pub(super) fn bytes(&self) -> u64 {
         self.left.values().sum()
     }
 
-    /// The plan; `orphans` has a fresh number for each pack that is left.
+    /// Returns the plan. `orphans` has an unused inode number for each old pack.
     pub(super) fn plan(&self, orphans: &[Ino]) -> Plan {
         let at = key::inode(self.ino);
         let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];

@@ -1,4 +1,7 @@
-//! One new pack: what goes in, how it is made and proved, and who moves to it.
+//! One round of the rewriter: fills a new pack, verifies and puts it, and moves the owners.
+//!
+//! For example, a round takes five sparse packs from the queue, copies 6 MiB of live bytes, and
+//! swaps the inodes of 80 files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,38 +17,38 @@ use session::{Outcome, ReaderGuard, VolumeError, closing, value};
 use store::Read;
 use tracing::warn;
 
-use super::batch::{Batch, Look, PackOwner, Source, Swap, look};
-use crate::proof::{Proof, of, prove, relocation};
-use crate::sparse::is_sparse;
+use super::batch::{Batch, PackOwner, PackState, Source, Swap, classify};
+use crate::repack_queue::is_sparse;
 use crate::upkeep::Upkeep;
+use crate::verification::{SliceChecksum, range_in_block, relocation, verify_copies};
 
-/// The most owners that one round moves. A pack that has more is left as it is.
+/// The most owners that one round moves. A pack with more owners is left as it is.
 const OWNERS_MAX: u32 = 4_096;
 
-/// Owners that one round trip reads.
+/// Owners whose records one round trip reads.
 const OWNERS_AT_ONCE: usize = 512;
 
-/// Packs that one round looks at.
+/// The most packs that one round looks at.
 const LOOKS_MAX: u32 = 1_024;
 
 /// Swaps under way at the same time.
 const SWAPS_AT_ONCE: usize = 64;
 
-/// What the rewriter did.
+/// The result of rewriting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repacked {
     /// Sparse packs that were rewritten.
     pub packs: u64,
     /// Bytes of files that were moved.
     pub bytes: u64,
-    /// Sparse packs that were left alone.
+    /// Sparse packs that could not be rewritten.
     pub left: u64,
     /// Owners that were not moved because they changed meanwhile.
     pub refused: u64,
 }
 
 impl Repacked {
-    /// Counts what was done besides.
+    /// Adds the counts of another round.
     pub(super) fn add(&mut self, more: Repacked) {
         self.packs += more.packs;
         self.bytes += more.bytes;
@@ -54,25 +57,25 @@ impl Repacked {
     }
 }
 
-/// What one round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepackRound {
-    /// What was rewritten.
+    /// The moved packs, bytes and owners.
     pub done: Repacked,
-    /// Bytes read and written.
+    /// Bytes that were read and written.
     pub traffic: u64,
 }
 
 impl Upkeep {
-    /// Fills one new pack from those that were noted; `None` if none is noted. What should be
-    /// looked at again later goes into `again`.
+    /// Fills one new pack from queued packs. Returns `None` if none is queued. Adds the packs that
+    /// are to be looked at again later to `again`.
     pub async fn repack_some(
         &self,
         again: &mut BTreeSet<BlockId>,
     ) -> Result<Option<RepackRound>, VolumeError> {
         let _one = self.repacking.round.lock().await;
-        // From before the new pack is put until the outcome of the last swap is known: see the
-        // reaper's `release`. Besides, it keeps what is found alive now until it has been read.
+        // The pin is held from before the put until the outcome of the last swap is known: see the
+        // reaper's `release`. It also keeps the old packs until they have been read.
         let reading = self.session.reading();
         let mut round = RepackRound::default();
         let Some(batch) = self.collect_batch(&mut round, again).await? else { return Ok(None) };
@@ -89,7 +92,7 @@ impl Upkeep {
         Ok(Some(round))
     }
 
-    /// As many sparse packs as one new pack has room for.
+    /// Takes as many sparse packs from the queue as fit into one new pack.
     async fn collect_batch(
         &self,
         round: &mut RepackRound,
@@ -103,15 +106,17 @@ impl Upkeep {
             if self.session.closing().is_cancelled() {
                 return Err(closing());
             }
-            match self.look_at(pack).await {
-                Ok(Look::Fine) => {}
-                Ok(Look::Fixed(paged)) => {
+            match self.classify_pack(pack).await {
+                Ok(PackState::Dense) => {}
+                Ok(PackState::Immovable(paged)) => {
                     round.done.left += 1;
                     self.note_hidden(paged);
                 }
-                Ok(Look::Sparse(source)) => {
+                Ok(PackState::Sparse(source)) => {
                     let room = self.repacking.pack_bytes.saturating_sub(batch.bytes);
                     let owners = batch.owners() + source.owners();
+                    // A single pack is always taken, even if it is longer than the configured size
+                    // of a pack.
                     let fits = source.bytes <= room && owners <= OWNERS_MAX as usize;
                     if !batch.sources.is_empty() && !fits {
                         self.repacking.put_back(pack);
@@ -131,13 +136,14 @@ impl Upkeep {
         Ok((looks > 0).then_some(batch))
     }
 
-    /// Reads who owns a pack, and what of it.
-    async fn look_at(&self, pack: BlockId) -> Result<Look, VolumeError> {
+    /// Reads the owners of a pack and determines its state.
+    async fn classify_pack(&self, pack: BlockId) -> Result<PackState, VolumeError> {
         let (start, end) = key::shares(pack);
         let limit = OWNERS_MAX.min(self.session.limits().range_records);
         let shares = self.read_range(start, end, limit).await?;
+        // More owners than one range returns: some may be unknown, so the pack is left as it is.
         if shares.len() >= limit as usize {
-            return Ok(Look::Fixed(Vec::new()));
+            return Ok(PackState::Immovable(Vec::new()));
         }
         let inos = shares.iter().map(|share| ino_of(&share.key));
         let inos = inos.collect::<Result<Vec<Ino>, _>>()?;
@@ -154,13 +160,13 @@ impl Upkeep {
                 leaving: value(found.get(1)).is_some(),
             }));
         }
-        Ok(look(pack, owners).unwrap_or_else(|error| {
-            warn!(block = %pack, %error, "an owner of a sparse pack cannot be read");
-            Look::Fixed(Vec::new())
+        Ok(classify(pack, owners).unwrap_or_else(|error| {
+            warn!(block = %pack, %error, "an owner of a sparse pack cannot be read; run fsck");
+            PackState::Immovable(Vec::new())
         }))
     }
 
-    /// Makes the new pack, puts it, and moves the owners.
+    /// Fills the new pack, puts it, and moves the owners.
     async fn rewrite(
         &self,
         batch: &Batch,
@@ -172,6 +178,8 @@ impl Upkeep {
         let memory = u64::from(batch.bytes) + u64::from(longest.unwrap_or(0));
         let patience = self.staging.deadlines.block;
         let _permit = self.staging.budget.acquire(memory, patience).await?;
+        // Permits, orphan numbers and the put come before any swap, so that a failure leaves all
+        // owners in place.
         let Some((block, placed)) = self.fill(batch, round).await? else { return Ok(()) };
         let swaps = batch.swaps(&placed);
         let orphans =
@@ -185,24 +193,26 @@ impl Upkeep {
             round.done.bytes += swapped.bytes;
             round.done.packs += placed.runs.len() as u64;
             self.session.wake_reaper();
+            // Refused owners left so many dead bytes in the new pack that it is sparse itself.
             if is_sparse(swapped.bytes, block.length()) {
                 again.insert(block.id());
             }
         } else if swapped.settled {
-            // No plan that names it can be committed any more.
+            // No plan that references the new pack can be committed any more.
             self.delete_pack(block.id()).await;
         }
         swapped.error.map_or(Ok(()), Err)
     }
 
-    /// Seals what is alive of the packs into one block. None if none of them can be read.
+    /// Copies the live bytes of the packs into one sealed block. Returns `None` if none of the
+    /// packs can be read.
     async fn fill(
         &self,
         batch: &Batch,
         round: &mut RepackRound,
     ) -> Result<Option<(SealedBlock, Relocation)>, VolumeError> {
         let mut sealer = Sealer::new(self.staging.ids.draw_pack(), batch.bytes);
-        let (mut runs, mut proofs): (_, Vec<Proof>) = (BTreeMap::new(), Vec::new());
+        let (mut runs, mut checksums): (_, Vec<SliceChecksum>) = (BTreeMap::new(), Vec::new());
         for source in &batch.sources {
             let Source { block, .. } = source;
             let pieces = match self.read_pack(*block).await {
@@ -211,14 +221,18 @@ impl Upkeep {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    warn!(block = %block.id, %error, "a sparse pack cannot be read; it is left");
+                    warn!(block = %block.id, %error, "a sparse pack cannot be read; it is kept");
                     round.done.left += 1;
                     continue;
                 }
             };
             round.traffic += u64::from(block.length);
-            let sum = |slice: &Slice| (*slice, sealed::content_checksum(&cut(&pieces, &of(slice))));
-            proofs.extend(source.slices().map(sum));
+            // The checksum of each slice is taken from the bytes as read, and compared with the new
+            // block by `verify_copies`.
+            let sum = |slice: &Slice| {
+                (*slice, sealed::content_checksum(&cut(&pieces, &range_in_block(slice))))
+            };
+            checksums.extend(source.slices().map(sum));
             let mut placed = Vec::with_capacity(source.runs.len());
             for run in &source.runs {
                 placed.push((run.clone(), sealer.len()));
@@ -227,19 +241,20 @@ impl Upkeep {
             runs.insert(block.id, placed);
             tokio::task::consume_budget().await;
         }
+        // None of the packs could be read.
         if sealer.is_empty() {
             return Ok(None);
         }
         let block = sealer.finish();
         let placed = relocation(&block, runs);
-        prove(&block, &placed, &proofs)?;
+        verify_copies(&block, &placed, &checksums)?;
         Ok(Some((block, placed)))
     }
 
-    /// The whole content of a pack, verified, in pieces of one sub-block each.
+    /// Reads the whole content of a pack, verified, in pieces of one sub-block each.
     async fn read_pack(&self, block: BlockRef) -> Result<Vec<Bytes>, BlockError> {
         match self.read_pack_once(block).await {
-            // A cache in between may have given wrong bytes.
+            // A cache between the gateway and the block store may have returned wrong bytes.
             Err(error) if error.kind() == BlockErrorKind::Corrupt => {
                 self.staging.traffic.second_gets.add(1);
                 self.read_pack_once(block).await
@@ -263,7 +278,7 @@ impl Upkeep {
         Ok(pieces)
     }
 
-    /// Returns when the pack is durable.
+    /// Puts a pack. Returns when it is durable.
     pub(crate) async fn put_pack(&self, block: &SealedBlock) -> Result<(), VolumeError> {
         match tokio::time::timeout(self.staging.deadlines.block, self.blocks.put(block)).await {
             Ok(Ok(_)) => {
@@ -271,34 +286,34 @@ impl Upkeep {
                 self.staging.traffic.put_bytes.add(u64::from(block.length()));
                 return Ok(());
             }
-            // Other bytes have this id, and are not ours to delete.
+            // Another writer's bytes have this id, so they must not be deleted.
             Ok(Err(error)) if error.kind() == BlockErrorKind::Conflict => {
                 self.staging.traffic.conflicts.add(1);
                 return Err(error.into());
             }
-            Ok(Err(error)) => warn!(block = %block.id(), %error, "a new pack was not put"),
-            Err(_late) => warn!(block = %block.id(), "a new pack was not put in time"),
+            Ok(Err(error)) => warn!(block = %block.id(), %error, "the put of a new pack failed"),
+            Err(_late) => warn!(block = %block.id(), "the put of a new pack timed out"),
         }
         self.staging.traffic.failed_puts.add(1);
         self.delete_pack(block.id()).await;
-        // The put may happen yet.
+        // The put may still be executed after the deletion.
         self.staging.late.note(block.id());
-        Err(VolumeError::Unavailable(format!("block {} was not put", block.id())))
+        Err(VolumeError::Unavailable(format!("the put of block {} failed", block.id())))
     }
 
-    /// Deletes a pack that no record names. What cannot be deleted now is deleted later.
+    /// Deletes a pack that no record references. If that fails, it is deleted later.
     pub(crate) async fn delete_pack(&self, id: BlockId) {
         match tokio::time::timeout(self.staging.deadlines.block, self.blocks.delete(id)).await {
             Ok(Ok(())) => self.staging.traffic.abandoned.add(1),
             Ok(Err(_)) | Err(_) => {
                 self.staging.traffic.left_behind.add(1);
                 let again = self.staging.late.note(id);
-                warn!(block = %id, again, "a new pack that nobody names could not be deleted");
+                warn!(block = %id, again, "deleting an unused new pack failed");
             }
         }
     }
 
-    /// Moves owners to a pack that is durable.
+    /// Moves owners to a durable pack.
     async fn swap(&self, swaps: &[Swap], orphans: &[Ino], reading: &ReaderGuard) -> Swapped {
         let (mut plans, mut rest) = (Vec::with_capacity(swaps.len()), orphans);
         for swap in swaps {
@@ -330,21 +345,21 @@ impl Upkeep {
     }
 }
 
-/// What became of the owners.
+/// The outcome of the swaps.
 #[derive(Debug, Default)]
 struct Swapped {
-    /// Bytes moved.
+    /// Bytes that were moved.
     bytes: u64,
     /// Owners that were not moved because they changed meanwhile.
     refused: u64,
-    /// Old packs that have such owners.
+    /// The old packs of these owners.
     stayed: BTreeSet<BlockId>,
-    /// Whether it is certain of each whether it was moved.
+    /// True if the outcome of every swap is known.
     settled: bool,
     error: Option<VolumeError>,
 }
 
-/// A range of content that comes in pieces of one sub-block each.
+/// Returns a range of content that is given in pieces of one sub-block each.
 fn cut(pieces: &[Bytes], range: &Range<u32>) -> Vec<Bytes> {
     let first = range.start / SUB_BLOCK_BYTES;
     let within = |(index, piece): (u32, &Bytes)| {

@@ -1,25 +1,28 @@
-//! Finds sparse packs by their counters.
+//! The survey that finds sparse packs by their counters of live bytes.
+//!
+//! For example, it finds packs that became sparse while the gateway that wrote them was not
+//! running.
 
 use record::{BlockId, Inode, key, key::space};
 use session::scan::{ino_of, slices_of};
 use session::{VolumeError, closing, value};
 use store::{CounterKey, Read, ReadResult};
 
-use crate::sparse::is_sparse;
+use crate::repack_queue::is_sparse;
 use crate::upkeep::Upkeep;
 
-/// Counters of one page of a walk.
+/// Counters of one page of the walk.
 const WALK_COUNTERS: u32 = 1_000;
 
-/// Packs that one round trip asks about.
+/// Packs about which one round trip asks.
 const PACKS_AT_ONCE: usize = 256;
 
-/// No smaller than the default size of packs in any release, so that packs that were written with
-/// another setting are found too.
+/// At least the default size of packs in every release, so that packs that were written with
+/// another setting are found, too.
 const PACK_BYTES_USUAL: u32 = 8 << 20;
 
 impl Upkeep {
-    /// Takes note of every pack that looks sparse.
+    /// Queues every pack that looks sparse.
     pub(super) async fn survey_packs(&self) -> Result<(), VolumeError> {
         let longest = self.repacking.pack_bytes.max(PACK_BYTES_USUAL);
         let mut resume = None;
@@ -45,8 +48,8 @@ impl Upkeep {
         }
     }
 
-    /// Takes note of those packs that are much longer than what is alive of them. Every slice in a
-    /// pack says how long the pack is, so one owner is asked.
+    /// Queues those of the packs that are much longer than their live bytes. Every slice of a pack
+    /// has the length of the pack, so the record of one owner is enough.
     async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
         let first_share = |(pack, _): &(BlockId, u64)| {
             let (start, end) = key::shares(*pack);
@@ -56,7 +59,7 @@ impl Upkeep {
         let found = self.session.store().read(&reads).await?;
         let mut owned = Vec::with_capacity(suspects.len());
         for ((pack, live), found) in suspects.iter().zip(&found) {
-            // Without an owner it is on its way out.
+            // A pack without an owner is about to become pending.
             if let ReadResult::Range(shares) = found
                 && let Some(share) = shares.first()
             {
@@ -74,7 +77,7 @@ impl Upkeep {
             let inode = record.and_then(|it| Inode::decode(&key::inode(*ino), &it).ok());
             let slices = inode.as_ref().map(slices_of).unwrap_or_default();
             let length = slices.iter().find(|it| it.block == *pack).map(|it| it.block_length);
-            // Where that owner cannot say, all of them are asked later.
+            // If that owner has no slice of the pack, the rewriter reads all owners later.
             length.is_none_or(|length| is_sparse(*live, length))
         });
         self.repacking.note(sparse.map(|((pack, _, _), _)| *pack));

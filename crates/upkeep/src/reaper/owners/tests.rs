@@ -10,10 +10,10 @@ use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Slice, Ta
 use session::{Session, SessionOptions};
 use store::{Guard, MetaStore, Plan, Value, Verdict, Write};
 
-use super::super::release::{let_go, references};
+use super::super::release::{add_release, references};
 use super::*;
 
-/// The upkeep of a volume with a bucket.
+/// The maintenance of a volume with a bucket.
 async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
     let blocks: Arc<dyn block::BlockStore> = Arc::new(MemoryBlocks::new());
     let session =
@@ -76,7 +76,7 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
     upkeep.session.run(&operation).await.unwrap();
 }
 
-/// Three files that share one pack, each with its inode's record and what it holds.
+/// Three files that share one pack, each with its inode's record and its reference.
 async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Reference)>) {
     let store = Faulty::new();
     let upkeep = upkeep(&store).await;
@@ -107,7 +107,7 @@ async fn delete(upkeep: &Upkeep, name: &str) {
     assert!(removed.unwrap()[0].unwrap().existed);
 }
 
-/// Makes a file of another one's bytes.
+/// Copies a file by reference.
 async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
     let path = Path::new(b"b", from.as_bytes());
     let found = upkeep.session.run(&Lookup { path: &path, version: None }).await.unwrap();
@@ -120,16 +120,16 @@ async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
     publish(upkeep, to, ino, slices[0]).await;
 }
 
-/// The plan that ends a file.
+/// The plan that reaps a file.
 fn end((record, reference): &(Value, Reference), owners: &Owners) -> Plan {
     let inode = key::inode(reference.owner);
     let guards = vec![Guard::Equals(inode.clone(), record.clone())];
     let mut plan = Plan { guards, writes: vec![Write::Delete(inode)] };
-    let_go(&mut plan, *reference, owners);
+    add_release(&mut plan, *reference, owners);
     plan
 }
 
-/// The plans that end these files when they die together.
+/// The plans that reap these files in one pass.
 async fn ends(upkeep: &Upkeep, files: &[(Value, Reference)]) -> Vec<Plan> {
     let references: Vec<Reference> = files.iter().map(|(_, reference)| *reference).collect();
     let owners = upkeep.owners(&references).await.unwrap();
@@ -146,13 +146,13 @@ async fn commit(store: &Faulty, plan: &Plan) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_dies_alone_is_vouched_for_by_one_who_stays() {
+async fn lone_release_relies_on_an_owner_that_stays() {
     let (store, upkeep, files) = world().await;
     let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
     let [second] = &ends(&upkeep, &files[1..2]).await[..] else { panic!("one plan") };
     let [third] = &ends(&upkeep, &files[2..]).await[..] else { panic!("one plan") };
     assert!(![first, second, third].map(takes_the_pack).contains(&true));
-    // Each was going to leave the pack to another one.
+    // Each plan relied on the share of another owner.
     assert!(commit(&store, second).await && commit(&store, third).await);
     assert!(!commit(&store, first).await, "nobody is left who vouches for it");
     let [last] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
@@ -160,13 +160,13 @@ async fn who_dies_alone_is_vouched_for_by_one_who_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_takes_the_pack_along_only_if_all_others_have_gone() {
+async fn last_owner_frees_the_pack_only_after_all_others() {
     for skipped in 0..3 {
         let (store, upkeep, files) = world().await;
         let plans = ends(&upkeep, &files).await;
         assert_eq!(plans.iter().filter(|plan| takes_the_pack(plan)).count(), 1);
         assert!(takes_the_pack(&plans[2]));
-        // In their order all of them go. If one does not, the pack does not.
+        // In their order all plans are committed. If one is refused, the pack stays.
         let mut went = 0;
         for (place, plan) in plans.iter().enumerate() {
             went += usize::from(place != skipped && commit(&store, plan).await);
@@ -176,7 +176,7 @@ async fn the_last_takes_the_pack_along_only_if_all_others_have_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_copied_meanwhile_keeps_the_pack() {
+async fn copy_made_meanwhile_keeps_the_pack() {
     let (store, upkeep, files) = world().await;
     for name in ["a", "b"] {
         delete(&upkeep, name).await;
@@ -191,7 +191,7 @@ async fn who_copied_meanwhile_keeps_the_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lets_go_twice_is_refused() {
+async fn second_release_of_a_share_is_refused() {
     let (store, upkeep, files) = world().await;
     let [first] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
     let without_inode = Plan { guards: first.guards[1..].to_vec(), writes: first.writes.clone() };
@@ -200,7 +200,7 @@ async fn who_lets_go_twice_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_no_share_owns_nothing() {
+async fn owner_without_a_share_releases_nothing() {
     let (store, upkeep, files) = world().await;
     let references = [files[0].1];
     let share = key::share(references[0].block, references[0].owner);
@@ -208,6 +208,6 @@ async fn who_has_no_share_owns_nothing() {
     let owners = upkeep.owners(&references).await.unwrap();
     assert!(!owners[0].has_share);
     let mut plan = Plan::default();
-    let_go(&mut plan, references[0], &owners[0]);
+    add_release(&mut plan, references[0], &owners[0]);
     assert_eq!(plan, Plan::default());
 }

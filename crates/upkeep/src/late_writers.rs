@@ -1,4 +1,8 @@
-//! Deletes what lands after its put was given up: see [`content::LateBlocks`].
+//! Deletes blocks that a late put created after their deletion: see [`content::LateBlocks`].
+//!
+//! *Why this is safe.* Such a block was put by this session under an id that no committed plan
+//! references, and the session does not use the id again. For example, a put timed out, its upload
+//! failed, and the block store executed the put a minute later.
 
 use std::sync::{Arc, Weak};
 
@@ -7,8 +11,8 @@ use tracing::debug;
 
 use crate::upkeep::Upkeep;
 
-/// Deletes late blocks whenever some are due, for as long as the volume lives.
-pub(crate) async fn delete_latecomers(volume: Weak<Upkeep>) {
+/// Deletes late blocks when they become due, until the volume is closed.
+pub(crate) async fn delete_late_blocks(volume: Weak<Upkeep>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let (closing, late) = (alive.session.closing().clone(), Arc::clone(&alive.staging.late));
@@ -27,6 +31,7 @@ pub(crate) async fn delete_latecomers(volume: Weak<Upkeep>) {
         }
         let Some(alive) = volume.upgrade() else { return };
         while let Some(id) = late.take_due(Instant::now()) {
+            // A fenced session may have lost its claims, so it must not change anything.
             if closing.is_cancelled() || alive.session.is_fenced() {
                 return;
             }

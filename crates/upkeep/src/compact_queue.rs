@@ -1,4 +1,8 @@
-//! Files that are worth a look by the compactor.
+//! The queue of files that the compactor looks at.
+//!
+//! For example, a program overwrites 4 KiB at random positions of a large file. Its gateway queues
+//! the file at the first write, and the compactor looks at it 250 ms later, once for all writes
+//! until then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,48 +13,49 @@ use session::scan::slices_of;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::sparse::is_sparse;
+use crate::repack_queue::is_sparse;
 
-/// How long after a write a file is looked at, so that a look is worth several writes.
+/// The delay between a write and the look at its file, so that one look serves several writes.
 pub const COMPACT_DELAY: Duration = Duration::from_millis(250);
 
-/// The most files that are noted; the others are found by the next survey.
+/// The most files in the queue. The next survey finds the others.
 const NOTES_MAX: usize = 65_536;
 
-/// A file that was written to.
+/// A queued file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
-    /// When it is to be looked at.
+    /// The time at which the compactor is to look at it.
     pub(crate) due: Instant,
-    /// When it was written to last, as far as is known.
+    /// The time of its last known write.
     pub(crate) written: Instant,
 }
 
-/// What the compactor knows between its rounds.
+/// The queue of the compactor.
 #[derive(Debug, Default)]
-pub(crate) struct Compacting {
+pub(crate) struct CompactQueue {
     notes: Mutex<Notes>,
-    /// Notified when a file was noted that was not before.
+    /// Notified when a file was queued that was not before.
     pub(crate) noted: Arc<Notify>,
-    /// Held while a file is worked on.
+    /// Locked while the compactor works on a file.
     pub(crate) round: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Notes {
     files: BTreeMap<Ino, Note>,
-    /// Until when files that took long to look at are left alone.
+    /// Files that are not looked at before the given time, because a look at them takes long.
     resting: BTreeMap<Ino, Instant>,
 }
 
-impl Compacting {
-    /// Takes note of a file that was written to.
+impl CompactQueue {
+    /// Queues a file that was written to.
     pub(crate) fn note(&self, ino: Ino) {
         let now = Instant::now();
         let mut notes = self.notes();
         let rested = notes.resting.get(&ino).copied().unwrap_or(now);
         let has_room = notes.files.len() < NOTES_MAX;
         match notes.files.get_mut(&ino) {
+            // The due time stays: a file that is written to all the time is looked at all the same.
             Some(note) => note.written = now,
             None if has_room => {
                 let due = (now + COMPACT_DELAY).max(rested);
@@ -61,26 +66,28 @@ impl Compacting {
         }
     }
 
-    /// Takes note of a file that is to be looked at later, unless it is noted by now.
+    /// Queues a file with the given times, unless it is queued already.
     pub(crate) fn note_for_later(&self, ino: Ino, note: Note) {
         self.notes().files.entry(ino).or_insert(note);
     }
 
-    /// Leaves a file alone for a while, though it may be noted meanwhile.
+    /// Delays further looks at a file by `time`, even if it is written to meanwhile.
     pub(crate) fn rest(&self, ino: Ino, time: Duration) {
         let (now, mut notes) = (Instant::now(), self.notes());
         notes.resting.retain(|_, until| *until > now);
+        // Beyond the limit the file is only looked at more often than needed.
         if notes.resting.len() < NOTES_MAX {
             notes.resting.insert(ino, now + time);
         }
     }
 
-    /// When the next file is to be looked at.
+    /// Returns the time at which the next file is due; `None` if the queue is empty.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.notes().files.values().map(|note| note.due).min()
     }
 
-    /// The file that has been due for longest by `until`, which is noted no longer.
+    /// Removes the file that is due first from the queue and returns it. Returns `None` if no file
+    /// is due at `until`. With `until` of `None`, every queued file is due.
     pub(crate) fn take_due(&self, until: Option<Instant>) -> Option<(Ino, Note)> {
         let mut notes = self.notes();
         let (ino, note) = notes.files.iter().min_by_key(|(_, note)| note.due)?;
@@ -92,20 +99,21 @@ impl Compacting {
         Some((ino, note))
     }
 
-    /// The notes are whole between any two statements, so a panic elsewhere leaves them usable.
+    /// Each statement leaves the queue consistent, so a poisoned lock is still usable.
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a file may have blocks of which little shows, by its record alone. What a content map in
-/// pages names is not known by it, so that each is worth a look that was ever written to in place.
-pub(crate) fn is_worth_a_look(inode: &Inode) -> bool {
+/// Returns true if a file may have blocks of which little is visible, judged by its inode's record
+/// alone. A content map in pages is not read here, so every such file qualifies that was ever
+/// written in place.
+pub(crate) fn may_need_compaction(inode: &Inode) -> bool {
     match inode.file().map(|file| (&file.content, file.pages_made)) {
         Some((Content::Pages(pages), made)) => made as usize > pages.len(),
         Some((Content::Slices(_), _)) => {
             let mut live: BTreeMap<BlockId, (u64, u32)> = BTreeMap::new();
-            // Packs have counters, and the rewriter of packs.
+            // Packs have counters of their live bytes, and the rewriter moves them.
             for slice in slices_of(inode).iter().filter(|slice| !slice.block.is_pack()) {
                 let (live, length) = live.entry(slice.block).or_default();
                 (*live, *length) = (*live + u64::from(slice.length), slice.block_length);

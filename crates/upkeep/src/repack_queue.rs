@@ -1,4 +1,6 @@
-//! Packs of which so little is alive that they are worth rewriting.
+//! Packs of which so few bytes are live that they are worth rewriting.
+//!
+//! For example, a pack of 8 MiB is sparse once deleted files leave less than 4 MiB of it live.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,36 +10,36 @@ use record::BlockId;
 use session::Priority;
 use tokio::sync::Notify;
 
-/// A pack is rewritten if less than this share of it is alive, in percent. What is stored in packs
-/// is then at most so much larger than what is alive: twice as large at 50.
+/// A pack with a smaller share of live bytes than this is rewritten, in percent. Packs then take up
+/// at most `100 / LIVE_SHARE_PERCENT` times their live bytes: twice as much at 50.
 pub const LIVE_SHARE_PERCENT: u64 = 50;
 
-/// The most packs that are noted as sparse; the others are found by the next survey.
+/// The most packs in the queue. The next survey finds the others.
 const NOTES_MAX: usize = 65_536;
 
-/// With more packs than this noted as sparse, the rewriter is not throttled.
+/// If more packs than this are queued, the rewriter is not throttled.
 const NOTES_THROTTLED_MAX: usize = 256;
 
-/// Whether so little of a pack is alive that it is worth rewriting.
+/// Returns true if so little of a pack is live that it is worth rewriting.
 pub(crate) const fn is_sparse(live: u64, length: u32) -> bool {
     live.saturating_mul(100) < (length as u64).saturating_mul(LIVE_SHARE_PERCENT)
 }
 
-/// What the rewriter knows between its rounds.
+/// The queue of the rewriter.
 #[derive(Debug)]
-pub(crate) struct Repacking {
+pub(crate) struct RepackQueue {
     /// Content bytes of a full pack.
     pub(crate) pack_bytes: u32,
     sparse: Mutex<BTreeSet<BlockId>>,
-    /// Notified when something was noted.
+    /// Notified when a pack was queued.
     pub(crate) noted: Arc<Notify>,
-    /// Held by a round.
+    /// Locked during a round of the rewriter.
     pub(crate) round: tokio::sync::Mutex<()>,
 }
 
-impl Repacking {
-    pub(crate) fn new(pack_bytes: u32) -> Repacking {
-        Repacking {
+impl RepackQueue {
+    pub(crate) fn new(pack_bytes: u32) -> RepackQueue {
+        RepackQueue {
             pack_bytes: pack_bytes.clamp(1, BLOCK_BYTES_MAX),
             sparse: Mutex::default(),
             noted: Arc::default(),
@@ -45,18 +47,20 @@ impl Repacking {
         }
     }
 
-    /// Takes note of packs that may be sparse.
+    /// Queues packs that may be sparse.
     pub(crate) fn note(&self, packs: impl IntoIterator<Item = BlockId>) {
         let mut sparse = self.sparse();
         let before = sparse.len();
         let room = NOTES_MAX.saturating_sub(before);
+        // Packs beyond the limit are dropped here; the next survey finds them.
         sparse.extend(packs.into_iter().take(room));
         if sparse.len() > before {
             self.noted.notify_one();
         }
     }
 
-    /// Dead bytes must not pile up because the volume is busy.
+    /// Returns the priority of the next round: urgent if many packs are queued, because dead bytes
+    /// must not accumulate while the volume is busy.
     pub(crate) fn priority(&self) -> Priority {
         if self.sparse().len() > NOTES_THROTTLED_MAX {
             Priority::Urgent
@@ -69,12 +73,12 @@ impl Repacking {
         self.sparse().pop_first()
     }
 
-    /// Takes back one that was taken, for the next round.
+    /// Queues a pack again that was taken, for the next round.
     pub(crate) fn put_back(&self, pack: BlockId) {
         self.sparse().insert(pack);
     }
 
-    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    /// Each statement leaves the set consistent, so a poisoned lock is still usable.
     fn sparse(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
         self.sparse.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,7 @@
-//! Which blocks some record names.
+//! Finds out which blocks are referenced by a record.
+//!
+//! For example, the sweeper asks for 10,000 blocks of an ended session, and receives those of them
+//! that some file, part, orphan or pending record references.
 
 use std::collections::HashSet;
 
@@ -8,41 +11,46 @@ use session::scan::{CompleteScan, Throttling, block_of, ino_of, slices_of, walk_
 use session::{VolumeError, corrupt};
 use store::{Key, MetaStore, Read, ReadResult, Value};
 
-/// Blocks that one round trip asks after.
+/// Blocks about which one round trip asks.
 const BLOCKS_AT_ONCE: usize = 256;
 
-/// Which of `candidates`, blocks of sessions that have ended, some record names. References that
-/// move meanwhile may be missed; [`shared_or_pending`] finds those. See [`crate::sweeper`].
-pub(crate) async fn named(
+/// Returns those of `candidates` that a record references. All candidates must belong to sessions
+/// that have ended. A reference that moves to another record during the scan may be missed;
+/// [`find_shared_or_pending`] finds those. See [`crate::sweeper`] for the reasons.
+pub(crate) async fn find_referenced(
     store: &dyn MetaStore,
-    beside: Throttling<'_>,
+    throttling: Throttling<'_>,
     candidates: &HashSet<BlockId>,
 ) -> Result<CompleteScan<HashSet<BlockId>>, VolumeError> {
-    let (mut named, mut walks) = (HashSet::new(), Vec::new());
+    let (mut referenced, mut walks) = (HashSet::new(), Vec::new());
     for space in space::NAMING_BLOCKS {
-        let walk = walk_throttled(store, beside, space, |key, value| {
-            names(&key, &value, |block| {
+        let walk = walk_throttled(store, throttling, space, |key, value| {
+            visit_blocks(&key, &value, |block| {
                 if candidates.contains(&block) {
-                    named.insert(block);
+                    referenced.insert(block);
                 }
             })
         })
         .await?;
         walks.push(walk);
     }
-    Ok(CompleteScan::combine(&walks, named))
+    Ok(CompleteScan::combine(&walks, referenced))
 }
 
-/// Which of these blocks have a record of an owner's share, or await deletion by the reaper.
-pub(crate) async fn shared_or_pending(
+/// Returns those of `blocks` that have the share record of an owner, or that await deletion by the
+/// reaper.
+pub(crate) async fn find_shared_or_pending(
     store: &dyn MetaStore,
     blocks: &[BlockId],
 ) -> Result<HashSet<BlockId>, VolumeError> {
     let mut found = HashSet::new();
+    // Each block takes two reads, so a round trip asks about half as many blocks as the store
+    // permits reads.
     for blocks in blocks.chunks((BLOCKS_AT_ONCE * 2).min(store.limits().reads).max(2) / 2) {
         let reads: Vec<Read> = blocks
             .iter()
             .flat_map(|block| {
+                // One share is enough to show that the block is in use.
                 let (start, end) = key::shares(*block);
                 let pending = key::pending(*block);
                 let shares = Read::Range { start, end, limit: 1, follow: None };
@@ -51,7 +59,9 @@ pub(crate) async fn shared_or_pending(
             .collect();
         let answers = store.read(&reads).await?;
         if answers.len() != reads.len() {
-            return Err(VolumeError::Corrupt("the store answered less than it was asked".into()));
+            return Err(VolumeError::Corrupt(
+                "the metadata store returned fewer results than were requested".into(),
+            ));
         }
         for (block, answers) in blocks.iter().zip(answers.chunks(2)) {
             let none = |found: &ReadResult| match found {
@@ -67,8 +77,12 @@ pub(crate) async fn shared_or_pending(
     Ok(found)
 }
 
-/// Visits the blocks that a record names.
-fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(), VolumeError> {
+/// Visits every block that a record references.
+fn visit_blocks(
+    key: &Key,
+    value: &Value,
+    mut visit: impl FnMut(BlockId),
+) -> Result<(), VolumeError> {
     let failed = |error| corrupt(key, &error);
     let mut slices = |slices: &[Slice]| slices.iter().for_each(|slice| visit(slice.block));
     match key.space() {
@@ -80,7 +94,7 @@ fn names(key: &Key, value: &Value, mut visit: impl FnMut(BlockId)) -> Result<(),
                 let at = key::inode(ino_of(key)?);
                 slices(slices_of(&Inode::decode(&at, &inode).map_err(failed)?));
             }
-            // Its owner names another block by now, but readers may not have noticed.
+            // The owner references another block now, but readers may still use the old one.
             Orphan::Moved { pack, .. } => visit(pack),
             Orphan::Hidden { blocks, .. } => blocks.iter().for_each(|hidden| visit(hidden.block)),
             Orphan::File { .. } | Orphan::Bucket | Orphan::Upload { .. } => {}

@@ -1,4 +1,7 @@
-//! Which blocks of a file are worth moving out of.
+//! Selects the blocks of a file out of which bytes are to be moved.
+//!
+//! For example, of a block of 8 MiB the file shows 1 MiB, and no other file shares the block: it is
+//! selected. If another file shows 7 MiB of it, it is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,75 +10,77 @@ use session::scan::{ino_of, slices_of};
 use session::{VolumeError, corrupt, counter, entries};
 use store::Read;
 
-use crate::sparse::is_sparse;
+use crate::repack_queue::is_sparse;
 use crate::upkeep::Upkeep;
 
-/// Pages of a content map that one round trip reads, and that one swap covers.
+/// Pages of a content map that one round trip reads and one swap covers.
 pub(super) const PAGES_AT_ONCE: usize = 16;
 
-/// Blocks of one file whose bytes are counted at a time.
+/// The most blocks of one file whose visible bytes are counted at a time.
 const BLOCKS_MAX: usize = 65_536;
 
-/// A file whose blocks are so many percent of what shows of them is not kept waiting by what else is
-/// served: soon they would be more than twice as much.
+/// If the blocks of a file take up more than this percentage of their visible bytes, the steps are
+/// not throttled, because soon they would take up more than twice as much.
 const URGENT_PERCENT: u64 = 150;
 
-/// A page of a content map with more joints than this between short runs has them joined.
+/// A page with more joints than this between adjacent slices is crowded, if its slices are short. A
+/// joint is a place where one slice ends and the next one begins.
 const PAGE_JOINTS_MAX: usize = 128;
 
-/// Bytes below which the runs of a page are short, on average.
+/// The slices of a page are short if their average length is below this, in bytes.
 const RUN_BYTES_SHORT: u64 = 32 << 10;
 
-/// A run that is longer is left where it is when others are joined.
+/// Slices that are longer than this are not moved when short runs are joined.
 const JOINED_BYTES_MAX: u32 = 256 << 10;
 
-/// A content map of so many pages has its short runs joined, though its file is written to: the record
-/// that lists them must not grow for ever.
+/// With more pages than this, short runs are joined even if the file is written to, because the
+/// record that lists the pages must not grow without limit.
 const PAGES_MANY: usize = 1_024;
 
-/// Shared blocks that one round trip asks about.
+/// Shared blocks about which one round trip asks.
 const BLOCKS_AT_ONCE: usize = 256;
 
-/// Owners of a shared block that are asked what they name of it. One that has more stays as it is.
+/// The most owners of a shared block whose records are read. A block with more owners stays as it
+/// is.
 const OWNERS_MAX: u32 = 8;
 
-/// What a look at a file came to.
+/// The selection of a file's blocks.
 #[derive(Debug)]
-pub(super) struct FileLook {
-    /// In how many shares its blocks are looked at.
+pub(super) struct FileSelection {
+    /// The number of parts in which the file's blocks are counted.
     pub(super) shares: u64,
-    /// The blocks that it is to name no longer.
+    /// The blocks that the file is to release.
     chosen: BTreeSet<BlockId>,
     /// Blocks that cannot be read.
     left: BTreeSet<BlockId>,
-    /// Whether it has pages of short runs.
+    /// True if the file has pages full of short runs.
     pub(super) is_crowded: bool,
-    /// Whether they are joined.
+    /// True if short runs are to be joined.
     pub(super) joins: bool,
-    /// Whether its blocks are much more than what shows of them.
+    /// True if the file's blocks take up much more than their visible bytes.
     pub(super) is_urgent: bool,
 }
 
-/// How much of a block shows in a file.
+/// The visible bytes of a block in a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     bytes: u64,
     length: u32,
 }
 
-impl FileLook {
-    /// Whether there is nothing to do.
+impl FileSelection {
+    /// Returns true if nothing is to be moved.
     pub(super) fn is_done(&self) -> bool {
         self.chosen.is_empty() && !(self.joins && self.is_crowded)
     }
 
-    /// Leaves a block as it is.
+    /// Excludes a block from the selection.
     pub(super) fn leave(&mut self, block: BlockId) {
         self.chosen.remove(&block);
         self.left.insert(block);
     }
 
-    /// The slices of a page, or of a record, that are to move.
+    /// Returns those slices of a page or record that are to be moved.
     pub(super) fn movers<'a>(&'a self, slices: &'a [Slice]) -> impl Iterator<Item = &'a Slice> {
         let joins = self.joins && is_crowded(slices);
         slices.iter().filter(move |slice| {
@@ -85,7 +90,7 @@ impl FileLook {
     }
 }
 
-/// Whether slices are many short runs of which one lies behind the other in the file.
+/// Returns true if the slices are mostly short, with many that are adjacent in the file.
 fn is_crowded(slices: &[Slice]) -> bool {
     let joint = |pair: &&[Slice]| matches!(pair, [one, next] if one.end() == next.position);
     let bytes: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
@@ -93,20 +98,20 @@ fn is_crowded(slices: &[Slice]) -> bool {
         && slices.windows(2).filter(joint).count() > PAGE_JOINTS_MAX
 }
 
-/// In which share a block is looked at.
-fn share_of(block: BlockId, shares: u64) -> u64 {
+/// Returns the part in which a block is counted.
+fn part_of(block: BlockId, shares: u64) -> u64 {
     block.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last) % shares)
 }
 
 impl Upkeep {
-    /// Looks at one share of the blocks of a file; `None` if there is nothing to look at.
-    pub(super) async fn look_at_file(
+    /// Selects blocks of one part of a file's blocks. Returns `None` if the file has none.
+    pub(super) async fn select_blocks(
         &self,
         ino: Ino,
         share: u64,
         joins: bool,
-    ) -> Result<Option<FileLook>, VolumeError> {
-        // No page goes meanwhile.
+    ) -> Result<Option<FileSelection>, VolumeError> {
+        // The pin keeps pages from being deleted while they are read.
         let _reading = self.session.reading();
         let Some(content) = self.content_now(ino).await? else { return Ok(None) };
         let (mut shown, mut crowded) = (BTreeMap::new(), false);
@@ -120,7 +125,7 @@ impl Upkeep {
                 let shares = (pages.len() * PAGE_SLICES_MAX).div_ceil(BLOCKS_MAX).max(1) as u64;
                 for pages in pages.chunks(PAGES_AT_ONCE) {
                     for slices in self.load_pages(ino, pages).await? {
-                        count(&mut shown, &slices, |block| share_of(block, shares) == share);
+                        count(&mut shown, &slices, |block| part_of(block, shares) == share);
                         crowded |= is_crowded(&slices);
                     }
                 }
@@ -130,23 +135,26 @@ impl Upkeep {
         let sum = |each: fn(&Shown) -> u64| shown.values().map(each).sum::<u64>();
         let (bytes, stored) = (sum(|it| it.bytes), sum(|it| u64::from(it.length)));
         let sparse = shown.iter().filter(|(_, it)| is_sparse(it.bytes, it.length));
+        // Only blocks that are sparse in this file can be sparse in all files, so the shares of the
+        // others are not read.
         let sparse: Vec<(BlockId, Shown)> = sparse.map(|(block, it)| (*block, *it)).collect();
         let mut chosen = BTreeSet::new();
         for sparse in sparse.chunks(BLOCKS_AT_ONCE.min(self.session.limits().reads / 2).max(1)) {
             chosen.extend(self.choose(ino, sparse, pages > 0).await?);
         }
-        Ok(Some(FileLook {
+        Ok(Some(FileSelection {
             shares,
             chosen,
             left: BTreeSet::new(),
-            // All pages are seen with each share.
+            // All pages are read for each part, so the first part is enough to find crowded ones.
             is_crowded: crowded && share == 0,
             joins: joins || pages > PAGES_MANY,
             is_urgent: stored * 100 > bytes * URGENT_PERCENT,
         }))
     }
 
-    /// Those of a file's blocks of which so little shows, in whatever file, that it should let go of them.
+    /// Returns those of a file's sparse blocks of which so little is visible in all files together
+    /// that the file should release them.
     async fn choose(
         &self,
         ino: Ino,
@@ -164,8 +172,9 @@ impl Upkeep {
         for (block, shown) in sparse {
             let (shares, live) = (entries(found.next()), counter(found.next().as_ref()));
             let goes = if block.is_pack() {
-                // Where all owners have their maps in their records, the rewriter of packs moves them.
+                // If all owners have their maps in their records, the rewriter of packs moves them.
                 is_paged && is_sparse(live.unsigned_abs(), shown.length)
+            // Without shares this file is the only owner, and the block is sparse in it.
             } else if shares.is_empty() {
                 true
             } else if shares.len() > OWNERS_MAX as usize {
@@ -183,9 +192,10 @@ impl Upkeep {
         Ok(chosen)
     }
 
-    /// Whether less than half of a shared block shows in all its owners together. What others with long
-    /// content maps name of it is not looked for: each of them may have as much as this one. So the one
-    /// with the least goes first, and if all have little, all go.
+    /// Returns true if less than half of a shared block is visible in all its owners together.
+    /// Content maps in pages of other owners are not read: each is assumed to show as much as this
+    /// one. So the owner that shows the least releases the block first, and if all show little, all
+    /// release it.
     async fn is_sparse_in_all(
         &self,
         block: BlockId,
@@ -195,7 +205,7 @@ impl Upkeep {
         let (mut bytes, mut unknown) = (shown.bytes, 0);
         let records = self.read_all(others.iter().map(|ino| key::inode(*ino))).await?;
         for (other, record) in others.iter().zip(records) {
-            // A part of an upload, or one that is going, has none.
+            // A part of an upload has no record, and neither has a file that is being reaped.
             let Some(record) = record else {
                 unknown += 1;
                 continue;
@@ -211,7 +221,7 @@ impl Upkeep {
         Ok(is_sparse(bytes + unknown * shown.bytes, shown.length))
     }
 
-    /// The slices of pages, in one round trip.
+    /// Reads the slices of pages in one round trip.
     pub(super) async fn load_pages(
         &self,
         ino: Ino,
@@ -227,9 +237,9 @@ impl Upkeep {
         decoded.collect()
     }
 
-    /// The content of a file as it is now; `None` if it is gone, or has lost its name and lets go of
-    /// everything by itself. Whoever pins the epoch before need not fear that the reaper takes it
-    /// meanwhile.
+    /// Returns the present content of a file. Returns `None` if the file is gone, or has lost its
+    /// name, because then the reaper releases all its blocks. A caller that has pinned the epoch
+    /// before can read these blocks safely.
     pub(super) async fn content_now(&self, ino: Ino) -> Result<Option<Content>, VolumeError> {
         let records = self.read_all([key::inode(ino), key::orphan(ino)].into_iter()).await?;
         let [Some(record), None] = records.as_slice() else { return Ok(None) };
