@@ -14,10 +14,10 @@ use crate::files::Files;
 impl Files {
     /// The list of a node, as the attribute of its name says it.
     pub(crate) async fn acl(&self, ino: Ino, kind: AclKind) -> Result<Bytes, Errno> {
-        let Some(file) = self.open.of(ino) else {
-            return self.patiently(|| self.volume.xattr(ino, kind.attribute())).await;
+        let Some(file) = self.open.get(ino) else {
+            return self.retry_until_deadline(|| self.volume.xattr(ino, kind.attribute())).await;
         };
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let acl = Acl::find(&node.inode.xattrs, kind).ok_or(Errno::NODATA)?;
         Ok(acl.with_mode(file.attributes(Some(&node)).await.mode).to_bytes())
     }
@@ -42,12 +42,12 @@ impl Files {
         acl: Option<&Acl>,
         drop_group_id: bool,
     ) -> Result<(), Errno> {
-        let open = self.open.of(ino);
+        let open = self.open.get(ino);
         if let Some(file) = &open {
             self.flush_file(file).await?;
         }
         let set = || self.changing().set_acl(ino, kind, acl, drop_group_id);
-        let set = self.patiently(set).await?;
+        let set = self.retry_until_deadline(set).await?;
         if let Some(file) = &open {
             // The bits that are shown of it are those of now.
             file.attributes(Some(&set)).await;

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 
 use crate::dirty::{DirtyExtents, FrozenExtents};
-use crate::open::{Becoming, FileState};
+use crate::open::{FileState, FlushingData};
 use crate::tail::AppendedTail;
 
 impl FileState {
@@ -18,7 +18,7 @@ impl FileState {
         self.tail = match self.tail {
             // What was cut here ends where it was cut.
             None if appends && self.cut.is_none() => {
-                let floor = if position > self.below_size() { position } else { 0 };
+                let floor = if position > self.base_size() { position } else { 0 };
                 Some(AppendedTail { start: position, floor })
             }
             Some(tail) if appends => Some(tail),
@@ -59,11 +59,11 @@ impl FileState {
     }
 
     /// The tail of what was to become content and of what was written since.
-    pub(crate) fn joined_tail(&self, becoming: &Becoming) -> Option<AppendedTail> {
-        match (becoming.tail, self.tail) {
-            _ if self.cut.is_some() || becoming.cut.is_some() => None,
+    pub(crate) fn joined_tail(&self, flushing: &FlushingData) -> Option<AppendedTail> {
+        match (flushing.tail, self.tail) {
+            _ if self.cut.is_some() || flushing.cut.is_some() => None,
             (Some(tail), Some(AppendedTail { floor: 0, .. })) => Some(tail),
-            (Some(tail), _) if self.size == becoming.size => Some(tail),
+            (Some(tail), _) if self.size == flushing.size => Some(tail),
             (Some(_), _) => None,
             (None, tail) => tail.map(|tail| AppendedTail { floor: tail.start, ..tail }),
         }

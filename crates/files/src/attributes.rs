@@ -67,10 +67,10 @@ pub struct NodeStat {
     pub created: Timestamp,
     /// Whether this is of something written that is not the file's content yet: its times may turn
     /// out others.
-    pub unsettled: bool,
+    pub volatile_attributes: bool,
     /// Whether the name that it was found by leads elsewhere again and again: nobody is to remember
     /// where it leads.
-    pub fleeting: bool,
+    pub volatile_name: bool,
 }
 
 impl NodeStat {
@@ -110,8 +110,8 @@ impl NodeStat {
             modified: at.modified,
             changed: at.status_changed,
             created: at.created,
-            unsettled: false,
-            fleeting: false,
+            volatile_attributes: false,
+            volatile_name: false,
         }
     }
 

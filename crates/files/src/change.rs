@@ -9,9 +9,9 @@ use volume::{
 };
 
 use crate::attributes::NodeStat;
+use crate::change_log::FileChange;
 use crate::files::{Files, NAME_BYTES_MAX};
 use crate::open::{HandleId, OpenMode, OpenedFile};
-use crate::telling::FileChange;
 
 /// The longest target of a symbolic link, in bytes.
 const TARGET_BYTES_MAX: usize = 4_095;
@@ -21,7 +21,7 @@ const MODE_BITS: u32 = 0o7777;
 
 /// Who makes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MadeBy {
+pub struct CreateOptions {
     /// Permission bits that are wanted.
     pub mode: u32,
     /// Bits that are not given, unless the directory's default access control list says what is.
@@ -32,9 +32,9 @@ pub struct MadeBy {
     pub gid: u32,
 }
 
-impl MadeBy {
+impl CreateOptions {
     fn maker(self) -> Creator {
-        let MadeBy { mode, umask, uid, gid } = self;
+        let CreateOptions { mode, umask, uid, gid } = self;
         Creator { mode: mode & MODE_BITS, umask, uid, gid }
     }
 }
@@ -54,10 +54,10 @@ impl Files {
         &self,
         directory: Ino,
         name: &[u8],
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<NodeStat, Errno> {
         if directory == Ino::ROOT {
-            self.may_name(name)?;
+            self.check_new_name(name)?;
             return self.make_bucket(name, by).await;
         }
         self.make(directory, name, &NewNode::Directory, by).await
@@ -69,13 +69,13 @@ impl Files {
         directory: Ino,
         name: &[u8],
         target: &[u8],
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<NodeStat, Errno> {
         if target.len() > TARGET_BYTES_MAX {
             return Err(Errno::NAMETOOLONG);
         }
         let node = NewNode::Symlink(target.to_vec());
-        self.make(directory, name, &node, MadeBy { mode: 0o777, umask: 0, ..by }).await
+        self.make(directory, name, &node, CreateOptions { mode: 0o777, umask: 0, ..by }).await
     }
 
     /// Makes a FIFO, socket or device.
@@ -85,7 +85,7 @@ impl Files {
         name: &[u8],
         kind: SpecialKind,
         device: u32,
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<NodeStat, Errno> {
         self.make(directory, name, &NewNode::Special(kind, device), by).await
     }
@@ -95,7 +95,7 @@ impl Files {
         &self,
         directory: Ino,
         name: &[u8],
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<NodeStat, Errno> {
         self.make(directory, name, &new_file(name), by).await
     }
@@ -105,14 +105,16 @@ impl Files {
         directory: Ino,
         name: &[u8],
         node: &NewNode,
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<NodeStat, Errno> {
-        self.may_name(name)?;
+        self.check_new_name(name)?;
         let made = self
-            .patiently(|| self.changing().make_node(directory, Some(name), node, by.maker()))
+            .retry_until_deadline(|| {
+                self.changing().make_node(directory, Some(name), node, by.maker())
+            })
             .await?;
-        self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
-        self.saw_directory(&made);
+        self.names.insert(made.ino, &NodeName { directory, name: name.to_vec() });
+        self.remember_directory(&made);
         Ok(NodeStat::of(&made))
     }
 
@@ -121,32 +123,38 @@ impl Files {
         &self,
         directory: Ino,
         name: &[u8],
-        by: MadeBy,
+        by: CreateOptions,
     ) -> Result<OpenedFile, Errno> {
-        self.may_name(name)?;
+        self.check_new_name(name)?;
         let reading = self.volume.reading();
         let node = new_file(name);
         let made = self
-            .patiently(|| self.changing().make_node(directory, Some(name), &node, by.maker()))
+            .retry_until_deadline(|| {
+                self.changing().make_node(directory, Some(name), &node, by.maker())
+            })
             .await?;
-        self.names.found(made.ino, &NodeName { directory, name: name.to_vec() });
+        self.names.insert(made.ino, &NodeName { directory, name: name.to_vec() });
         self.add_handle(made, reading).await
     }
 
     /// Makes an empty file without a name, and opens it. It goes when it is closed, unless it is
     /// linked.
-    pub async fn create_nameless(&self, directory: Ino, by: MadeBy) -> Result<OpenedFile, Errno> {
-        self.changeable()?;
+    pub async fn create_unnamed(
+        &self,
+        directory: Ino,
+        by: CreateOptions,
+    ) -> Result<OpenedFile, Errno> {
+        self.check_writable()?;
         let reading = self.volume.reading();
         let node = NewNode::File(Box::new(empty_file()));
         let made = self
-            .patiently(|| self.changing().make_node(directory, None, &node, by.maker()))
+            .retry_until_deadline(|| self.changing().make_node(directory, None, &node, by.maker()))
             .await?;
         self.add_handle(made, reading).await
     }
 
     /// Makes a bucket of a directory's name.
-    async fn make_bucket(&self, name: &[u8], by: MadeBy) -> Result<NodeStat, Errno> {
+    async fn make_bucket(&self, name: &[u8], by: CreateOptions) -> Result<NodeStat, Errno> {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
         // What is left of the bits that are wanted.
@@ -160,30 +168,32 @@ impl Files {
             gid: by.gid,
             umask,
         };
-        self.patiently(|| self.changing().make_bucket_directory(name, &new)).await?;
+        self.retry_until_deadline(|| self.changing().make_bucket_directory(name, &new)).await?;
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 
     /// Takes a name away from anything but a directory.
     pub async fn unlink(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         let name = NodeName { directory, name: name.to_vec() };
-        self.keep_record(&name).await?;
-        let removed = self.patiently(|| self.changing().remove_name(&name)).await?;
-        self.lost_name(removed.ino, &name, removed.last).await;
+        self.log_record(&name).await?;
+        let removed = self.retry_until_deadline(|| self.changing().remove_name(&name)).await?;
+        self.note_unlinked(removed.ino, &name, removed.last).await;
         Ok(())
     }
 
     /// Removes an empty directory, and an empty bucket directly below the root of a volume.
     pub async fn remove_directory(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         if directory == Ino::ROOT {
             let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
-            return self.patiently(|| self.changing().remove_bucket_directory(name)).await;
+            return self
+                .retry_until_deadline(|| self.changing().remove_bucket_directory(name))
+                .await;
         }
         let name = NodeName { directory, name: name.to_vec() };
-        let removed = self.patiently(|| self.changing().remove_directory(&name)).await?;
-        self.names.gone(removed.ino, &name);
+        let removed = self.retry_until_deadline(|| self.changing().remove_directory(&name)).await?;
+        self.names.remove(removed.ino, &name);
         Ok(())
     }
 
@@ -194,26 +204,27 @@ impl Files {
         to: (Ino, &[u8]),
         mode: RenameMode,
     ) -> Result<(), Errno> {
-        self.may_name(to.1)?;
+        self.check_new_name(to.1)?;
         let from = NodeName { directory: from.0, name: from.1.to_vec() };
         let to = NodeName { directory: to.0, name: to.1.to_vec() };
-        self.keep_record(&to).await?;
-        let renamed = self.patiently(|| self.changing().rename_node(&from, &to, mode)).await?;
+        self.log_record(&to).await?;
+        let renamed =
+            self.retry_until_deadline(|| self.changing().rename_node(&from, &to, mode)).await?;
         if let Some((ino, last)) = renamed.replaced {
-            self.lost_name(ino, &to, last).await;
+            self.note_unlinked(ino, &to, last).await;
         }
-        if let (Some(file), Some(retention)) = (self.open.of(renamed.ino), renamed.retention) {
+        if let (Some(file), Some(retention)) = (self.open.get(renamed.ino), renamed.retention) {
             // The programs that gave the file its retention may go on writing to it.
             let mut state = file.state.lock().await;
             if state.own_retention.is_some() && state.own_retention == retention.before {
                 state.own_retention = retention.after;
             }
         }
-        self.names.gone(renamed.ino, &from);
-        self.names.found(renamed.ino, &to);
+        self.names.remove(renamed.ino, &from);
+        self.names.insert(renamed.ino, &to);
         self.log_name(renamed.ino, &to).await;
         if let Some(ino) = renamed.exchanged {
-            self.names.found(ino, &from);
+            self.names.insert(ino, &from);
         }
         Ok(())
     }
@@ -227,8 +238,9 @@ impl Files {
         owner: (u32, u32),
         replaces: bool,
     ) -> Result<(), Errno> {
-        self.changeable()?;
-        let whiteout = self.patiently(|| self.volume.new_whiteout(owner, replaces)).await?;
+        self.check_writable()?;
+        let whiteout =
+            self.retry_until_deadline(|| self.volume.new_whiteout(owner, replaces)).await?;
         self.rename(from, to, RenameMode::Whiteout(whiteout)).await
     }
 
@@ -243,28 +255,29 @@ impl Files {
         }
         let attributes = AttributeChange { drop_rights: true, ..AttributeChange::default() };
         self.set(file.ino, None, SetNode { attributes, size: None }).await?;
-        self.forget_soon(file.ino);
+        self.invalidate_cache_soon(file.ino);
         Ok(())
     }
 
     /// Gives a node one more name.
     pub async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
-        self.may_name(name)?;
-        if let Some(file) = self.open.of(ino) {
+        self.check_new_name(name)?;
+        if let Some(file) = self.open.get(ino) {
             // What was written to it is the file's under both names.
             self.flush_file(&file).await?;
         }
         let to = NodeName { directory, name: name.to_vec() };
-        let known_as = self.names.of(ino);
-        let linked =
-            self.patiently(|| self.changing().link_node(ino, known_as.as_ref(), &to)).await?;
-        self.names.found(ino, &to);
-        if let Some(file) = self.open.of(ino) {
+        let known_as = self.names.get(ino);
+        let linked = self
+            .retry_until_deadline(|| self.changing().link_node(ino, known_as.as_ref(), &to))
+            .await?;
+        self.names.insert(ino, &to);
+        if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            state.nameless = false;
+            state.unlinked = false;
             self.log_named(&mut state, &to);
         }
-        Ok(self.shown(&linked).await)
+        Ok(self.visible_stat(&linked).await)
     }
 
     /// Changes attributes of a node. Those of a file with bytes that are not its content yet change
@@ -275,10 +288,10 @@ impl Files {
         handle: Option<HandleId>,
         change: SetNode,
     ) -> Result<NodeStat, Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         let SetNode { mut attributes, size } = change;
         if attributes.accessed.is_some() {
-            self.reads.forget(ino);
+            self.access_times.forget(ino);
         }
         if let Some(size) = size {
             let drop_rights = std::mem::take(&mut attributes.drop_rights);
@@ -287,26 +300,27 @@ impl Files {
         if size.is_some() && attributes.is_none() {
             return self.attributes(ino).await;
         }
-        if let Some(file) = self.open.of(ino) {
+        if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            if state.is_dirty() || state.becoming.is_some() || state.gone {
+            if state.is_dirty() || state.flushing.is_some() || state.deleted {
                 let now = self.volume.now();
                 self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
                 state.set(&attributes, now);
                 drop(state);
-                return Ok(self.with_read(file.attributes(None).await));
+                return Ok(self.with_access_time(file.attributes(None).await));
             }
         }
-        let set = self.patiently(|| self.changing().set_attributes(ino, &attributes)).await?;
+        let set =
+            self.retry_until_deadline(|| self.changing().set_attributes(ino, &attributes)).await?;
         if set.inode.kind() == Kind::Directory {
             return self.attributes(ino).await;
         }
-        Ok(self.shown(&set).await)
+        Ok(self.visible_stat(&set).await)
     }
 
     /// Refuses a name that is not given.
-    fn may_name(&self, name: &[u8]) -> Result<(), Errno> {
-        self.changeable()?;
+    fn check_new_name(&self, name: &[u8]) -> Result<(), Errno> {
+        self.check_writable()?;
         if name.len() > NAME_BYTES_MAX { Err(Errno::NAMETOOLONG) } else { Ok(()) }
     }
 

@@ -15,12 +15,12 @@ use volume::{
 
 use crate::dirty::FrozenExtents;
 use crate::files::Files;
-use crate::open::{Becoming, OpenFile, retention};
+use crate::open::{FlushingData, OpenFile, retention};
 use crate::sequential::{SequentialSums, crc64nvme};
 use crate::zeros::zeros;
 
 /// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
-pub const WHOLE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
+pub const FULL_REWRITE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
 
 /// Pages of a content map that one plan lets go of besides those that it writes anew: it names each of
 /// their blocks.
@@ -40,11 +40,11 @@ const DETACH_ATTEMPTS_MAX: u32 = 16;
 type Extent = (u64, Bytes);
 
 /// A file as it was made, and the sums of all of it, if they are known.
-type Made = (FoundNode, Option<SequentialSums>);
+type Committed = (FoundNode, Option<SequentialSums>);
 
 /// A file whose content is what was written.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct Flushed {
     pub(crate) node: FoundNode,
     /// The sums of all of it, if they are known.
     pub(crate) sums: Option<SequentialSums>,
@@ -60,9 +60,9 @@ struct Commit<'a> {
     found: &'a File,
     extents: FrozenExtents,
     /// Whether where the extents are depends on the file that was found.
-    placed: bool,
+    is_append: bool,
     /// How much of what was found shows.
-    below: u64,
+    base_end: u64,
     /// How long the file is then.
     size: u64,
     /// The sums of what was found, if they are known.
@@ -83,12 +83,12 @@ impl Files {
         &self,
         file: &OpenFile,
         node: &FoundNode,
-        becoming: &Becoming,
+        flushing: &FlushingData,
         (sums, own_retention): (Option<&SequentialSums>, Option<RetainUntil>),
-    ) -> Result<Written, VolumeError> {
-        let known_as = self.names.of(file.ino);
-        let mut attributes = becoming.change;
-        if let (Some(written), None) = (becoming.written, attributes.modified) {
+    ) -> Result<Flushed, VolumeError> {
+        let known_as = self.names.get(file.ino);
+        let mut attributes = flushing.change;
+        if let (Some(written), None) = (flushing.write_time, attributes.modified) {
             attributes.modified = Some(SetTime::At(written));
         }
         let (mut at, sums, mut detached) = (node.clone(), sums.cloned(), 0);
@@ -99,32 +99,32 @@ impl Files {
                 known_as: known_as.as_ref(),
                 attributes: &attributes,
                 over: Some(found.data_version),
-                note: Some(&becoming.note),
+                note: Some(&flushing.note),
                 own_retention,
             };
             let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
-            let (mut extents, mut tail) = (becoming.extents.clone(), None);
-            let (below, size) = match (becoming.cut, becoming.tail) {
-                (Some(cut), _) => (cut.min(found.size), becoming.size),
+            let (mut extents, mut tail) = (flushing.extents.clone(), None);
+            let (base_end, size) = match (flushing.cut, flushing.tail) {
+                (Some(cut), _) => (cut.min(found.size), flushing.size),
                 (None, Some(appended)) => {
                     let start = appended.place(found.size, &extents);
                     extents = extents.shifted(appended.start, start);
                     tail = Some((appended.start, start));
-                    (found.size, becoming.size - appended.start + start)
+                    (found.size, flushing.size - appended.start + start)
                 }
                 // Others may have made it longer. That stays, unless it was cut here.
-                (None, None) => (found.size, becoming.size.max(found.size)),
+                (None, None) => (found.size, flushing.size.max(found.size)),
             };
-            let changes_content = commit_changes_content(&extents, found, below, size);
+            let changes_content = commit_changes_content(&extents, found, base_end, size);
             let commit =
-                Commit { write, found, extents, placed: tail.is_some(), below, size, sums };
-            match self.commit_over(commit).await {
+                Commit { write, found, extents, is_append: tail.is_some(), base_end, size, sums };
+            match self.commit_onto(commit).await {
                 Ok((node, sums)) => {
                     let version = node.inode.file().map(|file| file.data_version);
                     let sums = sums.map(|sums| sums.of_version(version));
                     let own_retention =
                         if changes_content { retention(&node) } else { own_retention };
-                    return Ok(Written { node, sums, tail, own_retention });
+                    return Ok(Flushed { node, sums, tail, own_retention });
                 }
                 // Another has written to it: what is there now is taken along.
                 Err(VolumeError::Fs(FsError::ContentReplaced)) => {
@@ -141,10 +141,10 @@ impl Files {
         }
     }
 
-    async fn commit_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
-        let Commit { write, found, extents, below, size, .. } = &commit;
+    async fn commit_onto(&self, commit: Commit<'_>) -> Result<Committed, VolumeError> {
+        let Commit { write, found, extents, base_end, size, .. } = &commit;
         let size = *size;
-        if !commit_changes_content(extents, found, *below, size) {
+        if !commit_changes_content(extents, found, *base_end, size) {
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
             } else {
@@ -155,32 +155,32 @@ impl Files {
             };
             return Ok((node, commit.sums));
         }
-        if *below == 0 {
+        if *base_end == 0 {
             let anew = extents.clone();
-            return self.write_anew(commit, &anew).await;
+            return self.rewrite(commit, &anew).await;
         }
         match &found.content {
             Content::Inline(bytes) if !extents.is_empty() || size <= bytes.len() as u64 => {
-                let shown = usize::try_from(*below).unwrap_or(usize::MAX).min(bytes.len());
+                let shown = usize::try_from(*base_end).unwrap_or(usize::MAX).min(bytes.len());
                 let anew = extents.over(&bytes.slice(..shown));
                 let commit = Commit { sums: None, ..commit };
-                self.write_anew(commit, &anew).await
+                self.rewrite(commit, &anew).await
             }
-            _ => self.write_over(commit).await,
+            _ => self.overlay(commit).await,
         }
     }
 
     /// Writes a file that has nothing but these extents.
-    async fn write_anew(
+    async fn rewrite(
         &self,
         commit: Commit<'_>,
         extents: &FrozenExtents,
-    ) -> Result<Made, VolumeError> {
-        let Commit { write, found, size, placed, .. } = commit;
+    ) -> Result<Committed, VolumeError> {
+        let Commit { write, found, size, is_append, .. } = commit;
         // What a long content map names is more than one plan may say.
-        let write = self.shorten(write, found, 0).await?;
-        if size <= self.options.whole_bytes_max {
-            return self.write_whole(write, extents, size).await;
+        let write = self.truncate_in_steps(write, found, 0).await?;
+        if size <= self.options.full_rewrite_bytes_max {
+            return self.write_sequentially(write, extents, size).await;
         }
         let sums = SequentialSums::new().followed_by(extents, size).await;
         let all: Vec<Extent> = extents.iter().cloned().collect();
@@ -193,7 +193,7 @@ impl Files {
         let write = FileWrite { note: on_last.filter(|_| rest.is_empty()), ..write };
         let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
         if !rest.is_empty() {
-            let in_order = placed || sums.is_some();
+            let in_order = is_append || sums.is_some();
             let over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             let own_retention = retention(&node);
             let write = FileWrite { over, note: on_last, own_retention, ..write };
@@ -206,10 +206,10 @@ impl Files {
 
     /// Writes what was written over what a file has in blocks, cut if it was cut: in one commit, unless
     /// it is too much for one.
-    async fn write_over(&self, commit: Commit<'_>) -> Result<Made, VolumeError> {
-        let Commit { mut write, found, extents, placed, below, size, sums } = commit;
-        write = self.shorten(write, found, below).await?;
-        let cut = (below < found.size).then_some(below);
+    async fn overlay(&self, commit: Commit<'_>) -> Result<Committed, VolumeError> {
+        let Commit { mut write, found, extents, is_append, base_end, size, sums } = commit;
+        write = self.truncate_in_steps(write, found, base_end).await?;
+        let cut = (base_end < found.size).then_some(base_end);
         let shape = Resize { cut, end: size };
         if extents.is_empty() {
             let node = match cut {
@@ -224,7 +224,7 @@ impl Files {
         };
         // Others may have written elsewhere in the file. Only the sums depend on all of it, and what
         // was appended on where it ends.
-        let in_order = placed || sums.is_some();
+        let in_order = is_append || sums.is_some();
         if !in_order && cut.is_none() {
             write.over = None;
         }
@@ -268,15 +268,15 @@ impl Files {
 
     /// Cuts a long content map step by step until the rest of what is to go fits into one plan.
     /// Returns the write that is to follow, over the data version of the rest.
-    async fn shorten<'w>(
+    async fn truncate_in_steps<'w>(
         &self,
         mut write: FileWrite<'w>,
         found: &File,
-        below: u64,
+        base_end: u64,
     ) -> Result<FileWrite<'w>, VolumeError> {
         let mut content = found.content.clone();
         while let Content::Pages(pages) = &content
-            && let Some(cut) = cut_step(pages, below)
+            && let Some(cut) = cut_step(pages, base_end)
         {
             let node = self.volume.truncate(FileWrite { note: None, ..write }, cut).await?;
             let file = node.inode.file().ok_or(FsError::Stale)?;
@@ -288,12 +288,12 @@ impl Files {
     }
 
     /// Writes a file that is all in memory, from its first byte to its last.
-    async fn write_whole(
+    async fn write_sequentially(
         &self,
         write: FileWrite<'_>,
         extents: &FrozenExtents,
         size: u64,
-    ) -> Result<Made, VolumeError> {
+    ) -> Result<Committed, VolumeError> {
         let mut writer = self.volume.writer(Some(size));
         // Whoever may go on behind the end needs the sums as they run.
         let sums = SequentialSums::new().followed_by(extents, size).await;
@@ -347,8 +347,8 @@ impl Files {
 }
 
 /// Returns true if a commit changes a file's bytes or size, and not its attributes alone.
-fn commit_changes_content(extents: &FrozenExtents, found: &File, below: u64, size: u64) -> bool {
-    !extents.is_empty() || below != found.size || size != found.size
+fn commit_changes_content(extents: &FrozenExtents, found: &File, base_end: u64, size: u64) -> bool {
+    !extents.is_empty() || base_end != found.size || size != found.size
 }
 
 /// The entity tag and the checksums of a content.
@@ -377,8 +377,8 @@ fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &
 }
 
 /// Where a content map is cut first, if it loses more than one plan may say.
-fn cut_step(pages: &[PageRef], below: u64) -> Option<u64> {
-    let kept = pages.partition_point(|page| page.start < below);
+fn cut_step(pages: &[PageRef], base_end: u64) -> Option<u64> {
+    let kept = pages.partition_point(|page| page.start < base_end);
     let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;
     pages.get(first).map(|page| page.start)
 }

@@ -27,13 +27,13 @@ const COPIED_BYTES_MAX: u64 = 16 << 20;
 const TRIES: usize = 4;
 
 /// What came of sharing.
-enum Shared {
+enum ShareOutcome {
     /// The target now, and how many bytes it came to share.
     Done(FoundNode, u64),
     /// The source is not as it was found.
     Changed,
     /// Bytes are to be copied.
-    Unfit,
+    Unsupported,
 }
 
 impl Files {
@@ -48,7 +48,7 @@ impl Files {
         to: (HandleId, u64),
         length: u64,
     ) -> Result<u64, Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         let (source, target) = (self.open.handle(from.0)?, self.open.handle(to.0)?);
         target.failure()?;
         let size = source.file.state.lock().await.size;
@@ -83,26 +83,26 @@ impl Files {
         self.flush_file(source).await?;
         let mut found = (*source.state.lock().await.node).clone();
         for _ in 0..TRIES {
-            let Some(mut rest) = self.at_rest(target).await? else { return Ok(None) };
+            let Some(mut quiesced) = self.quiesce(target).await? else { return Ok(None) };
             let found_size = found.inode.file().map_or(0, |file| file.size);
             let length = range.end.min(found_size).saturating_sub(range.start);
-            let end = rest.change_end(position, position + length);
+            let end = quiesced.change_end(position, position + length);
             if end == position {
                 return Ok(None);
             }
             let range = range.start..range.start + (end - position);
-            let known_as = self.names.of(target.ino);
-            let write = rest.write(target.ino, known_as.as_ref());
+            let known_as = self.names.get(target.ino);
+            let write = quiesced.write(target.ino, known_as.as_ref());
             match self.share_once(&found, range, write, position).await? {
-                Shared::Done(node, bytes) => {
-                    self.changed(&mut rest, &node);
+                ShareOutcome::Done(node, bytes) => {
+                    self.note_changed(&mut quiesced, &node);
                     return Ok(Some(bytes));
                 }
-                Shared::Changed => {}
-                Shared::Unfit => return Ok(None),
+                ShareOutcome::Changed => {}
+                ShareOutcome::Unsupported => return Ok(None),
             }
-            drop(rest);
-            found = match self.patiently(|| self.volume.find_node(source.ino)).await {
+            drop(quiesced);
+            found = match self.retry_until_deadline(|| self.volume.find_node(source.ino)).await {
                 Ok(node) => node,
                 Err(Errno::STALE) => return Ok(None),
                 Err(error) => return Err(error),
@@ -117,19 +117,19 @@ impl Files {
         range: Range<u64>,
         write: FileWrite<'_>,
         position: u64,
-    ) -> Result<Shared, Errno> {
+    ) -> Result<ShareOutcome, Errno> {
         let share = async || {
             let share = self.volume.share_range(write, source, range.clone(), position);
             match share.await {
-                Ok((node, bytes)) => Ok(Shared::Done(node, bytes)),
-                Err(VolumeError::Fs(FsError::SourceChanged)) => Ok(Shared::Changed),
+                Ok((node, bytes)) => Ok(ShareOutcome::Done(node, bytes)),
+                Err(VolumeError::Fs(FsError::SourceChanged)) => Ok(ShareOutcome::Changed),
                 Err(VolumeError::Fs(
                     FsError::ContentReplaced | FsError::LettingGo | FsError::Stale,
-                )) => Ok(Shared::Unfit),
+                )) => Ok(ShareOutcome::Unsupported),
                 Err(error) => Err(error),
             }
         };
-        self.patiently(share).await
+        self.retry_until_deadline(share).await
     }
 
     /// Copies bytes through memory.

@@ -7,7 +7,7 @@ use ledger::DirtyLog;
 pub(crate) struct FileLog {
     pub(crate) log: Option<DirtyLog>,
     /// Whether it says the file's record.
-    pub(crate) says_record: bool,
+    pub(crate) has_record: bool,
 }
 
 impl FileLog {
@@ -17,8 +17,8 @@ impl FileLog {
     }
 
     /// Goes on with the log of a process before this one.
-    pub(crate) fn inherited(log: DirtyLog, says_record: bool) -> FileLog {
-        FileLog { log: Some(log), says_record }
+    pub(crate) fn inherited(log: DirtyLog, has_record: bool) -> FileLog {
+        FileLog { log: Some(log), has_record }
     }
 
     /// Whether there is one.

@@ -18,16 +18,16 @@ use volume::{
 
 use crate::attributes::{NodeStat, target_of};
 use crate::directories::Directories;
-use crate::fleeting::Fleeting;
-use crate::inherited::Inheritance;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
-use crate::noted_reads::NotedReads;
 use crate::open::{OpenFile, OpenFiles};
-use crate::patience::patiently;
+use crate::pending_access_times::PendingAccessTimes;
 use crate::read_ahead::STREAMS_MAX;
+use crate::resent_requests::ResentRequests;
+use crate::retry::retry_until_deadline;
 use crate::seen_directories::SeenDirectories;
-use crate::told_stale::{Told, ToldStale};
+use crate::stale_retries::{StaleReply, StaleRetries};
+use crate::volatile_names::VolatileNames;
 
 /// The longest name that is given, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -43,11 +43,11 @@ const BY_NUMBER_MAX: usize = 1 << 16;
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
 
 /// How long a program waits until its machine has forgotten what it remembers of a file.
-const FORGET_PATIENCE: Duration = Duration::from_secs(5);
+const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes that are kept in memory of all files of which nothing is kept any more, besides the memory of
 /// those that become content: nothing frees it but that they are closed.
-const GONE_MEMORY_BYTES: u64 = 32 << 20;
+const DELETED_MEMORY_BYTES: u64 = 32 << 20;
 
 /// How a file system is opened.
 #[derive(Clone, Debug)]
@@ -61,11 +61,11 @@ pub struct FilesOptions {
     /// Files of at most so many bytes are written whole, in the order of their bytes: then their
     /// entity tag is an MD5, and their blocks are those of a PUT. Of longer ones only what was
     /// changed is written.
-    pub whole_bytes_max: u64,
+    pub full_rewrite_bytes_max: u64,
     /// How long operations wait for stores that do not answer before they fail.
     pub io_timeout: Duration,
     /// Whether it is noted when files are read.
-    pub notes_reads: bool,
+    pub updates_atime: bool,
     /// Where it stands what must outlive this process, if another one may follow it.
     pub ledger: Option<Arc<Ledger>>,
 }
@@ -95,25 +95,25 @@ pub struct SharedFiles {
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
     /// What changes faster than it can be asked for.
-    pub(crate) fleeting: Fleeting,
-    pub(crate) told_stale: ToldStale,
+    pub(crate) volatile_names: VolatileNames,
+    pub(crate) stale_retries: StaleRetries,
     pub(crate) directories: Directories,
     pub(crate) seen_directories: SeenDirectories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
     /// What was written to files of which nothing is kept any more.
-    pub(crate) gone_memory: ByteBudget,
+    pub(crate) deleted_memory: ByteBudget,
     /// Who is told what to forget.
     watching: Mutex<Option<Arc<dyn NodeWatch>>>,
     /// Places of streams that read ahead.
     pub(crate) streams: Arc<Semaphore>,
     /// Notified when some file is to be flushed.
     pub(crate) flushes: Notify,
-    pub(crate) reads: NotedReads,
+    pub(crate) access_times: PendingAccessTimes,
     /// How often a flush has found no room in the volume.
     pub(crate) found_full: AtomicU64,
     /// What the processes before this one have left.
-    pub(crate) inheritance: Inheritance,
+    pub(crate) resent_requests: ResentRequests,
 }
 
 impl Deref for Files {
@@ -139,17 +139,17 @@ impl Files {
             by_number: Cache::new(BY_NUMBER_MAX),
             seen_versions: Cache::new(SEEN_VERSIONS_MAX),
             open: OpenFiles::from(first_handle),
-            fleeting: Fleeting::default(),
-            told_stale: ToldStale::default(),
+            volatile_names: VolatileNames::default(),
+            stale_retries: StaleRetries::default(),
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
-            gone_memory: ByteBudget::new(GONE_MEMORY_BYTES),
+            deleted_memory: ByteBudget::new(DELETED_MEMORY_BYTES),
             watching: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
-            reads: NotedReads::default(),
+            access_times: PendingAccessTimes::default(),
             found_full: AtomicU64::new(0),
-            inheritance: Inheritance::default(),
+            resent_requests: ResentRequests::default(),
             options,
         });
         let ahead: Arc<dyn ReleaseMemory> = shared.clone();
@@ -199,8 +199,8 @@ impl Files {
     }
 
     /// How many handles programs have of a file.
-    pub fn handles_of(&self, ino: Ino) -> u64 {
-        self.open.handles_of(ino)
+    pub fn handle_count(&self, ino: Ino) -> u64 {
+        self.open.handle_count(ino)
     }
 
     /// Finds what a name is bound to.
@@ -209,12 +209,12 @@ impl Files {
         let found = self.find(&name).await;
         if found.is_err() {
             // Whoever was told ESTALE and finds nothing now asks for no node any more.
-            self.told_stale.take(self.thread);
+            self.stale_retries.take(self.thread);
         }
         match found {
             Ok(node) => {
-                let fleeting = self.fleeting.of(node.ino).is_some();
-                Ok(NodeStat { fleeting, ..self.shown(&node).await })
+                let volatile_name = self.volatile_names.get(node.ino).is_some();
+                Ok(NodeStat { volatile_name, ..self.visible_stat(&node).await })
             }
             // An object may have such a name, but no file is given one.
             Err(Errno::NOENT) if name.name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
@@ -224,48 +224,50 @@ impl Files {
 
     /// The node that a name is bound to.
     pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
-        if self.told_stale.looks_up(self.thread) {
-            self.fleeting.missed(name.clone());
+        if self.stale_retries.note_lookup(self.thread) {
+            self.volatile_names.watch(name.clone());
         }
-        let reading = self.fleeting.watches(name).then(|| self.volume.reading());
-        let node = self.patiently(|| self.volume.find_name(name)).await?;
-        self.names.found(node.ino, name);
+        let reading = self.volatile_names.is_watched(name).then(|| self.volume.reading());
+        let node = self.retry_until_deadline(|| self.volume.find_name(name)).await?;
+        self.names.insert(node.ino, name);
         if let Some(reading) = reading.filter(|_| node.inode.kind() != Kind::Directory) {
             let pin = self.volume.open_node(node.ino, reading);
-            self.fleeting.keep(OpenFile::new(pin, node.clone()));
+            self.volatile_names.keep(OpenFile::new(pin, node.clone()));
         }
         Ok(node)
     }
 
     /// The attributes of a node.
     pub async fn attributes(&self, ino: Ino) -> Result<NodeStat, Errno> {
-        if let Some(file) = self.open.of(ino) {
+        if let Some(file) = self.open.get(ino) {
             return self.attributes_of_open(&file).await;
         }
-        match self.patiently(|| self.volume.find_node(ino)).await {
-            Ok(node) => Ok(self.shown(&node).await),
+        match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
+            Ok(node) => Ok(self.visible_stat(&node).await),
             // The record is gone. A file that was opened meanwhile, or is kept, has attributes yet.
-            Err(Errno::STALE) => match self.open.of(ino).or_else(|| self.fleeting.of(ino)) {
-                Some(file) => Ok(self.with_read(file.attributes(None).await)),
-                None => match self.seen_directories.removed(ino) {
-                    Some(stat) => Ok(self.with_read(stat)),
-                    None => Err(self.missed(ino)),
-                },
-            },
+            Err(Errno::STALE) => {
+                match self.open.get(ino).or_else(|| self.volatile_names.get(ino)) {
+                    Some(file) => Ok(self.with_access_time(file.attributes(None).await)),
+                    None => match self.seen_directories.removed(ino) {
+                        Some(stat) => Ok(self.with_access_time(stat)),
+                        None => Err(self.stale(ino)),
+                    },
+                }
+            }
             Err(error) => Err(error),
         }
     }
 
     /// A node is not to be had any more by the name by which it was found.
-    pub(crate) fn missed(&self, ino: Ino) -> Errno {
-        self.told_stale.tell(self.thread, Told::of(ino, Instant::now()));
-        self.names.of(ino).into_iter().for_each(|name| self.fleeting.missed(name));
+    pub(crate) fn stale(&self, ino: Ino) -> Errno {
+        self.stale_retries.insert(self.thread, StaleReply::of(ino, Instant::now()));
+        self.names.get(ino).into_iter().for_each(|name| self.volatile_names.watch(name));
         Errno::STALE
     }
 
     /// What a program sees of a node: what was written to it and is not its content yet, too.
-    pub(crate) async fn shown(&self, node: &FoundNode) -> NodeStat {
-        self.with_read(match self.open.of(node.ino) {
+    pub(crate) async fn visible_stat(&self, node: &FoundNode) -> NodeStat {
+        self.with_access_time(match self.open.get(node.ino) {
             Some(file) => file.attributes(Some(node)).await,
             None => {
                 let stat = NodeStat::of(node);
@@ -277,9 +279,9 @@ impl Files {
 
     /// What a symbolic link says.
     pub async fn read_link(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
-        let node = match self.patiently(|| self.volume.find_node(ino)).await {
+        let node = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
             Err(Errno::STALE) => {
-                let kept = self.fleeting.of(ino).ok_or_else(|| self.missed(ino))?;
+                let kept = self.volatile_names.get(ino).ok_or_else(|| self.stale(ino))?;
                 (*kept.state.lock().await.node).clone()
             }
             found => found?,
@@ -288,7 +290,10 @@ impl Files {
     }
 
     /// Tries an operation again while the stores do not answer, which does nothing when that is so.
-    pub(crate) async fn patiently<T, F>(&self, operation: impl Fn() -> F) -> Result<T, Errno>
+    pub(crate) async fn retry_until_deadline<T, F>(
+        &self,
+        operation: impl Fn() -> F,
+    ) -> Result<T, Errno>
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
@@ -300,7 +305,7 @@ impl Files {
                 done => done,
             }
         };
-        patiently(self.options.io_timeout, operation).await
+        retry_until_deadline(self.options.io_timeout, operation).await
     }
 
     /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
@@ -318,17 +323,17 @@ impl Files {
 
     /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
     /// Answers whether it is: pages do not run out by themselves.
-    pub(crate) async fn forget_content(&self, ino: Ino) -> bool {
+    pub(crate) async fn invalidate_cache(&self, ino: Ino) -> bool {
         let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(watch) = watch else { return true };
         let (done, forgotten) = oneshot::channel();
         let changes = NodeChanges { names: Vec::new(), nodes: vec![ino] };
         watch.changed(&changes, Some(done));
-        matches!(tokio::time::timeout(FORGET_PATIENCE, forgotten).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(INVALIDATION_TIMEOUT, forgotten).await, Ok(Ok(())))
     }
 
     /// As [`Files::forget_content`], without waiting.
-    pub(crate) fn forget_soon(&self, ino: Ino) {
+    pub(crate) fn invalidate_cache_soon(&self, ino: Ino) {
         let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(watch) = watch {
             watch.changed(&NodeChanges { names: Vec::new(), nodes: vec![ino] }, None);
@@ -336,7 +341,7 @@ impl Files {
     }
 
     /// Refuses a change where nothing may be changed.
-    pub(crate) fn changeable(&self) -> Result<(), Errno> {
+    pub(crate) fn check_writable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
     }
 }
@@ -356,7 +361,7 @@ fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
         Box::pin(async move {
             if let Some(shared) = files.upgrade() {
                 let files = Files { shared, request: 0, thread: 0, note: Note::none() };
-                let _told = files.flush_all().await;
+                let _reported = files.flush_all().await;
             }
         })
     }))

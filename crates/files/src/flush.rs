@@ -14,18 +14,18 @@ use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FoundNode, Note};
 
 use crate::files::Files;
-use crate::open::{Becoming, FileState, HandleId, OpenFile};
+use crate::open::{FileState, FlushingData, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
 
 /// For how long what was written stays dirty, unless it is to become content. Not less: whoever opens
 /// a file to empty it and writes it anew makes one change of that, if it does not take long.
-const DIRTY_FOR: Duration = Duration::from_secs(5);
+const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// How often it is looked for what has been dirty for so long.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks from one turn of what is fleeting to the next.
-const LOOKS_PER_TURN: u32 = 5;
+const CHECKS_PER_EXPIRY: u32 = 5;
 
 impl Files {
     /// Makes what was written through a handle, and through others, the file's content: durable, and
@@ -39,23 +39,23 @@ impl Files {
 
     /// Begins to make what was written to a file its content.
     pub(crate) fn flush_soon(&self, file: &Arc<OpenFile>) {
-        file.wanted.store(true, Ordering::Relaxed);
+        file.flush_requested.store(true, Ordering::Relaxed);
         self.flushes.notify_one();
     }
 
     /// Flushes files that were dirty for long, or that are to be, until `end`. Lets go of what was read
     /// ahead and not asked for, too.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
-        let mut looks = 0_u32;
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
+        let mut checks = 0_u32;
         loop {
             let asked = tokio::select! {
                 biased;
                 () = end.cancelled() => return,
                 _ = ticks.tick() => {
-                    looks = looks.wrapping_add(1);
-                    if looks.is_multiple_of(LOOKS_PER_TURN) {
-                        self.fleeting.turn();
+                    checks = checks.wrapping_add(1);
+                    if checks.is_multiple_of(CHECKS_PER_EXPIRY) {
+                        self.volatile_names.expire();
                     }
                     false
                 }
@@ -67,15 +67,15 @@ impl Files {
             }
             let (mut dirty, now) = (Vec::new(), Instant::now());
             for file in self.open.all() {
-                let dirty_for = file.state.try_lock().ok().and_then(|mut it| it.dirty_for(now));
-                let is_wanted = file.wanted.load(Ordering::Relaxed);
-                if dirty_for.is_some_and(|so_long| is_wanted || so_long >= DIRTY_FOR) {
+                let dirty_age = file.state.try_lock().ok().and_then(|mut it| it.dirty_age(now));
+                let is_wanted = file.flush_requested.load(Ordering::Relaxed);
+                if dirty_age.is_some_and(|age| is_wanted || age >= DIRTY_AGE_MAX) {
                     dirty.push(file);
                 }
             }
             let flush = dirty.iter().map(|file| self.flush_file(file));
             // Whoever has a file open is told of what fails.
-            let _told: Vec<Result<(), Errno>> = futures::future::join_all(flush).await;
+            let _reported: Vec<Result<(), Errno>> = futures::future::join_all(flush).await;
         }
     }
 
@@ -88,29 +88,31 @@ impl Files {
 
     /// Makes what was written to a file its content. Must run to its end.
     pub(crate) async fn flush_now(&self, file: &OpenFile) -> Result<(), Errno> {
-        let mut sums = file.flushing.lock().await;
-        file.wanted.store(false, Ordering::Relaxed);
-        let (node, becoming, own_retention) = {
+        let mut sums = file.flush_lock.lock().await;
+        file.flush_requested.store(false, Ordering::Relaxed);
+        let (node, flushing, own_retention) = {
             let mut state = file.state.lock().await;
-            if !state.is_dirty() || state.gone {
+            if !state.is_dirty() || state.deleted {
                 return Ok(());
             }
             let note = self.note_flush(&state)?;
-            let becoming = Arc::new(state.take_dirty(note));
-            state.becoming = Some(Arc::clone(&becoming));
-            (state.node.clone(), becoming, state.own_retention)
+            let flushing = Arc::new(state.start_flush(note));
+            state.flushing = Some(Arc::clone(&flushing));
+            (state.node.clone(), flushing, state.own_retention)
         };
         let before = sums.take();
         let written = self
-            .patiently(|| self.commit(file, &node, &becoming, (before.as_ref(), own_retention)))
+            .retry_until_deadline(|| {
+                self.commit(file, &node, &flushing, (before.as_ref(), own_retention))
+            })
             .await;
         // What is stale may be the name by which the file was known, not the file.
-        let is_gone = match written {
-            Err(Errno::STALE) => self.is_gone(file.ino).await,
+        let is_deleted = match written {
+            Err(Errno::STALE) => self.is_deleted(file.ino).await,
             _ => false,
         };
         let mut state = file.state.lock().await;
-        state.becoming = None;
+        state.flushing = None;
         match written {
             Ok(written) => {
                 *sums = written.sums;
@@ -123,22 +125,22 @@ impl Files {
                     written.tail.filter(|(before, after)| before != after)
                 {
                     state.follow_tail(before, after);
-                    self.forget_soon(file.ino);
+                    self.invalidate_cache_soon(file.ino);
                 }
-                if state.dirty.is_empty() && state.cut.is_none() && state.size == becoming.size {
+                if state.dirty.is_empty() && state.cut.is_none() && state.size == flushing.size {
                     // Others may have made it longer.
                     state.size = state.found_size();
                 }
-                self.cut_log(&mut state, becoming.log_end);
+                self.trim_log(&mut state, flushing.log_end);
                 Ok(())
             }
             Err(error) => {
                 if matches!(error, Errno::NOSPC | Errno::DQUOT) {
                     self.found_full.fetch_add(1, Ordering::Relaxed);
                 }
-                state.take_back(&becoming);
-                if is_gone {
-                    if !state.lose(&self.gone_memory) {
+                state.restore_dirty(&flushing);
+                if is_deleted {
+                    if !state.mark_deleted(&self.deleted_memory) {
                         file.fail(Errno::IO);
                     }
                     return Ok(());
@@ -150,8 +152,8 @@ impl Files {
     }
 
     /// Whether nothing is left of a file.
-    async fn is_gone(&self, ino: Ino) -> bool {
-        self.patiently(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
+    async fn is_deleted(&self, ino: Ino) -> bool {
+        self.retry_until_deadline(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
     }
 
     /// Takes note of a version of a file that was made here: what a program's machine remembers of
@@ -169,25 +171,25 @@ impl Files {
 
 impl FileState {
     /// For how long it has been known to be dirty.
-    fn dirty_for(&mut self, now: Instant) -> Option<Duration> {
+    fn dirty_age(&mut self, now: Instant) -> Option<Duration> {
         if !self.is_dirty() {
-            self.found_dirty = None;
+            self.dirty_since = None;
             return None;
         }
-        let since = *self.found_dirty.get_or_insert(now);
+        let since = *self.dirty_since.get_or_insert(now);
         Some(now.saturating_duration_since(since))
     }
 
     /// Takes what was written, to make it the file's content. It lies below from now on.
-    fn take_dirty(&mut self, note: Note) -> Becoming {
-        self.found_dirty = None;
-        Becoming {
+    fn start_flush(&mut self, note: Note) -> FlushingData {
+        self.dirty_since = None;
+        FlushingData {
             extents: std::mem::take(&mut self.dirty).freeze(),
             tail: self.tail.take(),
             cut: self.cut.take(),
             size: self.size,
             change: std::mem::take(&mut self.change),
-            written: self.written.take(),
+            write_time: self.write_time.take(),
             permit: Mutex::new(self.permit.take()),
             log_end: self.log.end(),
             note,
@@ -195,16 +197,16 @@ impl FileState {
     }
 
     /// Takes back what has not become the file's content: it is to be tried again.
-    fn take_back(&mut self, becoming: &Becoming) {
-        self.tail = self.joined_tail(becoming);
-        self.dirty.put_under(&becoming.extents, self.cut.unwrap_or(u64::MAX));
-        self.cut = [self.cut, becoming.cut].into_iter().flatten().min();
-        let permit = becoming.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn restore_dirty(&mut self, flushing: &FlushingData) {
+        self.tail = self.joined_tail(flushing);
+        self.dirty.put_under(&flushing.extents, self.cut.unwrap_or(u64::MAX));
+        self.cut = [self.cut, flushing.cut].into_iter().flatten().min();
+        let permit = flushing.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.hold(permit);
         // A time that was set is not the last one if it was written to since.
-        let modified = becoming.change.modified.filter(|_| self.written.is_none());
-        let first = AttributeChange { modified, ..becoming.change };
-        self.written = self.written.or(becoming.written);
+        let modified = flushing.change.modified.filter(|_| self.write_time.is_none());
+        let first = AttributeChange { modified, ..flushing.change };
+        self.write_time = self.write_time.or(flushing.write_time);
         self.change = merged(&first, &self.change);
     }
 }

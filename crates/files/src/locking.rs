@@ -15,7 +15,7 @@ impl Files {
     /// Takes a lock, or fails with EAGAIN.
     pub async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         self.locks.try_lock(ino, asked).await?;
-        self.look_under_lock(ino).await;
+        self.refresh_under_lock(ino).await;
         Ok(())
     }
 
@@ -25,7 +25,7 @@ impl Files {
     /// `EDEADLK` if programs of this mount would wait for each other in a circle, for locks of ranges.
     pub async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         let granted = self.locks.lock(ino, asked).await?;
-        self.look_under_lock(ino).await;
+        self.refresh_under_lock(ino).await;
         granted.keep();
         Ok(())
     }
@@ -43,51 +43,51 @@ impl Files {
             return Ok(());
         }
         if self.locks.is_shared().await
-            && let Some(file) = self.open.of(ino)
+            && let Some(file) = self.open.get(ino)
         {
             // Whoever has the file open is told of a failure.
-            let _told = self.flush_file(&file).await;
+            let _reported = self.flush_file(&file).await;
         }
         self.locks.unlock(ino, owner, flock, start, last).await
     }
 
     /// The lock that is in the way of another one. One of another mount has no process.
-    pub async fn lock_in_the_way(
+    pub async fn conflicting_lock(
         &self,
         ino: Ino,
         asked: &RangeLock,
     ) -> Result<Option<RangeLock>, Errno> {
-        self.locks.in_the_way(ino, asked).await
+        self.locks.conflicting(ino, asked).await
     }
 
     /// Looks at an open file as it is now, if others may have written to it before they let go of a
     /// lock, and has what a program's machine remembers of another version forgotten. If that was not
     /// heeded, the next open or lock sees to it.
-    async fn look_under_lock(&self, ino: Ino) {
+    async fn refresh_under_lock(&self, ino: Ino) {
         if !self.locks.is_shared().await {
             return;
         }
-        let Some(file) = self.open.of(ino) else { return };
+        let Some(file) = self.open.get(ino) else { return };
         // If another session has the pages, the kernel has none here, and the next page looks.
-        if file.maps.is_elsewhere() {
+        if file.maps.is_claimed_elsewhere() {
             return;
         }
         // What is on its way to the volume may be planned over what the file was before.
-        let flushing = file.flushing.lock().await;
-        let Ok((node, lost_name)) = self.find_of_open(&file).await else { return };
+        let flush_lock = file.flush_lock.lock().await;
+        let Ok((node, lost_name)) = self.find_open(&file).await else { return };
         if let Some(node) = &node {
             let mut state = file.state.lock().await;
             state.refresh(node);
             state.rebase(node);
         }
-        drop(flushing);
+        drop(flush_lock);
         let version = node.and_then(|node| node.inode.file().map(|file| file.data_version));
         version.into_iter().for_each(|version| self.locks.note_version(ino, version));
         let changed = version.filter(|version| self.seen_versions.get(&ino) != Some(*version));
         // A program that waited for the lock of a lock file looks next whether the file still has a
         // name. It must not be answered from what its machine remembers.
         if (changed.is_some() || lost_name)
-            && self.forget_content(ino).await
+            && self.invalidate_cache(ino).await
             && let Some(version) = changed
         {
             self.seen_versions.insert(ino, version);

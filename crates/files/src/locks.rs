@@ -24,10 +24,10 @@
 //! is. It leaves no trace when it gives up.
 
 mod grants;
-mod place;
+mod location;
 mod state;
 mod table;
 
 pub(crate) use grants::LockGrant;
 pub use state::Locks;
-pub(crate) use state::{BeforeSharing, KeepLocks, LeftLocks};
+pub(crate) use state::{BeforeSharing, InheritedLocks, LockLedger};

@@ -23,7 +23,7 @@
 //! ```
 
 mod handover;
-mod lost;
+mod lost_session;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,15 +36,15 @@ use tracing::{debug, warn};
 use volume::Note;
 
 use crate::files::Files;
-use crate::map_share::{Claim, PageAccess};
+use crate::map_claim::{Claim, PageAccess};
 use crate::open::{Handle, HandleId};
 
 /// How long an open waits until it is known whether another session has claimed the file. An open
 /// must not wait for long for a mount that does not answer.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(3);
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a page waits for the claim. Longer than a session that was killed keeps it.
-const PAGES_PATIENCE: Duration = Duration::from_secs(90);
+const PAGES_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The pause before the kernel is asked once more for pages that it did not give back.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -94,8 +94,8 @@ impl Files {
             handle.uncached.store(true, Ordering::Relaxed);
             return true;
         }
-        let asked = self.locks.in_the_way(handle.file.ino, &CLAIM);
-        let asked = tokio::time::timeout(CLAIM_PATIENCE, asked).await;
+        let asked = self.locks.conflicting(handle.file.ino, &CLAIM);
+        let asked = tokio::time::timeout(CLAIM_TIMEOUT, asked).await;
         let is_claimed = !matches!(asked, Ok(Ok(None)));
         if is_claimed {
             handle.uncached.store(true, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Files {
         }
         // The claim goes on if this wait ends: a lock that is being written cannot be taken back.
         let claim = self.tasks.spawn(claim);
-        matches!(tokio::time::timeout(CLAIM_PATIENCE, claim).await, Ok(Ok(true)))
+        matches!(tokio::time::timeout(CLAIM_TIMEOUT, claim).await, Ok(Ok(true)))
     }
 
     async fn claim(&self, id: HandleId) -> bool {
@@ -121,7 +121,7 @@ impl Files {
         if maps.is_draining() {
             return false;
         }
-        let _turn = maps.turn.lock().await;
+        let _turn = maps.operation_lock.lock().await;
         // The program may have closed the file meanwhile.
         if self.open.handle(id).is_err() {
             return false;
@@ -131,14 +131,14 @@ impl Files {
                 debug!(ino = ino.0, %error, "another session has the maps of a file");
                 return false;
             }
-            self.got_claim(&handle).await;
+            self.claim_acquired(&handle).await;
         }
         maps.join(&handle.may_map);
         true
     }
 
     /// The session has the claim of a file from now on.
-    async fn got_claim(&self, handle: &Handle) {
+    async fn claim_acquired(&self, handle: &Handle) {
         let ino = handle.file.ino;
         handle.file.maps.set(Claim::Held);
         let version = handle.file.state.lock().await.data_version();
@@ -154,11 +154,11 @@ impl Files {
     pub(crate) async fn end_claim(&self, handle: &Handle) {
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
         // A claim that is under way for this handle ends first.
-        let _turn = maps.turn.lock().await;
+        let _turn = maps.operation_lock.lock().await;
         if maps.leave(&handle.may_map) {
             maps.set(Claim::Absent);
             self.volume.lock_notices().unclaim(ino);
-            self.let_go_of(ino, JOINED_BYTE..=CLAIMED_BYTE).await;
+            self.release_session_locks(ino, JOINED_BYTE..=CLAIMED_BYTE).await;
         }
     }
 
@@ -167,14 +167,14 @@ impl Files {
     pub async fn write_back_maps(&self) {
         let files = self.open.all();
         let mapped = files.iter().filter(|file| file.maps.is_joined());
-        let written = mapped.map(|file| self.forget_content(file.ino));
+        let written = mapped.map(|file| self.invalidate_cache(file.ino));
         if futures::future::join_all(written).await.contains(&false) {
             warn!("the kernel has not written back all pages of maps");
         }
     }
 
     /// Lets go of the locks of the session on some of the bytes that stand for maps.
-    async fn let_go_of(&self, ino: Ino, bytes: std::ops::RangeInclusive<u64>) {
+    async fn release_session_locks(&self, ino: Ino, bytes: std::ops::RangeInclusive<u64>) {
         let (owner, flock) = (CLAIM.owner, CLAIM.flock);
         let unlocked = self.locks.unlock(ino, owner, flock, *bytes.start(), *bytes.end()).await;
         if let Err(error) = unlocked {
@@ -193,7 +193,7 @@ impl Files {
             let held = exported.iter().find(|(of, _)| *of == ino).map_or(&[][..], |(_, held)| held);
             if has(held, CLAIMED_BYTE) {
                 maps.join(&handle.may_map);
-                self.got_claim(&handle).await;
+                self.claim_acquired(&handle).await;
             } else if has(held, JOINED_BYTE) {
                 maps.join(&handle.may_map);
             }
@@ -203,9 +203,11 @@ impl Files {
         }
         for (ino, held) in exported {
             let is_of_maps = held.iter().any(|lock| lock.start >= JOINED_BYTE);
-            if is_of_maps && self.open.of(ino).is_none() {
+            if is_of_maps && self.open.get(ino).is_none() {
                 let files = self.for_request(0, Note::none());
-                self.spawn(async move { files.let_go_of(ino, JOINED_BYTE..=CLAIMED_BYTE).await });
+                self.spawn(async move {
+                    files.release_session_locks(ino, JOINED_BYTE..=CLAIMED_BYTE).await;
+                });
             }
         }
     }
@@ -238,7 +240,7 @@ impl Files {
             {
                 return Ok(access);
             }
-            if began.elapsed() >= PAGES_PATIENCE {
+            if began.elapsed() >= PAGES_TIMEOUT {
                 return Err(Errno::IO);
             }
             self.take_claim(handle).await?;

@@ -21,19 +21,19 @@ impl KnownNames {
     }
 
     /// A node was found, or put, under a name.
-    pub(crate) fn found(&self, ino: Ino, name: &NodeName) {
+    pub(crate) fn insert(&self, ino: Ino, name: &NodeName) {
         if self.0.peek(&ino).as_ref() != Some(name) {
             self.0.insert(ino, name.clone());
         }
     }
 
     /// A name of a node has gone.
-    pub(crate) fn gone(&self, ino: Ino, name: &NodeName) {
+    pub(crate) fn remove(&self, ino: Ino, name: &NodeName) {
         self.0.remove_if(&ino, |known| known == name);
     }
 
     /// The name by which a node was last found.
-    pub(crate) fn of(&self, ino: Ino) -> Option<NodeName> {
+    pub(crate) fn get(&self, ino: Ino) -> Option<NodeName> {
         self.0.get(&ino)
     }
 }

@@ -26,7 +26,7 @@ impl Files {
             return Err(Errno::STALE);
         }
         self.by_number.insert(ino, ());
-        Ok(self.shown(&node).await)
+        Ok(self.visible_stat(&node).await)
     }
 
     /// Finds the directory that a directory is in. The root is in itself.
@@ -37,7 +37,7 @@ impl Files {
         if ino == self.root() {
             return self.attributes(ino).await;
         }
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let InodeBody::Directory(directory) = &node.inode.body else { return Err(Errno::NOTDIR) };
         self.look_up_number(directory.parent).await
     }
@@ -52,8 +52,8 @@ impl Files {
 
     /// A node that has a name, or that a program has open.
     async fn named_node(&self, ino: Ino) -> Result<FoundNode, Errno> {
-        let (node, is_left) = self.patiently(|| self.volume.find_unlinked(ino)).await?;
-        if is_left && self.open.of(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
+        let (node, is_left) = self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await?;
+        if is_left && self.open.get(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
     }
 
     /// Returns true if a node is below the root of these files, as far as that is known: a handle must
@@ -66,7 +66,7 @@ impl Files {
         let above = |node: &FoundNode| match &node.inode.body {
             InodeBody::Directory(directory) => Some(directory.parent),
             InodeBody::File(_) | InodeBody::Symlink(_) | InodeBody::Special(_) => {
-                self.names.of(node.ino).map(|name| name.directory)
+                self.names.get(node.ino).map(|name| name.directory)
             }
         };
         let mut at = above(node);
@@ -75,7 +75,8 @@ impl Files {
                 Some(ino) if ino == root => return Ok(true),
                 None | Some(Ino::ROOT) => return Ok(false),
                 Some(ino) => {
-                    let directory = self.patiently(|| self.volume.find_node(ino)).await?;
+                    let directory =
+                        self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
                     at = (directory.inode.kind() == Kind::Directory)
                         .then(|| above(&directory))
                         .flatten();

@@ -77,7 +77,7 @@ impl Files {
         ino: Ino,
         attribute: &ObjectAttribute,
     ) -> Result<Bytes, Errno> {
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let file = node.inode.file().ok_or(Errno::NODATA)?;
         match attribute {
             ObjectAttribute::Etag => Ok(file.tag.to_string().into()),
@@ -106,7 +106,7 @@ impl Files {
         };
         let value = value.map(|value| text(item, value)).transpose()?;
         let set = || self.changing().set_object_item(ino, item, value, had);
-        self.patiently(set).await.map(drop)
+        self.retry_until_deadline(set).await.map(drop)
     }
 }
 

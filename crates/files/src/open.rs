@@ -16,13 +16,13 @@ use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights
 use crate::attributes::NodeStat;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
-use crate::map_share::MapShare;
+use crate::map_claim::MapClaim;
 use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
 
 /// Bytes that may have been written to a file of which nothing is kept any more: they stay in memory.
-pub(crate) const GONE_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const DELETED_FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// The number of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,11 +62,11 @@ pub(crate) struct OpenFile {
     pub(crate) state: tokio::sync::Mutex<FileState>,
     /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
     /// written front to back.
-    pub(crate) flushing: tokio::sync::Mutex<Option<SequentialSums>>,
+    pub(crate) flush_lock: tokio::sync::Mutex<Option<SequentialSums>>,
     /// The part of this session in the file's shared maps.
-    pub(crate) maps: MapShare,
+    pub(crate) maps: MapClaim,
     /// Whether what was written is wanted to become the file's content soon.
-    pub(crate) wanted: AtomicBool,
+    pub(crate) flush_requested: AtomicBool,
     /// Counts failures, and says which the last one was.
     pub(crate) failures: Mutex<(u64, Option<Errno>)>,
 }
@@ -77,33 +77,33 @@ pub(crate) struct OpenFile {
 pub(crate) struct FileState {
     pub(crate) node: Arc<FoundNode>,
     /// Whether the record is gone: nothing is kept of it any more.
-    pub(crate) gone: bool,
+    pub(crate) deleted: bool,
     /// Whether its last name is gone.
-    pub(crate) nameless: bool,
-    pub(crate) becoming: Option<Arc<Becoming>>,
+    pub(crate) unlinked: bool,
+    pub(crate) flushing: Option<Arc<FlushingData>>,
     /// Up to where what lies below shows, if it was cut.
     pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
     /// Since when it has been known to be dirty.
-    pub(crate) found_dirty: Option<Instant>,
+    pub(crate) dirty_since: Option<Instant>,
     /// What of that was appended, if it is the end of the file.
     pub(crate) tail: Option<AppendedTail>,
     pub(crate) permit: Option<Permit>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
     /// When it was last written to, if that is to be kept.
-    pub(crate) written: Option<Timestamp>,
+    pub(crate) write_time: Option<Timestamp>,
     /// The retention that writes of this open file gave it by its bucket's default.
     pub(crate) own_retention: Option<RetainUntil>,
     /// What it says of this to the process that may follow.
     pub(crate) log: FileLog,
     /// Requests that have appended to it, and of which the programs have not been told yet.
-    pub(crate) unanswered: Vec<u64>,
+    pub(crate) unanswered_appends: Vec<u64>,
 }
 
 /// What is becoming a file's content.
 #[derive(Debug)]
-pub(crate) struct Becoming {
+pub(crate) struct FlushingData {
     pub(crate) extents: FrozenExtents,
     /// What of that was appended.
     pub(crate) tail: Option<AppendedTail>,
@@ -111,7 +111,7 @@ pub(crate) struct Becoming {
     pub(crate) cut: Option<u64>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
-    pub(crate) written: Option<Timestamp>,
+    pub(crate) write_time: Option<Timestamp>,
     /// The memory that it takes.
     pub(crate) permit: Mutex<Option<Permit>>,
     /// Where the log ends that says it.
@@ -125,20 +125,20 @@ impl FileState {
         let size = node.inode.file().map_or(0, |file| file.size);
         FileState {
             node: Arc::new(node),
-            gone: false,
-            nameless: false,
-            becoming: None,
+            deleted: false,
+            unlinked: false,
+            flushing: None,
             cut: None,
             dirty: DirtyExtents::default(),
-            found_dirty: None,
+            dirty_since: None,
             tail: None,
             permit: None,
             size,
             change: AttributeChange::default(),
-            written: None,
+            write_time: None,
             own_retention: None,
             log: FileLog::default(),
-            unanswered: Vec::new(),
+            unanswered_appends: Vec::new(),
         }
     }
 
@@ -153,17 +153,17 @@ impl FileState {
     }
 
     /// Bytes of what lies below what was written.
-    pub(crate) fn below_size(&self) -> u64 {
-        self.becoming.as_ref().map_or(self.found_size(), |becoming| becoming.size)
+    pub(crate) fn base_size(&self) -> u64 {
+        self.flushing.as_ref().map_or(self.found_size(), |flushing| flushing.size)
     }
 
     /// Whether anything is not the file's yet.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
-            || self.size != self.below_size()
+            || self.size != self.base_size()
             || self.cut.is_some()
             || !self.change.is_none()
-            || self.written.is_some()
+            || self.write_time.is_some()
     }
 
     /// Puts the file as it is now below what was written. Answers whether it is another one.
@@ -173,7 +173,7 @@ impl FileState {
         }
         self.node = Arc::new(node.clone());
         // What is becoming content is laid over what there is, and says then how long the file is.
-        if self.cut.is_none() && self.becoming.is_none() {
+        if self.cut.is_none() && self.flushing.is_none() {
             self.follow_end();
             self.size = self.size.max(self.found_size());
         }
@@ -182,7 +182,7 @@ impl FileState {
 
     /// Takes note of the file as it is now, if nothing that was written depends on what it was.
     pub(crate) fn refresh(&mut self, node: &FoundNode) {
-        if self.becoming.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
+        if self.flushing.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
             // What is found again most of the time is what was found before.
             if *self.node != *node {
                 self.node = Arc::new(node.clone());
@@ -195,7 +195,7 @@ impl FileState {
     pub(crate) fn resize(&mut self, size: u64) {
         self.note_resize(size);
         self.dirty.cut(size);
-        let shown = self.cut.unwrap_or(u64::MAX).min(self.below_size());
+        let shown = self.cut.unwrap_or(u64::MAX).min(self.base_size());
         if size < shown {
             self.cut = Some(size);
         }
@@ -204,7 +204,7 @@ impl FileState {
 
     /// It is written to now.
     pub(crate) fn touch(&mut self, now: Timestamp, drop_rights: bool) {
-        self.written = Some(now);
+        self.write_time = Some(now);
         self.change.modified = None;
         if drop_rights {
             self.drop_rights();
@@ -222,10 +222,10 @@ impl FileState {
 
     /// Nothing is kept of it any more. What was written to it is there for those who have it open, as
     /// far as there is memory for that. Answers whether that is all of it.
-    pub(crate) fn lose(&mut self, memory: &ByteBudget) -> bool {
-        self.gone = true;
+    pub(crate) fn mark_deleted(&mut self, memory: &ByteBudget) -> bool {
+        self.deleted = true;
         let bytes = self.dirty.bytes();
-        let permit = memory.try_acquire(bytes).filter(|_| bytes <= GONE_BYTES_MAX);
+        let permit = memory.try_acquire(bytes).filter(|_| bytes <= DELETED_FILE_BYTES_MAX);
         let kept = permit.is_some();
         self.permit = permit;
         if !kept {
@@ -238,7 +238,7 @@ impl FileState {
     /// Drops everything that was written and is not content yet.
     pub(crate) fn drop_unflushed(&mut self) {
         self.dirty = DirtyExtents::default();
-        (self.tail, self.cut, self.written, self.permit) = (None, None, None, None);
+        (self.tail, self.cut, self.write_time, self.permit) = (None, None, None, None);
         self.change = AttributeChange::default();
         self.size = self.found_size();
     }
@@ -269,9 +269,10 @@ impl FileState {
     /// What a program sees of it.
     pub(crate) fn attributes(&self) -> NodeStat {
         let mut shown = NodeStat::of(&self.node);
-        shown.unsettled = self.becoming.is_some() || self.is_dirty();
-        let becoming = self.becoming.as_ref().map(|becoming| (&becoming.change, becoming.written));
-        for (change, written) in becoming.into_iter().chain([(&self.change, self.written)]) {
+        shown.volatile_attributes = self.flushing.is_some() || self.is_dirty();
+        let flushing =
+            self.flushing.as_ref().map(|flushing| (&flushing.change, flushing.write_time));
+        for (change, written) in flushing.into_iter().chain([(&self.change, self.write_time)]) {
             if let Some(written) = written {
                 (shown.modified, shown.changed) = (written, written);
             }
@@ -288,11 +289,11 @@ impl FileState {
                 shown.accessed = time;
             }
         }
-        if self.nameless || self.gone {
+        if self.unlinked || self.deleted {
             shown.links = 0;
         }
-        let becoming = self.becoming.as_ref().map_or(0, |becoming| becoming.extents.bytes());
-        shown.written_to(self.size, self.dirty.bytes() + becoming)
+        let flushing = self.flushing.as_ref().map_or(0, |flushing| flushing.extents.bytes());
+        shown.written_to(self.size, self.dirty.bytes() + flushing)
     }
 }
 
@@ -315,9 +316,9 @@ impl OpenFile {
             ino: node.ino,
             _pin: pin,
             state: tokio::sync::Mutex::new(FileState::new(node)),
-            flushing: tokio::sync::Mutex::new(None),
-            maps: MapShare::default(),
-            wanted: AtomicBool::new(false),
+            flush_lock: tokio::sync::Mutex::new(None),
+            maps: MapClaim::default(),
+            flush_requested: AtomicBool::new(false),
             failures: Mutex::new((0, None)),
         }
     }
@@ -350,7 +351,7 @@ pub(crate) struct Handle {
     /// What is read ahead of whoever reads it.
     pub(crate) ahead: ReadAhead,
     /// Whether reads through it are not to be noted.
-    pub(crate) unnoted: AtomicBool,
+    pub(crate) no_atime: AtomicBool,
     /// Whether the program that it is runs.
     pub(crate) executes: AtomicBool,
     /// True if a program may have mapped the file shared through it.
@@ -358,23 +359,23 @@ pub(crate) struct Handle {
     /// True if the kernel reads and writes through it without its page cache.
     pub(crate) uncached: AtomicBool,
     /// True if other sessions may have changed what the program relies on: it fails from then on.
-    lost: AtomicBool,
+    failed: AtomicBool,
     /// Failures that it was told of.
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
 impl Handle {
-    fn new(file: Arc<OpenFile>, told: u64) -> Arc<Handle> {
-        let [unnoted, executes, may_map, uncached, lost] = [const { AtomicBool::new(false) }; 5];
-        let (ahead, told) = (ReadAhead::default(), AtomicU64::new(told));
-        Arc::new(Handle { file, ahead, unnoted, executes, may_map, uncached, lost, told })
+    fn new(file: Arc<OpenFile>, reported: u64) -> Arc<Handle> {
+        let [no_atime, executes, may_map, uncached, failed] = [const { AtomicBool::new(false) }; 5];
+        let (ahead, reported) = (ReadAhead::default(), AtomicU64::new(reported));
+        Arc::new(Handle { file, ahead, no_atime, executes, may_map, uncached, failed, reported })
     }
 
     /// A failure that this handle has not been told of.
     pub(crate) fn failure(&self) -> Result<(), Errno> {
         let (count, error) = self.file.last_failure();
         match error {
-            Some(error) if self.told.swap(count, Ordering::Relaxed) < count => Err(error),
+            Some(error) if self.reported.swap(count, Ordering::Relaxed) < count => Err(error),
             _ => Ok(()),
         }
     }
@@ -415,12 +416,12 @@ impl OpenFiles {
     }
 
     /// The file of this number, if somebody has it open.
-    pub(crate) fn of(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+    pub(crate) fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.tables().files.get(&ino).map(|(file, _)| Arc::clone(file))
     }
 
     /// How many handles a file has.
-    pub(crate) fn handles_of(&self, ino: Ino) -> u64 {
+    pub(crate) fn handle_count(&self, ino: Ino) -> u64 {
         self.tables().files.get(&ino).map_or(0, |(_, handles)| *handles)
     }
 
@@ -451,16 +452,16 @@ impl OpenFiles {
         // What a process before this one had open and is not here was lost.
         let missing = if handle.0 <= self.first { Errno::STALE } else { Errno::BADF };
         let found = self.tables().handles.get(&handle.0).cloned().ok_or(missing)?;
-        if found.lost.load(Ordering::Relaxed) { Err(Errno::IO) } else { Ok(found) }
+        if found.failed.load(Ordering::Relaxed) { Err(Errno::IO) } else { Ok(found) }
     }
 
     /// Has the handles of a file fail that a process before this one gave. Returns true if any of them
     /// did not fail before.
-    pub(crate) fn lose_adopted(&self, ino: Ino) -> bool {
+    pub(crate) fn fail_adopted(&self, ino: Ino) -> bool {
         let tables = self.tables();
         let of_before = tables.handles.iter().filter(|(number, _)| **number <= self.first);
         let of_file = of_before.filter(|(_, handle)| handle.file.ino == ino);
-        of_file.fold(false, |any, (_, handle)| any | !handle.lost.swap(true, Ordering::Relaxed))
+        of_file.fold(false, |any, (_, handle)| any | !handle.failed.swap(true, Ordering::Relaxed))
     }
 
     /// Adds a handle of a file, which is `new` unless it was open.
@@ -488,8 +489,8 @@ impl OpenFiles {
         let file = Arc::clone(&entry.0);
         tables.next += 1;
         let handle = tables.next;
-        let (told, _) = file.last_failure();
-        tables.handles.insert(handle, Handle::new(Arc::clone(&file), told));
+        let (reported, _) = file.last_failure();
+        tables.handles.insert(handle, Handle::new(Arc::clone(&file), reported));
         (HandleId(handle), file)
     }
 

@@ -8,10 +8,10 @@ use record::{Ino, Kind};
 use rustix::io::Errno;
 use volume::{FoundNode, NodeName, ReaderGuard};
 
+use crate::change_log::FileChange;
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
-use crate::telling::FileChange;
-use crate::told_stale::Told;
+use crate::stale_retries::StaleReply;
 
 /// What was found to be opened.
 struct FoundToOpen {
@@ -29,64 +29,65 @@ impl Files {
     /// `EPERM` if what is locked is to be written to.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
-            self.changeable()?;
+            self.check_writable()?;
         }
         // Of what is opened to be written to the kernel knows that it runs. This it asks for first.
         if mode.truncates && !mode.writes && self.open.runs(ino) {
             return Err(Errno::TXTBSY);
         }
-        if let Some(opened) = self.opened_before().await {
-            return self.as_asked(opened, mode).await;
+        if let Some(opened) = self.reopened_handle().await {
+            return self.apply_mode(opened, mode).await;
         }
         let reading = self.volume.reading();
-        let found = self.found_to_open(ino).await?;
+        let found = self.find_to_open(ino).await?;
         let lock = found.node.inode.file().map(|file| file.object.lock);
         let is_changed = mode.writes || mode.truncates;
         if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;
-        self.as_asked(opened, mode).await
+        self.apply_mode(opened, mode).await
     }
 
     /// What stands behind a number that is to be opened, if the name by which it was found still leads
     /// to it, or whoever asks does not come by a name.
-    async fn found_to_open(&self, ino: Ino) -> Result<FoundToOpen, Errno> {
-        let (told, began) = (self.told_stale.take(self.thread), Instant::now());
-        let comes_again = told.is_some_and(|told| told.ino == ino && !told.by_name);
-        let name = self.names.of(ino);
+    async fn find_to_open(&self, ino: Ino) -> Result<FoundToOpen, Errno> {
+        let (stale_reply, began) = (self.stale_retries.take(self.thread), Instant::now());
+        let is_retry = stale_reply
+            .is_some_and(|stale_reply| stale_reply.ino == ino && !stale_reply.looked_up_name);
+        let name = self.names.get(ino);
         if let Some(name) = &name {
-            match self.patiently(|| self.volume.find_name(name)).await {
+            match self.retry_until_deadline(|| self.volume.find_name(name)).await {
                 Ok(node) if node.ino == ino => return Ok(FoundToOpen { node, kept: None }),
-                Ok(_) | Err(Errno::NOENT) => self.names.gone(ino, name),
+                Ok(_) | Err(Errno::NOENT) => self.names.remove(ino, name),
                 Err(error) => return Err(error),
             }
         }
         // What a name led to since its thread was told so is what it led to during its call.
-        let fleeting = match told {
-            Some(_) if comes_again => self.fleeting.of(ino),
-            Some(told) => self.fleeting.since(ino, told.at),
+        let watched = match stale_reply {
+            Some(_) if is_retry => self.volatile_names.get(ino),
+            Some(stale_reply) => self.volatile_names.get_since(ino, stale_reply.at),
             None => None,
         };
-        let open = self.open.of(ino);
-        if let Some(file) = open.filter(|_| comes_again).or_else(|| fleeting.clone()) {
+        let open = self.open.get(ino);
+        if let Some(file) = open.filter(|_| is_retry).or_else(|| watched.clone()) {
             let node = (*file.state.lock().await.node).clone();
-            return Ok(FoundToOpen { node, kept: fleeting });
+            return Ok(FoundToOpen { node, kept: watched });
         }
-        if comes_again {
-            let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        if is_retry {
+            let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
             return Ok(FoundToOpen { node, kept: None });
         }
         if let Some(node) = self.found_by_number(ino).await? {
             return Ok(FoundToOpen { node, kept: None });
         }
-        self.told_stale.tell(self.thread, Told::of(ino, began));
-        name.into_iter().for_each(|name| self.fleeting.missed(name));
+        self.stale_retries.insert(self.thread, StaleReply::of(ino, began));
+        name.into_iter().for_each(|name| self.volatile_names.watch(name));
         Err(Errno::STALE)
     }
 
     /// A file that was opened, as it was asked for.
-    async fn as_asked(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
+    async fn apply_mode(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
         let handle = self.open.handle(opened.handle)?;
         handle.executes.store(mode.executes, Ordering::Relaxed);
         if !mode.writes && !mode.truncates {
@@ -94,7 +95,7 @@ impl Files {
         }
         let mut state = handle.file.state.lock().await;
         self.log_told_name(&mut state)?;
-        if !mode.truncates || self.inheritance.has_made(self.request) {
+        if !mode.truncates || self.resent_requests.has_executed(self.request) {
             return Ok(opened);
         }
         let (now, drop_rights) = (self.volume.now(), mode.drops_rights);
@@ -145,12 +146,12 @@ impl Files {
     }
 
     /// A file has lost its last name.
-    pub(crate) async fn lost_name(&self, ino: Ino, name: &NodeName, last: bool) {
-        self.names.gone(ino, name);
-        if last && let Some(file) = self.open.of(ino) {
+    pub(crate) async fn note_unlinked(&self, ino: Ino, name: &NodeName, last: bool) {
+        self.names.remove(ino, name);
+        if last && let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            state.nameless = true;
-            self.log_nameless(&mut state);
+            state.unlinked = true;
+            self.log_unlinked(&mut state);
         }
     }
 
@@ -160,7 +161,7 @@ impl Files {
         let Some(handle) = self.open.remove(handle) else { return };
         let ino = handle.file.ino;
         // Nobody is left to be told, but those who have the file open too.
-        let _told = self.flush_file(&handle.file).await;
+        let _reported = self.flush_file(&handle.file).await;
         // Before the file leaves the table: an open that comes now finds the same claim.
         self.end_claim(&handle).await;
         if let Some(file) = self.open.leave(ino) {
@@ -169,7 +170,7 @@ impl Files {
             if state.is_dirty() {
                 // What was written could not become content, for example because of a quota. It is lost
                 // now, and the kernel may remember its size.
-                self.forget_soon(ino);
+                self.invalidate_cache_soon(ino);
             }
         }
     }

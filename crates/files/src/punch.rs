@@ -28,7 +28,7 @@ impl Files {
         length: u64,
         keeps_size: bool,
     ) -> Result<(), Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         let end = position.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX);
         let end = end.ok_or(Errno::FBIG)?;
         let opened = self.open.handle(handle)?;
@@ -47,19 +47,19 @@ impl Files {
 
     /// Makes a range of a file a hole. Answers whether all of it is one.
     async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
-        let known_as = self.names.of(file.ino);
+        let known_as = self.names.get(file.ino);
         let mut at = range.start;
         while at < range.end {
-            let Some(mut rest) = self.at_rest(file).await? else { return Ok(false) };
-            let end = rest.change_end(at, range.end);
-            let write = rest.write(file.ino, known_as.as_ref());
+            let Some(mut quiesced) = self.quiesce(file).await? else { return Ok(false) };
+            let end = quiesced.change_end(at, range.end);
+            let write = quiesced.write(file.ino, known_as.as_ref());
             let clear = async || match self.volume.clear_range(write, at..end).await {
                 Ok(node) => Ok(Some(node)),
                 Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => Ok(None),
                 Err(error) => Err(error),
             };
-            let Some(node) = self.patiently(clear).await? else { return Ok(false) };
-            self.changed(&mut rest, &node);
+            let Some(node) = self.retry_until_deadline(clear).await? else { return Ok(false) };
+            self.note_changed(&mut quiesced, &node);
             at = end;
         }
         Ok(true)

@@ -32,26 +32,26 @@ impl Assembled {
     }
 
     /// What a layer holds, by `pieces` of a range, and zeros where what lies below was cut.
-    fn take_layer<P: Iterator<Item = (u64, Bytes)>>(
+    fn add_layer<P: Iterator<Item = (u64, Bytes)>>(
         &mut self,
         pieces: impl Fn(Range<u64>) -> P,
         cut: Option<u64>,
     ) {
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         for gap in std::mem::take(&mut self.gaps) {
             let mut at = gap.start;
             for (position, bytes) in pieces(gap.clone()) {
                 if position > at {
-                    left.push(at..position);
+                    remaining.push(at..position);
                 }
                 at = position + bytes.len() as u64;
                 self.found.push((position, bytes));
             }
             if at < gap.end {
-                left.push(at..gap.end);
+                remaining.push(at..gap.end);
             }
         }
-        for gap in left {
+        for gap in remaining {
             let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
             self.found.extend(zeros(shows..gap.end));
             if gap.start < shows {
@@ -72,11 +72,11 @@ impl FileState {
     fn assemble(&self, range: Range<u64>) -> Assembled {
         let mut assembled = Assembled::new(range);
         let copied = |(at, bytes): (u64, &[u8])| (at, Bytes::copy_from_slice(bytes));
-        assembled.take_layer(|range| self.dirty.pieces(range).map(copied), self.cut);
-        if let Some(becoming) = &self.becoming {
-            assembled.take_layer(|range| becoming.extents.pieces(range), becoming.cut);
+        assembled.add_layer(|range| self.dirty.pieces(range).map(copied), self.cut);
+        if let Some(flushing) = &self.flushing {
+            assembled.add_layer(|range| flushing.extents.pieces(range), flushing.cut);
         }
-        assembled.take_layer(|_| std::iter::empty(), Some(self.found_size()));
+        assembled.add_layer(|_| std::iter::empty(), Some(self.found_size()));
         assembled
     }
 }
@@ -92,14 +92,15 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let file = &handle.file;
         if handle.uncached.load(Ordering::Relaxed) {
-            self.look(file).await?;
+            self.refresh_open(file).await?;
         }
-        let read = async || self.patiently(|| self.read_as_known(&handle, position, length)).await;
+        let read =
+            async || self.retry_until_deadline(|| self.read_once(&handle, position, length)).await;
         let first = read().await;
         let Err(error) = first else { return first };
         // What is known of the file may be what it was before another process wrote to it, and the
         // blocks of that may be gone by now.
-        let node = self.patiently(|| self.volume.find_node(file.ino)).await;
+        let node = self.retry_until_deadline(|| self.volume.find_node(file.ino)).await;
         let is_new = match node {
             Ok(node) => file.state.lock().await.rebase(&node),
             Err(_) => false,
@@ -111,13 +112,13 @@ impl Files {
     }
 
     /// The bytes of an open file, as far as it is known here.
-    async fn read_as_known(
+    async fn read_once(
         &self,
         handle: &Handle,
         position: u64,
         length: u64,
     ) -> Result<Vec<Bytes>, VolumeError> {
-        let Handle { file, ahead, unnoted, .. } = handle;
+        let Handle { file, ahead, no_atime, .. } = handle;
         // What is known from here on is kept until it has been read.
         let reading = self.volume.reading();
         let (node, mut assembled) = {
@@ -127,12 +128,14 @@ impl Files {
                 return Ok(Vec::new());
             }
             let node = Arc::clone(&state.node);
-            if !unnoted.load(Ordering::Relaxed) {
+            if !no_atime.load(Ordering::Relaxed) {
                 self.note_read(&node);
             }
-            if state.becoming.is_none() && !state.is_dirty() {
+            if state.flushing.is_none() && !state.is_dirty() {
                 drop(state);
-                if let Some(bytes) = self.read_on(ahead, &node, &reading, position..end).await {
+                if let Some(bytes) =
+                    self.read_sequential(ahead, &node, &reading, position..end).await
+                {
                     return Ok(bytes);
                 }
                 (node, Assembled::new(position..end))
@@ -158,17 +161,17 @@ impl Files {
     }
 
     /// The bytes of a file over which nothing lies, from memory, or from what is read ahead.
-    async fn read_on(
+    async fn read_sequential(
         &self,
         ahead: &ReadAhead,
         node: &FoundNode,
         reading: &ReaderGuard,
         range: Range<u64>,
     ) -> Option<Vec<Bytes>> {
-        let in_a_row = ahead.note(&range);
+        let run_bytes = ahead.note(&range);
         if let Some(bytes) = self.volume.read_from_memory(node, range.clone()) {
             return Some(bytes);
         }
-        ahead.take((&self.volume, &self.streams), (node, reading), range, in_a_row?).await
+        ahead.take((&self.volume, &self.streams), (node, reading), range, run_bytes?).await
     }
 }

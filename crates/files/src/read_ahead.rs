@@ -37,7 +37,7 @@ pub(crate) const STREAMS_MAX: usize = 16;
 pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
 
 /// Bytes that a stream keeps of what it has passed over: requests come a little out of order.
-const PASSED_BYTES_MAX: u64 = 2 << 20;
+const SKIPPED_BYTES_MAX: u64 = 2 << 20;
 
 /// How many times as far a stream reaches as was read in a row, and within which limits, in bytes.
 const REACH_TIMES: u64 = 4;
@@ -57,11 +57,11 @@ struct Stream {
     version: u64,
     content: ContentStream,
     /// What comes next, and where it ends.
-    left: Range<u64>,
+    remaining: Range<u64>,
     /// What was passed over and not asked for yet, in order.
-    passed: Vec<(u64, Bytes)>,
+    skipped: Vec<(u64, Bytes)>,
     used: Instant,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
     _memory: Permit,
 }
 
@@ -80,10 +80,10 @@ impl ReadAhead {
     /// the file is.
     pub(crate) async fn take(
         &self,
-        (volume, places): (&Volume, &Arc<Semaphore>),
+        (volume, slots): (&Volume, &Arc<Semaphore>),
         (node, reading): (&FoundNode, &ReaderGuard),
         range: Range<u64>,
-        in_a_row: u64,
+        run_bytes: u64,
     ) -> Option<Vec<Bytes>> {
         let file = node.inode.file()?;
         if matches!(file.content, Content::Inline(_)) {
@@ -93,21 +93,21 @@ impl ReadAhead {
         let mut taken = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let goes_on =
+            let continues =
                 |stream: &Stream| stream.version == file.data_version && stream.is_near(at);
-            if !slot.as_ref().is_some_and(goes_on) {
+            if !slot.as_ref().is_some_and(continues) {
                 // It gives its place to the next one.
                 *slot = None;
                 // What ends a file has nothing behind it.
                 if range.end < file.size {
-                    let reach = in_a_row.saturating_mul(REACH_TIMES);
+                    let reach = run_bytes.saturating_mul(REACH_TIMES);
                     let reach = reach.clamp(REACH_BYTES_MIN, REACH_BYTES_MAX);
                     let end = at.saturating_add(reach).min(file.size);
-                    *slot = Stream::begin(volume, places, node, reading, at..end);
+                    *slot = Stream::begin(volume, slots, node, reading, at..end);
                 }
             }
             let Some(stream) = slot.as_mut() else { break };
-            let part = at..range.end.min(stream.left.end);
+            let part = at..range.end.min(stream.remaining.end);
             at = part.end;
             match stream.take(part).await {
                 Ok(Some(pieces)) => taken.extend(pieces),
@@ -118,7 +118,7 @@ impl ReadAhead {
                     break;
                 }
             }
-            slot.take_if(|stream| stream.is_over());
+            slot.take_if(|stream| stream.is_finished());
         }
         self.pattern().reach = slot.as_ref().map(Stream::reach).unwrap_or_default();
         let length: usize = taken.iter().map(Bytes::len).sum();
@@ -144,57 +144,57 @@ impl Stream {
     /// A stream of this range, if there is a place and memory for it.
     fn begin(
         volume: &Volume,
-        places: &Arc<Semaphore>,
+        slots: &Arc<Semaphore>,
         node: &FoundNode,
         reading: &ReaderGuard,
         range: Range<u64>,
     ) -> Option<Stream> {
-        let place = Arc::clone(places).try_acquire_owned().ok()?;
-        let memory = volume.try_reader_memory(PASSED_BYTES_MAX)?;
+        let place = Arc::clone(slots).try_acquire_owned().ok()?;
+        let memory = volume.try_reader_memory(SKIPPED_BYTES_MAX)?;
         Some(Stream {
             version: node.inode.file()?.data_version,
             content: volume.read_node_with_hold(node, reading.clone(), range.clone()),
-            left: range,
-            passed: Vec::new(),
+            remaining: range,
+            skipped: Vec::new(),
             used: Instant::now(),
-            _place: place,
+            _slot: place,
             _memory: memory,
         })
     }
 
     /// Between where positions lie that it has, or will have soon.
     fn reach(&self) -> Range<u64> {
-        let first = self.passed.first().map_or(self.left.start, |(position, _)| *position);
-        first..self.left.start.saturating_add(PASSED_BYTES_MAX).min(self.left.end)
+        let first = self.skipped.first().map_or(self.remaining.start, |(position, _)| *position);
+        first..self.remaining.start.saturating_add(SKIPPED_BYTES_MAX).min(self.remaining.end)
     }
 
     /// Whether a position is where it is read now, be it behind that.
     fn is_near(&self, position: u64) -> bool {
-        let first = self.reach().start.saturating_sub(PASSED_BYTES_MAX);
+        let first = self.reach().start.saturating_sub(SKIPPED_BYTES_MAX);
         (first..self.reach().end).contains(&position)
     }
 
     /// Whether all of it was taken.
-    fn is_over(&self) -> bool {
-        self.left.is_empty() && self.passed.is_empty()
+    fn is_finished(&self) -> bool {
+        self.remaining.is_empty() && self.skipped.is_empty()
     }
 
     /// A range that ends where the stream does at most; `None` if some of it was taken before.
     async fn take(&mut self, range: Range<u64>) -> Result<Option<Vec<Bytes>>, VolumeError> {
         self.used = Instant::now();
-        while self.left.start < range.end {
+        while self.remaining.start < range.end {
             let next = self.content.next().await;
             let short = || VolumeError::Corrupt("a file ends before its size".to_owned());
             let bytes = next.ok_or_else(short)??;
-            let at = self.left.start;
-            self.left.start += bytes.len() as u64;
-            self.passed.push((at, bytes));
+            let at = self.remaining.start;
+            self.remaining.start += bytes.len() as u64;
+            self.skipped.push((at, bytes));
         }
-        let taken = cut_out(&mut self.passed, &range);
-        let mut passed: u64 = self.passed.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        self.passed.retain(|(_, bytes)| {
-            let is_much = passed > PASSED_BYTES_MAX;
-            passed -= if is_much { bytes.len() as u64 } else { 0 };
+        let taken = extract_range(&mut self.skipped, &range);
+        let mut skipped: u64 = self.skipped.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        self.skipped.retain(|(_, bytes)| {
+            let is_much = skipped > SKIPPED_BYTES_MAX;
+            skipped -= if is_much { bytes.len() as u64 } else { 0 };
             !is_much
         });
         let length: usize = taken.iter().map(Bytes::len).sum();
@@ -203,7 +203,7 @@ impl Stream {
 }
 
 /// Takes a range out of pieces that stand in order.
-fn cut_out(pieces: &mut Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<Bytes> {
+fn extract_range(pieces: &mut Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<Bytes> {
     let mut taken = Vec::new();
     for (position, mut bytes) in std::mem::take(pieces) {
         let place = |at: u64| {

@@ -19,7 +19,7 @@ const PAGE_NAMES: u32 = 1_000;
 const PAGES_MAX: usize = 4_096;
 
 /// How long an open of the root waits for stores that do not answer.
-const ROOT_PATIENCE: Duration = Duration::from_secs(1);
+const ROOT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Positions of `.` and `..`.
 const DOTS: u64 = 2;
@@ -45,11 +45,11 @@ impl Files {
     /// Finds a directory that is to be opened. Returns the one that it is in; the root is in itself.
     async fn parent_of_opened(&self, ino: Ino) -> Result<Ino, Errno> {
         let is_root = ino == self.options.root;
-        let finding = self.patiently(|| self.volume.find_node(ino));
+        let finding = self.retry_until_deadline(|| self.volume.find_node(ino));
         let node = if is_root {
             // df(1) opens the root of a mount, and is not to wait for stores that do not answer. Whatever
             // reads names of it waits then.
-            match tokio::time::timeout(ROOT_PATIENCE, finding).await {
+            match tokio::time::timeout(ROOT_TIMEOUT, finding).await {
                 Ok(found) => found?,
                 Err(_elapsed) => return Ok(ino),
             }
@@ -61,7 +61,7 @@ impl Files {
                 found => found?,
             }
         };
-        self.saw_directory(&node);
+        self.remember_directory(&node);
         let InodeBody::Directory(directory) = &node.inode.body else {
             return Err(Errno::NOTDIR);
         };
@@ -143,10 +143,10 @@ impl Files {
         // A directory's times and links are not in its head, and neither is what was written to
         // a file that is open.
         let attributes =
-            attributes.filter(|_| listed.kind != Kind::Directory && self.open.of(ino).is_none());
-        let attributes = attributes.map(|attributes| self.with_read(attributes));
+            attributes.filter(|_| listed.kind != Kind::Directory && self.open.get(ino).is_none());
+        let attributes = attributes.map(|attributes| self.with_access_time(attributes));
         if attributes.is_some() {
-            self.names.found(ino, &NodeName { directory: cursor.ino, name: name.clone() });
+            self.names.insert(ino, &NodeName { directory: cursor.ino, name: name.clone() });
         }
         DirectoryEntry { name, ino, kind, next, attributes, cache_validity }
     }
@@ -170,7 +170,9 @@ impl Files {
             };
             let cache_validity = self.cache_validity();
             let listed = self
-                .patiently(|| self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES))
+                .retry_until_deadline(|| {
+                    self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES)
+                })
                 .await;
             let listed = match listed {
                 Err(Errno::STALE) if self.seen_directories.removed(cursor.ino).is_some() => {

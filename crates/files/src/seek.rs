@@ -14,7 +14,7 @@ use crate::open::{FileState, HandleId};
 
 /// What a range of an open file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum RangeKind {
     Data,
     Hole,
     /// What the file as found has there.
@@ -23,15 +23,15 @@ enum Place {
 
 /// Ranges, as far as it is known what they are.
 #[derive(Debug)]
-struct Places {
-    known: Vec<(Range<u64>, Place)>,
+struct RangeKinds {
+    known: Vec<(Range<u64>, RangeKind)>,
     /// What is still to be found out.
     gaps: Vec<Range<u64>>,
 }
 
-impl Places {
+impl RangeKinds {
     /// What a layer holds of a range is data, and what lies below is a hole where it was cut.
-    fn take_layer<P: Iterator<Item = Range<u64>>>(
+    fn add_layer<P: Iterator<Item = Range<u64>>>(
         &mut self,
         held: impl Fn(Range<u64>) -> P,
         cut: Option<u64>,
@@ -42,21 +42,21 @@ impl Places {
             for piece in held(gap.clone()) {
                 left.push(at..piece.start);
                 at = piece.end;
-                self.known.push((piece, Place::Data));
+                self.known.push((piece, RangeKind::Data));
             }
             left.push(at..gap.end);
         }
         for gap in left {
             let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
             self.gaps.push(gap.start..shows);
-            self.known.push((shows..gap.end, Place::Hole));
+            self.known.push((shows..gap.end, RangeKind::Hole));
         }
         self.gaps.retain(|gap| !gap.is_empty());
     }
 
     /// The ranges, in order.
-    fn in_order(mut self) -> Vec<(Range<u64>, Place)> {
-        self.known.extend(self.gaps.into_iter().map(|gap| (gap, Place::Found)));
+    fn in_order(mut self) -> Vec<(Range<u64>, RangeKind)> {
+        self.known.extend(self.gaps.into_iter().map(|gap| (gap, RangeKind::Found)));
         self.known.retain(|(range, _)| !range.is_empty());
         self.known.sort_unstable_by_key(|(range, _)| range.start);
         self.known
@@ -65,20 +65,20 @@ impl Places {
 
 impl FileState {
     /// What the file is in a range.
-    fn places(&self, range: Range<u64>) -> Vec<(Range<u64>, Place)> {
-        let mut places = Places { known: Vec::new(), gaps: std::iter::once(range).collect() };
+    fn kinds(&self, range: Range<u64>) -> Vec<(Range<u64>, RangeKind)> {
+        let mut kinds = RangeKinds { known: Vec::new(), gaps: std::iter::once(range).collect() };
         let dirty = |range| {
             self.dirty.pieces(range).map(|(at, bytes): (u64, &[u8])| at..at + bytes.len() as u64)
         };
-        places.take_layer(dirty, self.cut);
-        if let Some(becoming) = &self.becoming {
+        kinds.add_layer(dirty, self.cut);
+        if let Some(flushing) = &self.flushing {
             let held = |range| {
-                becoming.extents.pieces(range).map(|(at, bytes)| at..at + bytes.len() as u64)
+                flushing.extents.pieces(range).map(|(at, bytes)| at..at + bytes.len() as u64)
             };
-            places.take_layer(held, becoming.cut);
+            kinds.add_layer(held, flushing.cut);
         }
-        places.take_layer(|_| std::iter::empty(), Some(self.found_size()));
-        places.in_order()
+        kinds.add_layer(|_| std::iter::empty(), Some(self.found_size()));
+        kinds.in_order()
     }
 }
 
@@ -95,22 +95,22 @@ impl Files {
         sought: SeekTarget,
     ) -> Result<u64, Errno> {
         let handle = self.open.handle(handle)?;
-        let (node, places, size) = {
+        let (node, kinds, size) = {
             let state = handle.file.state.lock().await;
             if offset >= state.size {
                 return Err(Errno::NXIO);
             }
-            (state.node.clone(), state.places(offset..state.size), state.size)
+            (state.node.clone(), state.kinds(offset..state.size), state.size)
         };
-        for (range, place) in places {
-            let found = match (place, sought) {
-                (Place::Data, SeekTarget::Data) | (Place::Hole, SeekTarget::Hole) => {
+        for (range, kind) in kinds {
+            let found = match (kind, sought) {
+                (RangeKind::Data, SeekTarget::Data) | (RangeKind::Hole, SeekTarget::Hole) => {
                     Some(range.start)
                 }
-                (Place::Data, SeekTarget::Hole) | (Place::Hole, SeekTarget::Data) => None,
-                (Place::Found, _) => {
+                (RangeKind::Data, SeekTarget::Hole) | (RangeKind::Hole, SeekTarget::Data) => None,
+                (RangeKind::Found, _) => {
                     let seek = || self.volume.seek_node(&node, range.clone(), sought);
-                    self.patiently(seek).await?
+                    self.retry_until_deadline(seek).await?
                 }
             };
             if let Some(found) = found {

@@ -48,14 +48,14 @@ impl SeenDirectories {
             modified: at,
             changed: at,
             created: at,
-            unsettled: true,
-            fleeting: false,
+            volatile_attributes: true,
+            volatile_name: false,
         });
     }
 
     /// The attributes of a directory that was removed, if a program saw it before.
     pub(crate) fn removed(&self, ino: Ino) -> Option<NodeStat> {
         let seen = self.0.get(&ino)?;
-        Some(NodeStat { links: 0, unsettled: true, ..seen })
+        Some(NodeStat { links: 0, volatile_attributes: true, ..seen })
     }
 }

@@ -39,12 +39,12 @@ impl Files {
             return self.object_attribute(ino, &attribute).await;
         }
         is_kept(name)?;
-        self.patiently(|| self.volume.xattr(ino, name)).await
+        self.retry_until_deadline(|| self.volume.xattr(ino, name)).await
     }
 
     /// The names of a node's extended attributes.
     pub async fn xattr_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let object = node.inode.file().map(|file| object::names(&file.object)).unwrap_or_default();
         Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).chain(object).collect())
     }
@@ -59,7 +59,7 @@ impl Files {
         how: XattrWrite,
         drop_group_id: bool,
     ) -> Result<(), Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         if let Some(kind) = AclKind::of(name) {
             return self.set_acl(ino, kind, value, drop_group_id).await;
         }
@@ -73,7 +73,7 @@ impl Files {
         }
         is_kept(name)?;
         if name == CAPABILITIES
-            && let Some(file) = self.open.of(ino)
+            && let Some(file) = self.open.get(ino)
         {
             // Earlier writes take capabilities away when they become content.
             self.flush_file(&file).await?;
@@ -91,14 +91,14 @@ impl Files {
     }
 
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
-        let known_as = self.names.of(ino);
+        let known_as = self.names.get(ino);
         let set = || self.changing().set_xattr(ino, known_as.as_ref(), name, change);
-        self.patiently(set).await.map(drop)
+        self.retry_until_deadline(set).await.map(drop)
     }
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.changeable()?;
+        self.check_writable()?;
         if let Some(kind) = AclKind::of(name) {
             return self.change_acl(ino, kind, None, false).await;
         }

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
-use files::{Files, FilesOptions, HandleId, MadeBy, OpenMode};
+use files::{CreateOptions, Files, FilesOptions, HandleId, OpenMode};
 use futures::TryStreamExt;
 use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
@@ -76,9 +76,9 @@ fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
         root: Ino::ROOT,
         read_only: false,
         write_memory: 16 << 20,
-        whole_bytes_max: WHOLE_BYTES_MAX,
+        full_rewrite_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: IO_TIMEOUT,
-        notes_reads: true,
+        updates_atime: true,
         ledger,
     }
 }
@@ -198,8 +198,8 @@ fn owner() -> FileOwner {
     }
 }
 
-fn by() -> MadeBy {
-    MadeBy { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
+fn by() -> CreateOptions {
+    CreateOptions { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
 }
 
 /// To be written to.

@@ -20,12 +20,12 @@ const SMALL_KEPT: usize = 512;
 pub(crate) struct BufferPool {
     large_bytes: usize,
     large_max: usize,
-    stock: Mutex<Stock>,
+    free: Mutex<FreeBuffers>,
     returned: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Stock {
+struct FreeBuffers {
     small: Vec<Vec<u8>>,
     large: Vec<Vec<u8>>,
     large_lent: usize,
@@ -43,19 +43,19 @@ impl BufferPool {
     /// A pool that lends up to `large_max` buffers of `large_bytes` at a time.
     pub(crate) fn new(large_bytes: usize, large_max: usize) -> Arc<BufferPool> {
         assert!(large_bytes > SMALL_BYTES && large_max > 0);
-        let (stock, returned) = (Mutex::default(), Condvar::new());
-        Arc::new(BufferPool { large_bytes, large_max, stock, returned })
+        let (free, returned) = (Mutex::default(), Condvar::new());
+        Arc::new(BufferPool { large_bytes, large_max, free, returned })
     }
 
     /// A large buffer, empty. Waits until there is one.
     pub(crate) fn large(self: &Arc<BufferPool>) -> PooledBuffer {
-        let mut stock = self.lock();
-        while stock.large_lent >= self.large_max {
-            stock = self.returned.wait(stock).unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.lock();
+        while free.large_lent >= self.large_max {
+            free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
-        stock.large_lent += 1;
-        let bytes = stock.large.pop();
-        drop(stock);
+        free.large_lent += 1;
+        let bytes = free.large.pop();
+        drop(free);
         let bytes = bytes.unwrap_or_else(|| Vec::with_capacity(self.large_bytes));
         PooledBuffer { bytes, is_large: true, pool: Arc::clone(self) }
     }
@@ -68,15 +68,15 @@ impl BufferPool {
         PooledBuffer { bytes, is_large: false, pool: Arc::clone(self) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stock> {
+    fn lock(&self) -> MutexGuard<'_, FreeBuffers> {
         // Every change of the stock is complete in itself, so a panic leaves none half done.
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PooledBuffer {
     /// Empties the buffer and gives the room that is to be filled.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn clear_for_read(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         &mut self.bytes
     }
@@ -94,14 +94,14 @@ impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let mut stock = self.pool.lock();
+        let mut free = self.pool.lock();
         if self.is_large {
-            stock.large_lent -= 1;
-            stock.large.push(bytes);
-            drop(stock);
+            free.large_lent -= 1;
+            free.large.push(bytes);
+            drop(free);
             self.pool.returned.notify_one();
-        } else if stock.small.len() < SMALL_KEPT {
-            stock.small.push(bytes);
+        } else if free.small.len() < SMALL_KEPT {
+            free.small.push(bytes);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Channel {
     }
 
     /// Answers a request of the table. `error` is 0 or negative.
-    pub(crate) fn answer(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
+    pub(crate) fn finish(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
         self.in_flight.end(unique);
         self.reply(unique, error, parts);
     }

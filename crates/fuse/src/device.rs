@@ -48,7 +48,7 @@ impl Device {
 
     /// Reads the next request, if there is one.
     pub(crate) fn read(&self, buffer: &mut PooledBuffer) -> result::Result<ReadOutcome, Errno> {
-        match rustix::io::read(&*self.0, spare_capacity(buffer.room())) {
+        match rustix::io::read(&*self.0, spare_capacity(buffer.clear_for_read())) {
             Ok(0) | Err(SystemErrno::NODEV | SystemErrno::CONNABORTED) => {
                 Ok(ReadOutcome::Unmounted)
             }

@@ -34,14 +34,14 @@ pub struct DirectoryName<'a> {
 #[derive(Clone, Debug)]
 pub struct DirectoryBuffer {
     bytes: Vec<u8>,
-    room: usize,
+    capacity: usize,
 }
 
 impl DirectoryBuffer {
     /// Room for as many bytes as READDIR or READDIRPLUS asked for.
     pub fn new(size: u32) -> DirectoryBuffer {
-        let room = usize::try_from(size).unwrap_or(usize::MAX);
-        DirectoryBuffer { bytes: Vec::with_capacity(room.min(RESERVED_BYTES_MAX)), room }
+        let capacity = usize::try_from(size).unwrap_or(usize::MAX);
+        DirectoryBuffer { bytes: Vec::with_capacity(capacity.min(RESERVED_BYTES_MAX)), capacity }
     }
 
     /// Adds a name for READDIR. Returns false, and adds nothing, if it does not fit.
@@ -73,7 +73,7 @@ impl DirectoryBuffer {
         let entry_bytes = entry.as_ref().map_or(&[][..], |entry| entry.as_bytes());
         let unpadded = entry_bytes.len() + size_of::<Dirent>() + bytes.len();
         let padded = unpadded.next_multiple_of(8);
-        if self.bytes.len() + padded > self.room {
+        if self.bytes.len() + padded > self.capacity {
             return false;
         }
         let dirent = Dirent { ino: name.inode, off: name.cookie, namelen, kind: name.kind };

@@ -29,10 +29,10 @@ pub(crate) struct InFlight {
     emptied: Condvar,
 }
 
-type Shard = HashMap<u64, Interest, BuildHasherDefault<Spread>>;
+type Shard = HashMap<u64, InterruptState, BuildHasherDefault<IdHasher>>;
 
 /// What is known of a request.
-enum Interest {
+enum InterruptState {
     /// Nobody asked to be told of an interrupt.
     None,
     /// It was interrupted, and nobody has asked yet.
@@ -47,14 +47,14 @@ pub(crate) enum Interruption {
     /// There is no such request: not yet, or no longer.
     Unknown,
     /// The action ran, or will as soon as there is one.
-    Noted,
+    Recorded,
 }
 
 impl InFlight {
     /// A request was read.
     pub(crate) fn begin(&self, unique: u64) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.shard(unique).insert(unique, Interest::None);
+        self.shard(unique).insert(unique, InterruptState::None);
     }
 
     /// A request is about to be answered.
@@ -72,11 +72,11 @@ impl InFlight {
     pub(crate) fn register(&self, unique: u64, action: Action) {
         let mut shard = self.shard(unique);
         let Some(interest) = shard.get_mut(&unique) else { return };
-        if matches!(interest, Interest::Interrupted) {
+        if matches!(interest, InterruptState::Interrupted) {
             drop(shard);
             action();
         } else {
-            let before = std::mem::replace(interest, Interest::Registered(action));
+            let before = std::mem::replace(interest, InterruptState::Registered(action));
             drop(shard);
             drop(before);
         }
@@ -86,12 +86,12 @@ impl InFlight {
     pub(crate) fn interrupt(&self, unique: u64) -> Interruption {
         let mut shard = self.shard(unique);
         let Some(interest) = shard.get_mut(&unique) else { return Interruption::Unknown };
-        let before = std::mem::replace(interest, Interest::Interrupted);
+        let before = std::mem::replace(interest, InterruptState::Interrupted);
         drop(shard);
-        if let Interest::Registered(action) = before {
+        if let InterruptState::Registered(action) = before {
             action();
         }
-        Interruption::Noted
+        Interruption::Recorded
     }
 
     /// How many requests there are.
@@ -100,8 +100,8 @@ impl InFlight {
     }
 
     /// Waits until there is none, but not longer than this. Returns how many are left.
-    pub(crate) fn wait_until_empty(&self, patience: Duration) -> usize {
-        let deadline = Instant::now() + patience;
+    pub(crate) fn wait_until_empty(&self, timeout: Duration) -> usize {
+        let deadline = Instant::now() + timeout;
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.count() > 0 {
@@ -121,21 +121,21 @@ impl InFlight {
     }
 }
 
-impl fmt::Debug for Interest {
+impl fmt::Debug for InterruptState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Interest::None => "None",
-            Interest::Interrupted => "Interrupted",
-            Interest::Registered(_) => "Registered",
+            InterruptState::None => "None",
+            InterruptState::Interrupted => "Interrupted",
+            InterruptState::Registered(_) => "Registered",
         })
     }
 }
 
 /// Spreads the kernel's numbers, which count up and which nobody chooses, over a table.
 #[derive(Clone, Copy, Debug, Default)]
-struct Spread(u64);
+struct IdHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
         self.0
     }

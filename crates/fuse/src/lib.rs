@@ -43,7 +43,7 @@ pub use mounting::{
 pub use node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId};
 pub use notify::{NOTICES_WAITING_MAX, Notice, NoticeQueue, NoticeRefused, Notifier};
 pub use operation::{
-    AttributeChanges, FileLock, FileOperation, Forgotten, LockKind, LockOwner, LockQuestion,
+    AttributeChanges, FileLock, FileOperation, Forgotten, LockKind, LockOwner, LockRequest,
     MalformedRequest, TimeChange,
 };
 pub use reply::{OpenFlags, Reply};

@@ -30,7 +30,7 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
     if !options.is_well_formed() {
         return Err(MountError::Options);
     }
-    let folder = usable(folder, options)?;
+    let folder = resolve_mountable(folder, options)?;
     if rustix::process::geteuid().is_root() {
         mount_as_root(&folder, options)
     } else {
@@ -41,7 +41,7 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
 /// Checks that [`mount`] can mount on a folder, as far as that can be known before: the folder is an
 /// empty one without a mount of ours, and the device is there. Nothing is changed.
 pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
-    usable(folder, options)?;
+    resolve_mountable(folder, options)?;
     if rustix::process::geteuid().is_root() {
         open_device().map(drop)
     } else if Path::new(DEVICE).exists() {
@@ -52,8 +52,8 @@ pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), Moun
 }
 
 /// The folder's full path, if it can be mounted on.
-fn usable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
-    let folder = resolve(folder).map_err(|error| about_folder(error, "looking at the folder"))?;
+fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
+    let folder = resolve(folder).map_err(|error| folder_error(error, "looking at the folder"))?;
     let mounted = table::find(&folder).map_err(MountError::other("reading the table of mounts"))?;
     if let Some(mounted) = mounted
         && mounted.kind == format!("fuse.{}", options.subtype)
@@ -62,16 +62,16 @@ fn usable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> 
         return Err(MountError::InUse { mounted: mounted.source });
     }
     let metadata = std::fs::metadata(&folder);
-    let metadata = metadata.map_err(|error| about_folder(error, "looking at the folder"))?;
+    let metadata = metadata.map_err(|error| folder_error(error, "looking at the folder"))?;
     if !metadata.is_dir() {
         return Err(MountError::NotAFolder);
     }
     let mut names =
-        std::fs::read_dir(&folder).map_err(|error| about_folder(error, "reading the folder"))?;
+        std::fs::read_dir(&folder).map_err(|error| folder_error(error, "reading the folder"))?;
     if names.next().is_some() { Err(MountError::NotEmpty) } else { Ok(folder) }
 }
 
-fn about_folder(error: io::Error, what: &'static str) -> MountError {
+fn folder_error(error: io::Error, what: &'static str) -> MountError {
     match error.kind() {
         io::ErrorKind::NotFound => MountError::Missing,
         io::ErrorKind::NotADirectory => MountError::NotAFolder,

@@ -24,11 +24,11 @@ use crate::errno::Errno;
 
 /// Messages on their way to the device, written one after the other.
 #[derive(Debug)]
-pub(crate) struct NoticeWriter(Mutex<Ends>);
+pub(crate) struct NoticeWriter(Mutex<WriterChannels>);
 
 /// A message to the thread, and what came of it.
 #[derive(Debug)]
-struct Ends {
+struct WriterChannels {
     messages: SyncSender<Vec<u8>>,
     written: Receiver<Result<(), Errno>>,
 }
@@ -41,7 +41,7 @@ impl NoticeWriter {
         let (begins, begun) = sync_channel(1);
         let theirs = device.clone();
         thread::Builder::new().name("fuse-notice-writer".to_owned()).spawn(move || {
-            let apart = stand_apart(theirs);
+            let apart = isolate_descriptors(theirs);
             let (device, result) = match apart {
                 Ok(device) => (Some(device), Ok(())),
                 Err(error) => (None, Err(error)),
@@ -59,19 +59,19 @@ impl NoticeWriter {
         // Until the thread has let go of the descriptor that it was started with, this one holds it:
         // the last to let go closes it, and only in its own table.
         let begun = begun.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
-        begun.map(|()| NoticeWriter(Mutex::new(Ends { messages, written })))
+        begun.map(|()| NoticeWriter(Mutex::new(WriterChannels { messages, written })))
     }
 
     /// Writes one message, and waits until the kernel has taken it.
     pub(crate) fn write(&self, message: Vec<u8>) -> Result<(), Errno> {
-        let ends = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ends.messages.send(message).map_err(|_| Errno::ENODEV)?;
-        ends.written.recv().unwrap_or(Err(Errno::ENODEV))
+        let channels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.messages.send(message).map_err(|_| Errno::ENODEV)?;
+        channels.written.recv().unwrap_or(Err(Errno::ENODEV))
     }
 }
 
 /// Gives the calling thread a table of files with the device alone in it.
-fn stand_apart(device: Device) -> io::Result<Device> {
+fn isolate_descriptors(device: Device) -> io::Result<Device> {
     SigSet::all().thread_block()?;
     unshare(CloneFlags::CLONE_FILES)?;
     let own = device.as_fd().try_clone_to_owned()?;

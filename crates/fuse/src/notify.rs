@@ -32,29 +32,29 @@ pub const NOTICES_WAITING_MAX: usize = 4096;
 /// Every method may wait for requests in flight: never call one from a request's handler, nor where
 /// a request has to be answered before it returns. What the kernel does not know is no error.
 #[derive(Clone, Debug)]
-pub struct Notifier(Arc<Way>);
+pub struct Notifier(Arc<Transport>);
 
 /// Who writes a notice to the device.
 #[derive(Debug)]
-enum Way {
+enum Transport {
     /// Whoever sends it.
-    Here(Device),
+    Direct(Device),
     /// A thread that holds nothing but the device.
-    Apart(NoticeWriter),
+    Thread(NoticeWriter),
 }
 
 impl Notifier {
     /// What tells the kernel something of a mount that nobody serves. As long as requests that were
     /// read are sent again and not read, programs that wait for them can be killed: see
     /// [`Notifier::resend`].
-    pub fn of(device: Device) -> Notifier {
-        Notifier(Arc::new(Way::Here(device)))
+    pub fn new(device: Device) -> Notifier {
+        Notifier(Arc::new(Transport::Direct(device)))
     }
 
     /// As [`Notifier::of`], for many notices: a wait for the kernel does not keep the files of this
     /// process open if it is killed meanwhile.
-    fn apart(device: &Device) -> io::Result<Notifier> {
-        Ok(Notifier(Arc::new(Way::Apart(NoticeWriter::start(device)?))))
+    fn with_writer_thread(device: &Device) -> io::Result<Notifier> {
+        Ok(Notifier(Arc::new(Transport::Thread(NoticeWriter::start(device)?))))
     }
 
     /// Forget what the name is bound to.
@@ -118,8 +118,8 @@ impl Notifier {
         let header = OutHeader { len, error: code, unique: 0 };
         let message = [&[header.as_bytes()], parts].concat().concat();
         let sent = match &*self.0 {
-            Way::Here(device) => device.write(&[IoSlice::new(&message)]),
-            Way::Apart(writer) => writer.write(message),
+            Transport::Direct(device) => device.write(&[IoSlice::new(&message)]),
+            Transport::Thread(writer) => writer.write(message),
         };
         match sent {
             Err(Errno::ENOENT) => Ok(()),
@@ -194,7 +194,7 @@ pub struct NoticeQueue(SyncSender<(Notice, Option<Done>)>);
 impl NoticeQueue {
     /// Starts the thread.
     pub(crate) fn start(device: &Device) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
-        let notifier = Notifier::apart(device)?;
+        let notifier = Notifier::with_writer_thread(device)?;
         let (sender, receiver) = sync_channel(NOTICES_WAITING_MAX);
         let thread = thread::Builder::new().name("fuse-notices".to_owned());
         let thread = thread.spawn(move || send_all(&notifier, &receiver))?;

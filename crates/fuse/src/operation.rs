@@ -43,7 +43,7 @@ pub struct FileLock {
 
 /// A lock that is asked for or asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockQuestion {
+pub struct LockRequest {
     /// The open file.
     pub handle: FileHandle,
     /// Who asks.
@@ -319,11 +319,11 @@ pub enum FileOperation<'a> {
         data_only: bool,
     },
     /// Which lock stands in the way of this one.
-    GetLk(LockQuestion),
+    GetLk(LockRequest),
     /// Takes or lets go of a lock, or fails with EAGAIN.
-    SetLk(LockQuestion),
+    SetLk(LockRequest),
     /// Takes a lock, and waits for it.
-    SetLkW(LockQuestion),
+    SetLkW(LockRequest),
     /// Whether the caller may read, write or execute the node.
     Access {
         /// `R_OK`, `W_OK`, `X_OK`.

@@ -246,7 +246,7 @@ impl Reply {
 
     fn finish(mut self, error: i32, parts: &[IoSlice<'_>]) {
         self.open = false;
-        self.channel.answer(self.unique, error, parts);
+        self.channel.finish(self.unique, error, parts);
     }
 }
 
@@ -255,7 +255,7 @@ impl Drop for Reply {
         if self.open {
             count(&self.channel.counts.unanswered);
             warn!(opcode = self.opcode, unique = self.unique, "a request was not answered: EIO");
-            self.channel.answer(self.unique, -Errno::EIO.number(), &[]);
+            self.channel.finish(self.unique, -Errno::EIO.number(), &[]);
         }
     }
 }

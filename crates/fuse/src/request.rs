@@ -77,7 +77,7 @@ impl Request {
 
     /// The number of the request without the bit that says that it was sent again: what a journal
     /// of replies goes by.
-    pub fn unique_once(&self) -> u64 {
+    pub fn original_unique(&self) -> u64 {
         self.header.unique & !bits::UNIQUE_RESEND
     }
 

@@ -32,7 +32,7 @@ use crate::request::{self, Request};
 /// Reads in a row that may fail before a reader gives up.
 const READ_FAILURES_MAX: u32 = 100;
 /// After this many requests for each of which a reader waited, it looks whether they come faster.
-const WAITS_BEFORE_A_LOOK: u32 = 8;
+const WAITS_BEFORE_POLLING: u32 = 8;
 
 /// What a mount shows.
 ///
@@ -121,7 +121,7 @@ impl KernelSession {
     ) -> Result<KernelSession, StartError> {
         let options = options.within_limits();
         let server = Server::new(device, options, files, options.write_bytes_max)?;
-        let negotiated = server.shake_hands()?;
+        let negotiated = server.negotiate()?;
         server.start_readers()?;
         Ok(KernelSession { server, negotiated })
     }
@@ -140,7 +140,7 @@ impl KernelSession {
     ) -> Result<KernelSession, StartError> {
         let options = options.within_limits();
         let server = Server::new(device, options, files, negotiated.write_bytes_max)?;
-        Notifier::of(server.channel.device.clone()).resend().map_err(StartError::Device)?;
+        Notifier::new(server.channel.device.clone()).resend().map_err(StartError::Device)?;
         server.start_readers()?;
         Ok(KernelSession { server, negotiated })
     }
@@ -157,7 +157,7 @@ impl KernelSession {
 
     /// Tells the kernel what it may no longer remember. Not to be used by a request's handler.
     pub fn notifier(&self) -> Notifier {
-        Notifier::of(self.device())
+        Notifier::new(self.device())
     }
 
     /// Starts a thread that tells the kernel what is put into its queue.
@@ -185,8 +185,8 @@ impl KernelSession {
 
     /// Waits until every request that was read is answered, but no longer than this. Returns how
     /// many are left.
-    pub fn drain(&self, patience: Duration) -> usize {
-        self.server.channel.in_flight.wait_until_empty(patience)
+    pub fn drain(&self, timeout: Duration) -> usize {
+        self.server.channel.in_flight.wait_until_empty(timeout)
     }
 
     /// Waits until every reader has ended: until the mount is gone or reading was stopped.
@@ -234,7 +234,7 @@ impl Server {
     }
 
     /// Answers INIT, which is the first request of a mount.
-    fn shake_hands(&self) -> Result<Negotiated, StartError> {
+    fn negotiate(&self) -> Result<Negotiated, StartError> {
         let mut buffer = self.pool.large();
         let watch = self.watch()?;
         loop {
@@ -268,7 +268,7 @@ impl Server {
             self.lock().at_work += 1;
             let server = Arc::clone(self);
             let name = format!("fuse-reader-{number}");
-            let thread = thread::Builder::new().name(name).spawn(move || server.read_on(&watch));
+            let thread = thread::Builder::new().name(name).spawn(move || server.run_reader(&watch));
             if let Err(error) = thread {
                 self.lock().at_work -= 1;
                 if number == 0 {
@@ -282,8 +282,8 @@ impl Server {
     }
 
     /// A reader's life.
-    fn read_on(&self, watch: &Watch) {
-        let end = self.read_until_the_end(watch);
+    fn run_reader(&self, watch: &Watch) {
+        let end = self.read_requests(watch);
         let mut readers = self.lock();
         readers.at_work -= 1;
         match end {
@@ -302,19 +302,19 @@ impl Server {
         let last = readers.at_work == 0 && readers.unmounted;
         drop(readers);
         if last {
-            self.guarded("destroyed", || self.files.destroyed());
+            self.catch_panic("destroyed", || self.files.destroyed());
         }
         self.ended.notify_all();
     }
 
-    fn read_until_the_end(&self, watch: &Watch) -> Result<SessionEnd, Errno> {
+    fn read_requests(&self, watch: &Watch) -> Result<SessionEnd, Errno> {
         let mut kept = None;
         let mut failures = 0;
         // While requests come one by one, a reader waits for each and finds it. While they queue
         // up, it need not wait, and reads until nothing is left.
         let mut waits = 0;
         loop {
-            if waits < WAITS_BEFORE_A_LOOK {
+            if waits < WAITS_BEFORE_POLLING {
                 waits += 1;
                 watch.wait()?;
             }
@@ -325,7 +325,7 @@ impl Server {
             match self.channel.device.read(&mut buffer) {
                 Ok(ReadOutcome::Request) => {
                     failures = 0;
-                    kept = self.take(buffer);
+                    kept = self.dispatch(buffer);
                 }
                 Ok(ReadOutcome::Nothing) => {
                     waits = 0;
@@ -342,14 +342,14 @@ impl Server {
     }
 
     /// Serves what was read. Gives the buffer back if the request does not need it.
-    fn take(&self, buffer: PooledBuffer) -> Option<PooledBuffer> {
+    fn dispatch(&self, buffer: PooledBuffer) -> Option<PooledBuffer> {
         count(&self.channel.counts.requests);
         let Some(header) = request::header_of(&buffer) else {
             count(&self.channel.counts.malformed);
             error!(bytes = buffer.len(), "the kernel's request has no header");
             return Some(buffer);
         };
-        if !self.is_for_us(&header, &buffer) {
+        if !self.is_for_file_system(&header, &buffer) {
             return Some(buffer);
         }
         if buffer.len() > SMALL_BYTES {
@@ -361,7 +361,7 @@ impl Server {
     }
 
     /// Deals with what is between the kernel and the session. Returns whether it is something else.
-    fn is_for_us(&self, header: &InHeader, message: &[u8]) -> bool {
+    fn is_for_file_system(&self, header: &InHeader, message: &[u8]) -> bool {
         match header.opcode {
             // The server that read it first died before it answered.
             opcode::INIT => {
@@ -392,7 +392,7 @@ impl Server {
         };
         match request.operation() {
             FileOperation::Forget { nodes } => {
-                self.guarded("forget", || self.files.forget(nodes));
+                self.catch_panic("forget", || self.files.forget(nodes));
             }
             FileOperation::Interrupt { unique: target } => {
                 self.interrupt(header.unique, target);
@@ -404,7 +404,7 @@ impl Server {
                 self.channel.in_flight.begin(header.unique);
                 let channel = Arc::clone(&self.channel);
                 let reply = Reply::new(channel, header.unique, header.opcode);
-                self.guarded("handle", || self.files.handle(request, reply));
+                self.catch_panic("handle", || self.files.handle(request, reply));
             }
         }
     }
@@ -413,7 +413,7 @@ impl Server {
         count(&self.channel.counts.interrupts);
         let noted = catch_unwind(AssertUnwindSafe(|| self.channel.in_flight.interrupt(target)));
         match noted {
-            Ok(Interruption::Noted) => {}
+            Ok(Interruption::Recorded) => {}
             // Another reader is about to hand the request on: the kernel says it again. If it was
             // answered meanwhile, the kernel has forgotten it and says so.
             Ok(Interruption::Unknown) => {
@@ -427,7 +427,7 @@ impl Server {
     }
 
     /// Runs a part of the file system; a panic ends this part only.
-    fn guarded(&self, what: &'static str, part: impl FnOnce()) {
+    fn catch_panic(&self, what: &'static str, part: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(part)).is_err() {
             self.count_panic(what);
         }

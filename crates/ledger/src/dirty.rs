@@ -42,7 +42,7 @@ pub(crate) const HEAD_WORDS: usize = 6;
 pub const CHANGE_WORDS: usize = 8;
 
 /// Below a use's worker: how many uses one worker may begin.
-pub(crate) const USES_SHIFT: u32 = 40;
+pub(crate) const GENERATIONS_SHIFT: u32 = 40;
 
 pub(crate) const MARK: u64 = 0x6173_686c_6172_2e21;
 
@@ -50,8 +50,8 @@ pub(crate) const MARK: u64 = 0x6173_686c_6172_2e21;
 pub(crate) struct DirtyLogs {
     pub(crate) file: Arc<File>,
     pub(crate) table: Table<WORDS>,
-    pub(crate) uses: AtomicU64,
-    pub(crate) left: Vec<DirtyLog>,
+    pub(crate) next_generation: AtomicU64,
+    pub(crate) inherited: Vec<DirtyLog>,
 }
 
 /// The log of a file.
@@ -60,7 +60,7 @@ pub struct DirtyLog {
     pub(crate) ino: Ino,
     pub(crate) region: u32,
     /// Which use of the region this is.
-    pub(crate) using: u64,
+    pub(crate) generation: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) next: u64,
@@ -82,20 +82,20 @@ pub struct LoggedChange {
 impl DirtyLogs {
     pub(crate) fn open(file: &Arc<File>, worker: u64) -> io::Result<DirtyLogs> {
         let (table, entries) = Table::<WORDS>::open(file, TABLE, DIRTY_AT, LOGS_MAX)?;
-        let left: Vec<DirtyLog> = entries
+        let inherited: Vec<DirtyLog> = entries
             .into_iter()
-            .map(|(region, [ino, start, using, _])| DirtyLog {
+            .map(|(region, [ino, start, generation, _])| DirtyLog {
                 ino: Ino(ino),
                 region,
-                using,
+                generation,
                 start,
                 end: start,
                 next: 0,
             })
             .collect();
         // Each worker has numbers of its own for the uses that it begins.
-        let uses = AtomicU64::new(worker << USES_SHIFT);
-        Ok(DirtyLogs { file: Arc::clone(file), table, uses, left })
+        let next_generation = AtomicU64::new(worker << GENERATIONS_SHIFT);
+        Ok(DirtyLogs { file: Arc::clone(file), table, next_generation, inherited })
     }
 }
 
@@ -103,8 +103,8 @@ pub(crate) fn region_at(region: u32) -> u64 {
     LOGS_AT + u64::from(region) * LOG_BYTES_MAX
 }
 
-pub(crate) fn mark(using: u64, number: u64) -> u64 {
-    MARK ^ using.rotate_left(17) ^ number
+pub(crate) fn mark(generation: u64, number: u64) -> u64 {
+    MARK ^ generation.rotate_left(17) ^ number
 }
 
 pub(crate) fn word_bytes(words: &[u64]) -> Vec<u8> {
@@ -118,8 +118,8 @@ impl DirtyLog {
     }
 
     /// Which use of its region it is: later logs have larger numbers.
-    pub fn using(&self) -> u64 {
-        self.using
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Where the next change will stand.

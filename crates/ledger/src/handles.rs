@@ -18,7 +18,7 @@ pub(crate) const WORDS: usize = 4;
 
 /// A handle that an earlier worker gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptHandle {
+pub struct HandleEntry {
     /// Its number.
     pub handle: u64,
     /// What it is a handle of.
@@ -32,22 +32,27 @@ pub struct KeptHandle {
 #[derive(Debug)]
 pub(crate) struct Handles {
     pub(crate) table: Table<WORDS>,
-    pub(crate) places: Mutex<HashMap<u64, u32>>,
-    pub(crate) left: Vec<KeptHandle>,
+    pub(crate) slots: Mutex<HashMap<u64, u32>>,
+    pub(crate) inherited: Vec<HandleEntry>,
 }
 
 impl Handles {
     pub(crate) fn open(file: &Arc<File>) -> io::Result<Handles> {
         let (table, entries) = Table::open(file, TABLE, HANDLES_AT, HANDLES_MAX)?;
-        let (mut places, mut left) = (HashMap::new(), Vec::new());
+        let (mut slots, mut inherited) = (HashMap::new(), Vec::new());
         for (index, [handle, ino, request, directory]) in entries {
-            places.insert(handle, index);
-            left.push(KeptHandle { handle, ino: Ino(ino), request, directory: directory != 0 });
+            slots.insert(handle, index);
+            inherited.push(HandleEntry {
+                handle,
+                ino: Ino(ino),
+                request,
+                directory: directory != 0,
+            });
         }
-        Ok(Handles { table, places: Mutex::new(places), left })
+        Ok(Handles { table, slots: Mutex::new(slots), inherited })
     }
 
-    pub(crate) fn places(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn slots(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

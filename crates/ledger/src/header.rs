@@ -16,13 +16,13 @@ pub(crate) const WORKERS_AT: u64 = 8;
 pub(crate) const SESSION_AT: u64 = 16;
 pub(crate) const BLOCKS_AT: u64 = 32;
 pub(crate) const SLOTS_AT: u64 = 40;
-pub(crate) const AGREED_AT: u64 = 64;
+pub(crate) const NEGOTIATED_AT: u64 = 64;
 
 /// What a session is followed by.
 pub(crate) const SESSION_MARK: u8 = 1;
 
 /// Bytes of what the kernel agreed on.
-pub(crate) const AGREED_BYTES_MAX: usize = 191;
+pub(crate) const NEGOTIATED_BYTES_MAX: usize = 191;
 
 /// How many numbers of blocks are reserved at a time.
 pub const BLOCKS_RESERVED: u64 = 1 << 20;

@@ -42,12 +42,12 @@ pub(crate) struct Journal {
     pub(crate) table: Table<WORDS>,
     pub(crate) permits: Arc<Semaphore>,
     /// What earlier workers left, by request.
-    pub(crate) left: Mutex<HashMap<u64, Left>>,
+    pub(crate) inherited: Mutex<HashMap<u64, InheritedEntry>>,
 }
 
 /// What an earlier worker left of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Left {
+pub(crate) struct InheritedEntry {
     pub(crate) index: u32,
     pub(crate) node: u64,
     pub(crate) known: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Left {
 
 /// What an earlier worker left in doubt: the change went as this step of this slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct InDoubt {
     /// The request.
     pub request: u64,
     /// The slot.
@@ -69,9 +69,9 @@ pub struct Fate {
 /// A request that is going to change something, in the journal until this and all clones are
 /// dropped: then it has been answered. Of a request that nobody need remember it says nothing.
 #[derive(Clone, Default)]
-pub struct Note(pub(crate) Option<Arc<Noted>>);
+pub struct Note(pub(crate) Option<Arc<NotedRequest>>);
 
-pub(crate) struct Noted {
+pub(crate) struct NotedRequest {
     pub(crate) journal: Arc<Journal>,
     pub(crate) index: u32,
     pub(crate) request: u64,
@@ -97,19 +97,19 @@ impl State {
 impl Journal {
     pub(crate) fn open(file: &Arc<File>) -> io::Result<Journal> {
         let (table, entries) = Table::open(file, TABLE, JOURNAL_AT, JOURNAL_MAX)?;
-        let left: HashMap<u64, Left> = entries
+        let inherited: HashMap<u64, InheritedEntry> = entries
             .into_iter()
             .map(|(index, [request, node, known, step])| {
                 let slot = u16::try_from(known & u64::from(u16::MAX)).unwrap_or_default();
-                (request, Left { index, node, known: known >> KNOWN_SHIFT, slot, step })
+                (request, InheritedEntry { index, node, known: known >> KNOWN_SHIFT, slot, step })
             })
             .collect();
-        let permits = Arc::new(Semaphore::new(JOURNAL_MAX as usize - left.len()));
-        Ok(Journal { table, permits, left: Mutex::new(left) })
+        let permits = Arc::new(Semaphore::new(JOURNAL_MAX as usize - inherited.len()));
+        Ok(Journal { table, permits, inherited: Mutex::new(inherited) })
     }
 
-    pub(crate) fn left(&self) -> MutexGuard<'_, HashMap<u64, Left>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn inherited(&self) -> MutexGuard<'_, HashMap<u64, InheritedEntry>> {
+        self.inherited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn clear(&self, index: u32) {
@@ -131,7 +131,7 @@ impl Note {
     }
 
     /// The node that it makes.
-    pub fn makes(&self, node: Ino) {
+    pub fn creates(&self, node: Ino) {
         let Some(noted) = &self.0 else { return };
         noted.state.lock().unwrap_or_else(PoisonError::into_inner).node = node.0;
     }
@@ -162,7 +162,7 @@ impl fmt::Debug for Note {
     }
 }
 
-impl Drop for Noted {
+impl Drop for NotedRequest {
     fn drop(&mut self) {
         self.journal.clear(self.index);
         if self.permit.is_none() {

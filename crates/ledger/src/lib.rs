@@ -15,26 +15,26 @@
 
 mod dirty;
 mod error;
+mod handle_entries;
 mod handles;
 mod header;
+mod header_fields;
 mod journal;
+mod journal_entries;
 mod layout;
 mod ledger;
-mod locking;
+mod lock_entries;
 mod locks;
-mod logging;
-mod noting;
-mod once;
-mod opening;
+mod log_entries;
 mod table;
 
 pub use dirty::{CHANGE_WORDS, DirtyLog, LOG_BYTES_MAX, LOGS_MAX, LoggedChange};
 pub use error::LedgerError;
-pub use handles::{HANDLES_MAX, KeptHandle};
+pub use handles::{HANDLES_MAX, HandleEntry};
 pub use header::BLOCKS_RESERVED;
-pub use journal::{Fate, JOURNAL_MAX, Note};
+pub use journal::{InDoubt, JOURNAL_MAX, Note};
 pub use ledger::Ledger;
-pub use locks::{KeptLock, LOCKS_MAX};
+pub use locks::{LOCKS_MAX, LockEntry};
 
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ pub(crate) const WORDS: usize = 8;
 
 /// A lock on a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeptLock {
+pub struct LockEntry {
     /// The first byte.
     pub start: u64,
     /// The last byte.
@@ -36,7 +36,7 @@ pub struct KeptLock {
 pub(crate) const EXCLUSIVE: u64 = 1;
 pub(crate) const FLOCK: u64 = 2;
 
-impl KeptLock {
+impl LockEntry {
     pub(crate) fn entry(&self, ino: Ino) -> [u64; WORDS] {
         let exclusive = if self.exclusive { EXCLUSIVE } else { 0 };
         let flock = if self.flock { FLOCK } else { 0 };
@@ -44,29 +44,29 @@ impl KeptLock {
         [ino.0, self.start, self.last, self.owner, pid, exclusive | flock, 0, 0]
     }
 
-    pub(crate) fn of([_, start, last, owner, pid, bits, _, _]: [u64; WORDS]) -> KeptLock {
+    pub(crate) fn of([_, start, last, owner, pid, bits, _, _]: [u64; WORDS]) -> LockEntry {
         let pid = u32::try_from(pid).unwrap_or_default();
         let (exclusive, flock) = (bits & EXCLUSIVE != 0, bits & FLOCK != 0);
-        KeptLock { start, last, owner, pid, exclusive, flock }
+        LockEntry { start, last, owner, pid, exclusive, flock }
     }
 }
 
 /// Each lock of a file, and where it stands.
-pub(crate) type Standing = Vec<(KeptLock, u32)>;
+pub(crate) type FileLocks = Vec<(LockEntry, u32)>;
 
 #[derive(Debug)]
 pub(crate) struct Locks {
     pub(crate) table: Table<WORDS>,
-    pub(crate) standing: Mutex<HashMap<Ino, Standing>>,
+    pub(crate) by_file: Mutex<HashMap<Ino, FileLocks>>,
 }
 
 impl Locks {
     pub(crate) fn open(file: &Arc<File>) -> io::Result<Locks> {
         let (table, entries) = Table::open(file, TABLE, LOCKS_AT, LOCKS_MAX)?;
-        let mut standing: HashMap<Ino, Standing> = HashMap::new();
+        let mut by_file: HashMap<Ino, FileLocks> = HashMap::new();
         for (index, entry) in entries {
-            standing.entry(Ino(entry[0])).or_default().push((KeptLock::of(entry), index));
+            by_file.entry(Ino(entry[0])).or_default().push((LockEntry::of(entry), index));
         }
-        Ok(Locks { table, standing: Mutex::new(standing) })
+        Ok(Locks { table, by_file: Mutex::new(by_file) })
     }
 }

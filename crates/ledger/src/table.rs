@@ -25,15 +25,15 @@ pub(crate) struct Table<const WORDS: usize> {
     file: Arc<File>,
     number: u64,
     at: u64,
-    places_max: u32,
-    places: Mutex<Places>,
+    slots_max: u32,
+    slots: Mutex<Slots>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct Slots {
     free: BinaryHeap<Reverse<u32>>,
     /// How many were ever taken.
-    made: u32,
+    high_water: u32,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
@@ -44,60 +44,60 @@ impl<const WORDS: usize> Table<WORDS> {
         file: &Arc<File>,
         number: u64,
         at: u64,
-        places_max: u32,
+        slots_max: u32,
     ) -> io::Result<(Table<WORDS>, Vec<(u32, Entry<WORDS>)>)> {
         const { assert!(WORDS.is_power_of_two(), "no entry lies in two pages") };
         let length = read_word(file, LENGTHS_AT + number * WORD_BYTES as u64)?;
-        let made = u32::try_from(length).unwrap_or(places_max).min(places_max);
-        let (mut places, mut entries) = (Places { made, ..Places::default() }, Vec::new());
+        let high_water = u32::try_from(length).unwrap_or(slots_max).min(slots_max);
+        let (mut slots, mut entries) = (Slots { high_water, ..Slots::default() }, Vec::new());
         let per_piece = PIECE_BYTES / Self::ENTRY_BYTES;
         let mut index = 0;
-        while index < made {
-            let count = per_piece.min((made - index) as usize);
+        while index < high_water {
+            let count = per_piece.min((high_water - index) as usize);
             let mut piece = vec![0; count * Self::ENTRY_BYTES];
             let from = at + u64::from(index) * Self::ENTRY_BYTES as u64;
             read_or_zeros(file, &mut piece, from)?;
             for bytes in piece.chunks_exact(Self::ENTRY_BYTES) {
                 let entry = words(bytes);
                 if entry[0] == 0 {
-                    places.free.push(Reverse(index));
+                    slots.free.push(Reverse(index));
                 } else {
                     entries.push((index, entry));
                 }
                 index += 1;
             }
         }
-        let places = Mutex::new(places);
-        Ok((Table { file: Arc::clone(file), number, at, places_max, places }, entries))
+        let slots = Mutex::new(slots);
+        Ok((Table { file: Arc::clone(file), number, at, slots_max, slots }, entries))
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts an entry into a free place.
     pub(crate) fn insert(&self, entry: Entry<WORDS>) -> io::Result<u32> {
         debug_assert!(entry[0] != 0, "an entry whose first word is 0 is none");
         let index = {
-            let mut places = self.places();
-            match places.free.pop() {
+            let mut slots = self.slots();
+            match slots.free.pop() {
                 Some(Reverse(index)) => index,
-                None if places.made == self.places_max => {
+                None if slots.high_water == self.slots_max => {
                     return Err(io::Error::from(io::ErrorKind::StorageFull));
                 }
                 None => {
-                    let index = places.made;
-                    let made = u64::from(index) + 1;
+                    let index = slots.high_water;
+                    let high_water = u64::from(index) + 1;
                     let at = LENGTHS_AT + self.number * WORD_BYTES as u64;
-                    self.file.write_all_at(&made.to_le_bytes(), at)?;
-                    places.made += 1;
+                    self.file.write_all_at(&high_water.to_le_bytes(), at)?;
+                    slots.high_water += 1;
                     index
                 }
             }
         };
         let put = self.put(index, entry);
         if put.is_err() {
-            self.places().free.push(Reverse(index));
+            self.slots().free.push(Reverse(index));
         }
         put.map(|()| index)
     }
@@ -111,7 +111,7 @@ impl<const WORDS: usize> Table<WORDS> {
     /// Frees a place. If that cannot be written, the place stays taken.
     pub(crate) fn clear(&self, index: u32) -> io::Result<()> {
         self.file.write_all_at(&[0; WORD_BYTES], self.position(index))?;
-        self.places().free.push(Reverse(index));
+        self.slots().free.push(Reverse(index));
         Ok(())
     }
 

@@ -16,9 +16,9 @@ fn a_new_ledger_says_nothing() {
     let file = Ledger::make().unwrap();
     let ledger = next_worker(&file);
     assert_eq!((ledger.worker(), ledger.session().unwrap(), ledger.slots()), (1, None, 0));
-    assert!(ledger.kept_handles().is_empty() && ledger.kept_locks().is_empty());
-    assert!(ledger.kept_logs().is_empty() && ledger.doubts().is_empty());
-    assert_eq!(ledger.agreed().unwrap(), None);
+    assert!(ledger.inherited_handles().is_empty() && ledger.held_locks().is_empty());
+    assert!(ledger.inherited_logs().is_empty() && ledger.in_doubt().is_empty());
+    assert_eq!(ledger.negotiated().unwrap(), None);
 }
 
 #[test]
@@ -27,12 +27,12 @@ fn what_there_is_once_is_there_for_the_next_worker() {
     let first = next_worker(&file);
     first.set_session(Nonce([7; 10])).unwrap();
     first.set_slots(9).unwrap();
-    first.set_agreed(b"agreed").unwrap();
+    first.set_negotiated(b"negotiated").unwrap();
     assert_eq!(first.reserve_blocks().unwrap(), 0);
     let second = next_worker(&file);
     assert_eq!((second.worker(), second.slots()), (2, 9));
     assert_eq!(second.session().unwrap(), Some(Nonce([7; 10])));
-    assert_eq!(second.agreed().unwrap().unwrap(), b"agreed");
+    assert_eq!(second.negotiated().unwrap().unwrap(), b"negotiated");
     assert_eq!(second.reserve_blocks().unwrap(), BLOCKS_RESERVED);
     second.set_session(Nonce([8; 10])).unwrap();
     assert_eq!((second.slots(), second.reserve_blocks().unwrap()), (0, 0));
@@ -54,7 +54,7 @@ async fn the_journal_says_what_was_carried_out() {
     let notes = [2, 4, 6, 8, 10].map(async |request| first.note(request).await.unwrap());
     let [unsent, sent, lost, done, answered] = futures_in_order(notes).await;
     for (note, step) in [(&sent, 3), (&lost, 5), (&done, 7), (&answered, 9)] {
-        note.makes(Ino(100 + step));
+        note.creates(Ino(100 + step));
         note.sent(1, step).unwrap();
     }
     done.settled(true);
@@ -63,24 +63,24 @@ async fn the_journal_says_what_was_carried_out() {
     // The worker dies: nothing is dropped in order.
     std::mem::forget((unsent, sent, lost, done, first));
     let second = next_worker(&file);
-    let mut doubts = second.doubts();
-    doubts.sort_by_key(|doubt| doubt.request);
-    let doubt = |request, step| Fate { request, slot: 1, step };
-    assert_eq!(doubts, [doubt(4, 3), doubt(6, 5)]);
-    second.settle_doubts(|doubt| (doubt.request == 4).then_some(true)).unwrap();
-    assert_eq!(second.doubts(), [doubt(6, 5)]);
-    second.settle_doubts(|_| Some(false)).unwrap();
-    let (made, note) = second.carried_out(4).unwrap();
+    let mut in_doubt = second.in_doubt();
+    in_doubt.sort_by_key(|doubt| doubt.request);
+    let doubt = |request, step| InDoubt { request, slot: 1, step };
+    assert_eq!(in_doubt, [doubt(4, 3), doubt(6, 5)]);
+    second.settle_in_doubt(|doubt| (doubt.request == 4).then_some(true)).unwrap();
+    assert_eq!(second.in_doubt(), [doubt(6, 5)]);
+    second.settle_in_doubt(|_| Some(false)).unwrap();
+    let (made, note) = second.take_executed(4).unwrap();
     assert_eq!(made, Ino(103));
     // A worker that dies before it has answered leaves the next one as wise.
     std::mem::forget((note, second));
     let third = next_worker(&file);
-    assert!(third.doubts().is_empty());
-    third.settle_doubts(|_| Some(false)).unwrap();
-    assert_eq!(third.carried_out(4).map(|(node, _)| node), Some(Ino(103)));
-    assert_eq!(third.carried_out(8).map(|(node, _)| node), Some(Ino(107)));
-    assert!([2, 6, 10].map(|request| third.carried_out(request).is_some()) == [false; 3]);
-    assert!(next_worker(&file).doubts().is_empty());
+    assert!(third.in_doubt().is_empty());
+    third.settle_in_doubt(|_| Some(false)).unwrap();
+    assert_eq!(third.take_executed(4).map(|(node, _)| node), Some(Ino(103)));
+    assert_eq!(third.take_executed(8).map(|(node, _)| node), Some(Ino(107)));
+    assert!([2, 6, 10].map(|request| third.take_executed(request).is_some()) == [false; 3]);
+    assert!(next_worker(&file).in_doubt().is_empty());
 }
 
 async fn futures_in_order<const N: usize>(futures: [impl Future<Output = Note>; N]) -> [Note; N] {
@@ -101,10 +101,10 @@ async fn what_nobody_asks_for_makes_room_again() {
         std::mem::forget(note);
     }
     let second = next_worker(&file);
-    second.settle_doubts(|_| Some(true)).unwrap();
+    second.settle_in_doubt(|_| Some(true)).unwrap();
     let full = tokio::time::timeout(std::time::Duration::from_millis(10), second.note(1 << 40));
     assert!(full.await.is_err(), "there is no room");
-    second.forget_unasked();
+    second.forget_unclaimed();
     second.note(1 << 40).await.unwrap();
 }
 
@@ -112,26 +112,26 @@ async fn what_nobody_asks_for_makes_room_again() {
 fn handles_are_there_until_they_end() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
-    let kept = |handle| KeptHandle { handle, ino: Ino(handle + 50), request: 9, directory: false };
+    let kept = |handle| HandleEntry { handle, ino: Ino(handle + 50), request: 9, directory: false };
     for handle in 1..=3000 {
-        first.opened(kept(handle)).unwrap();
+        first.insert_handle(kept(handle)).unwrap();
     }
-    (1..=3000).filter(|handle| handle % 1000 != 0).for_each(|handle| first.closed(handle));
-    first.closed(77);
+    (1..=3000).filter(|handle| handle % 1000 != 0).for_each(|handle| first.remove_handle(handle));
+    first.remove_handle(77);
     let second = next_worker(&file);
-    assert_eq!(second.kept_handles(), [kept(1000), kept(2000), kept(3000)]);
-    second.opened(kept(4000)).unwrap();
-    second.closed(2000);
-    let mut left = next_worker(&file).kept_handles().to_vec();
-    left.sort_by_key(|kept| kept.handle);
-    assert_eq!(left, [kept(1000), kept(3000), kept(4000)]);
+    assert_eq!(second.inherited_handles(), [kept(1000), kept(2000), kept(3000)]);
+    second.insert_handle(kept(4000)).unwrap();
+    second.remove_handle(2000);
+    let mut inherited = next_worker(&file).inherited_handles().to_vec();
+    inherited.sort_by_key(|kept| kept.handle);
+    assert_eq!(inherited, [kept(1000), kept(3000), kept(4000)]);
 }
 
 #[test]
 fn locks_are_there_until_they_are_let_go_of() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
-    let lock = |start| KeptLock {
+    let lock = |start| LockEntry {
         start,
         last: start + 9,
         owner: 5,
@@ -143,7 +143,7 @@ fn locks_are_there_until_they_are_let_go_of() {
     first.set_locks(Ino(2), &[lock(50)]).unwrap();
     first.set_locks(Ino(1), &[lock(10), lock(20)]).unwrap();
     first.set_locks(Ino(2), &[]).unwrap();
-    let mut kept = next_worker(&file).kept_locks();
+    let mut kept = next_worker(&file).held_locks();
     kept.iter_mut().for_each(|(_, locks)| locks.sort_by_key(|lock| lock.start));
     assert_eq!(kept, [(Ino(1), vec![lock(10), lock(20)])]);
 }
@@ -155,7 +155,7 @@ type Change = (u64, Vec<u8>);
 fn changes(file: &File) -> Vec<(Ino, Vec<Change>)> {
     let ledger = next_worker(file);
     let mut all = Vec::new();
-    for mut log in ledger.kept_logs() {
+    for mut log in ledger.inherited_logs() {
         let mut changes = Vec::new();
         while let Some(change) = ledger.next_change(&mut log).unwrap() {
             changes.push((change.kind, change.bytes));
@@ -176,7 +176,7 @@ fn a_log_says_what_is_not_content_yet() {
     ledger.log(&mut log, 3, 6, [0; CHANGE_WORDS], b"later").unwrap();
     let first = (1, vec![1; 100_000]);
     assert_eq!(changes(&file), [(Ino(9), vec![first, (2, vec![]), (3, b"later".to_vec())])]);
-    ledger.cut_log(&mut log, flushed).unwrap();
+    ledger.trim_log(&mut log, flushed).unwrap();
     assert_eq!(changes(&file), [(Ino(9), vec![(3, b"later".to_vec())])]);
     ledger.end_log(&log);
     assert!(changes(&file).is_empty());
@@ -199,7 +199,7 @@ fn a_change_that_was_cut_short_is_none() {
     assert_eq!(changes(&file), [(Ino(9), vec![(1, b"whole".to_vec())])]);
     // The next worker goes on where the log ends.
     let next = next_worker(&file);
-    let mut log = next.kept_logs().remove(0);
+    let mut log = next.inherited_logs().remove(0);
     while next.next_change(&mut log).unwrap().is_some() {}
     next.log(&mut log, 3, 6, [0; CHANGE_WORDS], b"on").unwrap();
     assert_eq!(changes(&file), [(Ino(9), vec![(1, b"whole".to_vec()), (3, b"on".to_vec())])]);

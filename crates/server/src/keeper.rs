@@ -327,7 +327,7 @@ impl Keeper {
     /// meanwhile.
     fn resend(&self) {
         let Some(device) = &self.device else { return };
-        if let Err(error) = Notifier::of(device.clone()).resend() {
+        if let Err(error) = Notifier::new(device.clone()).resend() {
             tracing::debug!(%error, "the kernel does not send requests again");
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use files::{Files, FilesOptions, WHOLE_BYTES_MAX_DEFAULT};
+use files::{FULL_REWRITE_BYTES_MAX_DEFAULT, Files, FilesOptions};
 use fuse::{
     Device, KernelOptions, KernelSession, MountError, MountOptions, Negotiated, SessionEnd,
     UnmountError, UnmountMode,
@@ -159,9 +159,9 @@ impl Mounted {
         let options = FilesOptions {
             root,
             read_only: settings.read_only,
-            notes_reads: !settings.noatime,
+            updates_atime: !settings.noatime,
             write_memory: settings.write_memory.0,
-            whole_bytes_max: WHOLE_BYTES_MAX_DEFAULT,
+            full_rewrite_bytes_max: FULL_REWRITE_BYTES_MAX_DEFAULT,
             io_timeout: Duration::from_secs(settings.io_timeout_seconds),
             ledger: ledger.clone(),
         };
@@ -200,11 +200,11 @@ impl Mounted {
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
-        tasks.spawn(Arc::clone(&files).keep_reads_until(gone.clone()));
+        tasks.spawn(Arc::clone(&files).persist_access_times_until(gone.clone()));
         tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
-            tasks.spawn(forget_unasked(ledger, gone.clone()));
+            tasks.spawn(forget_unclaimed(ledger, gone.clone()));
         }
         let folder = folder.to_owned();
         // Whyever nobody reads requests any more: the mount is at its end.
@@ -285,7 +285,7 @@ impl Mounted {
 
     /// Keeps what was read when, unless that takes long.
     async fn keep_reads(&self) {
-        if tokio::time::timeout(READS_PATIENCE, self.files.keep_reads()).await.is_err() {
+        if tokio::time::timeout(READS_PATIENCE, self.files.persist_access_times()).await.is_err() {
             tracing::debug!("it is not kept of all files when they were read last");
         }
     }
@@ -326,7 +326,7 @@ async fn begin_session(
 ) -> Result<KernelSession, Problem> {
     let at = folder.to_owned();
     let begun = tokio::task::spawn_blocking(move || {
-        let agreed = ledger.as_ref().map_or(Ok(None), |ledger| ledger.agreed());
+        let agreed = ledger.as_ref().map_or(Ok(None), |ledger| ledger.negotiated());
         if let Some(agreed) = agreed.map_err(|error| error.to_string())? {
             let agreed = Negotiated::from_bytes(&agreed).map_err(|error| error.to_string())?;
             let session = KernelSession::resume(device, agreed, kernel, glue)
@@ -341,7 +341,7 @@ async fn begin_session(
             KernelSession::start(device, kernel, glue).map_err(|error| error.to_string())?;
         if let Some(ledger) = ledger {
             let agreed = session.negotiated().to_bytes();
-            ledger.set_agreed(&agreed).map_err(|error| error.to_string())?;
+            ledger.set_negotiated(&agreed).map_err(|error| error.to_string())?;
         }
         if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
             tracing::debug!(%error, "the kernel reads ahead no further than usual");
@@ -357,10 +357,10 @@ fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
 }
 
 /// Forgets requests that the kernel has not said again by now: nobody waits for their answers.
-async fn forget_unasked(ledger: Arc<Ledger>, gone: CancellationToken) {
+async fn forget_unclaimed(ledger: Arc<Ledger>, gone: CancellationToken) {
     tokio::select! {
         () = gone.cancelled() => {}
-        () = tokio::time::sleep(UNASKED_AFTER) => ledger.forget_unasked(),
+        () = tokio::time::sleep(UNASKED_AFTER) => ledger.forget_unclaimed(),
     }
 }
 

@@ -9,35 +9,37 @@ use record::{Ino, RangeLock};
 use rustix::io::Errno;
 use volume::{LockFound, LockWatch, LocksSet, VolumeError};
 
-use super::state::{Change, Changed, Locks, Place};
-use super::table::{FileTable, Turn};
-use crate::patience::patiently;
+use super::state::{Change, Changed, Location, Locks};
+use super::table::{FileTable, WaitState};
+use crate::retry::retry_until_deadline;
 
 /// The most locks of one file that are waited for.
 const LOCKS_WAITED_FOR_MAX: usize = 1 << 16;
 
 /// How long one that waits for a lock of another mount waits for a notice before it looks again.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Locks {
     /// The lock that is in the way of another one. One of another mount has no process.
-    pub(crate) async fn in_the_way(
+    pub(crate) async fn conflicting(
         &self,
         ino: Ino,
         asked: &RangeLock,
     ) -> Result<Option<RangeLock>, Errno> {
         loop {
-            let held = self.tables().change(ino, |table| table.held_in_the_way(asked));
+            let held = self.tables().change(ino, |table| table.conflicting_held(asked));
             if held.is_some() {
                 return Ok(held);
             }
-            if *self.in_use().await? == Place::Memory {
+            if *self.current_location().await? == Location::Memory {
                 return Ok(None);
             }
-            match patiently(self.io_timeout, || self.volume.find_lock(ino, asked)).await? {
+            match retry_until_deadline(self.io_timeout, || self.volume.find_lock(ino, asked))
+                .await?
+            {
                 LockFound::Free => return Ok(None),
                 LockFound::InTheWay(held) => return Ok(Some(RangeLock { pid: 0, ..held.lock })),
-                LockFound::Elsewhere => self.lost_place().await,
+                LockFound::Elsewhere => self.forget_location().await,
             }
         }
     }
@@ -45,8 +47,8 @@ impl Locks {
     /// Takes a lock, or fails with EAGAIN.
     pub(crate) async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         match self.change(ino, Change::Lock(asked, None)).await? {
-            Changed::Done | Changed::Moved => Ok(()),
-            Changed::Here | Changed::Elsewhere => Err(Errno::AGAIN),
+            Changed::Done | Changed::Relocated => Ok(()),
+            Changed::BlockedHere | Changed::BlockedElsewhere => Err(Errno::AGAIN),
         }
     }
 
@@ -66,20 +68,20 @@ impl Locks {
         let grant = LockGrant { locks: self, ino, asked, number };
         let mut watch: Option<LockWatch> = None;
         loop {
-            let turn = self.tables().files.get(&ino).and_then(|table| table.turn(number));
+            let turn = self.tables().files.get(&ino).and_then(|table| table.wait_state(number));
             match (turn, &mut watch) {
                 (None, _) => return Err(Errno::NOLCK),
-                (Some(Turn::Granted), _) => return Ok(grant),
-                (Some(Turn::Here), _) => wake.notified().await,
-                (Some(Turn::Elsewhere), Some(watch)) => {
+                (Some(WaitState::Granted), _) => return Ok(grant),
+                (Some(WaitState::BlockedHere), _) => wake.notified().await,
+                (Some(WaitState::BlockedElsewhere), Some(watch)) => {
                     tokio::select! {
                         () = watch.changed() => {}
                         () = wake.notified() => {}
-                        () = tokio::time::sleep(LOOK_AGAIN) => {}
+                        () = tokio::time::sleep(RECHECK_INTERVAL) => {}
                     }
-                    self.tables().change(ino, |table| table.look_again(number));
+                    self.tables().change(ino, |table| table.recheck(number));
                 }
-                (Some(Turn::Reserved | Turn::Elsewhere), _) => {
+                (Some(WaitState::Reserved | WaitState::BlockedElsewhere), _) => {
                     let watch = watch.get_or_insert_with(|| self.volume.lock_notices().watch(ino));
                     watch.mark_seen();
                     let change = Change::Lock(asked, Some(number));
@@ -128,12 +130,12 @@ impl Locks {
 
     /// Whether programs of other mounts may get what is let go of here.
     pub(crate) async fn is_shared(&self) -> bool {
-        *self.place.read().await != Place::Memory
+        *self.location.read().await != Location::Memory
     }
 
     /// Returns true if this session shares locks with others.
     pub(crate) async fn is_in_records(&self) -> bool {
-        matches!(*self.place.read().await, Place::Records { .. })
+        matches!(*self.location.read().await, Location::Records { .. })
     }
 
     /// All that is held, file by file, and the files of which records may say that something is: what
@@ -158,23 +160,23 @@ impl Locks {
     /// Changes what is held of a file, wherever locks are.
     async fn change(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
         loop {
-            let place = match self.in_use().await {
-                Ok(place) => place,
+            let location = match self.current_location().await {
+                Ok(location) => location,
                 Err(error) => {
-                    self.tables().let_go(ino, &change);
-                    self.look_after_doubts();
+                    self.tables().release_unwritten(ino, &change);
+                    self.repair_doubtful_soon();
                     return Err(error);
                 }
             };
-            if *place == Place::Memory {
-                return self.tables().change_here(ino, &change);
+            if *location == Location::Memory {
+                return self.tables().apply_in_memory(ino, &change);
             }
-            drop(place);
+            drop(location);
             let Some(me) = self.me.upgrade() else { return Err(Errno::IO) };
             let change = change.clone();
             let changing = self.tasks.spawn(async move { me.change_in_records(ino, change).await });
             match changing.await.unwrap_or(Err(Errno::IO))? {
-                Changed::Moved => {}
+                Changed::Relocated => {}
                 changed => return Ok(changed),
             }
         }
@@ -183,19 +185,19 @@ impl Locks {
     /// Changes what this session has in a file's record. Must run to its end: whoever waits for it may
     /// have left, and then has the lock no longer.
     async fn change_in_records(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
-        let place = self.place.read().await;
-        if !matches!(*place, Place::Records { .. }) {
-            return Ok(Changed::Moved);
+        let location = self.location.read().await;
+        if !matches!(*location, Location::Records { .. }) {
+            return Ok(Changed::Relocated);
         }
-        let turns = self.turn(ino);
-        let turn = turns.lock().await;
-        let (after, asked) = match self.tables().after(ino, &change)? {
+        let record_lock = self.record_lock(ino);
+        let locked = record_lock.lock().await;
+        let (after, asked) = match self.tables().plan_change(ino, &change)? {
             Ok(after) => after,
             Err(changed) => return Ok(changed),
         };
         match self.set_in_records(ino, &after, asked.as_ref()).await {
             Ok(LocksSet::Done) => {
-                if self.tables().take(ino, &change, after) {
+                if self.tables().apply(ino, &change, after) {
                     return Ok(Changed::Done);
                 }
                 let held = self.tables().held(ino);
@@ -203,20 +205,20 @@ impl Locks {
             }
             Ok(LocksSet::InTheWay(_)) => {
                 if let Change::Lock(_, Some(number)) = change {
-                    self.tables().change(ino, |table| table.is_elsewhere(number));
+                    self.tables().change(ino, |table| table.set_blocked_elsewhere(number));
                 }
-                Ok(Changed::Elsewhere)
+                Ok(Changed::BlockedElsewhere)
             }
             Ok(LocksSet::TooMany) => Err(Errno::NOLCK),
             Ok(LocksSet::Elsewhere) => {
                 // Others wait for their turns as long as this one lasts, and are waited for.
-                drop((turn, place));
-                self.lost_place().await;
-                Ok(Changed::Moved)
+                drop((locked, location));
+                self.forget_location().await;
+                Ok(Changed::Relocated)
             }
             Err(error) => {
-                self.tables().let_go(ino, &change);
-                self.look_after_doubts();
+                self.tables().release_unwritten(ino, &change);
+                self.repair_doubtful_soon();
                 Err(error)
             }
         }
@@ -239,7 +241,7 @@ impl Locks {
             }
             set => set,
         };
-        let set = patiently(self.io_timeout, set).await;
+        let set = retry_until_deadline(self.io_timeout, set).await;
         let mut tables = self.tables();
         match &set {
             Ok(LocksSet::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
@@ -251,20 +253,20 @@ impl Locks {
         let doubts = !tables.doubtful.is_empty();
         drop(tables);
         if doubts {
-            self.look_after_doubts();
+            self.repair_doubtful_soon();
         }
         set
     }
 
     /// What those take turns at who change a file's record.
-    pub(super) fn turn(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
+    pub(super) fn record_lock(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
         let mut tables = self.tables();
-        tables.turns.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = tables.turns.get(&ino).and_then(Weak::upgrade) {
+        tables.record_locks.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = tables.record_locks.get(&ino).and_then(Weak::upgrade) {
             return turn;
         }
         let turn = Arc::<tokio::sync::Mutex<()>>::default();
-        tables.turns.insert(ino, Arc::downgrade(&turn));
+        tables.record_locks.insert(ino, Arc::downgrade(&turn));
         turn
     }
 }
@@ -281,7 +283,7 @@ pub(crate) struct LockGrant<'a> {
 impl LockGrant<'_> {
     /// The lock is its owner's, who is about to be told.
     pub(crate) fn keep(self) {
-        self.locks.tables().change(self.ino, |table| table.told(self.number));
+        self.locks.tables().change(self.ino, |table| table.remove_granted(self.number));
     }
 }
 

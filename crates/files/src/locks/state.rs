@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use volume::Volume;
 
-use super::table::{FileTable, Turn};
+use super::table::{FileTable, WaitState};
 
 /// For how long a record is looked after that a plan may change late.
 const DOUBT_LASTS: Duration = Duration::from_secs(30);
@@ -30,17 +30,17 @@ impl fmt::Debug for BeforeSharing {
 }
 
 /// Where the locks that are held outlive the process.
-pub(crate) trait KeepLocks: Send + Sync + fmt::Debug {
+pub(crate) trait LockLedger: Send + Sync + fmt::Debug {
     /// These are held of a file now, and no others.
-    fn keep(&self, ino: Ino, held: &[RangeLock]);
+    fn store(&self, ino: Ino, held: &[RangeLock]);
 
     /// All that are held, by file.
-    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)>;
+    fn load(&self) -> Vec<(Ino, Vec<RangeLock>)>;
 }
 
 /// Where locks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// Nobody knows.
     Unknown,
     /// In the memory of this session.
@@ -59,7 +59,7 @@ pub struct Locks {
     pub(super) io_timeout: Duration,
     pub(super) tasks: TaskTracker,
     /// Where locks are. Held for reading while one is granted or let go of.
-    pub(super) place: tokio::sync::RwLock<Place>,
+    pub(super) location: tokio::sync::RwLock<Location>,
     tables: Mutex<Tables>,
 }
 
@@ -71,15 +71,15 @@ pub(super) struct Tables {
     /// Files whose records may not say what is held, and until when that is looked after.
     pub(super) doubtful: HashMap<Ino, Instant>,
     /// Who changes a file's record takes turns with others here.
-    pub(super) turns: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
+    pub(super) record_locks: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
     /// Whether a task answers others who want locks.
-    pub(super) answers: bool,
+    pub(super) answering: bool,
     /// Whether a task writes what is doubtful.
-    pub(super) mends: bool,
+    pub(super) repairing: bool,
     /// Data versions of files with locks, as this mount knew them last.
     versions: HashMap<Ino, u64>,
     /// Told of what is held, for the process that may follow.
-    ledger: Option<Arc<dyn KeepLocks>>,
+    ledger: Option<Arc<dyn LockLedger>>,
 }
 
 /// What becomes of what is held of a file.
@@ -98,25 +98,25 @@ pub(super) enum Change {
 pub(super) enum Changed {
     Done,
     /// A lock of this mount is in the way.
-    Here,
+    BlockedHere,
     /// A lock of another mount is in the way.
-    Elsewhere,
+    BlockedElsewhere,
     /// Locks are not where they were thought to be.
-    Moved,
+    Relocated,
 }
 
 /// The byte whose kept lock says the data version of the file. No lock on it is ever asked for.
 const VERSION_BYTE: u64 = u64::MAX - 3;
 
 /// The kept lock that says a data version.
-fn mark_of(version: u64) -> RangeLock {
+fn version_mark(version: u64) -> RangeLock {
     let (kind, pid, flock) = (RangeLockKind::Shared, 0, false);
     RangeLock { start: VERSION_BYTE, last: VERSION_BYTE, kind, owner: version, pid, flock }
 }
 
 /// The locks that a process left, and the data version of their file.
 #[derive(Debug)]
-pub(crate) struct LeftLocks {
+pub(crate) struct InheritedLocks {
     pub(crate) ino: Ino,
     pub(crate) held: Vec<RangeLock>,
     pub(crate) version: Option<u64>,
@@ -136,16 +136,16 @@ impl Tables {
             self.files.remove(&ino);
         }
         if is_changed {
-            self.tell_ledger(ino);
+            self.update_ledger(ino);
         }
         done
     }
 
-    fn tell_ledger(&self, ino: Ino) {
+    fn update_ledger(&self, ino: Ino) {
         let Some(ledger) = &self.ledger else { return };
         let mut held = self.held(ino);
-        held.extend(self.versions.get(&ino).map(|version| mark_of(*version)));
-        ledger.keep(ino, &held);
+        held.extend(self.versions.get(&ino).map(|version| version_mark(*version)));
+        ledger.store(ino, &held);
     }
 
     pub(super) fn held(&self, ino: Ino) -> Vec<RangeLock> {
@@ -159,16 +159,16 @@ impl Locks {
         before_sharing: BeforeSharing,
         volume: &Arc<Volume>,
         io_timeout: Duration,
-        ledger: Option<Arc<dyn KeepLocks>>,
+        ledger: Option<Arc<dyn LockLedger>>,
     ) -> Arc<Locks> {
-        let kept = ledger.as_ref().map(|ledger| ledger.kept()).unwrap_or_default();
+        let kept = ledger.as_ref().map(|ledger| ledger.load()).unwrap_or_default();
         let locks = Arc::new_cyclic(|me| Locks {
             me: me.clone(),
             before_sharing,
             volume: Arc::clone(volume),
             io_timeout,
             tasks: TaskTracker::new(),
-            place: tokio::sync::RwLock::new(Place::Unknown),
+            location: tokio::sync::RwLock::new(Location::Unknown),
             tables: Mutex::new(Tables { ledger, ..Tables::default() }),
         });
         locks.import_kept(kept);
@@ -194,18 +194,18 @@ impl Locks {
         if tables.held(ino).is_empty() || tables.versions.insert(ino, version) == Some(version) {
             return;
         }
-        tables.tell_ledger(ino);
+        tables.update_ledger(ino);
     }
 
     /// Takes all locks out of the tables: those of a process whose session has ended.
-    pub(crate) fn take_left(&self) -> Vec<LeftLocks> {
+    pub(crate) fn take_inherited(&self) -> Vec<InheritedLocks> {
         let mut tables = self.tables();
         tables.in_records.clear();
         let files: Vec<Ino> = tables.files.keys().copied().collect();
         let take = |ino: Ino| {
             let (held, version) = (tables.held(ino), tables.versions.get(&ino).copied());
             tables.change(ino, |table| table.set_held(Vec::new()));
-            LeftLocks { ino, held, version }
+            InheritedLocks { ino, held, version }
         };
         files.into_iter().map(take).collect()
     }
@@ -222,7 +222,7 @@ impl Tables {
     pub(super) fn is_deadlock(&self, ino: Ino, asked: &RangeLock) -> bool {
         let holders = |ino: Ino, asked: &RangeLock| -> Vec<u64> {
             let table = self.files.get(&ino);
-            table.map_or_else(Vec::new, |table| table.holders_in_the_way(asked).collect())
+            table.map_or_else(Vec::new, |table| table.conflicting_owners(asked).collect())
         };
         if asked.flock {
             return false;
@@ -247,7 +247,7 @@ impl Tables {
 
     /// What is held once a change is made, and the lock that is new by it; or why it cannot be made.
     #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
-    pub(super) fn after(
+    pub(super) fn plan_change(
         &mut self,
         ino: Ino,
         change: &Change,
@@ -259,10 +259,12 @@ impl Tables {
             }
             Change::Restore(lock, before) => Ok(Ok((table.restored(lock, before), None))),
             // Whoever has left asks for nothing any more.
-            Change::Lock(_, Some(number)) if table.turn(*number) != Some(Turn::Reserved) => {
-                Ok(Err(Changed::Here))
+            Change::Lock(_, Some(number))
+                if table.wait_state(*number) != Some(WaitState::Reserved) =>
+            {
+                Ok(Err(Changed::BlockedHere))
             }
-            Change::Lock(asked, None) if table.is_in_the_way(asked) => Ok(Err(Changed::Here)),
+            Change::Lock(asked, None) if table.has_conflict(asked) => Ok(Err(Changed::BlockedHere)),
             Change::Lock(asked, _) => match table.with(asked) {
                 after if after.len() > LOCKS_PER_FILE_MAX => Err(Errno::NOLCK),
                 after => Ok(Ok((after, Some(*asked)))),
@@ -275,10 +277,10 @@ impl Tables {
     }
 
     /// Makes a change in memory.
-    pub(super) fn change_here(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
-        match self.after(ino, change)? {
+    pub(super) fn apply_in_memory(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
+        match self.plan_change(ino, change)? {
             Ok((after, _)) => {
-                self.take(ino, change, after);
+                self.apply(ino, change, after);
                 Ok(Changed::Done)
             }
             Err(changed) => Ok(changed),
@@ -286,7 +288,7 @@ impl Tables {
     }
 
     /// This is held now, unless who waited for it has left. Answers whether it is.
-    pub(super) fn take(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
+    pub(super) fn apply(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
         self.change(ino, |table| {
             if let Change::Lock(_, Some(number)) = change {
                 return table.grant(*number, after);
@@ -298,11 +300,11 @@ impl Tables {
 
     /// Lets go of what is to be let go of although it cannot be written now. That is too little held
     /// here, and too much elsewhere until it is written.
-    pub(super) fn let_go(&mut self, ino: Ino, change: &Change) {
+    pub(super) fn release_unwritten(&mut self, ino: Ino, change: &Change) {
         if matches!(change, Change::Lock(..)) {
             return;
         }
-        if let Ok(Ok((after, _))) = self.after(ino, change) {
+        if let Ok(Ok((after, _))) = self.plan_change(ino, change) {
             self.change(ino, |table| table.set_held(after));
         }
         self.doubt(ino);

@@ -23,7 +23,7 @@ pub(super) struct FileTable {
 struct Waiting {
     number: u64,
     lock: RangeLock,
-    turn: Turn,
+    state: WaitState,
     /// What its owner held of the range before it was granted the lock.
     before: Vec<RangeLock>,
     wake: Arc<Notify>,
@@ -31,13 +31,13 @@ struct Waiting {
 
 /// What one that waits is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum WaitState {
     /// For a program of this mount to let go.
-    Here,
+    BlockedHere,
     /// For nobody: the lock is its own to take.
     Reserved,
     /// For one of another mount.
-    Elsewhere,
+    BlockedElsewhere,
     /// For nothing any more: the lock is held, and whoever waited is about to be told.
     Granted,
 }
@@ -64,10 +64,10 @@ impl FileTable {
         self.held = held;
         for index in 0..self.waiting.len() {
             // It was reserved while another was about to be held.
-            if self.waiting[index].turn == Turn::Reserved
-                && self.held_in_the_way(&self.waiting[index].lock).is_some()
+            if self.waiting[index].state == WaitState::Reserved
+                && self.conflicting_held(&self.waiting[index].lock).is_some()
             {
-                self.waiting[index].turn = Turn::Here;
+                self.waiting[index].state = WaitState::BlockedHere;
             }
         }
         self.serve();
@@ -83,26 +83,27 @@ impl FileTable {
     }
 
     /// The lock that is held and in the way of another one.
-    pub(super) fn held_in_the_way(&self, asked: &RangeLock) -> Option<RangeLock> {
+    pub(super) fn conflicting_held(&self, asked: &RangeLock) -> Option<RangeLock> {
         self.held.iter().find(|held| conflict(held, asked)).copied()
     }
 
     /// Who holds what is in the way of a lock.
-    pub(super) fn holders_in_the_way(&self, asked: &RangeLock) -> impl Iterator<Item = u64> {
+    pub(super) fn conflicting_owners(&self, asked: &RangeLock) -> impl Iterator<Item = u64> {
         self.held.iter().filter(|held| conflict(held, asked)).map(|held| held.owner)
     }
 
     /// The ranges that an owner waits for.
     pub(super) fn waited_for(&self, owner: u64) -> impl Iterator<Item = &RangeLock> {
-        let waiting = self.waiting.iter().filter(|waiting| waiting.turn != Turn::Granted);
+        let waiting = self.waiting.iter().filter(|waiting| waiting.state != WaitState::Granted);
         waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)
     }
 
     /// Whether anything is in the way of a lock: held, or reserved for another.
-    pub(super) fn is_in_the_way(&self, asked: &RangeLock) -> bool {
-        let reserved =
-            |waiting: &Waiting| waiting.turn == Turn::Reserved && conflict(&waiting.lock, asked);
-        self.held_in_the_way(asked).is_some() || self.waiting.iter().any(reserved)
+    pub(super) fn has_conflict(&self, asked: &RangeLock) -> bool {
+        let reserved = |waiting: &Waiting| {
+            waiting.state == WaitState::Reserved && conflict(&waiting.lock, asked)
+        };
+        self.conflicting_held(asked).is_some() || self.waiting.iter().any(reserved)
     }
 
     /// What is held once an owner has let go of a range.
@@ -138,7 +139,7 @@ impl FileTable {
         self.waiting.push(Waiting {
             number,
             lock,
-            turn: Turn::Here,
+            state: WaitState::BlockedHere,
             before: Vec::new(),
             wake: Arc::clone(&wake),
         });
@@ -147,26 +148,26 @@ impl FileTable {
     }
 
     /// What one that waits is waiting for; nothing if it does not wait any more.
-    pub(super) fn turn(&self, number: u64) -> Option<Turn> {
-        self.waiting.iter().find(|waiting| waiting.number == number).map(|waiting| waiting.turn)
+    pub(super) fn wait_state(&self, number: u64) -> Option<WaitState> {
+        self.waiting.iter().find(|waiting| waiting.number == number).map(|waiting| waiting.state)
     }
 
     /// One for whom the lock was reserved has found it held elsewhere.
-    pub(super) fn is_elsewhere(&mut self, number: u64) {
-        self.set_turn(number, Turn::Elsewhere);
+    pub(super) fn set_blocked_elsewhere(&mut self, number: u64) {
+        self.set_state(number, WaitState::BlockedElsewhere);
         self.serve();
     }
 
     /// What was held elsewhere may be free.
-    pub(super) fn look_again(&mut self, number: u64) {
-        self.set_turn(number, Turn::Here);
+    pub(super) fn recheck(&mut self, number: u64) {
+        self.set_state(number, WaitState::BlockedHere);
         self.serve();
     }
 
-    fn set_turn(&mut self, number: u64, turn: Turn) {
+    fn set_state(&mut self, number: u64, state: WaitState) {
         let mut waiting = self.waiting.iter_mut();
         if let Some(waiting) = waiting.find(|waiting| waiting.number == number) {
-            waiting.turn = turn;
+            waiting.state = state;
         }
     }
 
@@ -178,7 +179,7 @@ impl FileTable {
         };
         let lock = self.waiting[index].lock;
         self.waiting[index].before = self.own_within(&lock);
-        self.waiting[index].turn = Turn::Granted;
+        self.waiting[index].state = WaitState::Granted;
         self.set_held(after);
         true
     }
@@ -204,22 +205,22 @@ impl FileTable {
     /// to be restored.
     pub(super) fn give_up(&mut self, number: u64) -> Option<Vec<RangeLock>> {
         let index = self.waiting.iter().position(|waiting| waiting.number == number)?;
-        let Waiting { turn, before, .. } = self.waiting.remove(index);
+        let Waiting { state, before, .. } = self.waiting.remove(index);
         self.serve();
-        (turn == Turn::Granted).then_some(before)
+        (state == WaitState::Granted).then_some(before)
     }
 
     /// One that waited knows that it has its lock.
-    pub(super) fn told(&mut self, number: u64) {
+    pub(super) fn remove_granted(&mut self, number: u64) {
         self.waiting.retain(|waiting| waiting.number != number);
     }
 
     /// Reserves for those who wait what they can have now, in the order in which they came.
     fn serve(&mut self) {
         for index in 0..self.waiting.len() {
-            let (lock, turn) = (self.waiting[index].lock, self.waiting[index].turn);
-            if turn == Turn::Here && !self.is_in_the_way(&lock) {
-                self.waiting[index].turn = Turn::Reserved;
+            let (lock, state) = (self.waiting[index].lock, self.waiting[index].state);
+            if state == WaitState::BlockedHere && !self.has_conflict(&lock) {
+                self.waiting[index].state = WaitState::Reserved;
                 self.waiting[index].wake.notify_one();
             }
         }

@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use volume::Note;
 
-use super::{AGAIN_AFTER, CLAIM, CLAIMED_BYTE, JOINED, PAGES_PATIENCE, WANTED, WANTED_BYTE};
+use super::{AGAIN_AFTER, CLAIM, CLAIMED_BYTE, JOINED, PAGES_TIMEOUT, WANTED, WANTED_BYTE};
 use crate::files::Files;
 use crate::locks::LockGrant;
-use crate::map_share::Claim;
+use crate::map_claim::Claim;
 use crate::open::{Handle, OpenFile};
 
 /// How long a session keeps a claim that others want: less, and no program would get anything done.
@@ -42,7 +42,7 @@ impl Files {
                 wanted = self.volume.lock_notices().wanted_claims() => wanted,
             };
             for ino in wanted {
-                if let Some(file) = self.open.of(ino) {
+                if let Some(file) = self.open.get(ino) {
                     let files = self.for_request(0, Note::none());
                     self.tasks.spawn(async move { files.hand_over(&file).await });
                 }
@@ -66,7 +66,7 @@ impl Files {
     async fn take_claim_in_turn(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (file, ino) = (&handle.file, handle.file.ino);
         self.wait_until_drained(file).await?;
-        let _turn = file.maps.turn.lock().await;
+        let _turn = file.maps.operation_lock.lock().await;
         if file.maps.is_held() {
             file.maps.join(&handle.may_map);
             return Ok(());
@@ -77,24 +77,24 @@ impl Files {
             Err(Errno::AGAIN) => {
                 self.locks.try_lock(ino, WANTED).await?;
                 let waiting = self.locks.lock(ino, CLAIM);
-                let granted = tokio::time::timeout(PAGES_PATIENCE, waiting).await;
+                let granted = tokio::time::timeout(PAGES_TIMEOUT, waiting).await;
                 let granted = granted.unwrap_or(Err(Errno::IO)).map(LockGrant::keep);
-                self.let_go_of(ino, WANTED_BYTE..=WANTED_BYTE).await;
+                self.release_session_locks(ino, WANTED_BYTE..=WANTED_BYTE).await;
                 granted?;
             }
             taken => taken?,
         }
         // Bytes that were written before the file was mapped here.
         self.flush_file(file).await?;
-        self.look(file).await?;
-        self.got_claim(handle).await;
+        self.refresh_open(file).await?;
+        self.claim_acquired(handle).await;
         Ok(())
     }
 
     /// Lets go of the claim of a file if another session wants it.
     async fn hand_over(&self, file: &Arc<OpenFile>) {
         // The task that has the turn looks for sessions that want the claim when it ends.
-        let Ok(_turn) = file.maps.turn.try_lock() else { return };
+        let Ok(_turn) = file.maps.operation_lock.try_lock() else { return };
         let ino = file.ino;
         if !file.maps.is_held() || !self.is_wanted(ino).await {
             return;
@@ -107,7 +107,7 @@ impl Files {
             && self.locks.try_lock(ino, JOINED).await.is_ok();
         if has_ended {
             self.volume.lock_notices().unclaim(ino);
-            self.let_go_of(ino, CLAIMED_BYTE..=CLAIMED_BYTE).await;
+            self.release_session_locks(ino, CLAIMED_BYTE..=CLAIMED_BYTE).await;
         } else {
             debug!(ino = ino.0, "the maps of a file cannot be handed over now");
             file.maps.set(Claim::Held);
@@ -125,7 +125,7 @@ impl Files {
             return false;
         }
         let asked = RangeLock { kind: RangeLockKind::Exclusive, ..WANTED };
-        matches!(self.locks.in_the_way(ino, &asked).await, Ok(Some(_)))
+        matches!(self.locks.conflicting(ino, &asked).await, Ok(Some(_)))
     }
 
     /// Takes all pages of a file back from the kernel, which first writes the changed ones.
@@ -133,7 +133,7 @@ impl Files {
     async fn take_pages_back(&self, file: &OpenFile) -> bool {
         for _ in 0..ROUNDS {
             let accesses = file.maps.begin_ending();
-            if !self.forget_content(file.ino).await {
+            if !self.invalidate_cache(file.ino).await {
                 return false;
             }
             if file.maps.end(accesses) {
@@ -146,7 +146,7 @@ impl Files {
     /// Makes everything that was written content. Returns false if that failed for this file.
     async fn flush_all_but_failing(&self, file: &Arc<OpenFile>) -> bool {
         // The descriptors of other files get the errors of their own flushes.
-        let _told = self.flush_all().await;
+        let _reported = self.flush_all().await;
         self.flush_file(file).await.is_ok()
     }
 }

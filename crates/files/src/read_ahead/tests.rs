@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::cut_out;
+use super::extract_range;
 use super::pattern::Pattern;
 
 /// What is known to be read in a row at each of these reads.
@@ -42,9 +42,9 @@ fn reads_that_come_a_little_out_of_order_are_in_a_row() {
 fn what_is_cut_out_leaves_what_is_around_it() {
     let piece = |position: u64, text: &'static str| (position, Bytes::from_static(text.as_bytes()));
     let mut pieces = vec![piece(0, "abc"), piece(3, "def"), piece(6, "ghi")];
-    assert_eq!(cut_out(&mut pieces, &(2..7)), ["c", "def", "g"]);
+    assert_eq!(extract_range(&mut pieces, &(2..7)), ["c", "def", "g"]);
     assert_eq!(pieces, [piece(0, "ab"), piece(7, "hi")]);
-    assert_eq!(cut_out(&mut pieces, &(1..8)), ["b", "h"]);
+    assert_eq!(extract_range(&mut pieces, &(1..8)), ["b", "h"]);
     assert_eq!(pieces, [piece(0, "a"), piece(8, "i")]);
-    assert_eq!(cut_out(&mut pieces, &(2..8)), [""; 0]);
+    assert_eq!(extract_range(&mut pieces, &(2..8)), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! Extended attributes: access control lists, and what S3 keeps with a file.
 
-use files::{MadeBy, SetNode, XattrWrite};
+use files::{CreateOptions, SetNode, XattrWrite};
 use record::{Header, Ino, ObjectHeaders};
 use rustix::io::Errno;
 use volume::{Acl, AclKind, AttributeChange, Note};
@@ -70,14 +70,15 @@ async fn what_is_made_inherits_and_a_bucket_hands_on_too() {
     let bench = Bench::new().await;
     let files = &bench.files;
     set(&bench, bench.bucket, DEFAULT, &list([7, 6, 5, 7, 0])).await.unwrap();
-    let by = MadeBy { mode: 0o777, umask: 0o077, ..by() };
+    let by = CreateOptions { mode: 0o777, umask: 0o077, ..by() };
     let directory = files.make_directory(bench.bucket, b"d", by).await.unwrap();
     assert_eq!(directory.mode, 0o770);
-    let opened = files.create(directory.ino, b"f", MadeBy { mode: 0o646, ..by }).await.unwrap();
+    let opened =
+        files.create(directory.ino, b"f", CreateOptions { mode: 0o646, ..by }).await.unwrap();
     assert_eq!(opened.attributes.mode, 0o640);
     let ino = opened.attributes.ino;
     assert_eq!(files.xattr(ino, ACCESS).await.unwrap(), list([6, 6, 5, 4, 0]));
-    let nameless = files.create_nameless(directory.ino, by).await.unwrap();
+    let nameless = files.create_unnamed(directory.ino, by).await.unwrap();
     assert_eq!(nameless.attributes.mode, 0o770);
     files.release(opened.handle).await;
     files.release(nameless.handle).await;

@@ -41,9 +41,9 @@ impl Fleet {
             root: Ino::ROOT,
             read_only: false,
             write_memory: 16 << 20,
-            whole_bytes_max: WHOLE_BYTES_MAX,
+            full_rewrite_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
-            notes_reads: true,
+            updates_atime: true,
             ledger: None,
         };
         let files = Files::new(Arc::clone(&volume), options);

@@ -43,7 +43,7 @@ async fn readers_share_and_a_writer_does_not() {
     files.try_lock(FILE, lock(2, 5, 14, RangeLockKind::Shared)).await.unwrap();
     let writer = lock(3, 9, 9, RangeLockKind::Exclusive);
     assert_eq!(files.try_lock(FILE, writer).await, Err(Errno::AGAIN));
-    let in_the_way = async || files.lock_in_the_way(FILE, &writer).await.unwrap();
+    let in_the_way = async || files.conflicting_lock(FILE, &writer).await.unwrap();
     assert_eq!(in_the_way().await.map(|held| held.owner), Some(1));
     files.unlock(FILE, 1, false, 9..=9).await.unwrap();
     assert_eq!(in_the_way().await.map(|held| held.owner), Some(2));
@@ -73,7 +73,7 @@ async fn who_waits_is_served_and_who_gives_up_leaves_no_trace() {
     assert!(waiting.join_next().await.unwrap().unwrap_err().is_cancelled());
     bench.files.unlock(FILE, 1, false, 0..=9).await.unwrap();
     waiting.join_next().await.unwrap().unwrap().unwrap();
-    let in_the_way = async || bench.files.lock_in_the_way(FILE, &held).await.unwrap();
+    let in_the_way = async || bench.files.conflicting_lock(FILE, &held).await.unwrap();
     assert_eq!(in_the_way().await.map(|held| held.owner), Some(3));
     bench.files.unlock(FILE, 3, false, 0..=9).await.unwrap();
     assert_eq!(in_the_way().await, None);
@@ -148,7 +148,7 @@ async fn alone_a_lock_costs_nothing_and_the_first_one_commit() {
     let before = trips(&volume);
     for owner in 2..50 {
         files.unlock(FILE, owner - 1, false, 0..=u64::MAX).await.unwrap();
-        assert_eq!(files.lock_in_the_way(FILE, &exclusive(owner)).await, Ok(None));
+        assert_eq!(files.conflicting_lock(FILE, &exclusive(owner)).await, Ok(None));
         files.lock(FILE, exclusive(owner)).await.unwrap();
         assert_eq!(files.try_lock(FILE, shared(99)).await, Err(Errno::AGAIN));
     }
@@ -186,13 +186,13 @@ async fn another_mount_meets_what_was_kept_in_memory() {
     let far = lock(1, 100, 200, RangeLockKind::Shared);
     ours.try_lock(FILE, far).await.unwrap();
     assert_eq!(theirs.try_lock(FILE, shared(1)).await, Err(Errno::AGAIN));
-    let held = theirs.lock_in_the_way(FILE, &shared(1)).await.unwrap().unwrap();
+    let held = theirs.conflicting_lock(FILE, &shared(1)).await.unwrap().unwrap();
     assert_eq!(held, RangeLock { pid: 0, ..exclusive(1) });
     assert_eq!(theirs.try_lock(FILE, far).await, Ok(()));
     let writes = lock(9, 150, 150, RangeLockKind::Exclusive);
-    assert_eq!(ours.lock_in_the_way(FILE, &writes).await.unwrap().map(|held| held.pid), Some(1));
+    assert_eq!(ours.conflicting_lock(FILE, &writes).await.unwrap().map(|held| held.pid), Some(1));
     ours.unlock(FILE, 1, false, 100..=200).await.unwrap();
-    assert_eq!(ours.lock_in_the_way(FILE, &writes).await.unwrap().map(|held| held.pid), Some(0));
+    assert_eq!(ours.conflicting_lock(FILE, &writes).await.unwrap().map(|held| held.pid), Some(0));
     fleet.check().await;
 }
 
@@ -309,9 +309,9 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
         root: Ino::ROOT,
         read_only: false,
         write_memory: 1 << 20,
-        whole_bytes_max: WHOLE_BYTES_MAX,
+        full_rewrite_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
-        notes_reads: true,
+        updates_atime: true,
         ledger: None,
     };
     let next = Files::new(Arc::clone(&volume), options);
@@ -405,7 +405,7 @@ async fn upkeep_takes_away_what_an_ended_session_held() {
     other.close().await;
     assert_eq!(one.forget_locks().await.unwrap(), 2);
     assert_eq!((fleet.records(space::LOCKS).await, one.forget_locks().await.unwrap()), (1, 0));
-    assert_eq!(ours.lock_in_the_way(FILE, &exclusive(2)).await.unwrap().map(|l| l.pid), Some(1));
+    assert_eq!(ours.conflicting_lock(FILE, &exclusive(2)).await.unwrap().map(|l| l.pid), Some(1));
     let (third, _files) = fleet.open().await;
     one.close().await;
     assert_eq!(third.forget_locks().await.unwrap(), 1);
@@ -516,7 +516,7 @@ async fn no_two_mounts_hold_what_excludes_the_other() {
     assert!(referee.grants.load(Ordering::Relaxed) > 200, "{referee:?}");
     for (volume, files) in mounts.into_values() {
         assert_eq!(
-            files.lock_in_the_way(FILE, &lock(99, 0, 9, RangeLockKind::Exclusive)).await,
+            files.conflicting_lock(FILE, &lock(99, 0, 9, RangeLockKind::Exclusive)).await,
             Ok(None)
         );
         drop(volume);

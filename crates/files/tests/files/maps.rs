@@ -79,7 +79,7 @@ async fn programs_do_not_meet_a_claim_when_they_lock() {
         let kind = RangeLockKind::Exclusive;
         let all = RangeLock { start: 0, last: LAST_BYTE, kind, owner: 7, pid: 1, flock };
         for files in [&ours, &theirs] {
-            assert_eq!(files.lock_in_the_way(ino, &all).await.unwrap(), None);
+            assert_eq!(files.conflicting_lock(ino, &all).await.unwrap(), None);
             files.try_lock(ino, all).await.unwrap();
             files.unlock(ino, 7, flock, 0..=u64::MAX).await.unwrap();
         }

@@ -149,7 +149,7 @@ async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found()
         bench.put(name, content).await;
         let second = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
         bench.put(name, b"the last").await;
-        assert!(second.fleeting, "nobody may remember the name");
+        assert!(second.volatile_name, "nobody may remember the name");
         assert_eq!(files.attributes(second.ino).await.unwrap().size, content.len() as u64);
         let opened = files.open(second.ino, OpenMode::default()).await.unwrap();
         assert_eq!(files.read(opened.handle, 0, 100_000).await.unwrap().concat(), content);
@@ -210,8 +210,8 @@ async fn attributes_that_are_set_before_the_close_stay_after_it() {
 async fn a_file_made_without_a_name_gets_one_or_goes() {
     let bench = Bench::new().await;
     let files = &bench.files;
-    let kept = files.create_nameless(bench.bucket, by()).await.unwrap();
-    let lost = files.create_nameless(bench.bucket, by()).await.unwrap();
+    let kept = files.create_unnamed(bench.bucket, by()).await.unwrap();
+    let lost = files.create_unnamed(bench.bucket, by()).await.unwrap();
     assert_eq!(kept.attributes.links, 0);
     files.write(kept.handle, 0, b"kept", false, false).await.unwrap();
     files.link(kept.attributes.ino, bench.bucket, b"now").await.unwrap();
@@ -293,7 +293,7 @@ async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
         let bytes = bytes(1 << 20, at);
         let at = u64::from(at) * piece;
         // None of them waits, though there is memory for 16 of them.
-        let take = files.take_write(opened.handle, at, &bytes, false, false);
+        let take = files.accept_write(opened.handle, at, &bytes, false, false);
         taken.push(tokio::time::timeout(Duration::from_secs(5), take).await.unwrap().unwrap());
     }
     let handle = files.open(other, OpenMode::default()).await.unwrap().handle;
@@ -301,7 +301,7 @@ async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
     files.release(handle).await;
     files.flush(opened.handle).await.unwrap();
     for taken in taken {
-        assert_eq!(files.settle_write(&taken).await, Ok(1 << 20));
+        assert_eq!(files.wait_for_write_memory(&taken).await, Ok(1 << 20));
     }
     bench.close(opened.handle).await;
     let expected: Vec<u8> = (0..40).flat_map(|seed| bytes(1 << 20, seed)).collect();

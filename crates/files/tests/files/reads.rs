@@ -38,9 +38,9 @@ async fn a_read_is_noted_without_a_commit_and_kept_later_and_s3_sees_nothing_of_
     let noted = accessed(&bench, ino).await;
     assert!(noted > first);
     assert_eq!(kept(&bench, ino).await, first);
-    bench.files.keep_reads().await;
+    bench.files.persist_access_times().await;
     assert_eq!((kept(&bench, ino).await, accessed(&bench, ino).await), (noted, noted));
-    bench.files.keep_reads().await;
+    bench.files.persist_access_times().await;
 
     let after = bench.volume.stat("bkt", b"f").await.unwrap();
     assert_eq!(after.file(), before.file());
@@ -58,7 +58,7 @@ async fn a_read_is_noted_after_a_change_and_after_a_day() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"hello").await;
     bench.cat("f").await.unwrap();
-    bench.files.keep_reads().await;
+    bench.files.persist_access_times().await;
     let first = kept(&bench, ino).await;
     let handle = bench.open("f", WRITES).await;
     bench.files.write(handle, 0, b"J", false, false).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_read_is_noted_after_a_change_and_after_a_day() {
     let handle = bench.files.open_directory(bench.bucket).await.unwrap();
     bench.files.release_directory(handle);
     assert!(accessed(&bench, bench.bucket).await > directory.accessed);
-    bench.files.keep_reads().await;
+    bench.files.persist_access_times().await;
     let after = bench.files.attributes(bench.bucket).await.unwrap();
     assert_eq!((after.modified, after.changed), (directory.modified, directory.changed));
 }
@@ -85,10 +85,10 @@ async fn reads_through_a_handle_that_asks_for_it_are_not_noted() {
     let ino = bench.write("f", b"hello").await;
     let first = accessed(&bench, ino).await;
     let opened = bench.files.open(ino, OpenMode::default()).await.unwrap();
-    bench.files.opened_to_read(&opened, false, true).await;
+    bench.files.note_opened(&opened, false, true).await;
     bench.files.read(opened.handle, 0, 9).await.unwrap();
     assert_eq!(accessed(&bench, ino).await, first);
-    bench.files.opened_to_read(&opened, true, true).await;
+    bench.files.note_opened(&opened, true, true).await;
     assert!(accessed(&bench, ino).await > first, "whoever knows its pages need not ask");
     bench.files.release(opened.handle).await;
 }

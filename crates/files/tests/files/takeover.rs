@@ -136,7 +136,10 @@ async fn what_was_written_and_not_flushed_is_there() {
     assert_eq!(kept.bench.files.attributes(ino).await.unwrap().mode, 0o600);
     kept.bench.check("after two processes were killed").await;
     let ledger = ledger_of(&kept.ledger);
-    assert!(ledger.kept_handles().is_empty() && ledger.kept_logs().is_empty(), "nothing is left");
+    assert!(
+        ledger.inherited_handles().is_empty() && ledger.inherited_logs().is_empty(),
+        "nothing is left"
+    );
 }
 
 fn session_of(kept: &Kept) -> Nonce {
@@ -184,7 +187,7 @@ async fn a_file_without_a_name_is_there() {
         handles.push(kept.asked().open(ino, WRITES).await.unwrap());
         kept.asked().unlink(bucket, name.as_bytes()).await.unwrap();
     }
-    let nameless = kept.asked().create_nameless(bucket, by()).await.unwrap();
+    let nameless = kept.asked().create_unnamed(bucket, by()).await.unwrap();
     kept.asked().write(nameless.handle, 0, b"nameless", false, false).await.unwrap();
     for round in 0..2 {
         kept = kept.killed().await;
@@ -212,7 +215,10 @@ async fn a_file_without_a_name_is_there() {
     kept.bench.volume.reap_now().await.unwrap();
     kept.bench.check("when all is closed").await;
     let ledger = ledger_of(&kept.ledger);
-    assert!(ledger.kept_handles().is_empty() && ledger.kept_logs().is_empty(), "nothing is left");
+    assert!(
+        ledger.inherited_handles().is_empty() && ledger.inherited_logs().is_empty(),
+        "nothing is left"
+    );
 }
 
 #[tokio::test]
@@ -275,7 +281,7 @@ async fn locks_are_held_by_whom_held_them() {
     files.unlock(ino, 2, false, 15..=19).await.unwrap();
     kept = kept.killed().await;
     let files = &kept.bench.files;
-    assert_eq!(files.lock_in_the_way(ino, &lock(3, 0)).await, Ok(Some(lock(1, 0))));
+    assert_eq!(files.conflicting_lock(ino, &lock(3, 0)).await, Ok(Some(lock(1, 0))));
     assert_eq!(files.try_lock(ino, lock(3, 10)).await, Err(Errno::AGAIN));
     assert_eq!(files.try_lock(ino, lock(3, 15)).await, Ok(()));
     files.unlock(ino, 1, false, 0..=u64::MAX).await.unwrap();
@@ -311,11 +317,11 @@ async fn what_somebody_else_has_flushed_before_it_was_answered_is_not_appended_a
     answered.write(handle, 0, b"one ", true, false).await.unwrap();
     let first = kept.asked();
     let first_request = kept.requests;
-    let _taken = first.take_write(handle, 0, b"two ", true, false).await.unwrap();
+    let _taken = first.accept_write(handle, 0, b"two ", true, false).await.unwrap();
     kept.asked().flush(handle).await.unwrap();
     let second = kept.asked();
     let second_request = kept.requests;
-    let _taken = second.take_write(handle, 0, b"three ", true, false).await.unwrap();
+    let _taken = second.accept_write(handle, 0, b"three ", true, false).await.unwrap();
     drop((answered, first, second));
     for _ in 0..2 {
         kept = kept.killed().await;
@@ -431,7 +437,7 @@ async fn what_was_opened_and_not_answered_is_opened_once() {
     let again = kept.bench.files.for_request(request, Note::none());
     assert_eq!(again.open(ino, WRITES).await.unwrap().handle, opened.handle);
     kept.bench.close(opened.handle).await;
-    assert!(ledger_of(&kept.ledger).kept_handles().is_empty());
+    assert!(ledger_of(&kept.ledger).inherited_handles().is_empty());
 }
 
 #[tokio::test]
@@ -446,20 +452,20 @@ async fn a_change_that_was_committed_and_not_answered_is_known() {
     std::mem::forget((note, files));
     let kept = kept.killed().await;
     let ledger = kept.bench.ledger.clone().unwrap();
-    let (ino, note) = ledger.carried_out(42).expect("it is in the journal");
+    let (ino, note) = ledger.take_executed(42).expect("it is in the journal");
     assert_eq!(ino, made.ino);
     let files = kept.bench.files.for_request(42, note);
-    assert_eq!(files.made(ino, bucket, b"d").await.unwrap().ino, made.ino);
+    assert_eq!(files.created_node(ino, bucket, b"d").await.unwrap().ino, made.ino);
     let exists = kept.bench.files.make_directory(bucket, b"d", by()).await;
     assert_eq!(exists.unwrap_err(), Errno::EXIST, "whoever does it again is told so");
-    assert!(ledger.carried_out(42).is_none(), "once");
+    assert!(ledger.take_executed(42).is_none(), "once");
     let note = ledger.note(44).await.unwrap();
     let files = kept.bench.files.for_request(44, note.clone());
     files.remove_directory(bucket, b"d").await.unwrap();
     std::mem::forget((note, files));
     let kept = kept.killed().await;
     let ledger = kept.bench.ledger.clone().unwrap();
-    assert!(ledger.carried_out(44).is_some(), "it has gone");
+    assert!(ledger.take_executed(44).is_some(), "it has gone");
     let gone = kept.bench.files.remove_directory(bucket, b"d").await;
     assert_eq!(gone, Err(Errno::NOENT));
 }
@@ -589,7 +595,7 @@ async fn a_lock_that_another_session_got_meanwhile_is_lost() {
     let mut kept = kept.killed().await;
     assert_eq!(kept.asked().flush(opened.handle).await, Err(Errno::IO));
     let asked = RangeLock { owner: 2, ..lock };
-    let found = files.lock_in_the_way(opened.attributes.ino, &asked).await.unwrap();
+    let found = files.conflicting_lock(opened.attributes.ino, &asked).await.unwrap();
     assert_eq!(found.map(|found| found.pid), Some(1), "only this session holds it");
     other.close().await;
 }

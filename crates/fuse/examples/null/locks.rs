@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fuse::{Errno, FileLock, LockKind, LockOwner, LockQuestion, NodeId, Reply};
+use fuse::{Errno, FileLock, LockKind, LockOwner, LockRequest, NodeId, Reply};
 
 /// All locks of the mount.
 #[derive(Debug, Default)]
@@ -12,13 +12,13 @@ pub(crate) struct Locks(Mutex<HashMap<NodeId, NodeLocks>>);
 
 #[derive(Debug, Default)]
 struct NodeLocks {
-    held: Vec<LockQuestion>,
-    waiting: Vec<(LockQuestion, Reply)>,
+    held: Vec<LockRequest>,
+    waiting: Vec<(LockRequest, Reply)>,
 }
 
 impl NodeLocks {
-    fn obstacle(&self, asked: &LockQuestion) -> Option<FileLock> {
-        let conflicts = |held: &&LockQuestion| {
+    fn obstacle(&self, asked: &LockRequest) -> Option<FileLock> {
+        let conflicts = |held: &&LockRequest| {
             held.flock == asked.flock
                 && held.owner != asked.owner
                 && overlap(&held.lock, &asked.lock)
@@ -31,7 +31,7 @@ impl NodeLocks {
     }
 
     /// Replaces what the owner holds of the range.
-    fn put(&mut self, asked: LockQuestion) {
+    fn put(&mut self, asked: LockRequest) {
         let mut after = Vec::with_capacity(self.held.len() + 2);
         for held in self.held.drain(..) {
             let same = held.owner == asked.owner && held.flock == asked.flock;
@@ -41,11 +41,11 @@ impl NodeLocks {
             }
             if held.lock.start < asked.lock.start {
                 let lock = FileLock { end: asked.lock.start - 1, ..held.lock };
-                after.push(LockQuestion { lock, ..held });
+                after.push(LockRequest { lock, ..held });
             }
             if held.lock.end > asked.lock.end {
                 let lock = FileLock { start: asked.lock.end + 1, ..held.lock };
-                after.push(LockQuestion { lock, ..held });
+                after.push(LockRequest { lock, ..held });
             }
         }
         if asked.lock.kind != LockKind::Unlocked {
@@ -78,13 +78,13 @@ impl Locks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, node: NodeId, asked: &LockQuestion, reply: Reply) {
+    pub(crate) fn get(&self, node: NodeId, asked: &LockRequest, reply: Reply) {
         let obstacle = self.lock().entry(node).or_default().obstacle(asked);
         let free = FileLock { kind: LockKind::Unlocked, ..asked.lock };
         reply.lock(&obstacle.unwrap_or(free));
     }
 
-    pub(crate) fn set(&self, node: NodeId, asked: LockQuestion, reply: Reply) {
+    pub(crate) fn set(&self, node: NodeId, asked: LockRequest, reply: Reply) {
         let mut table = self.lock();
         let locks = table.entry(node).or_default();
         if locks.obstacle(&asked).is_some() {
@@ -95,7 +95,7 @@ impl Locks {
         reply.ok();
     }
 
-    pub(crate) fn set_and_wait(self: &Arc<Locks>, node: NodeId, asked: LockQuestion, reply: Reply) {
+    pub(crate) fn set_and_wait(self: &Arc<Locks>, node: NodeId, asked: LockRequest, reply: Reply) {
         let gave_up = Arc::new(AtomicBool::new(false));
         let (unique, locks) = (reply.unique(), Arc::clone(self));
         let interrupted = Arc::clone(&gave_up);

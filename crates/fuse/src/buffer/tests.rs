@@ -24,7 +24,7 @@ fn a_reader_waits_while_all_large_buffers_are_lent() {
 fn a_buffer_comes_back_empty_and_is_the_same_memory() {
     let pool = BufferPool::new(8192, 2);
     let mut large = pool.large();
-    large.room().extend_from_slice(b"what was there");
+    large.clear_for_read().extend_from_slice(b"what was there");
     let address = large.as_ptr();
     drop(large);
     let again = pool.large();

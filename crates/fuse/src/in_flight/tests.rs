@@ -19,7 +19,7 @@ fn an_interrupt_of_an_unknown_request_is_told_apart() {
     let table = InFlight::default();
     assert_eq!(table.interrupt(8), Interruption::Unknown);
     table.begin(8);
-    assert_eq!(table.interrupt(8), Interruption::Noted);
+    assert_eq!(table.interrupt(8), Interruption::Recorded);
     table.end(8);
     assert_eq!(table.interrupt(8), Interruption::Unknown);
 }
@@ -64,7 +64,7 @@ fn a_resent_request_is_another_one_than_before() {
     let resent = 8 | (1 << 63);
     table.begin(resent);
     assert_eq!(table.interrupt(8), Interruption::Unknown);
-    assert_eq!(table.interrupt(resent), Interruption::Noted);
+    assert_eq!(table.interrupt(resent), Interruption::Recorded);
 }
 
 #[test]

@@ -47,10 +47,10 @@ pub enum MountError {
     #[error("fusermount3 is missing: install the package fuse3, or mount as root")]
     NoFusermount,
     /// It refused, and said why.
-    #[error("fusermount3 refused: {said}")]
+    #[error("fusermount3 refused: {message}")]
     Fusermount {
         /// What it said.
-        said: String,
+        message: String,
     },
     /// An option cannot be passed on.
     #[error("the source or the subtype of the mount has characters that cannot be in it")]

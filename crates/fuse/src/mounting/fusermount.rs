@@ -18,7 +18,7 @@ const PROGRAM: &str = "fusermount3";
 /// Where it looks for the socket.
 const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
 /// What is kept of what it says.
-const SAID_BYTES_MAX: u64 = 4096;
+const MESSAGE_BYTES_MAX: u64 = 4096;
 
 /// The options as `fusermount3` takes them.
 fn options_text(options: &MountOptions) -> String {
@@ -41,15 +41,15 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
         _ => MountError::Other { what: "starting fusermount3", source: error },
     })?;
     let received = receive_descriptor(&ours, &mut [0]);
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     if let Some(stderr) = child.stderr.take() {
-        let read = stderr.take(SAID_BYTES_MAX).read_to_end(&mut said);
+        let read = stderr.take(MESSAGE_BYTES_MAX).read_to_end(&mut message);
         read.map_err(MountError::other("listening to fusermount3"))?;
     }
     child.wait().map_err(MountError::other("waiting for fusermount3"))?;
     match received {
         Ok((descriptor, _)) => Ok(Device::new(descriptor)),
-        Err(_) => Err(MountError::Fusermount { said: text(&said) }),
+        Err(_) => Err(MountError::Fusermount { message: text(&message) }),
     }
 }
 
@@ -67,20 +67,20 @@ pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountErr
     if done.status.success() {
         return Ok(());
     }
-    let said = text(&done.stderr);
-    if said.contains("busy") {
+    let message = text(&done.stderr);
+    if message.contains("busy") {
         return Err(UnmountError::Busy);
     }
-    if said.contains("not permitted") || said.contains("not owned") {
+    if message.contains("not permitted") || message.contains("not owned") {
         return Err(UnmountError::NotPermitted);
     }
-    Err(UnmountError::Other { what: "fusermount3", source: io::Error::other(said) })
+    Err(UnmountError::Other { what: "fusermount3", source: io::Error::other(message) })
 }
 
-fn text(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let said = said.trim();
-    said.strip_prefix("fusermount3: ").unwrap_or(said).to_owned()
+fn text(message: &[u8]) -> String {
+    let message = String::from_utf8_lossy(message);
+    let message = message.trim();
+    message.strip_prefix("fusermount3: ").unwrap_or(message).to_owned()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use thiserror::Error;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::{
-    AttributeChanges, FileLock, FileOperation, Forgotten, LockKind, LockOwner, LockQuestion,
+    AttributeChanges, FileLock, FileOperation, Forgotten, LockKind, LockOwner, LockRequest,
     TimeChange,
 };
 use crate::abi::{self, bits, fattr, opcode};
@@ -27,7 +27,7 @@ pub struct MalformedRequest {
 }
 
 /// What is wrong with a request.
-type What = &'static str;
+type Reason = &'static str;
 
 /// The rest of a request's bytes.
 #[derive(Clone, Copy)]
@@ -35,14 +35,14 @@ struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
     /// The next struct.
-    fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, What> {
+    fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Reason> {
         let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "it is too short")?;
         self.0 = rest;
         Ok(value)
     }
 
     /// The next string, which ends with a NUL.
-    fn string(&mut self) -> Result<&'a OsStr, What> {
+    fn string(&mut self) -> Result<&'a OsStr, Reason> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or("a string does not end")?;
         let (string, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next component of a path.
-    fn name(&mut self) -> Result<&'a OsStr, What> {
+    fn name(&mut self) -> Result<&'a OsStr, Reason> {
         match self.string()?.as_bytes() {
             [] => Err("a name is empty"),
             name if name.contains(&b'/') => Err("a name contains a slash"),
@@ -59,13 +59,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The name of an extended attribute.
-    fn attribute(&mut self) -> Result<&'a OsStr, What> {
+    fn attribute(&mut self) -> Result<&'a OsStr, Reason> {
         let name = self.string()?;
         if name.is_empty() { Err("an attribute's name is empty") } else { Ok(name) }
     }
 
     /// The next bytes.
-    fn bytes(&mut self, size: u32) -> Result<&'a [u8], What> {
+    fn bytes(&mut self, size: u32) -> Result<&'a [u8], Reason> {
         let size = usize::try_from(size).map_err(|_| "it is too long")?;
         let (bytes, rest) = self.0.split_at_checked(size).ok_or("data is missing")?;
         self.0 = rest;
@@ -91,7 +91,7 @@ pub(crate) fn decode(
     }
 }
 
-type Decoded<'a> = Option<Result<FileOperation<'a>, What>>;
+type Decoded<'a> = Option<Result<FileOperation<'a>, Reason>>;
 
 /// Operations on names.
 fn names(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
@@ -136,7 +136,7 @@ fn names(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     })
 }
 
-fn rename(newdir: u64, flags: u32, mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+fn rename(newdir: u64, flags: u32, mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let (name, new_name) = (body.name()?, body.name()?);
     Ok(FileOperation::Rename { name, new_parent: NodeId(newdir), new_name, flags })
 }
@@ -181,7 +181,7 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
 
 /// Kernels with which `SETXATTR_EXT` was not agreed on send two numbers fewer. The first of these has
 /// one bit at most, and where it is not there a name begins, so they can be told apart.
-fn set_xattr(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+fn set_xattr(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let mut long = body;
     let ext: abi::SetxattrIn = match long.take() {
         Ok(ext) => ext,
@@ -196,7 +196,7 @@ fn set_xattr(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
     Ok(FileOperation::SetXattr { name, value, flags: ext.flags, acl_kill_sgid })
 }
 
-fn set_xattr_short(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+fn set_xattr_short(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let [size, flags]: [u32; 2] = body.take()?;
     let (name, value) = (body.attribute()?, body.bytes(size)?);
     Ok(FileOperation::SetXattr { name, value, flags, acl_kill_sgid: false })
@@ -251,7 +251,7 @@ fn files(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     })
 }
 
-fn write(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+fn write(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let it: abi::WriteIn = body.take()?;
     Ok(FileOperation::Write {
         handle: FileHandle(it.fh),
@@ -264,7 +264,7 @@ fn write(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
     })
 }
 
-fn ioctl(mut body: Cursor<'_>) -> Result<FileOperation<'_>, What> {
+fn ioctl(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let it: abi::IoctlIn = body.take()?;
     Ok(FileOperation::IoCtl {
         handle: FileHandle(it.fh),
@@ -333,7 +333,7 @@ fn rest(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     })
 }
 
-fn lock(mut body: Cursor<'_>) -> Result<LockQuestion, What> {
+fn lock(mut body: Cursor<'_>) -> Result<LockRequest, Reason> {
     let abi::LkIn { fh, owner, lk, lk_flags, .. } = body.take()?;
     let kind = match lk.kind {
         0 => LockKind::Shared,
@@ -344,7 +344,7 @@ fn lock(mut body: Cursor<'_>) -> Result<LockQuestion, What> {
     if lk.start > lk.end {
         return Err("a lock ends before it starts");
     }
-    Ok(LockQuestion {
+    Ok(LockRequest {
         handle: FileHandle(fh),
         owner: LockOwner(owner),
         lock: FileLock { start: lk.start, end: lk.end, kind, pid: lk.pid },

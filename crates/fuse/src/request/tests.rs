@@ -40,7 +40,7 @@ fn extensions_are_no_part_of_the_body() {
 fn a_request_that_was_sent_again_says_so_and_has_the_number_of_the_first() {
     let request = parse(&message(opcode::STATFS, 0, b"")).unwrap();
     assert!(request.is_resent());
-    assert_eq!((request.unique(), request.unique_once()), (8 | (1 << 63), 8));
+    assert_eq!((request.unique(), request.original_unique()), (8 | (1 << 63), 8));
 }
 
 #[test]

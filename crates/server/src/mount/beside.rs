@@ -41,8 +41,8 @@ impl Beside {
     /// What is known of a node, as JSON; nothing if it cannot be found out.
     pub(super) async fn report(&self, files: &Files, ino: Ino) -> Option<Vec<u8>> {
         let stat = files.attributes(ino).await.ok()?;
-        let open = files.handles_of(ino);
-        let here = KnownHere { open, unwritten: stat.unsettled, size: stat.size };
+        let open = files.handle_count(ino);
+        let here = KnownHere { open, unwritten: stat.volatile_attributes, size: stat.size };
         let report = self.admin.node(ino).await;
         let report = report.inspect_err(|error| tracing::debug!(%error, "a node is not told of"));
         Some(node_report::json(&report.ok()?, Some(here)).to_string().into_bytes())

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use files::{DirectoryEntry, Files, HandleId, MadeBy, NodeStat, OpenMode, OpenedFile};
+use files::{CreateOptions, DirectoryEntry, Files, HandleId, NodeStat, OpenMode, OpenedFile};
 use fuse::{
     DirectoryBuffer, DirectoryName, Errno, FileHandle, FileOperation, FileSystem, NodeEntry,
     NodeId, OpenFlags, Reply, Request,
@@ -171,10 +171,10 @@ impl Call {
         if ino == self.files.root() { NodeId::ROOT } else { NodeId(ino.0) }
     }
 
-    fn made_by(&self, mode: u32, umask: u32) -> MadeBy {
+    fn create_options(&self, mode: u32, umask: u32) -> CreateOptions {
         let uid = self.beside.shown.uid.unwrap_or(self.request.uid());
         let gid = self.beside.shown.gid.unwrap_or(self.request.gid());
-        MadeBy { mode, umask, uid, gid }
+        CreateOptions { mode, umask, uid, gid }
     }
 
     fn entry(&self, stat: &NodeStat) -> NodeEntry {
@@ -182,14 +182,18 @@ impl Call {
             node: self.node_id(stat.ino),
             generation: 0,
             attributes: self.beside.shown.attributes(stat),
-            entry_timeout: if stat.fleeting { Duration::ZERO } else { self.cache_validity.left() },
+            entry_timeout: if stat.volatile_name {
+                Duration::ZERO
+            } else {
+                self.cache_validity.left()
+            },
             attributes_timeout: self.timeout(stat),
         }
     }
 
     /// For how long the kernel may remember attributes.
     fn timeout(&self, stat: &NodeStat) -> Duration {
-        if stat.unsettled { Duration::ZERO } else { self.cache_validity.left() }
+        if stat.volatile_attributes { Duration::ZERO } else { self.cache_validity.left() }
     }
 
     /// The attributes of a node. Those of the root are what they were last if the stores do not answer
@@ -208,7 +212,7 @@ impl Call {
             Err(_elapsed) => self.beside.last_root(),
         };
         match last {
-            Some(stat) => Ok(NodeStat { unsettled: true, ..stat }),
+            Some(stat) => Ok(NodeStat { volatile_attributes: true, ..stat }),
             None => finding.await,
         }
     }
@@ -259,8 +263,8 @@ impl Call {
         match operation {
             FileOperation::SetLkW(question) => return self.lock(question, reply).await,
             FileOperation::Write { .. } => {
-                let taken = self.take_write(&operation).await;
-                return self.settle_write(taken, reply).await;
+                let taken = self.accept_write(&operation).await;
+                return self.wait_for_write_memory(taken, reply).await;
             }
             FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
                 return self.release(handle, lock_owner.0, flock_unlock, reply).await;
@@ -342,7 +346,7 @@ impl Call {
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }
             | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
-            FileOperation::GetLk(question) => self.lock_in_the_way(&question).await?,
+            FileOperation::GetLk(question) => self.conflicting_lock(&question).await?,
             FileOperation::SetLk(question) => self.try_lock(&question).await?,
             FileOperation::IoCtl { .. } => return Err(rustix::io::Errno::NOTTY),
             // The kernel checks permissions itself and then asks no more.
@@ -386,7 +390,8 @@ impl Call {
         let (files, node) = (&self.files, self.node());
         let stat = match operation {
             FileOperation::MkNod { name, mode, rdev, umask } => {
-                let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
+                let (name, by) =
+                    (name.as_bytes(), self.create_options(mode & PERMISSION_BITS, umask));
                 let kind = match mode & KIND_BITS {
                     0o010_000 => SpecialKind::Fifo,
                     0o140_000 => SpecialKind::Socket,
@@ -401,11 +406,11 @@ impl Call {
                 files.make_special(node, name, kind, rdev, by).await?
             }
             FileOperation::MkDir { name, mode, umask } => {
-                let by = self.made_by(mode & PERMISSION_BITS, umask);
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
                 files.make_directory(node, name.as_bytes(), by).await?
             }
             FileOperation::Symlink { name, target } => {
-                let by = self.made_by(0o777, 0);
+                let by = self.create_options(0o777, 0);
                 files.make_symlink(node, name.as_bytes(), target.as_bytes(), by).await?
             }
             FileOperation::Link { target, name } => {
@@ -443,7 +448,7 @@ impl Call {
             RENAME_NO_REPLACE => RenameMode::NoReplace,
             RENAME_EXCHANGE => RenameMode::Exchange,
             _ if flags & !RENAME_NO_REPLACE == RENAME_WHITEOUT => {
-                let MadeBy { uid, gid, .. } = self.made_by(0, 0);
+                let CreateOptions { uid, gid, .. } = self.create_options(0, 0);
                 let replaces = flags & RENAME_NO_REPLACE == 0;
                 return self.files.rename_to_whiteout(from, to, (uid, gid), replaces).await;
             }
@@ -462,11 +467,12 @@ impl Call {
                 let mode = OpenMode { drops_rights: kill_suidgid, ..open_mode(flags) };
                 let opened = files.open(node, mode).await?;
                 let known = opened.unchanged && !mode.writes;
-                files.opened_to_read(&opened, flags & NO_ATIME == 0, known).await;
+                files.note_opened(&opened, flags & NO_ATIME == 0, known).await;
                 self.opened(&opened, flags).await
             }
             FileOperation::Create { name, flags, mode, umask, .. } => {
-                let (name, by) = (name.as_bytes(), self.made_by(mode & PERMISSION_BITS, umask));
+                let (name, by) =
+                    (name.as_bytes(), self.create_options(mode & PERMISSION_BITS, umask));
                 let (opened, maps) = match files.create(node, name, by).await {
                     Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
                         let opened = files.open_by_name(node, name, open_mode(flags)).await?;
@@ -480,8 +486,8 @@ impl Call {
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::TmpFile { flags, mode, umask } => {
-                let by = self.made_by(mode & PERMISSION_BITS, umask);
-                let opened = files.create_nameless(node, by).await?;
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
+                let opened = files.create_unnamed(node, by).await?;
                 let maps = self.map_flags_of_new(flags, opened.handle).await;
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }

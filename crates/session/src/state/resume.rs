@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ledger::{Fate, Ledger};
+use ledger::{InDoubt, Ledger};
 use record::key::{self, space};
 use record::{HeartbeatRecord, Held, Hold, Ino, Nonce, SlotRecord, VolumeRecord};
 use store::{Guard, Key, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
@@ -82,8 +82,8 @@ pub(crate) async fn resume(
 
 /// None of the plans of a session that has ended can happen any more.
 fn end(ledger: &Ledger, slots: &Slots) -> Result<Option<Resumed>, VolumeError> {
-    let happened = |fate: &Fate| Some(slots.fate(fate) == Some(true));
-    ledger.settle_doubts(happened).map_err(|error| unreadable(&error))?;
+    let happened = |fate: &InDoubt| Some(slots.fate(fate) == Some(true));
+    ledger.settle_in_doubt(happened).map_err(|error| unreadable(&error))?;
     Ok(None)
 }
 
@@ -152,7 +152,7 @@ impl Slots {
     }
 
     /// Whether a plan has happened, if the slot says it.
-    fn fate(&self, fate: &Fate) -> Option<bool> {
+    fn fate(&self, fate: &InDoubt) -> Option<bool> {
         let (record, _) = self.records.get(usize::from(fate.slot))?.as_ref()?;
         (record.count >= fate.step).then_some(record.count == fate.step && !record.aborted)
     }
@@ -166,7 +166,7 @@ impl Slots {
     ) -> Result<Option<Vec<(SlotRecord, Value)>>, VolumeError> {
         let mut pending: Vec<u16> = (0..ledger.slots()).collect();
         for _ in 0..ATTEMPTS_MAX {
-            ledger.settle_doubts(|fate| self.fate(fate)).map_err(|error| unreadable(&error))?;
+            ledger.settle_in_doubt(|fate| self.fate(fate)).map_err(|error| unreadable(&error))?;
             if pending.is_empty() {
                 let settled = self.records.into_iter().flatten().collect();
                 return Ok(Some(settled));

@@ -109,7 +109,7 @@ impl Volume {
         };
         match note {
             Some(note) => {
-                note.makes(ino);
+                note.creates(ino);
                 self.session.run_journaled(&operation, None, note).await
             }
             None => self.session.run(&operation).await,

@@ -411,7 +411,7 @@ impl Journaled<'_> {
         maker: Creator,
     ) -> Result<FoundNode, VolumeError> {
         let [ino] = self.volume.fresh().await?;
-        self.note.makes(ino);
+        self.note.creates(ino);
         let Creator { mode, umask, uid, gid } = maker;
         let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
         let inode = self.volume.session.run_journaled(&operation, None, self.note).await?;
@@ -474,7 +474,7 @@ impl Journaled<'_> {
         known_as: Option<&NodeName>,
         to: &NodeName,
     ) -> Result<FoundNode, VolumeError> {
-        self.note.makes(ino);
+        self.note.creates(ino);
         let operation = LinkNode { ino, known_as, to };
         self.changing(ino, &operation).await
     }

@@ -167,9 +167,9 @@ async fn mount(
         root: Ino::ROOT,
         read_only: false,
         write_memory: 64 << 20,
-        whole_bytes_max: 48 << 10,
+        full_rewrite_bytes_max: 48 << 10,
         io_timeout: Duration::from_secs(20),
-        notes_reads: true,
+        updates_atime: true,
         ledger: None,
     };
     let files = Files::new(Arc::clone(&volume), options);
@@ -273,7 +273,7 @@ impl World {
             3 => {
                 let mount = self.dice.below(2);
                 self.say(format!("mount {mount}: keep read times"));
-                self.mounts[mount].files.keep_reads().await;
+                self.mounts[mount].files.persist_access_times().await;
             }
             4 => {
                 let mode = self.dice.of(&[RetentionMode::Governance, RetentionMode::Compliance]);

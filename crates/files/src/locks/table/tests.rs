@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use record::{RangeLock, RangeLockKind};
 
-use super::{FileTable, Turn, conflict};
+use super::{FileTable, WaitState, conflict};
 
 /// Bytes of the file.
 const BYTES: u64 = 12;
@@ -68,15 +68,14 @@ fn check(table: &FileTable) {
         }
     }
     for waiting in &table.waiting {
-        let held = table.held_in_the_way(&waiting.lock).is_some();
-        let reserved = table
-            .waiting
-            .iter()
-            .any(|other| other.turn == Turn::Reserved && conflict(&other.lock, &waiting.lock));
-        match waiting.turn {
-            Turn::Here => assert!(held || reserved, "nobody waits for nothing"),
-            Turn::Reserved => assert!(!held && !reserved, "what is reserved can be taken"),
-            Turn::Elsewhere | Turn::Granted => {}
+        let held = table.conflicting_held(&waiting.lock).is_some();
+        let reserved = table.waiting.iter().any(|other| {
+            other.state == WaitState::Reserved && conflict(&other.lock, &waiting.lock)
+        });
+        match waiting.state {
+            WaitState::BlockedHere => assert!(held || reserved, "nobody waits for nothing"),
+            WaitState::Reserved => assert!(!held && !reserved, "what is reserved can be taken"),
+            WaitState::BlockedElsewhere | WaitState::Granted => {}
         }
     }
 }
@@ -95,12 +94,12 @@ proptest! {
                 Step::Take(index) => {
                     let Some(index) = chosen(index) else { continue };
                     let (number, lock) = waits[index];
-                    if table.turn(number) != Some(Turn::Reserved) {
+                    if table.wait_state(number) != Some(WaitState::Reserved) {
                         continue;
                     }
                     let after = table.with(&lock);
                     prop_assert!(table.grant(number, after));
-                    table.told(number);
+                    table.remove_granted(number);
                     waits.remove(index);
                     for byte in lock.start..=lock.last {
                         model.insert((lock.flock, byte, lock.owner), lock.kind);
@@ -109,7 +108,7 @@ proptest! {
                 Step::Regret(index) => {
                     let Some(index) = chosen(index) else { continue };
                     let (number, lock) = waits[index];
-                    if table.turn(number) != Some(Turn::Reserved) {
+                    if table.wait_state(number) != Some(WaitState::Reserved) {
                         continue;
                     }
                     prop_assert!(table.grant(number, table.with(&lock)));
@@ -129,14 +128,14 @@ proptest! {
                 }
                 Step::Elsewhere(index) => {
                     let Some(index) = chosen(index) else { continue };
-                    if table.turn(waits[index].0) == Some(Turn::Reserved) {
-                        table.is_elsewhere(waits[index].0);
+                    if table.wait_state(waits[index].0) == Some(WaitState::Reserved) {
+                        table.set_blocked_elsewhere(waits[index].0);
                     }
                 }
                 Step::LookAgain(index) => {
                     let Some(index) = chosen(index) else { continue };
-                    if table.turn(waits[index].0) == Some(Turn::Elsewhere) {
-                        table.look_again(waits[index].0);
+                    if table.wait_state(waits[index].0) == Some(WaitState::BlockedElsewhere) {
+                        table.recheck(waits[index].0);
                     }
                 }
                 Step::Release(RangeLock { start, last, owner, flock, .. }) => {
@@ -168,10 +167,10 @@ proptest! {
         let numbers: Vec<u64> = locks.iter().map(|lock| table.wait(*lock).0).collect();
         table.set_held(Vec::new());
         for next in 0..locks.len() {
-            prop_assert_eq!(table.turn(numbers[next]), Some(Turn::Reserved));
+            prop_assert_eq!(table.wait_state(numbers[next]), Some(WaitState::Reserved));
             let after = |other: &usize| locks[*other].flock == locks[next].flock;
             for later in (next + 1..locks.len()).filter(after) {
-                prop_assert_eq!(table.turn(numbers[later]), Some(Turn::Here));
+                prop_assert_eq!(table.wait_state(numbers[later]), Some(WaitState::BlockedHere));
             }
             prop_assert_eq!(table.give_up(numbers[next]), None);
         }

@@ -35,8 +35,8 @@ impl Call {
     /// Answers the request, and sees to it that it is carried out once, whoever answers it.
     pub(super) async fn answer_once(mut self, ledger: Option<Arc<Ledger>>, reply: Reply) {
         let Some(ledger) = ledger else { return self.answer(reply).await };
-        let request = self.request.unique_once();
-        let done = self.request.is_resent().then(|| ledger.carried_out(request)).flatten();
+        let request = self.request.original_unique();
+        let done = self.request.is_resent().then(|| ledger.take_executed(request)).flatten();
         if let Some((made, note)) = done {
             self.files = self.files.for_request(request, note);
             return self.answer_again(made, reply).await;
@@ -73,17 +73,17 @@ impl Call {
             | FileOperation::MkDir { name, .. }
             | FileOperation::Symlink { name, .. }
             | FileOperation::Link { name, .. } => {
-                let stat = files.made(made, node, name.as_bytes()).await?;
+                let stat = files.created_node(made, node, name.as_bytes()).await?;
                 Answer::Entry(self.entry(&stat))
             }
             FileOperation::Create { name, flags, .. } => {
-                let opened = files.open_made(made).await?;
-                let stat = files.made(made, node, name.as_bytes()).await?;
+                let opened = files.open_created(made).await?;
+                let stat = files.created_node(made, node, name.as_bytes()).await?;
                 let maps = self.map_flags(flags, opened.handle).await;
                 Answer::Created(self.entry(&stat), opened.handle, maps)
             }
             FileOperation::TmpFile { flags, .. } => {
-                let opened = files.open_made(made).await?;
+                let opened = files.open_created(made).await?;
                 let maps = self.map_flags(flags, opened.handle).await;
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }

@@ -1,14 +1,14 @@
 //! Locks of programs on files.
 
 use files::{RangeLock, RangeLockKind};
-use fuse::{Errno, FileLock, LockKind, LockQuestion, Reply};
+use fuse::{Errno, FileLock, LockKind, LockRequest, Reply};
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Call, errno};
 
 impl Call {
     /// Waits for a lock, unless the program is killed or interrupted.
-    pub(super) async fn lock(&self, question: LockQuestion, reply: Reply) {
+    pub(super) async fn lock(&self, question: LockRequest, reply: Reply) {
         let Some(asked) = range_lock(&question) else {
             return match self.unlock(&question).await {
                 Ok(()) => reply.ok(),
@@ -32,7 +32,7 @@ impl Call {
     /// Takes a lock that can be had at once, or lets go of one.
     pub(super) async fn try_lock(
         &self,
-        question: &LockQuestion,
+        question: &LockRequest,
     ) -> Result<Answer, rustix::io::Errno> {
         match range_lock(question) {
             Some(asked) => self.files.try_lock(self.node(), asked).await?,
@@ -42,19 +42,19 @@ impl Call {
     }
 
     /// Lets an owner go of a range.
-    async fn unlock(&self, question: &LockQuestion) -> Result<(), rustix::io::Errno> {
-        let LockQuestion { owner, flock, lock, .. } = *question;
+    async fn unlock(&self, question: &LockRequest) -> Result<(), rustix::io::Errno> {
+        let LockRequest { owner, flock, lock, .. } = *question;
         self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await
     }
 
     /// The lock that is in the way of another one, or that there is none.
-    pub(super) async fn lock_in_the_way(
+    pub(super) async fn conflicting_lock(
         &self,
-        question: &LockQuestion,
+        question: &LockRequest,
     ) -> Result<Answer, rustix::io::Errno> {
         let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
         let Some(asked) = range_lock(question) else { return Ok(Answer::Lock(free)) };
-        let held = self.files.lock_in_the_way(self.node(), &asked).await?;
+        let held = self.files.conflicting_lock(self.node(), &asked).await?;
         Ok(Answer::Lock(held.map_or(free, |held| {
             let kind = match held.kind {
                 RangeLockKind::Shared => LockKind::Shared,
@@ -66,7 +66,7 @@ impl Call {
 }
 
 /// The lock that is asked for; none if one is let go of.
-fn range_lock(question: &LockQuestion) -> Option<RangeLock> {
+fn range_lock(question: &LockRequest) -> Option<RangeLock> {
     let kind = match question.lock.kind {
         LockKind::Shared => RangeLockKind::Shared,
         LockKind::Exclusive => RangeLockKind::Exclusive,

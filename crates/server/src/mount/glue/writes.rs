@@ -1,6 +1,6 @@
 //! Writes.
 
-use files::{HandleId, PageAccess, TakenWrite};
+use files::{AcceptedWrite, HandleId, PageAccess};
 use fuse::{Errno, FileOperation, Reply};
 
 use super::dying::Waiting;
@@ -10,11 +10,11 @@ use super::{Call, errno};
 const APPEND: u32 = 0o2000;
 
 /// A write whose bytes are taken, with the access to pages that lasts until it is answered.
-type Taken = (TakenWrite, PageAccess);
+type Taken = (AcceptedWrite, PageAccess);
 
 impl Call {
     /// Takes the bytes of a write.
-    pub(super) async fn take_write(
+    pub(super) async fn accept_write(
         &self,
         operation: &FileOperation<'_>,
     ) -> Result<Taken, rustix::io::Errno> {
@@ -32,13 +32,17 @@ impl Call {
         } else {
             self.files.access_pages(handle, false).await?
         };
-        let taken = self.files.take_write(handle, *offset, data, appends, *kill_suidgid).await?;
+        let taken = self.files.accept_write(handle, *offset, data, appends, *kill_suidgid).await?;
         Ok((taken, access))
     }
 
     /// Answers a write when there is memory for its bytes. Its request is not kept until then:
     /// the FUSE session has a fixed number of them, and serves no program without one.
-    pub(super) async fn settle_write(self, taken: Result<Taken, rustix::io::Errno>, reply: Reply) {
+    pub(super) async fn wait_for_write_memory(
+        self,
+        taken: Result<Taken, rustix::io::Errno>,
+        reply: Reply,
+    ) {
         let Call { files, request, .. } = self;
         let pid = request.pid();
         drop(request);
@@ -47,7 +51,7 @@ impl Call {
             Err(error) => return reply.error(errno(error)),
         };
         {
-            let mut settling = std::pin::pin!(files.settle_write(&taken));
+            let mut settling = std::pin::pin!(files.wait_for_write_memory(&taken));
             match Waiting::of(pid).until_done(settling.as_mut(), &reply).await {
                 Some(Ok(bytes)) => reply.written(bytes),
                 Some(Err(error)) => reply.error(errno(error)),
@@ -58,6 +62,6 @@ impl Call {
             }
         }
         drop(access);
-        files.end_write(taken).await;
+        files.finish_write(taken).await;
     }
 }

@@ -17,8 +17,8 @@ fn stat(kind: NodeKind, mode: u32) -> NodeStat {
         modified: Timestamp(0),
         changed: Timestamp(0),
         created: Timestamp(0),
-        unsettled: false,
-        fleeting: false,
+        volatile_attributes: false,
+        volatile_name: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Paths on a mount: what the kernel does between a program's path and a node's number.
 
-use files::{MadeBy, NodeStat};
+use files::{CreateOptions, NodeStat};
 use record::Ino;
 use rustix::io::Errno;
 
@@ -12,8 +12,8 @@ pub(crate) fn cut(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-pub(crate) fn by() -> MadeBy {
-    MadeBy { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
+pub(crate) fn by() -> CreateOptions {
+    CreateOptions { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
 }
 
 impl World {
@@ -40,7 +40,7 @@ impl World {
             at = match files.look_up(at, name.as_bytes()).await {
                 Ok(found) => found.ino,
                 Err(Errno::NOENT) => {
-                    let by = MadeBy { mode: 0o777, ..by() };
+                    let by = CreateOptions { mode: 0o777, ..by() };
                     let made = files.make_directory(at, name.as_bytes(), by).await;
                     made.expect("a directory").ino
                 }

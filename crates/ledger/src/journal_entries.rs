@@ -7,7 +7,9 @@ use record::Ino;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::dirty::DirtyLog;
-use crate::journal::{DONE, Fate, Left, NOTHING_SENT, Note, Noted, SENT, State};
+use crate::journal::{
+    DONE, InDoubt, InheritedEntry, NOTHING_SENT, Note, NotedRequest, SENT, State,
+};
 use crate::ledger::Ledger;
 
 impl Ledger {
@@ -32,30 +34,36 @@ impl Ledger {
         let index = self.journal.table.insert(state.entry(request))?;
         let journal = Arc::clone(&self.journal);
         let (state, permit) = (Mutex::new(state), Some(permit));
-        Ok(Note(Some(Arc::new(Noted { journal, index, request, state, permit }))))
+        Ok(Note(Some(Arc::new(NotedRequest { journal, index, request, state, permit }))))
     }
 
     /// Up to where a log that an earlier worker left has become its file's content. It stays in the
     /// journal as long as the note, for which the log is to be cut.
     pub fn flushed(&self, log: &DirtyLog) -> Option<(u64, Note)> {
-        self.carried_out(flush_of(log)).map(|(end, note)| (end.0, note))
+        self.take_executed(flush_of(log)).map(|(end, note)| (end.0, note))
     }
 
     /// What earlier workers left in doubt.
-    pub fn doubts(&self) -> Vec<Fate> {
-        let left = self.journal.left();
-        let doubts = left.iter().filter(|(_, left)| left.known == SENT);
-        doubts
-            .map(|(request, left)| Fate { request: *request, slot: left.slot, step: left.step })
+    pub fn in_doubt(&self) -> Vec<InDoubt> {
+        let inherited = self.journal.inherited();
+        let in_doubt = inherited.iter().filter(|(_, inherited)| inherited.known == SENT);
+        in_doubt
+            .map(|(request, inherited)| InDoubt {
+                request: *request,
+                slot: inherited.slot,
+                step: inherited.step,
+            })
             .collect()
     }
 
     /// Says what became of what earlier workers left in doubt, as far as `happened` knows it. What was
     /// not carried out is forgotten.
-    pub fn settle_doubts(&self, happened: impl Fn(&Fate) -> Option<bool>) -> io::Result<()> {
-        let mut left = self.journal.left();
-        for (request, entry) in left.iter_mut().filter(|(_, left)| left.known == SENT) {
-            let fate = Fate { request: *request, slot: entry.slot, step: entry.step };
+    pub fn settle_in_doubt(&self, happened: impl Fn(&InDoubt) -> Option<bool>) -> io::Result<()> {
+        let mut inherited = self.journal.inherited();
+        for (request, entry) in
+            inherited.iter_mut().filter(|(_, inherited)| inherited.known == SENT)
+        {
+            let fate = InDoubt { request: *request, slot: entry.slot, step: entry.step };
             match happened(&fate) {
                 Some(true) => {
                     entry.known = DONE;
@@ -66,7 +74,7 @@ impl Ledger {
                 None => {}
             }
         }
-        left.retain(|_, entry| {
+        inherited.retain(|_, entry| {
             if entry.known == NOTHING_SENT {
                 self.journal.clear(entry.index);
                 self.journal.permits.add_permits(1);
@@ -78,19 +86,20 @@ impl Ledger {
 
     /// Whether a request that the kernel has sent again was carried out by an earlier worker, and the
     /// node that it made, 0 if none. It stays in the journal as long as the note.
-    pub fn carried_out(&self, request: u64) -> Option<(Ino, Note)> {
-        let Left { index, node, .. } = self.journal.left().remove(&request)?;
+    pub fn take_executed(&self, request: u64) -> Option<(Ino, Note)> {
+        let InheritedEntry { index, node, .. } = self.journal.inherited().remove(&request)?;
         let journal = Arc::clone(&self.journal);
         let state = Mutex::new(State { node, known: DONE, slot: 0, step: 0 });
-        let noted = Noted { journal, index, request, state, permit: None };
+        let noted = NotedRequest { journal, index, request, state, permit: None };
         Some((Ino(node), Note(Some(Arc::new(noted)))))
     }
 
     /// Forgets what earlier workers left and the kernel has not asked for: whoever did has gone.
-    pub fn forget_unasked(&self) {
-        let left: Vec<Left> = self.journal.left().drain().map(|(_, left)| left).collect();
-        for left in left {
-            self.journal.clear(left.index);
+    pub fn forget_unclaimed(&self) {
+        let inherited: Vec<InheritedEntry> =
+            self.journal.inherited().drain().map(|(_, inherited)| inherited).collect();
+        for inherited in inherited {
+            self.journal.clear(inherited.index);
             self.journal.permits.add_permits(1);
         }
     }
@@ -100,5 +109,5 @@ impl Ledger {
 const FLUSH_BIT: u64 = 1 << 62;
 
 fn flush_of(log: &DirtyLog) -> u64 {
-    FLUSH_BIT | log.using()
+    FLUSH_BIT | log.generation()
 }

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 use volume::{LockUse, VolumeError};
 
-use super::state::{Locks, Place};
-use crate::patience::patiently;
+use super::state::{Location, Locks};
+use crate::retry::retry_until_deadline;
 
 /// How long a session that has asked for locks waits for a notice before it looks again: the granter may
 /// have ended.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause between two tries at what is in doubt.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
@@ -23,30 +23,30 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 impl Locks {
     /// Where locks are, certainly, for as long as what this returns is held. Waits for another session
     /// to publish what it keeps in memory.
-    pub(super) async fn in_use(&self) -> Result<RwLockReadGuard<'_, Place>, Errno> {
+    pub(super) async fn current_location(&self) -> Result<RwLockReadGuard<'_, Location>, Errno> {
         let began = Instant::now();
         loop {
             if self.volume.has_ended() {
                 return Err(Errno::IO);
             }
-            let place = self.place.read().await;
-            match *place {
-                Place::Memory => return Ok(place),
-                Place::Records { sessions } if sessions == self.session_changes() => {
-                    return Ok(place);
+            let location = self.location.read().await;
+            match *location {
+                Location::Memory => return Ok(location),
+                Location::Records { sessions } if sessions == self.session_changes() => {
+                    return Ok(location);
                 }
-                Place::Records { .. } | Place::Unknown => {}
+                Location::Records { .. } | Location::Unknown => {}
             }
-            drop(place);
+            drop(location);
             let mut keeping = self.volume.lock_notices().watch_keeping();
-            if self.find_place().await? {
+            if self.find_location().await? {
                 continue;
             }
             if began.elapsed() >= self.io_timeout {
                 warn!("another session keeps the volume's locks and does not publish them");
                 return Err(Errno::IO);
             }
-            let _notice = tokio::time::timeout(LOOK_AGAIN, keeping.changed()).await;
+            let _notice = tokio::time::timeout(RECHECK_INTERVAL, keeping.changed()).await;
         }
     }
 
@@ -55,40 +55,40 @@ impl Locks {
     }
 
     /// Finds out where locks are. Answers whether this session can use them there.
-    async fn find_place(&self) -> Result<bool, Errno> {
-        let mut place = self.place.write().await;
+    async fn find_location(&self) -> Result<bool, Errno> {
+        let mut location = self.location.write().await;
         let sessions = self.session_changes();
-        let known = match *place {
-            Place::Memory => true,
-            Place::Records { sessions: seen } => seen == sessions,
-            Place::Unknown => false,
+        let known = match *location {
+            Location::Memory => true,
+            Location::Records { sessions: seen } => seen == sessions,
+            Location::Unknown => false,
         };
         if known {
             return Ok(true);
         }
         // Whether a session of others lives is asked of the store, and everything that holds of the
         // place from here on.
-        let before = std::mem::replace(&mut *place, Place::Unknown);
+        let before = std::mem::replace(&mut *location, Location::Unknown);
         let begin = async || match self.volume.begin_locking().await {
             // It is written in other bytes the next time, so that the first can do nothing later.
             Err(VolumeError::Unknown(why)) => Err(VolumeError::Unavailable(why)),
             begun => begun,
         };
-        self.answer_from_now_on();
-        match patiently(self.io_timeout, begin).await? {
+        self.start_answering();
+        match retry_until_deadline(self.io_timeout, begin).await? {
             LockUse::InMemory => {
                 debug!("this session keeps the volume's locks in memory");
-                *place = Place::Memory;
+                *location = Location::Memory;
             }
             LockUse::InRecords => {
-                if before == Place::Unknown {
+                if before == Location::Unknown {
                     let mut tables = self.tables();
                     let files = tables.to_publish();
                     files.iter().for_each(|(ino, _)| tables.doubt(*ino));
                 }
-                *place = Place::Records { sessions };
-                drop(place);
-                self.look_after_doubts();
+                *location = Location::Records { sessions };
+                drop(location);
+                self.repair_doubtful_soon();
             }
             LockUse::Asked => return Ok(false),
             LockUse::TooMany => return Err(Errno::NOLCK),
@@ -97,18 +97,18 @@ impl Locks {
     }
 
     /// Locks are not where they were thought to be.
-    pub(super) async fn lost_place(&self) {
-        *self.place.write().await = Place::Unknown;
+    pub(super) async fn forget_location(&self) {
+        *self.location.write().await = Location::Unknown;
     }
 
     /// Publishes what is kept in memory, if somebody waits for that.
-    async fn answer_askers(&self) -> Result<(), VolumeError> {
+    async fn publish_if_asked(&self) -> Result<(), VolumeError> {
         if !self.volume.has_lock_askers().await? {
             return Ok(());
         }
         // Nobody takes a lock meanwhile, nor lets go of one.
-        let mut place = self.place.write().await;
-        if std::mem::replace(&mut *place, Place::Unknown) != Place::Memory
+        let mut location = self.location.write().await;
+        if std::mem::replace(&mut *location, Location::Unknown) != Location::Memory
             && self.volume.begin_locking().await? != LockUse::InMemory
         {
             return Ok(());
@@ -130,16 +130,16 @@ impl Locks {
             tables
                 .in_records
                 .retain(|ino| tables.files.get(ino).is_some_and(|table| !table.held().is_empty()));
-            *place = Place::Records { sessions };
+            *location = Location::Records { sessions };
         }
         Ok(())
     }
 
     /// Sees to it that others who want locks are answered, until the volume closes.
-    fn answer_from_now_on(&self) {
+    fn start_answering(&self) {
         {
             let mut tables = self.tables();
-            if std::mem::replace(&mut tables.answers, true) {
+            if std::mem::replace(&mut tables.answering, true) {
                 return;
             }
         }
@@ -149,7 +149,7 @@ impl Locks {
             loop {
                 keeping.mark_unchanged();
                 let Some(locks) = me.upgrade() else { return };
-                let answered = locks.answer_askers().await;
+                let answered = locks.publish_if_asked().await;
                 drop(locks);
                 let pause = async {
                     match answered {
@@ -170,10 +170,10 @@ impl Locks {
     }
 
     /// Writes records that may not say what is held, until they certainly do.
-    pub(super) fn look_after_doubts(&self) {
+    pub(super) fn repair_doubtful_soon(&self) {
         {
             let mut tables = self.tables();
-            if tables.doubtful.is_empty() || std::mem::replace(&mut tables.mends, true) {
+            if tables.doubtful.is_empty() || std::mem::replace(&mut tables.repairing, true) {
                 return;
             }
         }
@@ -185,7 +185,7 @@ impl Locks {
                     () = tokio::time::sleep(DOUBT_PAUSE) => {}
                 }
                 let Some(locks) = me.upgrade() else { return };
-                if !locks.mend().await {
+                if !locks.repair().await {
                     return;
                 }
             }
@@ -193,16 +193,16 @@ impl Locks {
     }
 
     /// Writes each record in doubt once. Answers whether any is left.
-    async fn mend(self: Arc<Self>) -> bool {
+    async fn repair(self: Arc<Self>) -> bool {
         let doubtful: Vec<(Ino, Instant)> =
             self.tables().doubtful.iter().map(|(ino, until)| (*ino, *until)).collect();
         for (ino, until) in doubtful {
             // Whoever has a lock in memory writes what is in doubt when it publishes it.
-            let Ok(place) = self.in_use().await else { break };
-            let turn = self.turn(ino);
-            let _turn = turn.lock().await;
+            let Ok(location) = self.current_location().await else { break };
+            let record_lock = self.record_lock(ino);
+            let _locked = record_lock.lock().await;
             let held = self.tables().held(ino);
-            if *place != Place::Memory
+            if *location != Location::Memory
                 && (self.volume.set_locks(ino, &held, None).await.is_err()
                     || until > Instant::now())
             {
@@ -210,12 +210,12 @@ impl Locks {
             }
             let mut tables = self.tables();
             tables.doubtful.remove(&ino);
-            if *place != Place::Memory && held.is_empty() {
+            if *location != Location::Memory && held.is_empty() {
                 tables.in_records.remove(&ino);
             }
         }
         let mut tables = self.tables();
-        tables.mends = !tables.doubtful.is_empty();
-        tables.mends
+        tables.repairing = !tables.doubtful.is_empty();
+        tables.repairing
     }
 }

@@ -31,23 +31,23 @@ pub(crate) enum FileChange<'a> {
     /// Attributes were changed.
     Set { attributes: &'a AttributeChange, now: Timestamp },
     /// It has lost its last name.
-    Nameless,
+    Unlinked,
     /// It has this name.
     Name { directory: Ino, name: &'a [u8] },
     /// Its record, which may be about to go with its last name.
     Record { record: &'a [u8] },
     /// A request has been carried out, whose change was told and is not any more.
-    Made,
+    Executed,
 }
 
 const WRITE: u64 = 1;
 const RESIZE: u64 = 2;
 const EXTEND: u64 = 3;
 const SET: u64 = 4;
-const NAMELESS: u64 = 5;
+const UNLINKED: u64 = 5;
 const NAME: u64 = 6;
 const RECORD: u64 = 7;
-const MADE: u64 = 8;
+const EXECUTED: u64 = 8;
 
 /// Which attributes a change says.
 const MODE: u64 = 1;
@@ -89,13 +89,13 @@ impl FileChange<'_> {
                 words = attribute_words(attributes, now);
                 (SET, &[])
             }
-            FileChange::Nameless => (NAMELESS, &[]),
+            FileChange::Unlinked => (UNLINKED, &[]),
             FileChange::Name { directory, name } => {
                 words[0] = directory.0;
                 (NAME, name)
             }
             FileChange::Record { record } => (RECORD, record),
-            FileChange::Made => (MADE, &[]),
+            FileChange::Executed => (EXECUTED, &[]),
         };
         (kind, words, bytes)
     }
@@ -149,11 +149,11 @@ fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
 
 impl FileState {
     /// Makes a change again that was made before. What is no change of the state is for the caller.
-    pub(crate) fn make_again(&mut self, change: &LoggedChange) {
+    pub(crate) fn replay(&mut self, change: &LoggedChange) {
         let [first, second, third, ..] = change.words;
         let written = match change.kind {
             WRITE => {
-                let range = self.written_again(change).unwrap_or(0..0);
+                let range = self.replay_range(change).unwrap_or(0..0);
                 self.note_write(range.start, range.end, change.words[3] != 0);
                 self.dirty.write(range.start, &change.bytes);
                 self.size = self.size.max(range.end);
@@ -168,19 +168,19 @@ impl FileState {
             EXTEND => {
                 self.note_resize(self.size.max(first));
                 self.size = self.size.max(first);
-                self.written = Some(time(second));
+                self.write_time = Some(time(second));
                 None
             }
             SET => {
                 self.set(&attributes_of(&change.words), time(change.words[6]));
                 None
             }
-            NAMELESS => {
-                self.nameless = true;
+            UNLINKED => {
+                self.unlinked = true;
                 None
             }
             NAME => {
-                self.nameless = false;
+                self.unlinked = false;
                 None
             }
             _ => None,
@@ -192,7 +192,7 @@ impl FileState {
 
     /// Where a change writes when it is made again, if it writes bytes. What was appended is where the
     /// file ends by now.
-    pub(crate) fn written_again(&self, change: &LoggedChange) -> Option<Range<u64>> {
+    pub(crate) fn replay_range(&self, change: &LoggedChange) -> Option<Range<u64>> {
         let appends = change.words[3] != 0;
         let start = if appends { self.size } else { change.words[0] };
         let end = start.checked_add(change.bytes.len() as u64)?;
@@ -201,27 +201,27 @@ impl FileState {
 }
 
 /// Whether a change is one that a request asks for, and a flush makes content.
-pub(crate) fn is_asked_for(change: &LoggedChange) -> bool {
+pub(crate) fn is_content_change(change: &LoggedChange) -> bool {
     matches!(change.kind, WRITE | RESIZE | EXTEND | SET)
 }
 
 /// Whether a change stands for a request that has been carried out.
-pub(crate) fn is_of_request(change: &LoggedChange) -> bool {
-    is_asked_for(change) || change.kind == MADE
+pub(crate) fn marks_execution(change: &LoggedChange) -> bool {
+    is_content_change(change) || change.kind == EXECUTED
 }
 
 /// The record that a change says, if it says one.
-pub(crate) fn record_in(change: &LoggedChange) -> Option<&[u8]> {
+pub(crate) fn record_of(change: &LoggedChange) -> Option<&[u8]> {
     (change.kind == RECORD).then_some(&change.bytes)
 }
 
 /// The name that a change says, if it says one.
-pub(crate) fn name_in(change: &LoggedChange) -> Option<NodeName> {
+pub(crate) fn name_of(change: &LoggedChange) -> Option<NodeName> {
     (change.kind == NAME)
         .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
 }
 
-fn tell_of(
+fn append_change(
     ledger: &Ledger,
     log: &mut DirtyLog,
     request: u64,
@@ -244,51 +244,51 @@ impl Files {
             state.log.log = Some(ledger.begin_log(state.node.ino).map_err(failed)?);
         }
         let Some(log) = &mut state.log.log else { return Ok(()) };
-        let mut tell = |change: &FileChange<'_>| tell_of(ledger, log, self.request, change);
+        let mut append = |change: &FileChange<'_>| append_change(ledger, log, self.request, change);
         if is_new {
-            if let Some(NodeName { directory, name }) = self.names.of(state.node.ino) {
-                tell(&FileChange::Name { directory, name: &name }).map_err(failed)?;
+            if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
+                append(&FileChange::Name { directory, name: &name }).map_err(failed)?;
             }
-            if state.nameless {
-                tell(&FileChange::Nameless).map_err(failed)?;
+            if state.unlinked {
+                append(&FileChange::Unlinked).map_err(failed)?;
             }
         }
-        tell(change).map_err(failed)
+        append(change).map_err(failed)
     }
 
     /// What was told up to `end` has become the file's content.
-    pub(crate) fn cut_log(&self, state: &mut FileState, end: u64) {
+    pub(crate) fn trim_log(&self, state: &mut FileState, end: u64) {
         let Some(ledger) = &self.options.ledger else { return };
-        let says_record = state.log.says_record;
-        let is_answered = state.unanswered.is_empty();
-        if !state.is_dirty() && !state.nameless && !says_record && is_answered {
+        let has_record = state.log.has_record;
+        let is_answered = state.unanswered_appends.is_empty();
+        if !state.is_dirty() && !state.unlinked && !has_record && is_answered {
             return self.end_log(state);
         }
         let Some(log) = &mut state.log.log else { return };
         // What was appended is content now, and whoever is asked for it once more must not append it
         // again.
-        for request in &state.unanswered {
-            if let Err(failure) = tell_of(ledger, log, *request, &FileChange::Made) {
+        for request in &state.unanswered_appends {
+            if let Err(failure) = append_change(ledger, log, *request, &FileChange::Executed) {
                 error!(%failure, "a request cannot be kept for whoever follows this process");
             }
         }
         // What was told before and is no content is told again, behind what is dirty.
-        if let Err(failure) = ledger.cut_log(log, end) {
+        if let Err(failure) = ledger.trim_log(log, end) {
             error!(%failure, "a log of what is written could not be cut");
         }
-        let again = |state: &mut FileState, change: &FileChange<'_>| {
+        let relog = |state: &mut FileState, change: &FileChange<'_>| {
             // It is told when it fails; then a process that follows knows less of a file without a name.
-            let _told = self.log(state, change);
+            let _reported = self.log(state, change);
         };
-        if let Some(NodeName { directory, name }) = self.names.of(state.node.ino) {
-            again(state, &FileChange::Name { directory, name: &name });
+        if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
+            relog(state, &FileChange::Name { directory, name: &name });
         }
-        if state.nameless {
-            again(state, &FileChange::Nameless);
+        if state.unlinked {
+            relog(state, &FileChange::Unlinked);
         }
-        if says_record {
+        if has_record {
             let record: Bytes = state.node.record.clone();
-            again(state, &FileChange::Record { record: &record });
+            relog(state, &FileChange::Record { record: &record });
         }
     }
 
@@ -312,9 +312,9 @@ impl Files {
     }
 
     /// A file has lost its last name.
-    pub(crate) fn log_nameless(&self, state: &mut FileState) {
+    pub(crate) fn log_unlinked(&self, state: &mut FileState) {
         // Whoever follows shows a name more than there is, if this fails.
-        let _told = self.log(state, &FileChange::Nameless);
+        let _reported = self.log(state, &FileChange::Unlinked);
     }
 
     /// A file has a name.
@@ -322,7 +322,7 @@ impl Files {
         if state.log.is_begun() {
             let NodeName { directory, name } = name;
             // It is told when it fails; whoever follows answers ESTALE to a flush, at worst.
-            let _told = self.log(state, &FileChange::Name { directory: *directory, name });
+            let _reported = self.log(state, &FileChange::Name { directory: *directory, name });
         }
     }
 
@@ -332,7 +332,7 @@ impl Files {
         let is_told = state.node.inode.file().is_some_and(|file| file.told_by_name);
         if is_told
             && !state.log.is_begun()
-            && let Some(NodeName { directory, name }) = self.names.of(state.node.ino)
+            && let Some(NodeName { directory, name }) = self.names.get(state.node.ino)
         {
             self.log(state, &FileChange::Name { directory, name: &name })?;
         }
@@ -342,10 +342,10 @@ impl Files {
     /// A node has another name.
     pub(crate) async fn log_name(&self, ino: Ino, name: &NodeName) {
         if self.options.ledger.is_some()
-            && let Some(file) = self.open.of(ino)
+            && let Some(file) = self.open.get(ino)
         {
             let mut state = file.state.lock().await;
-            if state.log.is_begun() && !state.nameless {
+            if state.log.is_begun() && !state.unlinked {
                 self.log_named(&mut state, name);
             }
         }
@@ -353,18 +353,18 @@ impl Files {
 
     /// Tells the record of a file that is open and about to lose this name: with its last name, a
     /// record goes that is all there is of a file.
-    pub(crate) async fn keep_record(&self, name: &NodeName) -> Result<(), Errno> {
+    pub(crate) async fn log_record(&self, name: &NodeName) -> Result<(), Errno> {
         if self.options.ledger.is_none() {
             return Ok(());
         }
-        let known = |ino| self.names.of(ino).as_ref() == Some(name);
+        let known = |ino| self.names.get(ino).as_ref() == Some(name);
         for file in self.open.all().into_iter().filter(|file| known(file.ino)) {
             let mut state = file.state.lock().await;
             let content = state.node.inode.file().map(|file| &file.content);
             if matches!(content, Some(Content::Inline(_))) {
                 let record: Bytes = state.node.record.clone();
                 self.log(&mut state, &FileChange::Record { record: &record })?;
-                state.log.says_record = true;
+                state.log.has_record = true;
             }
         }
         Ok(())

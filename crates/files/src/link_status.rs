@@ -16,14 +16,14 @@ use crate::open::OpenFile;
 impl Files {
     /// The attributes of a file that a program has open, with 0 links if its last name is gone.
     pub(crate) async fn attributes_of_open(&self, file: &Arc<OpenFile>) -> Result<NodeStat, Errno> {
-        let (node, _) = self.find_of_open(file).await?;
-        Ok(self.with_read(file.attributes(node.as_ref()).await))
+        let (node, _) = self.find_open(file).await?;
+        Ok(self.with_access_time(file.attributes(node.as_ref()).await))
     }
 
     /// Takes note of what others have written to an open file. The kernel asks for attributes before it
     /// reads through its page cache, and does not ask before reads that pass by it.
-    pub(crate) async fn look(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
-        if let (Some(node), _) = self.find_of_open(file).await? {
+    pub(crate) async fn refresh_open(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
+        if let (Some(node), _) = self.find_open(file).await? {
             file.state.lock().await.refresh(&node);
         }
         Ok(())
@@ -31,28 +31,29 @@ impl Files {
 
     /// Finds an open file as it is now; `None` if its record is gone. Returns with it true if this
     /// look has found out that its last name is gone.
-    pub(crate) async fn find_of_open(
+    pub(crate) async fn find_open(
         &self,
         file: &Arc<OpenFile>,
     ) -> Result<(Option<FoundNode>, bool), Errno> {
         let ino = file.ino;
         // One round trip, as a look at the node itself: it shows that there is a name, too.
-        if let Some(name) = self.names.of(ino) {
-            match self.patiently(|| self.volume.find_name(&name)).await {
+        if let Some(name) = self.names.get(ino) {
+            match self.retry_until_deadline(|| self.volume.find_name(&name)).await {
                 Ok(node) if node.ino == ino => return Ok((Some(node), false)),
-                Ok(_) | Err(Errno::NOENT | Errno::STALE) => self.names.gone(ino, &name),
+                Ok(_) | Err(Errno::NOENT | Errno::STALE) => self.names.remove(ino, &name),
                 Err(error) => return Err(error),
             }
         }
-        let (node, is_nameless) = match self.patiently(|| self.volume.find_unlinked(ino)).await {
-            Ok((node, left)) => (Some(node), left),
-            Err(Errno::STALE) => (None, true),
-            Err(error) => return Err(error),
-        };
-        let lost_name = is_nameless && {
+        let (node, is_unlinked) =
+            match self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await {
+                Ok((node, left)) => (Some(node), left),
+                Err(Errno::STALE) => (None, true),
+                Err(error) => return Err(error),
+            };
+        let lost_name = is_unlinked && {
             // A process that follows this one finds it out by itself.
             let mut state = file.state.lock().await;
-            !std::mem::replace(&mut state.nameless, true)
+            !std::mem::replace(&mut state.unlinked, true)
         };
         Ok((node, lost_name))
     }

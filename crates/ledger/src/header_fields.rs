@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use record::Nonce;
 
 use crate::header::{
-    AGREED_AT, AGREED_BYTES_MAX, BLOCKS_AT, BLOCKS_RESERVED, SESSION_AT, SESSION_MARK, SLOTS_AT,
+    BLOCKS_AT, BLOCKS_RESERVED, NEGOTIATED_AT, NEGOTIATED_BYTES_MAX, SESSION_AT, SESSION_MARK,
+    SLOTS_AT,
 };
 use crate::ledger::Ledger;
 use crate::table::read_or_zeros;
@@ -62,19 +63,19 @@ impl Ledger {
     }
 
     /// What the first worker agreed on with the kernel.
-    pub fn agreed(&self) -> io::Result<Option<Vec<u8>>> {
-        let mut bytes = [0; AGREED_BYTES_MAX + 1];
-        read_or_zeros(&self.header.file, &mut bytes, AGREED_AT)?;
+    pub fn negotiated(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = [0; NEGOTIATED_BYTES_MAX + 1];
+        read_or_zeros(&self.header.file, &mut bytes, NEGOTIATED_AT)?;
         let length = usize::from(bytes[0]);
         Ok((length > 0).then(|| bytes[1..=length].to_vec()))
     }
 
     /// Takes note of what was agreed on with the kernel.
-    pub fn set_agreed(&self, agreed: &[u8]) -> io::Result<()> {
+    pub fn set_negotiated(&self, negotiated: &[u8]) -> io::Result<()> {
         let length =
-            u8::try_from(agreed.len()).ok().filter(|n| usize::from(*n) <= AGREED_BYTES_MAX);
+            u8::try_from(negotiated.len()).ok().filter(|n| usize::from(*n) <= NEGOTIATED_BYTES_MAX);
         let length = length.ok_or(io::ErrorKind::InvalidInput)?;
-        let bytes = [&[length], agreed].concat();
-        self.header.file.write_all_at(&bytes, AGREED_AT)
+        let bytes = [&[length], negotiated].concat();
+        self.header.file.write_all_at(&bytes, NEGOTIATED_AT)
     }
 }

@@ -25,11 +25,11 @@ use crate::open::OpenFile;
 const KEPT_MAX: usize = 64;
 
 /// How long a name is watched and a node kept.
-const KEPT_FOR: Duration = Duration::from_secs(5);
+const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// Names that are watched, and nodes that they have led to.
 #[derive(Debug, Default)]
-pub(crate) struct Fleeting {
+pub(crate) struct VolatileNames {
     /// Whether any name is watched, so that it costs nothing if none is.
     any: AtomicBool,
     tables: Mutex<Tables>,
@@ -42,19 +42,19 @@ struct Tables {
     nodes: HashMap<Ino, (Arc<OpenFile>, Instant)>,
 }
 
-impl Fleeting {
+impl VolatileNames {
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// ESTALE is told of a node that was found by this name.
-    pub(crate) fn missed(&self, name: NodeName) {
+    pub(crate) fn watch(&self, name: NodeName) {
         insert(&mut self.tables().names, name, (), Instant::now());
         self.any.store(true, Ordering::Relaxed);
     }
 
     /// Whether what a name leads to is to be kept.
-    pub(crate) fn watches(&self, name: &NodeName) -> bool {
+    pub(crate) fn is_watched(&self, name: &NodeName) -> bool {
         self.any.load(Ordering::Relaxed) && self.tables().names.contains_key(name)
     }
 
@@ -64,32 +64,32 @@ impl Fleeting {
     }
 
     /// What is kept of this node.
-    pub(crate) fn of(&self, ino: Ino) -> Option<Arc<OpenFile>> {
+    pub(crate) fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.find(ino, |_| true)
     }
 
     /// What is kept of this node, if a name was found to lead to it since then. The kernel gives one
     /// thread what another one has asked for a moment before it.
-    pub(crate) fn since(&self, ino: Ino, then: Instant) -> Option<Arc<OpenFile>> {
+    pub(crate) fn get_since(&self, ino: Ino, then: Instant) -> Option<Arc<OpenFile>> {
         self.find(ino, |at| at >= then)
     }
 
-    fn find(&self, ino: Ino, is_meant: impl Fn(Instant) -> bool) -> Option<Arc<OpenFile>> {
+    fn find(&self, ino: Ino, accepts: impl Fn(Instant) -> bool) -> Option<Arc<OpenFile>> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
         let tables = self.tables();
-        tables.nodes.get(&ino).filter(|(_, at)| is_meant(*at)).map(|(file, _)| Arc::clone(file))
+        tables.nodes.get(&ino).filter(|(_, at)| accepts(*at)).map(|(file, _)| Arc::clone(file))
     }
 
     /// Lets go of what was seen too long ago.
-    pub(crate) fn turn(&self) {
+    pub(crate) fn expire(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;
         }
         let mut tables = self.tables();
-        tables.names.retain(|_, ((), at)| at.elapsed() < KEPT_FOR);
-        tables.nodes.retain(|_, (_, at)| at.elapsed() < KEPT_FOR);
+        tables.names.retain(|_, ((), at)| at.elapsed() < KEPT_MAX_AGE);
+        tables.nodes.retain(|_, (_, at)| at.elapsed() < KEPT_MAX_AGE);
         self.any.store(!tables.names.is_empty() || !tables.nodes.is_empty(), Ordering::Relaxed);
     }
 }

@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Tries an operation again while the stores do not answer, until `io_timeout`. An operation that
 /// other writers keep from committing is tried again for [`CONTENTION_DEADLINE`] at most: the volume
 /// has waited as long already. In both cases the failed try has changed nothing.
-pub(crate) async fn patiently<T, F>(
+pub(crate) async fn retry_until_deadline<T, F>(
     io_timeout: Duration,
     operation: impl Fn() -> F,
 ) -> Result<T, Errno>
@@ -35,12 +35,12 @@ where
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
-        let patience = match error {
+        let retry = match error {
             VolumeError::Unavailable(_) | VolumeError::Overloaded => io_timeout,
             VolumeError::Fs(FsError::Contended) => io_timeout.min(CONTENTION_DEADLINE),
             error => return Err(errno(&error)),
         };
-        if began.elapsed() + pause > patience {
+        if began.elapsed() + pause > retry {
             return Err(errno(&error));
         }
         tokio::time::sleep(pause).await;

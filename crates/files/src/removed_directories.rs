@@ -10,29 +10,30 @@ use volume::FoundNode;
 
 use crate::attributes::NodeStat;
 use crate::files::Files;
-use crate::told_stale::Told;
+use crate::stale_retries::StaleReply;
 
 impl Files {
     /// Takes note of a directory that was found.
-    pub(crate) fn saw_directory(&self, node: &FoundNode) {
+    pub(crate) fn remember_directory(&self, node: &FoundNode) {
         self.seen_directories.note(&NodeStat::of(node));
     }
 
     /// Returns true if a program saw this directory, and it has been removed.
     pub async fn is_removed_directory(&self, ino: Ino) -> bool {
         self.seen_directories.removed(ino).is_some()
-            && self.patiently(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
+            && self.retry_until_deadline(|| self.volume.find_node(ino)).await.err()
+                == Some(Errno::STALE)
     }
 
     /// The error for a program that asks for a name in a removed directory. If the kernel remembers
     /// names that others may have changed (`names_may_be_old`), the first answer is `ESTALE`, upon
     /// which the kernel looks up the path of the directory: another one may be there.
     pub fn error_in_removed(&self, ino: Ino, names_may_be_old: bool) -> Errno {
-        let told = self.told_stale.take(self.thread);
-        if !names_may_be_old || told.is_some_and(|told| told.ino == ino) {
+        let stale_reply = self.stale_retries.take(self.thread);
+        if !names_may_be_old || stale_reply.is_some_and(|stale_reply| stale_reply.ino == ino) {
             return Errno::NOENT;
         }
-        self.told_stale.tell(self.thread, Told::of(ino, std::time::Instant::now()));
+        self.stale_retries.insert(self.thread, StaleReply::of(ino, std::time::Instant::now()));
         Errno::STALE
     }
 }

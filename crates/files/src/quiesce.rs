@@ -23,41 +23,41 @@ const PAGES_CHANGED_MAX: usize = 64;
 
 /// A file at rest.
 #[derive(Debug)]
-pub(crate) struct AtRest<'f> {
-    _flushing: MutexGuard<'f, Option<SequentialSums>>,
+pub(crate) struct Quiesced<'f> {
+    _flush_lock: MutexGuard<'f, Option<SequentialSums>>,
     state: MutexGuard<'f, FileState>,
 }
 
 impl Files {
     /// Brings a file to rest. Nothing if others go on writing to it, or if nothing is kept of it any
     /// more.
-    pub(crate) async fn at_rest<'f>(
+    pub(crate) async fn quiesce<'f>(
         &self,
         file: &'f Arc<OpenFile>,
-    ) -> Result<Option<AtRest<'f>>, Errno> {
+    ) -> Result<Option<Quiesced<'f>>, Errno> {
         for _ in 0..TRIES {
             self.flush_file(file).await?;
-            let flushing = file.flushing.lock().await;
+            let flush_lock = file.flush_lock.lock().await;
             let state = file.state.lock().await;
-            if state.gone {
+            if state.deleted {
                 return Ok(None);
             }
             if !state.is_dirty() {
-                return Ok(Some(AtRest { _flushing: flushing, state }));
+                return Ok(Some(Quiesced { _flush_lock: flush_lock, state }));
             }
         }
         Ok(None)
     }
 
     /// Takes note of what a file at rest was changed to.
-    pub(crate) fn changed(&self, rest: &mut AtRest<'_>, node: &FoundNode) {
-        self.note_own_version(&rest.state.node, node);
-        rest.state.refresh(node);
-        rest.state.own_retention = retention(node);
+    pub(crate) fn note_changed(&self, quiesced: &mut Quiesced<'_>, node: &FoundNode) {
+        self.note_own_version(&quiesced.state.node, node);
+        quiesced.state.refresh(node);
+        quiesced.state.own_retention = retention(node);
     }
 }
 
-impl AtRest<'_> {
+impl Quiesced<'_> {
     /// A change of the file's content by the programs that have it open here.
     pub(crate) fn write<'w>(&self, ino: Ino, known_as: Option<&'w NodeName>) -> FileWrite<'w> {
         let own_retention = self.state.own_retention;

@@ -19,9 +19,9 @@ pub(crate) enum Claim {
 
 /// The part of this session in the maps of a file.
 #[derive(Debug, Default)]
-pub(crate) struct MapShare {
+pub(crate) struct MapClaim {
     /// Taken by operations that change the claim, one after the other.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) operation_lock: tokio::sync::Mutex<()>,
     state: Arc<Mutex<State>>,
 }
 
@@ -60,7 +60,7 @@ impl Drop for PageAccess {
     }
 }
 
-impl MapShare {
+impl MapClaim {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +71,7 @@ impl MapShare {
     }
 
     /// Returns true if programs of this mount map the file and another session may have its pages.
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    pub(crate) fn is_claimed_elsewhere(&self) -> bool {
         let state = self.state();
         state.handles > 0 && state.claim == Claim::Absent
     }

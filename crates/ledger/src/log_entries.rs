@@ -18,9 +18,9 @@ use crate::table::read_or_zeros;
 impl Ledger {
     /// Begins the log of a file that is about to be dirty.
     pub fn begin_log(&self, ino: Ino) -> io::Result<DirtyLog> {
-        let using = self.dirty.uses.fetch_add(1, Ordering::Relaxed);
-        let region = self.dirty.table.insert([ino.0, 0, using, 0])?;
-        Ok(DirtyLog { ino, region, using, start: 0, end: 0, next: 0 })
+        let generation = self.dirty.next_generation.fetch_add(1, Ordering::Relaxed);
+        let region = self.dirty.table.insert([ino.0, 0, generation, 0])?;
+        Ok(DirtyLog { ino, region, generation, start: 0, end: 0, next: 0 })
     }
 
     /// Enters a change, before anybody is told that it was made.
@@ -32,9 +32,9 @@ impl Ledger {
         words: [u64; CHANGE_WORDS],
         bytes: &[u8],
     ) -> io::Result<()> {
-        let head = [log.using, log.next, request, kind, bytes.len() as u64, 0];
+        let head = [log.generation, log.next, request, kind, bytes.len() as u64, 0];
         let head = word_bytes(&[&head[..], &words[..]].concat());
-        let mark = mark(log.using, log.next).to_le_bytes();
+        let mark = mark(log.generation, log.next).to_le_bytes();
         let length = (head.len() + bytes.len() + mark.len()) as u64;
         if log.end + length > LOG_BYTES_MAX {
             return Err(io::ErrorKind::StorageFull.into());
@@ -59,9 +59,9 @@ impl Ledger {
     }
 
     /// What was done up to `end` has become the file's content: the log begins there.
-    pub fn cut_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
-        self.dirty.table.put(log.region, [log.ino.0, end, log.using, 0])?;
-        self.give_back(log.region, log.start..end);
+    pub fn trim_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
+        self.dirty.table.put(log.region, [log.ino.0, end, log.generation, 0])?;
+        self.free_range(log.region, log.start..end);
         log.start = end;
         Ok(())
     }
@@ -69,14 +69,14 @@ impl Ledger {
     /// The file is clean.
     pub fn end_log(&self, log: &DirtyLog) {
         if log.end > REGION_BYTES_KEPT {
-            self.give_back(log.region, log.start..log.end);
+            self.free_range(log.region, log.start..log.end);
         }
         if let Err(error) = self.dirty.table.clear(log.region) {
             warn!(%error, "the log of a clean file could not be ended");
         }
     }
 
-    fn give_back(&self, region: u32, range: std::ops::Range<u64>) {
+    fn free_range(&self, region: u32, range: std::ops::Range<u64>) {
         let start = range.start.next_multiple_of(PAGE_BYTES);
         let end = range.end / PAGE_BYTES * PAGE_BYTES;
         if start >= end {
@@ -91,8 +91,8 @@ impl Ledger {
     }
 
     /// The logs that earlier workers left.
-    pub fn kept_logs(&self) -> Vec<DirtyLog> {
-        self.dirty.left.clone()
+    pub fn inherited_logs(&self) -> Vec<DirtyLog> {
+        self.dirty.inherited.clone()
     }
 
     /// The next change of a log that an earlier worker left. The log ends where there is none.
@@ -105,13 +105,15 @@ impl Ledger {
             bytes.copy_from_slice(&head[index * 8..][..8]);
             u64::from_le_bytes(bytes)
         };
-        let (using, number, request, kind, length) = (word(0), word(1), word(2), word(3), word(4));
+        let (generation, number, request, kind, length) =
+            (word(0), word(1), word(2), word(3), word(4));
         let first = log.end == log.start;
-        if using != log.using || (!first && number != log.next) || length > LOG_BYTES_MAX {
+        if generation != log.generation || (!first && number != log.next) || length > LOG_BYTES_MAX
+        {
             return Ok(None);
         }
         let behind = at + head.len() as u64 + length;
-        if crate::table::read_word(&self.dirty.file, behind)? != mark(using, number) {
+        if crate::table::read_word(&self.dirty.file, behind)? != mark(generation, number) {
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];

@@ -9,21 +9,21 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use ledger::{DirtyLog, KeptHandle, KeptLock, Ledger, LoggedChange};
+use ledger::{DirtyLog, HandleEntry, Ledger, LockEntry, LoggedChange};
 use record::{Ino, Inode, InodeBody, Kind, RangeLock, RangeLockKind, key};
 use rustix::io::Errno;
 use tracing::{error, info, warn};
 use volume::{FoundNode, Journaled, Note};
 
 use crate::attributes::NodeStat;
+use crate::change_log::{is_content_change, marks_execution, name_of, record_of};
 use crate::directories::Cursor;
 use crate::errno::errno;
 use crate::file_log::FileLog;
 use crate::files::Files;
-use crate::inherited::{Inherited, MADE_MAX};
-use crate::locks::KeepLocks;
+use crate::locks::LockLedger;
 use crate::open::{HandleId, OpenFile, OpenedFile, retention};
-use crate::telling::{is_asked_for, is_of_request, name_in, record_in};
+use crate::resent_requests::{EXECUTED_MAX, Inherited};
 
 /// Files that are opened again at the same time.
 const FILES_AT_ONCE: usize = 64;
@@ -49,8 +49,8 @@ impl Files {
         directory: bool,
     ) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
-        let kept = KeptHandle { handle: handle.0, ino, request: self.request, directory };
-        ledger.opened(kept).map_err(|failure| {
+        let kept = HandleEntry { handle: handle.0, ino, request: self.request, directory };
+        ledger.insert_handle(kept).map_err(|failure| {
             error!(%failure, "a handle cannot be kept for whoever follows this process");
             Errno::NFILE
         })
@@ -60,31 +60,36 @@ impl Files {
     /// answered, which is not said again then.
     pub fn end_handle(&self, handle: HandleId) {
         if let Some(ledger) = &self.options.ledger {
-            ledger.closed(handle.0);
+            ledger.remove_handle(handle.0);
         }
     }
 
     /// The file that a process before this one opened for the request, which is said again.
-    pub(crate) async fn opened_before(&self) -> Option<OpenedFile> {
-        let handle = self.inheritance.handle_of(self.request)?;
+    pub(crate) async fn reopened_handle(&self) -> Option<OpenedFile> {
+        let handle = self.resent_requests.get_handle(self.request)?;
         let file = Arc::clone(&self.open.handle(handle).ok()?.file);
         let attributes = file.attributes(None).await;
         Some(OpenedFile { handle, unchanged: false, attributes })
     }
 
     /// Opens a file that a process before this one made for the request, which is said again.
-    pub async fn open_made(&self, ino: Ino) -> Result<OpenedFile, Errno> {
-        if let Some(opened) = self.opened_before().await {
+    pub async fn open_created(&self, ino: Ino) -> Result<OpenedFile, Errno> {
+        if let Some(opened) = self.reopened_handle().await {
             return Ok(opened);
         }
         let reading = self.volume.reading();
-        let node = self.patiently(|| self.volume.find_node(ino)).await?;
+        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         self.add_handle(node, reading).await
     }
 
     /// What a process before this one made or named for the request, which is said again.
-    pub async fn made(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
-        self.names.found(ino, &volume::NodeName { directory, name: name.to_vec() });
+    pub async fn created_node(
+        &self,
+        ino: Ino,
+        directory: Ino,
+        name: &[u8],
+    ) -> Result<NodeStat, Errno> {
+        self.names.insert(ino, &volume::NodeName { directory, name: name.to_vec() });
         self.attributes(ino).await
     }
 
@@ -96,20 +101,23 @@ impl Files {
     pub async fn take_over(&self) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
         let mut logs: HashMap<Ino, Vec<ReadLog>> = HashMap::new();
-        let mut made = BTreeSet::new();
-        for mut log in ledger.kept_logs() {
+        let mut executed = BTreeSet::new();
+        for mut log in ledger.inherited_logs() {
             let flushed = ledger.flushed(&log);
             let is_content = |log: &DirtyLog, change: &LoggedChange| {
-                is_asked_for(change) && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end)
+                is_content_change(change)
+                    && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end)
             };
             let mut changes = Vec::new();
-            while let Some(change) = ledger.next_change(&mut log).map_err(|error| unread(&error))? {
+            while let Some(change) =
+                ledger.next_change(&mut log).map_err(|error| ledger_error(&error))?
+            {
                 // A name is told before the change that the request asks for.
-                if is_of_request(&change) {
-                    made.insert(change.request);
+                if marks_execution(&change) {
+                    executed.insert(change.request);
                 }
-                if made.len() > MADE_MAX {
-                    made.pop_first();
+                if executed.len() > EXECUTED_MAX {
+                    executed.pop_first();
                 }
                 if !is_content(&log, &change) {
                     changes.push(change);
@@ -117,18 +125,18 @@ impl Files {
             }
             logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
         }
-        let (kept, left): (Vec<KeptHandle>, Vec<KeptHandle>) =
-            ledger.kept_handles().iter().partition(|kept| kept.request != 0);
+        let (kept, left): (Vec<HandleEntry>, Vec<HandleEntry>) =
+            ledger.inherited_handles().iter().partition(|kept| kept.request != 0);
         // Nobody was given these.
-        left.iter().for_each(|kept| ledger.closed(kept.handle));
-        let (directories, files): (Vec<KeptHandle>, Vec<KeptHandle>) =
+        left.iter().for_each(|kept| ledger.remove_handle(kept.handle));
+        let (directories, files): (Vec<HandleEntry>, Vec<HandleEntry>) =
             kept.iter().partition(|kept| kept.directory);
         let inos: BTreeSet<Ino> =
             files.iter().map(|kept| kept.ino).chain(logs.keys().copied()).collect();
         let dirty = logs.len();
         let opening = inos.iter().map(|ino| {
             let logs = logs.remove(ino).unwrap_or_default();
-            async move { (*ino, self.open_again(*ino, logs).await) }
+            async move { (*ino, self.reopen_file(*ino, logs).await) }
         });
         let opening: Vec<_> = opening.collect();
         let opened: Vec<_> = stream::iter(opening).buffer_unordered(FILES_AT_ONCE).collect().await;
@@ -136,26 +144,26 @@ impl Files {
         for (ino, opened) in opened {
             again.extend(opened?.map(|file| (ino, file)));
         }
-        let lost = self.take_locks_again(&again).await;
+        let lost = self.retake_locks(&again).await;
         self.adopt(&files, again);
         self.take_over_claims().await;
         self.fail_lost(lost);
         for kept in &directories {
-            self.open_directory_again(kept).await;
+            self.reopen_directory(kept).await;
         }
         self.volume.end_inheritance();
         let (files, directories) = (files.len(), directories.len());
         info!(files, directories, dirty, "what programs had open is open again");
         let handles = kept.iter().map(|kept| (kept.request, HandleId(kept.handle))).collect();
-        let inherited = Inherited { made: made.into_iter().collect(), handles };
-        if self.inheritance.left.set(inherited).is_err() {
+        let inherited = Inherited { executed: executed.into_iter().collect(), handles };
+        if self.resent_requests.inherited.set(inherited).is_err() {
             warn!("the files of a process were taken over twice");
         }
         Ok(())
     }
 
     /// Gives handles their files, and closes files that are dirty and that nobody has open.
-    fn adopt(&self, handles: &[KeptHandle], mut again: HashMap<Ino, Arc<OpenFile>>) {
+    fn adopt(&self, handles: &[HandleEntry], mut again: HashMap<Ino, Arc<OpenFile>>) {
         let mut open = HashSet::new();
         for kept in handles {
             match again.get(&kept.ino) {
@@ -175,20 +183,20 @@ impl Files {
     }
 
     /// Opens a file again, and makes what was written to it; none if nothing is left of it.
-    async fn open_again(
+    async fn reopen_file(
         &self,
         ino: Ino,
         mut logs: Vec<ReadLog>,
     ) -> Result<Option<Arc<OpenFile>>, Errno> {
-        logs.sort_by_key(|read| read.log.using());
+        logs.sort_by_key(|read| read.log.generation());
         let log = logs.pop();
         // Of two logs the first is of a time when the file was open before: it was flushed then.
         logs.iter().for_each(|read| self.end_kept_log(&read.log));
         let changes = || log.iter().flat_map(|read| &read.changes);
         let pin = self.volume.open_inherited(ino);
         let reading = self.volume.reading();
-        let record = changes().filter_map(record_in).next_back();
-        let (node, gone) = match self.patiently(|| self.volume.find_node(ino)).await {
+        let record = changes().filter_map(record_of).next_back();
+        let (node, deleted) = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
             Ok(node) if node.inode.kind() == Kind::File => (node, false),
             Ok(_) => return Ok(None),
             Err(Errno::STALE) => match record.and_then(|record| node_of(ino, record)) {
@@ -200,29 +208,29 @@ impl Files {
             },
             Err(error) => return Err(error),
         };
-        if let Some(name) = changes().filter_map(name_in).next_back() {
-            self.names.found(ino, &name);
+        if let Some(name) = changes().filter_map(name_of).next_back() {
+            self.names.insert(ino, &name);
         }
         let pin = pin.unwrap_or_else(|| self.volume.open_node(ino, reading));
         let file = OpenFile::new(pin, node);
         {
             let mut state = file.state.lock().await;
-            state.gone = gone;
+            state.deleted = deleted;
             // The retention came from the flushes of the process before this one, or else it would have
             // refused to open the file for writing.
             state.own_retention = log.as_ref().and_then(|_| retention(&state.node));
             for change in changes() {
-                let range = state.written_again(change);
+                let range = state.replay_range(change);
                 let growth = range.map_or(0, |range| state.dirty.growth(range));
                 // What was in memory before fits into it again.
                 state.hold(self.memory.try_acquire(growth));
-                state.make_again(change);
+                state.replay(change);
             }
-            let says_record = record.is_some();
+            let has_record = record.is_some();
             if let Some(ReadLog { log, flushed, .. }) = log {
-                state.log = FileLog::inherited(log, says_record);
+                state.log = FileLog::inherited(log, has_record);
                 if let Some((end, _until_it_is_cut)) = flushed {
-                    self.cut_log(&mut state, end);
+                    self.trim_log(&mut state, end);
                 }
             }
         }
@@ -235,10 +243,10 @@ impl Files {
         }
     }
 
-    async fn open_directory_again(&self, kept: &KeptHandle) {
+    async fn reopen_directory(&self, kept: &HandleEntry) {
         let ino = kept.ino;
         let found = self.volume.find_node(ino).await;
-        found.iter().for_each(|node| self.saw_directory(node));
+        found.iter().for_each(|node| self.remember_directory(node));
         let parent =
             match found {
                 Ok(FoundNode {
@@ -260,7 +268,7 @@ impl Files {
     }
 }
 
-fn unread(error: &std::io::Error) -> Errno {
+fn ledger_error(error: &std::io::Error) -> Errno {
     error!(%error, "the mount's ledger cannot be read");
     Errno::IO
 }
@@ -274,9 +282,9 @@ fn node_of(ino: Ino, record: &[u8]) -> Option<FoundNode> {
     Some(FoundNode { ino, inode, record, counts: None })
 }
 
-impl KeepLocks for Ledger {
-    fn keep(&self, ino: Ino, held: &[RangeLock]) {
-        let kept = |lock: &RangeLock| KeptLock {
+impl LockLedger for Ledger {
+    fn store(&self, ino: Ino, held: &[RangeLock]) {
+        let kept = |lock: &RangeLock| LockEntry {
             start: lock.start,
             last: lock.last,
             owner: lock.owner,
@@ -284,14 +292,14 @@ impl KeepLocks for Ledger {
             exclusive: lock.kind == RangeLockKind::Exclusive,
             flock: lock.flock,
         };
-        let held: Vec<KeptLock> = held.iter().map(kept).collect();
+        let held: Vec<LockEntry> = held.iter().map(kept).collect();
         if let Err(error) = self.set_locks(ino, &held) {
             error!(ino = ino.0, %error, "locks cannot be kept for whoever follows this process");
         }
     }
 
-    fn kept(&self) -> Vec<(Ino, Vec<RangeLock>)> {
-        let lock = |kept: KeptLock| RangeLock {
+    fn load(&self) -> Vec<(Ino, Vec<RangeLock>)> {
+        let lock = |kept: LockEntry| RangeLock {
             start: kept.start,
             last: kept.last,
             kind: if kept.exclusive { RangeLockKind::Exclusive } else { RangeLockKind::Shared },
@@ -299,7 +307,7 @@ impl KeepLocks for Ledger {
             pid: kept.pid,
             flock: kept.flock,
         };
-        let locks = |locks: Vec<KeptLock>| locks.into_iter().map(lock).collect();
-        self.kept_locks().into_iter().map(|(ino, kept)| (ino, locks(kept))).collect()
+        let locks = |locks: Vec<LockEntry>| locks.into_iter().map(lock).collect();
+        self.held_locks().into_iter().map(|(ino, kept)| (ino, locks(kept))).collect()
     }
 }

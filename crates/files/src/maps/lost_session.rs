@@ -25,29 +25,29 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use volume::Note;
 
-use super::{AGAIN_AFTER, JOINED_BYTE, PAGES_PATIENCE, WANTED_BYTE};
+use super::{AGAIN_AFTER, JOINED_BYTE, PAGES_TIMEOUT, WANTED_BYTE};
 use crate::files::Files;
-use crate::locks::LeftLocks;
+use crate::locks::InheritedLocks;
 use crate::open::{HandleId, OpenFile};
 
 /// How often a page looks whether the kernel has given back the pages of before.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Files whose locks could not be taken again.
 #[derive(Debug, Default)]
-pub(crate) struct LostTurns(Vec<(Arc<OpenFile>, bool)>);
+pub(crate) struct LostClaims(Vec<(Arc<OpenFile>, bool)>);
 
 impl Files {
     /// Takes the locks of the process before this one again, if its session has ended. Comes before any
     /// file is in the table, so that nothing is flushed meanwhile.
-    pub(crate) async fn take_locks_again(&self, files: &HashMap<Ino, Arc<OpenFile>>) -> LostTurns {
-        let mut lost = LostTurns::default();
+    pub(crate) async fn retake_locks(&self, files: &HashMap<Ino, Arc<OpenFile>>) -> LostClaims {
+        let mut lost = LostClaims::default();
         if self.volume.is_session_resumed() {
             return lost;
         }
-        for left in self.locks.take_left() {
+        for left in self.locks.take_inherited() {
             let Some(file) = files.get(&left.ino) else { continue };
-            if self.has_again(&left).await {
+            if self.retake(&left).await {
                 left.version.into_iter().for_each(|it| self.locks.note_version(left.ino, it));
                 continue;
             }
@@ -66,45 +66,45 @@ impl Files {
 
     /// Takes the locks of a file again. Returns false, and holds none of them, if another session is in
     /// the way, or if the file has changed.
-    async fn has_again(&self, left: &LeftLocks) -> bool {
-        let mut is_whole = true;
+    async fn retake(&self, left: &InheritedLocks) -> bool {
+        let mut succeeded = true;
         for lock in left.held.iter().filter(|lock| lock.start != WANTED_BYTE) {
-            is_whole = is_whole && self.locks.try_lock(left.ino, *lock).await.is_ok();
+            succeeded = succeeded && self.locks.try_lock(left.ino, *lock).await.is_ok();
         }
-        if is_whole && let Some(version) = left.version {
-            let found = self.patiently(|| self.volume.find_node(left.ino)).await;
-            is_whole = match found {
+        if succeeded && let Some(version) = left.version {
+            let found = self.retry_until_deadline(|| self.volume.find_node(left.ino)).await;
+            succeeded = match found {
                 Ok(node) => node.inode.file().is_some_and(|file| file.data_version == version),
                 // Nothing of another session can be overwritten.
                 Err(error) => error == Errno::STALE,
             };
         }
-        if !is_whole {
+        if !succeeded {
             for RangeLock { owner, flock, start, last, .. } in &left.held {
                 // A lock that was not taken is not there to be let go of.
                 let _done = self.locks.unlock(left.ino, *owner, *flock, *start, *last).await;
             }
         }
-        is_whole
+        succeeded
     }
 
     /// Has the handles of lost files fail. Comes when all handles are in the table.
-    pub(crate) fn fail_lost(&self, lost: LostTurns) {
+    pub(crate) fn fail_lost(&self, lost: LostClaims) {
         for handle in self.open.handles().iter().filter(|handle| handle.file.maps.is_draining()) {
             handle.file.maps.join(&handle.may_map);
             handle.uncached.store(true, Ordering::Relaxed);
         }
         for (file, is_lost) in lost.0 {
             if is_lost {
-                self.lose_handles(file.ino);
+                self.fail_handles(file.ino);
             } else {
                 warn!(ino = file.ino.0, "the session ended: the kernel gives back pages of a file");
             }
         }
     }
 
-    fn lose_handles(&self, ino: Ino) {
-        if self.open.lose_adopted(ino) {
+    fn fail_handles(&self, ino: Ino) {
+        if self.open.fail_adopted(ino) {
             error!(
                 ino = ino.0,
                 "the session ended while programs had a file open: their locks and what they wrote last \
@@ -120,7 +120,7 @@ impl Files {
     pub fn check_written_back(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         if handle.file.maps.is_draining() {
-            self.lose_handles(handle.file.ino);
+            self.fail_handles(handle.file.ino);
             return Err(Errno::IO);
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Files {
             let (files, end) = (self.for_request(0, Note::none()), end.clone());
             self.spawn(async move {
                 while !end.is_cancelled() {
-                    if files.forget_content(file.ino).await {
+                    if files.invalidate_cache(file.ino).await {
                         return file.maps.end_draining();
                     }
                     tokio::time::sleep(AGAIN_AFTER).await;
@@ -146,12 +146,12 @@ impl Files {
     /// # Errors
     /// `EIO` if that takes too long.
     pub(super) async fn wait_until_drained(&self, file: &OpenFile) -> Result<(), Errno> {
-        let until = tokio::time::Instant::now() + PAGES_PATIENCE;
+        let until = tokio::time::Instant::now() + PAGES_TIMEOUT;
         while file.maps.is_draining() {
             if tokio::time::Instant::now() >= until {
                 return Err(Errno::IO);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }

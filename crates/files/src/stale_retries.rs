@@ -14,71 +14,71 @@ use std::time::{Duration, Instant};
 use record::Ino;
 
 /// Threads of which it is known.
-const TOLD_MAX: usize = 1_024;
+const THREADS_MAX: usize = 1_024;
 
 /// How long a thread is expected to come once more: names are looked up in between.
-const COMES_WITHIN: Duration = Duration::from_secs(5);
+const RETRY_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a thread was told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct StaleReply {
     /// Of which node.
     pub(crate) ino: Ino,
     /// When it had asked: since then its program waits.
     pub(crate) at: Instant,
     /// Whether it has looked a name up since: then it does not come by a descriptor.
-    pub(crate) by_name: bool,
+    pub(crate) looked_up_name: bool,
 }
 
-impl Told {
-    pub(crate) fn of(ino: Ino, at: Instant) -> Told {
-        Told { ino, at, by_name: false }
+impl StaleReply {
+    pub(crate) fn of(ino: Ino, at: Instant) -> StaleReply {
+        StaleReply { ino, at, looked_up_name: false }
     }
 }
 
 /// Threads that were told ESTALE a short time ago, by the kernel's numbers for them.
 #[derive(Debug, Default)]
-pub(crate) struct ToldStale {
+pub(crate) struct StaleRetries {
     /// Whether there may be any, so that it costs nothing if there is none.
     any: AtomicBool,
-    threads: Mutex<HashMap<u32, Told>>,
+    threads: Mutex<HashMap<u32, StaleReply>>,
 }
 
-impl ToldStale {
+impl StaleRetries {
     /// This thread is told so of this node.
-    pub(crate) fn tell(&self, thread: u32, told: Told) {
+    pub(crate) fn insert(&self, thread: u32, reply: StaleReply) {
         let mut threads = self.threads();
-        if threads.len() >= TOLD_MAX {
-            threads.retain(|_, told| told.at.elapsed() < COMES_WITHIN);
+        if threads.len() >= THREADS_MAX {
+            threads.retain(|_, reply| reply.at.elapsed() < RETRY_WITHIN);
         }
-        if threads.len() < TOLD_MAX {
-            threads.insert(thread, told);
+        if threads.len() < THREADS_MAX {
+            threads.insert(thread, reply);
             self.any.store(true, Ordering::Relaxed);
         }
     }
 
     /// What this thread was told since it last opened something.
-    pub(crate) fn take(&self, thread: u32) -> Option<Told> {
+    pub(crate) fn take(&self, thread: u32) -> Option<StaleReply> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
         }
         let mut threads = self.threads();
-        let told = threads.remove(&thread);
+        let reply = threads.remove(&thread);
         self.any.store(!threads.is_empty(), Ordering::Relaxed);
-        told.filter(|told| told.at.elapsed() < COMES_WITHIN)
+        reply.filter(|reply| reply.at.elapsed() < RETRY_WITHIN)
     }
 
     /// This thread looks a name up. Answers whether it was told something before.
-    pub(crate) fn looks_up(&self, thread: u32) -> bool {
+    pub(crate) fn note_lookup(&self, thread: u32) -> bool {
         if !self.any.load(Ordering::Relaxed) {
             return false;
         }
         let mut threads = self.threads();
-        let told = threads.get_mut(&thread);
-        told.map(|told| told.by_name = true).is_some()
+        let reply = threads.get_mut(&thread);
+        reply.map(|reply| reply.looked_up_name = true).is_some()
     }
 
-    fn threads(&self) -> MutexGuard<'_, HashMap<u32, Told>> {
+    fn threads(&self) -> MutexGuard<'_, HashMap<u32, StaleReply>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

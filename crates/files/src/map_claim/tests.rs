@@ -1,10 +1,10 @@
 use std::sync::atomic::AtomicBool;
 
-use super::{Claim, MapShare};
+use super::{Claim, MapClaim};
 
 #[test]
 fn a_file_that_no_handle_maps_limits_no_access() {
-    let share = MapShare::default();
+    let share = MapClaim::default();
     let access = share.access().unwrap();
     assert!(share.end(share.begin_ending()), "it is not counted");
     drop(access);
@@ -12,18 +12,18 @@ fn a_file_that_no_handle_maps_limits_no_access() {
 
 #[test]
 fn pages_wait_while_another_session_has_the_claim() {
-    let (share, handle) = (MapShare::default(), AtomicBool::new(false));
+    let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     assert!(share.access().is_none());
-    assert!(share.is_elsewhere());
+    assert!(share.is_claimed_elsewhere());
     share.set(Claim::Held);
     assert!(share.access().is_some());
-    assert!(!share.is_elsewhere());
+    assert!(!share.is_claimed_elsewhere());
 }
 
 #[test]
 fn a_page_that_comes_while_pages_are_taken_back_has_them_taken_back_again() {
-    let (share, handle) = (MapShare::default(), AtomicBool::new(false));
+    let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     share.set(Claim::Held);
     let before = share.begin_ending();
@@ -36,7 +36,7 @@ fn a_page_that_comes_while_pages_are_taken_back_has_them_taken_back_again() {
 
 #[test]
 fn an_access_under_way_keeps_the_claim() {
-    let (share, handle) = (MapShare::default(), AtomicBool::new(false));
+    let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     share.set(Claim::Held);
     let access = share.access().unwrap();
@@ -48,7 +48,7 @@ fn an_access_under_way_keeps_the_claim() {
 
 #[test]
 fn the_last_handle_ends_the_share() {
-    let (share, one, other) = (MapShare::default(), AtomicBool::new(false), AtomicBool::new(false));
+    let (share, one, other) = (MapClaim::default(), AtomicBool::new(false), AtomicBool::new(false));
     share.join(&one);
     share.join(&one);
     share.join(&other);

@@ -4,22 +4,22 @@ use std::io;
 
 use tracing::warn;
 
-use crate::handles::KeptHandle;
+use crate::handles::HandleEntry;
 use crate::ledger::Ledger;
 
 impl Ledger {
     /// Takes note of a handle before anybody is given it.
-    pub fn opened(&self, kept: KeptHandle) -> io::Result<()> {
-        let KeptHandle { handle, ino, request, directory } = kept;
+    pub fn insert_handle(&self, kept: HandleEntry) -> io::Result<()> {
+        let HandleEntry { handle, ino, request, directory } = kept;
         let entry = [handle, ino.0, request, u64::from(directory)];
         let index = self.handles.table.insert(entry)?;
-        self.handles.places().insert(handle, index);
+        self.handles.slots().insert(handle, index);
         Ok(())
     }
 
     /// A handle has ended.
-    pub fn closed(&self, handle: u64) {
-        let index = self.handles.places().remove(&handle);
+    pub fn remove_handle(&self, handle: u64) {
+        let index = self.handles.slots().remove(&handle);
         if let Some(index) = index
             && let Err(error) = self.handles.table.clear(index)
         {
@@ -28,7 +28,7 @@ impl Ledger {
     }
 
     /// The handles that earlier workers gave.
-    pub fn kept_handles(&self) -> &[KeptHandle] {
-        &self.handles.left
+    pub fn inherited_handles(&self) -> &[HandleEntry] {
+        &self.handles.inherited
     }
 }

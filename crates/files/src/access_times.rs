@@ -17,42 +17,42 @@ use volume::FoundNode;
 
 use crate::attributes::NodeStat;
 use crate::files::Files;
-use crate::noted_reads::is_due;
 use crate::open::OpenedFile;
+use crate::pending_access_times::is_due;
 
 /// Nodes of which it may be noted at a time that they were read.
-const READS_NOTED_MAX: usize = 4_096;
+const PENDING_MAX: usize = 4_096;
 
 /// How often what was noted is kept.
-const KEPT_EVERY: Duration = Duration::from_mins(1);
+const PERSIST_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Commits that are under way for that at a time.
-const KEPT_AT_ONCE: usize = 16;
+const PERSISTS_AT_ONCE: usize = 16;
 
 impl Files {
     /// A node is read now.
     pub(crate) fn note_read(&self, node: &FoundNode) {
-        if !self.options.notes_reads || self.options.read_only {
+        if !self.options.updates_atime || self.options.read_only {
             return;
         }
         let (attributes, now) = (&node.inode.attributes, self.volume.now());
         if !is_due(attributes.accessed, attributes, now) {
             return;
         }
-        let mut noted = self.reads.noted();
-        let room = noted.len() < READS_NOTED_MAX;
+        let mut noted = self.access_times.lock();
+        let has_capacity = noted.len() < PENDING_MAX;
         match noted.get_mut(&node.ino) {
             Some(at) if is_due(*at, attributes, now) => *at = now,
-            None if room => drop(noted.insert(node.ino, now)),
+            None if has_capacity => drop(noted.insert(node.ino, now)),
             Some(_) | None => {}
         }
     }
 
     /// A file was opened: whether reads are to be noted, and whether it counts as read from now on,
     /// since its pages may be known to whoever asks.
-    pub async fn opened_to_read(&self, opened: &OpenedFile, noted: bool, known: bool) {
+    pub async fn note_opened(&self, opened: &OpenedFile, noted: bool, known: bool) {
         let Ok(handle) = self.open.handle(opened.handle) else { return };
-        handle.unnoted.store(!noted, Ordering::Relaxed);
+        handle.no_atime.store(!noted, Ordering::Relaxed);
         if noted && known {
             let node = Arc::clone(&handle.file.state.lock().await.node);
             self.note_read(&node);
@@ -60,36 +60,36 @@ impl Files {
     }
 
     /// Attributes with the time of the last read, if that is noted.
-    pub(crate) fn with_read(&self, stat: NodeStat) -> NodeStat {
-        let noted = self.reads.noted().get(&stat.ino).copied();
+    pub(crate) fn with_access_time(&self, stat: NodeStat) -> NodeStat {
+        let noted = self.access_times.lock().get(&stat.ino).copied();
         NodeStat { accessed: noted.map_or(stat.accessed, |at| at.max(stat.accessed)), ..stat }
     }
 
     /// Keeps now and then what was noted, until the end.
-    pub async fn keep_reads_until(self: Arc<Self>, end: CancellationToken) {
+    pub async fn persist_access_times_until(self: Arc<Self>, end: CancellationToken) {
         loop {
             tokio::select! {
                 biased;
                 () = end.cancelled() => return,
-                () = tokio::time::sleep(KEPT_EVERY) => {}
+                () = tokio::time::sleep(PERSIST_INTERVAL) => {}
             }
-            self.keep_reads().await;
+            self.persist_access_times().await;
         }
     }
 
     /// Keeps what was noted.
-    pub async fn keep_reads(&self) {
+    pub async fn persist_access_times(&self) {
         let noted: Vec<(Ino, Timestamp)> =
-            self.reads.noted().iter().map(|(ino, at)| (*ino, *at)).collect();
+            self.access_times.lock().iter().map(|(ino, at)| (*ino, *at)).collect();
         let keep = |(ino, at)| async move {
             if let Err(error) = self.volume.update_access_time(ino, at).await {
                 debug!(ino = ino.0, %error, "it is not kept that a file was read");
             }
-            let mut noted = self.reads.noted();
+            let mut noted = self.access_times.lock();
             if noted.get(&ino) == Some(&at) {
                 noted.remove(&ino);
             }
         };
-        stream::iter(noted).for_each_concurrent(KEPT_AT_ONCE, keep).await;
+        stream::iter(noted).for_each_concurrent(PERSISTS_AT_ONCE, keep).await;
     }
 }
