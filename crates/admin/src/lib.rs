@@ -40,7 +40,7 @@ pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use trash::{BucketTrash, Restored};
-pub use upkeep::{Collected, Finding, Looking, Progress, Report, SweepOptions, Unwatched};
+pub use upkeep::{Collected, Finding, NoProgress, Progress, Report, SweepOptions, SweepScope};
 pub use volume::{ForkWatch, Forked};
 
 /// What the calling process provides.

@@ -47,7 +47,7 @@ use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
 use store::MemoryStore;
 use volume::{
-    FileOwner, Ledger, NewObject, NodeName, SessionOptions, Unwatched, Volume, VolumeError,
+    FileOwner, Ledger, NewObject, NoProgress, NodeName, SessionOptions, Volume, VolumeError,
     VolumeOptions, WriteCondition, fsck, opaque_tag,
 };
 
@@ -108,7 +108,7 @@ impl Bench {
 
     /// Checks the volume: nothing is wrong with it.
     async fn check(&self, when: &str) {
-        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
+        let report = fsck(self.store.clone(), self.blocks.clone(), &NoProgress).await.unwrap();
         assert_eq!(report.findings, [], "{when}");
     }
 

@@ -22,7 +22,7 @@ use store::MetaStore;
 pub use check::Counts;
 pub(crate) use collect::Inventory;
 pub use finding::Finding;
-pub use progress::{Progress, Unwatched};
+pub use progress::{NoProgress, Progress};
 
 use session::VolumeError;
 use session::check_volume_format;

@@ -43,7 +43,7 @@ mod verification;
 pub use compact::{COMPACT_RETRY, Compacted, JOIN_DELAY};
 pub use compact_queue::COMPACT_DELAY;
 pub use destage::Destaged;
-pub use fsck::{Counts, FINDINGS_MAX, Finding, Progress, Report, Unwatched, fsck};
+pub use fsck::{Counts, FINDINGS_MAX, Finding, NoProgress, Progress, Report, fsck};
 pub use grace::DELETION_GRACE_RELAXED;
 pub use meters::UpkeepMeters;
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
@@ -52,7 +52,7 @@ pub use repack::{
 };
 pub use repack_queue::LIVE_SHARE_PERCENT;
 pub use sweeper::{
-    Collected, Looking, SWEEP_AGAIN, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
-    SWEEP_SHARE_PERCENT, SweepOptions, Swept,
+    Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
+    SWEEP_SECOND_LOOK_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept,
 };
 pub use upkeep::Upkeep;

@@ -82,7 +82,7 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The delay of the second look at a session's blocks. Puts that were on their way at the first
 /// look have been executed or dropped by then.
-pub const SWEEP_AGAIN: Duration = Duration::from_hours(1);
+pub const SWEEP_SECOND_LOOK_DELAY: Duration = Duration::from_hours(1);
 
 /// The pause after the first failure. It doubles with each further one, up to [`SWEEP_INTERVAL`].
 pub const SWEEP_RETRY: Duration = Duration::from_mins(1);
@@ -112,7 +112,7 @@ const SESSIONS_AT_ONCE: u32 = 4_096;
 
 /// The sessions whose blocks a sweep looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Looking {
+pub enum SweepScope {
     /// Ended sessions whose next look is due.
     Due,
     /// Ended sessions that were not looked at twice.
@@ -126,7 +126,7 @@ pub enum Looking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
     /// The sessions whose blocks are looked at.
-    pub looking: Looking,
+    pub scope: SweepScope,
     /// True to count only and delete nothing.
     pub dry_run: bool,
     /// The share of the listed blocks that may be deleted, in percent.
@@ -136,7 +136,7 @@ pub struct SweepOptions {
 impl Default for SweepOptions {
     fn default() -> SweepOptions {
         SweepOptions {
-            looking: Looking::default(),
+            scope: SweepScope::default(),
             dry_run: false,
             share_percent: SWEEP_SHARE_PERCENT,
         }
@@ -190,7 +190,7 @@ impl Upkeep {
         // Two sweeps of one process would read all references twice for nothing.
         let _one = self.sweeping.lock().await;
         let (throttling, began) = (Some((self.session.throttle(), priority)), self.session.now());
-        let ended = self.ended_sessions(options.looking, began).await?;
+        let ended = self.ended_sessions(options.scope, began).await?;
         let mut swept = Swept { sessions: ended.all.len() as u64, ..Swept::default() };
         if !options.dry_run {
             // First, because staged records reference blocks that are unreferenced without them.
@@ -244,7 +244,11 @@ impl Upkeep {
 
     /// Returns the ended sessions that left anything, and those of them whose blocks are to be
     /// looked at.
-    async fn ended_sessions(&self, looking: Looking, now: Timestamp) -> Result<Ended, VolumeError> {
+    async fn ended_sessions(
+        &self,
+        scope: SweepScope,
+        now: Timestamp,
+    ) -> Result<Ended, VolumeError> {
         // A session writes its record before its first block and its first plan. So a session that
         // is found here and has no record when the records are read later has ended.
         let mut with_blocks = self.blocks.sessions().await?;
@@ -258,7 +262,7 @@ impl Upkeep {
         .await?;
         with_blocks.retain(|session| {
             let swept = earlier_looks.get(session).map(|(_, swept)| swept);
-            needs_look(swept, looking, now)
+            needs_look(swept, scope, now)
         });
         let mut all: BTreeSet<Nonce> = with_blocks.iter().copied().collect();
         scan::walk(&**self.session.store(), space::FENCED, |key, _| {
@@ -486,17 +490,17 @@ struct Ended {
     empty: Vec<Nonce>,
 }
 
-/// Returns true if [`SWEEP_AGAIN`] has passed since `since`; false if the clock went back.
+/// Returns true if [`SWEEP_SECOND_LOOK_DELAY`] has passed since `since`; false if the clock went back.
 fn is_due(since: Timestamp, now: Timestamp) -> bool {
-    let hour = i64::try_from(SWEEP_AGAIN.as_nanos()).unwrap_or(i64::MAX);
+    let hour = i64::try_from(SWEEP_SECOND_LOOK_DELAY.as_nanos()).unwrap_or(i64::MAX);
     now.0 >= since.0.saturating_add(hour)
 }
 
-fn needs_look(swept: Option<&record::SweptRecord>, looking: Looking, now: Timestamp) -> bool {
-    match (swept, looking) {
-        (None, _) | (_, Looking::All) => true,
-        (Some(swept), Looking::Unswept) => !swept.done,
-        (Some(swept), Looking::Due) => {
+fn needs_look(swept: Option<&record::SweptRecord>, scope: SweepScope, now: Timestamp) -> bool {
+    match (swept, scope) {
+        (None, _) | (_, SweepScope::All) => true,
+        (Some(swept), SweepScope::Unswept) => !swept.done,
+        (Some(swept), SweepScope::Due) => {
             !swept.done && (is_due(swept.since, now) || swept.since > now)
         }
     }
@@ -522,7 +526,7 @@ fn next_swept_record(
 /// volume is closed.
 pub(crate) async fn sweep_always(volume: Weak<Upkeep>, ended: Arc<Notify>) {
     let (mut wait, mut retry) = (SWEEP_DELAY, SWEEP_RETRY);
-    let options = SweepOptions { looking: Looking::Due, ..SweepOptions::default() };
+    let options = SweepOptions { scope: SweepScope::Due, ..SweepOptions::default() };
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let closing = alive.session.closing().clone();

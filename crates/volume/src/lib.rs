@@ -44,8 +44,8 @@ pub use session::{
     count_round_trips,
 };
 pub use upkeep::{
-    Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, Looking, Progress, Reaped,
-    Repacked, Report, SWEEP_SHARE_PERCENT, SweepOptions, Swept, Unwatched, fsck,
+    Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, NoProgress, Progress,
+    Reaped, Repacked, Report, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

@@ -5,7 +5,8 @@ use std::future::{pending, ready};
 use std::sync::Arc;
 
 use admin::{
-    AdminError, BucketChange, BucketFork, Collection, Finding, OpenSession, SweepOptions, Unwatched,
+    AdminError, BucketChange, BucketFork, Collection, Finding, NoProgress, OpenSession,
+    SweepOptions,
 };
 use block::{BlockStore, MemoryBlocks, Sealer};
 use faulty::Faulty;
@@ -146,10 +147,10 @@ async fn a_check_tells_what_is_wrong_and_changes_nothing() {
     let store = memory();
     let blocks = make_volume(&store).await;
     let admin = over(Arc::clone(&store));
-    let well = admin.check(Arc::clone(&blocks), &Unwatched).await.unwrap();
+    let well = admin.check(Arc::clone(&blocks), &NoProgress).await.unwrap();
     assert_eq!((well.findings, well.counts.directories), (vec![], 2));
     let left = leave_block(&blocks).await;
-    let report = admin.check(Arc::clone(&blocks), &Unwatched).await.unwrap();
+    let report = admin.check(Arc::clone(&blocks), &NoProgress).await.unwrap();
     assert_eq!(report.findings, [Finding::Leaked(left)]);
     assert!(blocks.size(left).await.unwrap().is_some());
 }
@@ -161,7 +162,7 @@ async fn a_volume_that_is_not_there_is_neither_made_nor_in_order() {
     let admin = over(store);
     let collected = admin.collect(Arc::clone(&blocks), Collection::default()).await;
     assert!(matches!(collected, Err(AdminError::NoVolume)), "{collected:?}");
-    let checked = admin.check(blocks, &Unwatched).await;
+    let checked = admin.check(blocks, &NoProgress).await;
     assert!(matches!(checked, Err(AdminError::NoVolume)), "{checked:?}");
     assert!(!admin.has_volume().await.unwrap());
     let set = admin.set_bucket("box", BucketChange::OpaqueTags(true)).await;

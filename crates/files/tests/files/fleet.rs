@@ -9,7 +9,7 @@ use files::{Files, FilesOptions};
 use record::Ino;
 use record::key::space;
 use store::{Key, MemoryStore, MetaStore};
-use volume::{SessionOptions, Unwatched, Volume, VolumeOptions, fsck};
+use volume::{NoProgress, SessionOptions, Volume, VolumeOptions, fsck};
 
 use super::{BLOCK_BYTES, WHOLE_BYTES_MAX};
 
@@ -61,7 +61,7 @@ impl Fleet {
     }
 
     pub(crate) async fn check(&self) {
-        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
+        let report = fsck(self.store.clone(), self.blocks.clone(), &NoProgress).await.unwrap();
         assert_eq!(report.findings, []);
     }
 }

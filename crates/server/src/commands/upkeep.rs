@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use admin::{AdminError, Collected, Collection, Looking, Progress, SweepOptions};
+use admin::{AdminError, Collected, Collection, Progress, SweepOptions, SweepScope};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use store::MetaStore;
@@ -82,7 +82,7 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     let (meta, sole) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
     let sweep = SweepOptions {
-        looking: if command.all { Looking::All } else { Looking::Unswept },
+        scope: if command.all { SweepScope::All } else { SweepScope::Unswept },
         dry_run: command.dry_run,
         share_percent: command.share_max,
     };

@@ -150,7 +150,7 @@ fn names(all: &mut Inventory, tree: &Tree) {
             findings.insert(Finding::NotSelfContained(name.key.clone(), ino));
         }
         if said.is_some() != bound.told_by_name {
-            findings.insert(Finding::ToldByName(name.key.clone(), ino));
+            findings.insert(Finding::SelfContainedMismatch(name.key.clone(), ino));
         }
         let place = if kind == Kind::Directory { ino } else { Ino(name.key.partition()) };
         if let Some(found) = tree.bucket(place).filter(|found| *found != bound.bucket) {

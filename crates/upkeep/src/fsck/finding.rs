@@ -19,7 +19,7 @@ pub enum Finding {
     /// A name says that its file's data is all in its inode, or gives its size, and that is wrong.
     NotSelfContained(Key, Ino),
     /// A name and its file disagree whether the name says that the file's data is all in its inode.
-    ToldByName(Key, Ino),
+    SelfContainedMismatch(Key, Ino),
     /// An inode has several names, and one of them does not say so.
     Unlinked(Key, Ino),
     /// An inode is in another bucket than its record says.
@@ -141,7 +141,7 @@ impl fmt::Display for Finding {
                  and that is wrong; a delete may leave blocks or a wrong usage behind",
                 ino.0
             ),
-            Finding::ToldByName(key, ino) => write!(
+            Finding::SelfContainedMismatch(key, ino) => write!(
                 f,
                 "name {key:?} and file {} disagree whether the name records that all data is in \
                  the inode; a delete may leave blocks or a wrong usage behind",

@@ -10,8 +10,8 @@ pub trait Progress: Send + Sync {
 
 /// Ignores the progress.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unwatched;
+pub struct NoProgress;
 
-impl Progress for Unwatched {
+impl Progress for NoProgress {
     fn read(&self, _what: &'static str, _count: u64) {}
 }

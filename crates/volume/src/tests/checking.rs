@@ -16,12 +16,12 @@ use store::{Key, MetaStore, Plan, Value, Write};
 use super::reaping::{copy, delete, finished, part, put, records, upload};
 use super::{make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, Finding, Report, SweepOptions, Unwatched, Volume, VolumeError,
+    CompletePart, CompleteUpload, Finding, NoProgress, Report, SweepOptions, Volume, VolumeError,
     VolumeOptions, fsck,
 };
 
 async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
-    fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap()
+    fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap()
 }
 
 /// A volume with something of each kind.

@@ -16,7 +16,7 @@ use upkeep::UPLOAD_RESULT_KEPT;
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, SetClock, Unwatched, UploadId, UploadsEntry, UploadsQuery,
+    CompletePart, CompleteUpload, NoProgress, SetClock, UploadId, UploadsEntry, UploadsQuery,
     Volume, VolumeError, VolumeOptions, fsck,
 };
 
@@ -168,7 +168,7 @@ async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
     volume.reap_now().await.unwrap();
     assert_eq!(records(&*store, space::ORPHAN).await, 0, "it awaits nothing but its time");
     assert_eq!(records(&*store, space::EXPIRY).await, 1);
-    let report = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap();
+    let report = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap();
     for now in [1_000_000 + kept, 0] {
@@ -268,7 +268,7 @@ async fn whoever_completes_what_was_completed_meanwhile_hears_of_it() {
     assert_eq!(held_up.unwrap().tag, overtakes.unwrap().tag);
     assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is taken back");
     first.close().await;
-    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use super::packs::{THREE, bytes_of, exists, pack};
 use super::reaping::{delete, read, records};
 use super::rollback::{Restorable, content, put};
 use super::{count_blocks, make_bucket, open, publish};
-use crate::{Unwatched, Volume, VolumeOptions, fsck};
+use crate::{NoProgress, Volume, VolumeOptions, fsck};
 
 /// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
 const NOTICED: Duration = Duration::from_secs(2 * HOLD_AFTER.as_secs());
@@ -57,7 +57,7 @@ async fn a_reader_that_lasts_holds_its_file_and_no_other() {
     let reaped = timeout(HEARTBEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
     assert_eq!(reaped.unwrap().blocks, each as u64);
     assert_eq!(deleting.counters().oldest_pin, Duration::ZERO);
-    assert_eq!(fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap().findings, []);
     let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
     found.extend(rest.concat());
     assert!(found == vec![5; 2_000_000], "what was deleted while it was read");
@@ -68,7 +68,7 @@ async fn a_reader_that_lasts_holds_its_file_and_no_other() {
     assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (0, 0));
     deleting.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
-    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn a_pack_stays_for_whoever_reads_on_what_was_moved_out_of_it() {
     volume.reap_now().await.unwrap();
     assert!(!exists(&blocks, old).await);
     assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, length));
-    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use store::{CounterKey, MetaStore, Plan, Write};
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{count_blocks, file, make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, CopyChanges, Finding, SweepOptions, Unwatched, Volume,
+    CompletePart, CompleteUpload, CopyChanges, Finding, NoProgress, SweepOptions, Volume,
     VolumeError, VolumeOptions, fsck,
 };
 
@@ -105,7 +105,7 @@ pub(super) async fn counters(store: &dyn MetaStore) -> BTreeMap<BlockId, i64> {
 }
 
 pub(super) async fn findings(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Vec<Finding> {
-    fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap().findings
+    fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap().findings
 }
 
 pub(super) async fn exists(blocks: &MemoryBlocks, id: BlockId) -> bool {

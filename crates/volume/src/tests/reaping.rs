@@ -134,7 +134,7 @@ async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
     delete(&deleting, b"replaced").await;
     assert_eq!(bytes_of(&*store, bucket).await, 3);
     assert_eq!(deleting.reap_now().await.unwrap().orphans, 0);
-    let report = crate::fsck(store, blocks, &crate::Unwatched).await.unwrap();
+    let report = crate::fsck(store, blocks, &crate::NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
 }
 

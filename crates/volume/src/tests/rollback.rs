@@ -18,7 +18,7 @@ use tokio::time::{Duration, sleep};
 
 use super::make_bucket;
 use crate::{
-    FileOwner, FsError, NewObject, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition,
+    FileOwner, FsError, NewObject, NoProgress, Volume, VolumeError, VolumeOptions, WriteCondition,
     fsck,
 };
 
@@ -292,7 +292,7 @@ async fn a_restore_under_gateways_loses_what_came_after_and_mixes_nothing() {
     for n in 0..20 {
         assert_eq!(content(&fresh, &format!("fresh/{n}")).await.unwrap(), of(5, n));
     }
-    let report = fsck(store.clone(), blocks, &Unwatched).await.unwrap();
+    let report = fsck(store.clone(), blocks, &NoProgress).await.unwrap();
     // Blocks of what was lost belong to nobody, and to sessions that have ended.
     let harmless = |finding: &crate::Finding| matches!(finding, crate::Finding::Leaked(_));
     assert!(report.findings.iter().all(harmless), "{:?}", report.findings);

@@ -10,7 +10,7 @@ use session::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions, other_session
 use store::{MemoryStore, MetaStore, Plan, Write};
 
 use super::{lookup, make_bucket, open, publish};
-use crate::{Unwatched, Volume, VolumeError, VolumeOptions, fsck};
+use crate::{NoProgress, Volume, VolumeError, VolumeOptions, fsck};
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_once_and_opened_after() {
@@ -41,7 +41,7 @@ async fn another_format_is_refused_with_a_sentence() {
         store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
         let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
         let opening = opening.await.unwrap_err().to_string();
-        let checking = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap_err();
+        let checking = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap_err();
         for error in [opening, checking.to_string()] {
             let said = error.contains(&format!("format {format},")) && error.contains(advice);
             assert!(said, "{error}");

@@ -10,7 +10,7 @@ use store::MemoryStore;
 
 use super::reaping::{bytes_of, read, records};
 use super::{count_blocks, make_bucket, open, publish};
-use crate::{BucketChange, FsError, Unwatched, Volume, VolumeError, fsck};
+use crate::{BucketChange, FsError, NoProgress, Volume, VolumeError, fsck};
 
 struct World {
     store: Arc<MemoryStore>,
@@ -60,7 +60,7 @@ impl World {
 
     /// Nothing is wrong, and nothing is left once all is deleted and the trash is emptied.
     async fn ends_clean(&self, keys: &[&str]) {
-        let report = fsck(self.store.clone(), self.blocks.clone(), &Unwatched).await.unwrap();
+        let report = fsck(self.store.clone(), self.blocks.clone(), &NoProgress).await.unwrap();
         assert_eq!(report.findings, []);
         let keys = keys.iter().map(|key| (key.as_bytes().to_vec(), None)).collect();
         self.volume.delete("b", keys).await.unwrap();

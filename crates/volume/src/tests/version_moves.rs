@@ -9,7 +9,7 @@ use store::MemoryStore;
 
 use super::{make_bucket, open, publish};
 use crate::{
-    BucketChange, FsError, Note, Unwatched, VersionRef, VersionsEntry, VersionsQuery, Volume,
+    BucketChange, FsError, NoProgress, Note, VersionRef, VersionsEntry, VersionsQuery, Volume,
     VolumeError, fsck,
 };
 
@@ -91,7 +91,7 @@ async fn a_second_null_version_that_a_directory_brings_is_reached_by_its_id() {
                 assert!(removed.existed, "{version:?}");
             }
             assert_eq!(listed(&volume, 2).await, []);
-            let report = fsck(store, blocks, &Unwatched).await.unwrap();
+            let report = fsck(store, blocks, &NoProgress).await.unwrap();
             assert_eq!(report.findings, []);
             volume.close().await;
         }

@@ -10,7 +10,7 @@ use store::MemoryStore;
 
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{
-    BucketChange, FsError, ListedAs, ObjectChange, SetClock, Unwatched, VersionRef, VersionsEntry,
+    BucketChange, FsError, ListedAs, NoProgress, ObjectChange, SetClock, VersionRef, VersionsEntry,
     VersionsQuery, Volume, VolumeError, VolumeOptions, fsck,
 };
 
@@ -135,7 +135,7 @@ async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
         }
     }
     volume.reap_now().await.unwrap();
-    let report = fsck(store.clone(), blocks.clone(), &Unwatched).await.unwrap();
+    let report = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
     for (key, versions) in &model {
         for (version, _) in versions {
@@ -145,7 +145,7 @@ async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
     volume.delete_bucket("b").await.unwrap();
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
-    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
 
 /// A volume by such a clock, with a version that is retained until then.

@@ -6,7 +6,7 @@ use block::MemoryBlocks;
 use record::Ino;
 use store::MemoryStore;
 use volume::{
-    FsError, Holdings, Unwatched, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
+    FsError, Holdings, NoProgress, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
 };
 
 use super::{bytes, owner, put, volume};
@@ -44,7 +44,7 @@ async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
     assert!(volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.is_err());
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     assert_eq!(volume.bucket_tags("bkt").await.unwrap(), []);
-    let report = fsck(store, blocks, &Unwatched).await.unwrap();
+    let report = fsck(store, blocks, &NoProgress).await.unwrap();
     assert_eq!(report.findings, [], "nothing is left of the bucket before");
 }
 
@@ -62,7 +62,7 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
     one.delete_bucket("bkt").await.unwrap();
     let late = other.set_bucket_tags("bkt", &tags(&[("a", "3")])).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchBucket))), "{late:?}");
-    let report = fsck(store, blocks, &Unwatched).await.unwrap();
+    let report = fsck(store, blocks, &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
 }
 

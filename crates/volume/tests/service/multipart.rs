@@ -7,9 +7,9 @@ use bytes::Bytes;
 use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
 use volume::{
-    CompletePart, CompleteUpload, Completed, FsError, NewUpload, ObjectDigests, PART_BYTES_MIN,
-    PartStat, SessionOptions, SetClock, Unwatched, UploadId, Volume, VolumeError, VolumeOptions,
-    WriteCondition, fsck,
+    CompletePart, CompleteUpload, Completed, FsError, NewUpload, NoProgress, ObjectDigests,
+    PART_BYTES_MIN, PartStat, SessionOptions, SetClock, UploadId, Volume, VolumeError,
+    VolumeOptions, WriteCondition, fsck,
 };
 
 use super::{bytes, get, md5, owner, put, volume};
@@ -204,5 +204,5 @@ async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
     for (key, seed) in [("older", 1), ("newer", 2), ("newest", 3)] {
         assert_eq!(get(&slow, key).await, part_bytes(seed), "{key}");
     }
-    assert_eq!(fsck(store, blocks, &Unwatched).await.unwrap().findings, []);
+    assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }

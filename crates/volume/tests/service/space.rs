@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use store::MemoryStore;
 use volume::{
-    LIVE_SHARE_PERCENT, Packing, SessionOptions, SweepOptions, Unwatched, Volume, VolumeOptions,
+    LIVE_SHARE_PERCENT, NoProgress, Packing, SessionOptions, SweepOptions, Volume, VolumeOptions,
     fsck,
 };
 
@@ -138,7 +138,7 @@ async fn worst(rewriting: bool) -> u64 {
     println!("{} packs, {} bytes moved", counters.packs_rewritten, counters.bytes_repacked);
     // Once the session has ended, a block that nobody names would be found as leaked.
     world.volume.close().await;
-    let report = fsck(world.store.clone(), world.blocks.clone(), &Unwatched).await.unwrap();
+    let report = fsck(world.store.clone(), world.blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
     let heir = Volume::open(options(), world.store.clone(), world.blocks.clone()).await.unwrap();
     let collected = heir.gc(SweepOptions::default()).await.unwrap();

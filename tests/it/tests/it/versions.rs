@@ -19,8 +19,8 @@ use record::{
 };
 use store::{MemoryStore, MetaStore};
 use volume::{
-    BucketChange, CopyChanges, FileOwner, FsError, NewObject, ObjectChange, SessionOptions,
-    SetClock, Unwatched, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
+    BucketChange, CopyChanges, FileOwner, FsError, NewObject, NoProgress, ObjectChange,
+    SessionOptions, SetClock, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
 };
 
 use crate::deep::driver::store;
@@ -275,7 +275,7 @@ impl World {
 
     async fn check(&self) {
         let (store, blocks) = (Arc::clone(&self.store), Arc::<MemoryBlocks>::clone(&self.blocks));
-        let report = fsck(store, blocks, &Unwatched).await.expect("records can be read");
+        let report = fsck(store, blocks, &NoProgress).await.expect("records can be read");
         assert_eq!(report.findings, [], "step {}", self.step);
     }
 

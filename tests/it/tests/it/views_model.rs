@@ -33,7 +33,7 @@ use block::MemoryBlocks;
 use files::{Files, FilesOptions};
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
 use store::{MemoryStore, MetaStore};
-use volume::{BucketChange, FsError, NewBucket, SetClock, Unwatched, Volume, VolumeError, fsck};
+use volume::{BucketChange, FsError, NewBucket, NoProgress, SetClock, Volume, VolumeError, fsck};
 
 use crate::deep::driver::store;
 use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
@@ -327,7 +327,7 @@ impl World {
 
     async fn check(&self) {
         let (store, blocks) = (Arc::clone(&self.store), Arc::<MemoryBlocks>::clone(&self.blocks));
-        let report = fsck(store, blocks, &Unwatched).await.expect("records can be read");
+        let report = fsck(store, blocks, &NoProgress).await.expect("records can be read");
         assert_eq!(report.findings, [], "step {}", self.step);
     }
 
@@ -353,7 +353,7 @@ impl World {
         for volume in self.volumes() {
             volume.close().await;
         }
-        let report = fsck(Arc::clone(&self.store), self.blocks.clone(), &Unwatched).await;
+        let report = fsck(Arc::clone(&self.store), self.blocks.clone(), &NoProgress).await;
         let report = report.expect("records can be read");
         assert_eq!((report.findings, report.counts.blocks), (Vec::new(), 0), "nothing is left");
         self.store.close().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dump::Keystone;
 use record::{BucketConfig, BucketConfigKind, Quota, key};
 use store::{MemoryStore, MetaStore};
-use volume::{BucketChange, Unwatched, Volume, fsck};
+use volume::{BucketChange, NoProgress, Volume, fsck};
 
 use super::dice::{BUCKETS, Dice};
 use super::{World, views};
@@ -33,7 +33,7 @@ pub(crate) async fn reads_as_before(world: &World, dice: &mut Dice) {
     let keystone = Keystone::new(key::volume(), [1; 16]);
     dump::load(&*target, &mut Cursor::new(&bytes), &keystone, &()).await.expect("loaded");
     let blocks = Arc::clone(&world.blocks);
-    let report = fsck(Arc::clone(&target), blocks.clone(), &Unwatched).await.expect("records");
+    let report = fsck(Arc::clone(&target), blocks.clone(), &NoProgress).await.expect("records");
     assert_eq!(report.findings, []);
     let moved = super::open(&target, &blocks, &world.clock).await;
     for (number, bucket) in BUCKETS.iter().enumerate() {
