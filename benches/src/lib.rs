@@ -100,7 +100,7 @@ fn plan_publish() -> Case {
     }
     let (path, inode) = (Path::new(b"bucket", b"a/b/file"), inode());
     let now = Timestamp(1_790_000_000_000_000_000);
-    let env = Env { now, passed: now, session: Nonce([7; 10]), random: 7 };
+    let env = Env { now, earliest_now: now, session: Nonce([7; 10]), random: 7 };
     let work = move || {
         let operation = Publish {
             path: &path,

@@ -80,8 +80,8 @@ impl Admin {
     /// No operation of this crate stores the name of a session.
     fn env(&self) -> Env {
         let clock = &self.surroundings.clock;
-        let (now, passed) = (clock.now(), clock.passed());
-        Env { now, passed, session: Nonce([0; Nonce::BYTES]), random: 0 }
+        let (now, earliest_now) = (clock.now(), clock.passed());
+        Env { now, earliest_now, session: Nonce([0; Nonce::BYTES]), random: 0 }
     }
 
     /// Reads in one round trip.

@@ -11,7 +11,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use record::{INLINE_BYTES_MAX, INLINE_STAYS_MAX};
+use record::{INLINE_BYTES_MAX, INLINE_PERMANENT_MAX};
 
 /// The longest body that is staged inline, in bytes.
 pub const STAGED_INLINE_BODY_BYTES_MAX: u64 = INLINE_BYTES_MAX;
@@ -49,7 +49,7 @@ pub trait PlacementPolicy: Debug + Send + Sync {
 }
 
 /// The default policy. The smallest bodies are inline. A lone body of more than
-/// [`INLINE_STAYS_MAX`] and at most [`STAGED_INLINE_BODY_BYTES_MAX`] bytes is staged inline if the
+/// [`INLINE_PERMANENT_MAX`] and at most [`STAGED_INLINE_BODY_BYTES_MAX`] bytes is staged inline if the
 /// limit permits. All others go into blocks.
 ///
 /// A put of a few hundred KiB costs a backend some milliseconds. A lone client would wait for them
@@ -69,8 +69,8 @@ impl PlacementPolicy for SizeAndLoad {
         if bytes <= self.inline_bytes_max {
             return Placement::Inline;
         }
-        // Plans may rely on it that inline content up to `INLINE_STAYS_MAX` is never destaged.
-        let may_move = bytes > INLINE_STAYS_MAX as u64 && bytes <= STAGED_INLINE_BODY_BYTES_MAX;
+        // Plans may rely on it that inline content up to `INLINE_PERMANENT_MAX` is never destaged.
+        let may_move = bytes > INLINE_PERMANENT_MAX as u64 && bytes <= STAGED_INLINE_BODY_BYTES_MAX;
         let alone = since_concurrent.is_none_or(|since| since >= CONCURRENCY_MEMORY);
         let fits = staged_inline_bytes.saturating_add(bytes) <= self.staged_inline_bytes_max;
         if may_move && alone && fits { Placement::StagedInline } else { Placement::Block }

@@ -267,9 +267,9 @@ impl Files {
             self.flush_file(&file).await?;
         }
         let to = NodeName { directory, name: name.to_vec() };
-        let known_as = self.names.get(ino);
+        let known_name = self.names.get(ino);
         let linked = self
-            .retry_until_deadline(|| self.changing().link_node(ino, known_as.as_ref(), &to))
+            .retry_until_deadline(|| self.changing().link_node(ino, known_name.as_ref(), &to))
             .await?;
         self.names.insert(ino, &to);
         if let Some(file) = self.open.get(ino) {

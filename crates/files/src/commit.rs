@@ -86,7 +86,7 @@ impl Files {
         flushing: &FlushingData,
         (sums, own_retention): (Option<&SequentialSums>, Option<RetainUntil>),
     ) -> Result<Flushed, VolumeError> {
-        let known_as = self.names.get(file.ino);
+        let known_name = self.names.get(file.ino);
         let mut attributes = flushing.change;
         if let (Some(written), None) = (flushing.write_time, attributes.modified) {
             attributes.modified = Some(SetTime::At(written));
@@ -96,7 +96,7 @@ impl Files {
             let found = at.inode.file().ok_or(FsError::Stale)?;
             let write = FileWrite {
                 ino: file.ino,
-                known_as: known_as.as_ref(),
+                known_name: known_name.as_ref(),
                 attributes: &attributes,
                 over: Some(found.data_version),
                 note: Some(&flushing.note),

@@ -91,8 +91,8 @@ impl Files {
                 return Ok(None);
             }
             let range = range.start..range.start + (end - position);
-            let known_as = self.names.get(target.ino);
-            let write = quiesced.write(target.ino, known_as.as_ref());
+            let known_name = self.names.get(target.ino);
+            let write = quiesced.write(target.ino, known_name.as_ref());
             match self.share_once(&found, range, write, position).await? {
                 ShareOutcome::Done(node, bytes) => {
                     self.note_changed(&mut quiesced, &node);
@@ -124,7 +124,7 @@ impl Files {
                 Ok((node, bytes)) => Ok(ShareOutcome::Done(node, bytes)),
                 Err(VolumeError::Fs(FsError::SourceChanged)) => Ok(ShareOutcome::Changed),
                 Err(VolumeError::Fs(
-                    FsError::ContentReplaced | FsError::LettingGo | FsError::Stale,
+                    FsError::ContentReplaced | FsError::BlockReleasePending | FsError::Stale,
                 )) => Ok(ShareOutcome::Unsupported),
                 Err(error) => Err(error),
             }

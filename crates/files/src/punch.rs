@@ -47,12 +47,12 @@ impl Files {
 
     /// Makes a range of a file a hole. Answers whether all of it is one.
     async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
-        let known_as = self.names.get(file.ino);
+        let known_name = self.names.get(file.ino);
         let mut at = range.start;
         while at < range.end {
             let Some(mut quiesced) = self.quiesce(file).await? else { return Ok(false) };
             let end = quiesced.change_end(at, range.end);
-            let write = quiesced.write(file.ino, known_as.as_ref());
+            let write = quiesced.write(file.ino, known_name.as_ref());
             let clear = async || match self.volume.clear_range(write, at..end).await {
                 Ok(node) => Ok(Some(node)),
                 Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => Ok(None),

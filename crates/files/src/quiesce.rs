@@ -59,9 +59,9 @@ impl Files {
 
 impl Quiesced<'_> {
     /// A change of the file's content by the programs that have it open here.
-    pub(crate) fn write<'w>(&self, ino: Ino, known_as: Option<&'w NodeName>) -> FileWrite<'w> {
+    pub(crate) fn write<'w>(&self, ino: Ino, known_name: Option<&'w NodeName>) -> FileWrite<'w> {
         let own_retention = self.state.own_retention;
-        FileWrite { own_retention, ..FileWrite::new(ino, known_as) }
+        FileWrite { own_retention, ..FileWrite::new(ino, known_name) }
     }
 
     /// Where a change that begins at a position and is to end at `end` ends, if it is to touch no

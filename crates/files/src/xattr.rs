@@ -91,8 +91,8 @@ impl Files {
     }
 
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
-        let known_as = self.names.get(ino);
-        let set = || self.changing().set_xattr(ino, known_as.as_ref(), name, change);
+        let known_name = self.names.get(ino);
+        let set = || self.changing().set_xattr(ino, known_name.as_ref(), name, change);
         self.retry_until_deadline(set).await.map(drop)
     }
 

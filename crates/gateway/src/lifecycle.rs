@@ -22,7 +22,7 @@ mod schedule;
 
 use std::time::Duration;
 
-use record::{BucketConfig, BucketConfigKind, LifecyclePass, PassLeft};
+use record::{BucketConfig, BucketConfigKind, LifecyclePass, PassPosition};
 use s3::{BucketName, Fault};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -117,7 +117,7 @@ impl Gateway {
         }
         let named = NamedBucket { name: name.as_str().as_bytes(), ino: Some(rules.ino) };
         let Some(mut pass) = self.due(&name, &rules).await? else { return Ok(Turn::Over) };
-        if pass.next.left == PassLeft::Keys(None) {
+        if pass.next.position == PassPosition::KeysAfter(None) {
             let page = self.page(named, &rules);
             page.abort_uploads(&name).await.map_err(translate::fault)?;
             self.empty_trash(named, &rules).await.map_err(translate::fault)?;
@@ -132,8 +132,8 @@ impl Gateway {
             let more = more.map_err(translate::fault)?;
             count(&self.lifecycles().pages, 1);
             // A gateway that continues from the record begins with the first version of a key.
-            let whole = || PassLeft::Keys(pass.walk.whole.clone());
-            pass.next.left = if more { whole() } else { PassLeft::Nothing };
+            let whole = || PassPosition::KeysAfter(pass.walk.whole.clone());
+            pass.next.position = if more { whole() } else { PassPosition::Finished };
             let config = pass.next.to_config();
             let noted =
                 self.volume().save_lifecycle_position(named, pass.was.as_ref(), &config).await;
@@ -194,13 +194,15 @@ impl Gateway {
         let next = match self.known_passes().decide(rules.ino, noted.as_ref(), own) {
             Decision::Wait => return Ok(None),
             Decision::Continue(pass) => pass,
-            Decision::Begin => {
-                LifecyclePass { configs_version, day: own.day, left: PassLeft::Keys(None) }
-            }
+            Decision::Begin => LifecyclePass {
+                configs_version,
+                day: own.day,
+                position: PassPosition::KeysAfter(None),
+            },
         };
-        let whole = match &next.left {
-            PassLeft::Nothing => return Ok(None),
-            PassLeft::Keys(whole) => whole.clone(),
+        let whole = match &next.position {
+            PassPosition::Finished => return Ok(None),
+            PassPosition::KeysAfter(whole) => whole.clone(),
         };
         Ok(Some(Pass { was, next, walk: Walk::behind(whole) }))
     }

@@ -3,7 +3,7 @@
 //! It is asked of buckets with a quota alone, and costs one read of their counters. The commit decides
 //! again, exactly; here nothing is refused that the commit would surely take.
 
-use record::{INLINE_STAYS_MAX, Quota};
+use record::{INLINE_PERMANENT_MAX, Quota};
 use s3::{Code, Fault};
 use volume::{FsError, VolumeError};
 
@@ -12,7 +12,7 @@ use crate::translate;
 
 /// What a write gives back at once, at most, of the object that it replaces: the bytes of one that is
 /// nothing but its record. All others the reaper gives back.
-const REPLACED_BYTES_MAX: u64 = INLINE_STAYS_MAX as u64;
+const REPLACED_BYTES_MAX: u64 = INLINE_PERMANENT_MAX as u64;
 
 /// What is about to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -495,7 +495,7 @@ fn fs_fault(error: FsError) -> Fault {
         | FsError::TooManyLinks
         | FsError::Stale
         | FsError::ContentReplaced
-        | FsError::LettingGo
+        | FsError::BlockReleasePending
         | FsError::NoSuchAttribute
         | FsError::AttributeExists
         | FsError::TooManyAttributes
@@ -504,7 +504,7 @@ fn fs_fault(error: FsError) -> Fault {
         | FsError::NoObject
         | FsError::MetadataTooLarge
         | FsError::TooManyTags
-        | FsError::NumberTaken => Code::InternalError.into(),
+        | FsError::InodeNumberInUse => Code::InternalError.into(),
     }
 }
 

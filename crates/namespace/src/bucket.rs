@@ -380,7 +380,7 @@ impl Planner for FindBucketConfigs<'_> {
 /// Notes how far the pass over a bucket's lifecycle has come, if nobody else has noted anything since.
 /// Answers whether it did.
 #[derive(Clone, Debug)]
-pub struct NotePass<'a> {
+pub struct SetLifecyclePass<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
     /// What was noted before.
@@ -389,7 +389,7 @@ pub struct NotePass<'a> {
     pub now: &'a BucketConfig,
 }
 
-impl Planner for NotePass<'_> {
+impl Planner for SetLifecyclePass<'_> {
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {

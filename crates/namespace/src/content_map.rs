@@ -7,7 +7,7 @@ use store::Write;
 
 /// Lays out the slices of a file, which are in order and without holes: in its inode's record, or
 /// in pages that are to be written with it or before it.
-pub fn lay_out(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
+pub fn build_content(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     if slices.len() <= INODE_SLICES_MAX {
         return (Content::Slices(slices), Vec::new());
     }

@@ -135,7 +135,7 @@ pub enum FsError {
     ContentReplaced,
     /// The file has let go of a block that it would be given again, and may still be read there.
     #[error("what the file has let go of is not gone yet")]
-    LettingGo,
+    BlockReleasePending,
     /// There is no extended attribute of this name.
     #[error("no such attribute")]
     NoSuchAttribute,
@@ -162,7 +162,7 @@ pub enum FsError {
     TooManyTags,
     /// A number that was leased is in use already: the store has forgotten who leased it.
     #[error("a leased number is in use already")]
-    NumberTaken,
+    InodeNumberInUse,
     /// The key has another object than the one that the caller looked at, or that object has other
     /// tags, another list, lock or owner. The caller looks again.
     #[error("the key has another object by now")]

@@ -72,7 +72,7 @@ impl InodeState {
         let bound = superseded.as_ref().map_or(0, |(_, record)| record.versions.len());
         let is_named = u32::try_from(bound).is_ok_and(|bound| inode.links() > bound);
         let lock = inode.file().map(|file| file.object.lock);
-        let is_locked = lock.is_some_and(|lock| lock.holds(env.passed, false));
+        let is_locked = lock.is_some_and(|lock| lock.holds(env.earliest_now, false));
         Ok(InodeState { at, superseded, is_named, is_locked })
     }
 

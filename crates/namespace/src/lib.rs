@@ -38,46 +38,48 @@ pub use access::{
 pub use account::{AddAccount, ListAccounts, RemoveAccount};
 pub use bucket::{
     BUCKETS_MAX, BucketChange, BucketConfigs, DeleteBucket, FindBucket, FindBucketConfig,
-    FindBucketConfigs, FoundBucket, MakeBucket, NotePass, ReadBuckets, SetBucket, SetBucketConfig,
+    FindBucketConfigs, FoundBucket, MakeBucket, ReadBuckets, SetBucket, SetBucketConfig,
+    SetLifecyclePass,
 };
-pub use content_map::{concatenate, cut, lay_out, pages_of, part_runs};
+pub use content_map::{build_content, concatenate, cut, pages_of, part_runs};
 pub use error::{FsError, Halt};
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
     WalkStep, successor,
 };
 pub use lock::{
-    BeginLocking, EndLocking, FindLock, FindLockAskers, ForgetLocks, LOCK_SHARERS_MAX, LockFound,
-    LockUse, LocksSet, PublishLocks, SetLocks,
+    BeginLocking, ConflictSearch, EndLocking, FindLock, FindLockRequests, ForgetLocks,
+    LOCK_SHARERS_MAX, LockUse, PublishLocks, SetLocks, SetLocksResult,
 };
 pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
-    DetachVersions, DirectoryCounts, DirectoryPage, FindLeft, FindName, FindNode, FindXattr,
-    ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, FoundNode,
-    KEPT_LINKS_MAX, LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl,
-    NoteRead, OBJECT_TAGS_MAX, ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent,
-    Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed,
-    RetentionChange, SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange,
-    USER_METADATA_BYTES_MAX, Whiteout, WriteContent, XattrChange, forked, without_rights,
+    DetachVersions, DirectoryCounts, DirectoryPage, FindName, FindNode, FindNodeOrOrphan,
+    FindXattr, ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory,
+    FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName, NotAnAcl,
+    OBJECT_TAGS_MAX, ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent, Relocated,
+    RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, RetentionChange,
+    SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange,
+    USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, forked,
+    without_rights,
 };
 pub use object::{
-    DIRECTORY_MODE, FILE_MODE, JudgedObject, ObjectChange, ObjectCondition, Overlap, Publish,
+    DIRECTORY_MODE, ExpectedObject, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,
     Published, RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained,
     staged_inline_mark,
 };
-pub use packs::join_packs;
+pub use packs::add_pack_shares;
 pub use path::{DIRECTORIES_MAX, NamedBucket, Path};
 pub use remove::{Branch, DIRECTORY_ITEMS, REMOVAL_ITEMS, Removal, Remove, Removed, RemovedKey};
-pub use remove_version::{RemoveVersion, RemovedVersion, Spared};
-pub use rename::{Expected, RenameKey, RenamedKey};
-pub use run::{Env, Next, Planner, Run, Step, recall};
-pub use space::{BUCKETS_COUNTED_MAX, CountHoldings, Holdings};
+pub use remove_version::{Exempt, RemoveVersion, RemovedVersion};
+pub use rename::{RenameKey, RenamedKey};
+pub use run::{Env, Next, Planner, Run, Step, plan_from_hints};
+pub use space::{BUCKETS_COUNTED_MAX, CountUsage, Usage};
 pub use stage::{Assumption, Stage, Unstage};
-pub use trash::{ITEMS_SEEN_MAX, Restore, SeeTrash};
+pub use trash::{ITEMS_SEEN_MAX, MarkTrashSeen, Restore};
 pub use upload::{
     AbortUpload, CreateUpload, FindUpload, FoundPart, FoundUpload, ListUploads, ListedUpload,
     PartsFound, PutPart, ReadParts, TRANSMISSIONS_MAX, UploadName, UploadsAfter, end_upload,
 };
-pub use version_list::{Kept, ListedVersion, ReadVersions, VersionsFrom, VersionsPage};
+pub use version_list::{ListedVersion, NoncurrentKind, ReadVersions, VersionsFrom, VersionsPage};
 pub use view::{Followed, Hints, NoHints, View};

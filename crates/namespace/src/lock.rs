@@ -39,11 +39,11 @@ pub enum LockUse {
 
 /// What came of changing what a session holds of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LocksSet {
+pub enum SetLocksResult {
     /// It holds this.
     Done,
     /// Another session's lock is in the way.
-    InTheWay(HeldLock),
+    Conflict(HeldLock),
     /// The file has as many locks as there may be.
     TooMany,
     /// Locks are not in records that this session shares. Nothing was changed.
@@ -52,11 +52,11 @@ pub enum LocksSet {
 
 /// What a session finds who asks for the lock in the way of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockFound {
+pub enum ConflictSearch {
     /// None of another session.
     Free,
     /// This one.
-    InTheWay(HeldLock),
+    Conflict(HeldLock),
     /// Locks are not in records that this session shares.
     Elsewhere,
 }
@@ -181,9 +181,9 @@ impl Planner for BeginLocking {
 
 /// Whether somebody waits for this session to publish the locks that it keeps in memory.
 #[derive(Clone, Debug)]
-pub struct FindLockAskers;
+pub struct FindLockRequests;
 
-impl Planner for FindLockAskers {
+impl Planner for FindLockRequests {
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {
@@ -302,13 +302,13 @@ pub struct SetLocks<'a> {
 }
 
 impl Planner for SetLocks<'_> {
-    type Output = LocksSet;
+    type Output = SetLocksResult;
 
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<LocksSet>, Halt> {
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<SetLocksResult>, Halt> {
         let own = env.session;
         let keeping = Keeping::find(view)?;
         if !keeping.is_shared_by(own) {
-            return Ok(Step::Done(LocksSet::Elsewhere));
+            return Ok(Step::Done(SetLocksResult::Elsewhere));
         }
         let at = key::locks(self.ino);
         let value = view.guess(&at, None);
@@ -318,23 +318,23 @@ impl Planner for SetLocks<'_> {
         if let Some(asked) = self.asked {
             recorded.without_ended(view, &mut plan, |held| held.lock.excludes(asked))?;
             if let Some(held) = recorded.held.iter().find(|held| held.lock.excludes(asked)) {
-                return Ok(Step::Done(LocksSet::InTheWay(*held)));
+                return Ok(Step::Done(SetLocksResult::Conflict(*held)));
             }
             if recorded.held.len() + self.own.len() > LOCKS_PER_FILE_MAX {
                 recorded.without_ended(view, &mut plan, |_| true)?;
             }
             if recorded.held.len() + self.own.len() > LOCKS_PER_FILE_MAX {
-                return Ok(Step::Done(LocksSet::TooMany));
+                return Ok(Step::Done(SetLocksResult::TooMany));
             }
         }
         let mut all = recorded.held;
         all.extend(held(own, self.own));
         if all.is_empty() && recorded.value.is_none() {
-            return Ok(Step::Done(LocksSet::Done));
+            return Ok(Step::Done(SetLocksResult::Done));
         }
         let written = Written { by: own, count: self.count };
         plan.writes.push(write(&recorded.key, written, all));
-        Ok(Step::Commit(plan, LocksSet::Done))
+        Ok(Step::Commit(plan, SetLocksResult::Done))
     }
 }
 
@@ -348,12 +348,12 @@ pub struct FindLock<'a> {
 }
 
 impl Planner for FindLock<'_> {
-    type Output = LockFound;
+    type Output = ConflictSearch;
 
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<LockFound>, Halt> {
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<ConflictSearch>, Halt> {
         let keeping = Keeping::find(view)?;
         if !keeping.is_shared_by(env.session) {
-            return Ok(Step::Done(LockFound::Elsewhere));
+            return Ok(Step::Done(ConflictSearch::Elsewhere));
         }
         let at = key::locks(self.ino);
         let value = view.record(&at)?;
@@ -361,7 +361,7 @@ impl Planner for FindLock<'_> {
         recorded.held.retain(|held| held.session != env.session && held.lock.excludes(self.asked));
         recorded.without_ended(view, &mut Plan::default(), |_| true)?;
         let first = recorded.held.first().copied();
-        Ok(Step::Done(first.map_or(LockFound::Free, LockFound::InTheWay)))
+        Ok(Step::Done(first.map_or(ConflictSearch::Free, ConflictSearch::Conflict)))
     }
 }
 

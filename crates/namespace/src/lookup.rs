@@ -23,7 +23,7 @@ pub struct FoundObject {
     /// The dentries that led to it, from the bucket's down, for guards: where each of them stands
     /// as it is, the key leads to this inode. Of a version that is not the current one: the bucket's,
     /// and the version's record.
-    pub way: Vec<(Key, Value)>,
+    pub path_records: Vec<(Key, Value)>,
     /// Which version of its key it is, if the bucket keeps any.
     pub version: Option<VersionRef>,
 }
@@ -63,11 +63,11 @@ impl Lookup<'_> {
         }
         let Dentry { ino: bucket, versioning, .. } = chain.bucket.dentry;
         let slot = key::dentry(chain.deepest(), self.path.sort_key().as_bytes());
-        let mut way: Vec<(Key, Value)> =
+        let mut path_records: Vec<(Key, Value)> =
             chain.names().map(|bound| (bound.key.clone(), bound.value.clone())).collect();
         let (ino, inode, record, version) = match find(view, &slot)? {
             Some(File { name, dentry, inode, record }) => {
-                way.push((slot, name));
+                path_records.push((slot, name));
                 (dentry.ino, inode, record, dentry.version_in(versioning))
             }
             None if self.path.name.is_empty() => {
@@ -77,7 +77,7 @@ impl Lookup<'_> {
             }
             None => return Err(FsError::NoSuchKey.into()),
         };
-        Ok(FoundObject { bucket, ino, inode, record, way, version })
+        Ok(FoundObject { bucket, ino, inode, record, path_records, version })
     }
 
     /// Why there is no current version.
@@ -110,9 +110,9 @@ impl Lookup<'_> {
         let inode_key = key::inode(ino);
         let record = view.record(&inode_key)?.ok_or(FsError::NoSuchVersion)?;
         let inode = decode(&inode_key, &record, Inode::decode)?;
-        let way = vec![(bucket.key, bucket.value), (other.key, other.value)];
+        let path_records = vec![(bucket.key, bucket.value), (other.key, other.value)];
         let (bucket, version) = (bucket.dentry.ino, Some(version));
-        Ok(FoundObject { bucket, ino, inode, record, way, version })
+        Ok(FoundObject { bucket, ino, inode, record, path_records, version })
     }
 }
 

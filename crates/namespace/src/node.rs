@@ -30,12 +30,12 @@ mod write;
 mod xattr;
 
 pub use acl::{Acl, AclKind, NotAnAcl};
-pub use attributes::{AttributeChange, NoteRead, SetAttributes, SetTime, without_rights};
+pub use attributes::{AttributeChange, SetAccessTime, SetAttributes, SetTime, without_rights};
 pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
-pub use find::{DirectoryCounts, FindLeft, FindName, FindNode, FoundNode};
+pub use find::{DirectoryCounts, FindName, FindNode, FindNodeOrOrphan, FoundNode};
 pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};
-pub use link::{KEPT_LINKS_MAX, LinkNode};
+pub use link::{LinkNode, VERSIONED_LINKS_MAX};
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
 pub use object_item::{

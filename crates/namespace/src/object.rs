@@ -407,21 +407,21 @@ pub struct SetObject<'a> {
     pub version: Option<VersionRef>,
     /// The object that it must be, if the caller has decided by one. With another one the operation
     /// fails with [`FsError::OtherObject`].
-    pub expected: Option<JudgedObject<'a>>,
+    pub expected: Option<ExpectedObject<'a>>,
     /// What is to change.
     pub change: ObjectChange<'a>,
 }
 
 /// An object as a caller has looked at it to decide who may change it.
 #[derive(Clone, Copy, Debug)]
-pub struct JudgedObject<'a> {
+pub struct ExpectedObject<'a> {
     /// Its inode's number.
     pub ino: Ino,
     /// Its file.
     pub file: &'a record::File,
 }
 
-impl JudgedObject<'_> {
+impl ExpectedObject<'_> {
     /// Returns true if this inode is the same object, and all that permissions depend on is as the
     /// caller has seen it: the owner, the tags, the access control list and the lock.
     fn is(&self, ino: Ino, file: &record::File) -> bool {
@@ -461,12 +461,13 @@ impl Planner for SetObject<'_> {
         let Step::Done(found) = lookup.plan(view, env)? else {
             unreachable!("who looks an object up commits nothing")
         };
-        let FoundObject { ino, mut inode, record, way, version, .. } = found;
+        let FoundObject { ino, mut inode, record, path_records, version, .. } = found;
         let Some(file) = inode.file() else { return Err(FsError::NoSuchKey.into()) };
         if self.expected.is_some_and(|expected| !expected.is(ino, file)) {
             return Err(FsError::OtherObject.into());
         }
-        let guards = way.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
+        let guards =
+            path_records.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
         let mut plan = Plan { guards, writes: Vec::new() };
         admit(view, env, (ino, &inode), Change::VersionItem, &mut plan)?;
         if let InodeBody::File(file) = &mut inode.body {
@@ -478,7 +479,7 @@ impl Planner for SetObject<'_> {
                     if !may_retain(
                         file.object.lock.retention,
                         *retention,
-                        env.passed,
+                        env.earliest_now,
                         *bypasses_governance,
                     ) {
                         return Err(FsError::Locked.into());

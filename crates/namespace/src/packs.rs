@@ -19,7 +19,7 @@ fn bytes_in_packs(slices: &[Slice]) -> BTreeMap<BlockId, i64> {
 }
 
 /// That a new owner has a share of the packs among these slices' blocks.
-pub fn join_packs(slices: &[Slice], owner: Ino) -> Vec<Write> {
+pub fn add_pack_shares(slices: &[Slice], owner: Ino) -> Vec<Write> {
     let join = |(pack, bytes): (BlockId, i64)| {
         let share = key::share(pack, owner);
         [Write::Put(share.clone(), Mark.encode(&share)), Write::Add(key::live(pack), bytes)]

@@ -31,14 +31,14 @@ pub struct RemoveVersion<'a> {
     pub bypasses_governance: bool,
     /// What stays, if the version is that by now. Who removes what a trash holds says that current
     /// versions stay: to all others it is not there.
-    pub spares: Spared,
+    pub exempt: Exempt,
     /// The tags that clients gave the version, if it is removed only while it has these.
     pub object_tags: Option<&'a [(String, String)]>,
 }
 
 /// What a [`RemoveVersion`] leaves alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spared {
+pub enum Exempt {
     /// Nothing.
     Nothing,
     /// The current version.
@@ -73,7 +73,7 @@ impl Planner for RemoveVersion<'_> {
         // Wherever it may be is asked for at once.
         let versioning = bucket.dentry.versioning;
         let is_known = versioning.is_shown()
-            || (versioning == Versioning::Trash && self.spares != Spared::Nothing);
+            || (versioning == Versioning::Trash && self.exempt != Exempt::Nothing);
         let other = if is_known { versions.find(view, self.version) } else { Ok(None) };
         let branch = Branch { directories: self.path.directories.clone(), removals: Vec::new() };
         let mut tree = Tree::find(view, self.path.bucket(), slice::from_ref(&branch))?;
@@ -83,7 +83,7 @@ impl Planner for RemoveVersion<'_> {
             version.map_or(VersionRef::Null, VersionRef::Id) == self.version
         };
         if let Some(current) = current.as_ref().filter(|current| is_current(current)) {
-            if self.spares != Spared::Nothing {
+            if self.exempt != Exempt::Nothing {
                 return Ok(Step::Done(RemovedVersion::default()));
             }
             let plan = self.remove_current(view, env, &bucket, &versions, &mut tree, current)?;
@@ -92,7 +92,7 @@ impl Planner for RemoveVersion<'_> {
         let Some(found) = other? else { return Ok(Step::Done(RemovedVersion::default())) };
         let mut plan = Plan { guards: vec![bucket.guard()], writes: Vec::new() };
         let was_marker = found.version.is_marker();
-        if self.spares == Spared::Objects && !was_marker {
+        if self.exempt == Exempt::Objects && !was_marker {
             return Ok(Step::Done(RemovedVersion::default()));
         }
         match &current {
@@ -141,7 +141,9 @@ impl RemoveVersion<'_> {
     fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
         let inode = decode(at, record, Inode::decode)?;
         let file = inode.file();
-        if file.is_some_and(|file| file.object.lock.holds(env.passed, self.bypasses_governance)) {
+        if file
+            .is_some_and(|file| file.object.lock.holds(env.earliest_now, self.bypasses_governance))
+        {
             return Err(FsError::Locked.into());
         }
         if let (Some(file), Some(tags)) = (file, self.object_tags)

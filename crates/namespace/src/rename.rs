@@ -29,8 +29,6 @@ pub struct RenameKey<'a> {
     pub from: &'a Path,
     /// The key that it is to have, in the same bucket.
     pub to: &'a Path,
-    /// What the caller has found under the old key.
-    pub expected: Expected,
     /// Numbers for directories that the new key implies and that do not exist; one for each of its
     /// directories.
     pub fresh: &'a [Ino],
@@ -42,19 +40,6 @@ pub struct RenameKey<'a> {
     pub overlap: Overlap,
     /// By which the request is known again if its answer is lost.
     pub token: Option<RenameToken>,
-}
-
-/// The object that the caller found under a key when it decided what may be done. If the key has
-/// another object, the operation fails with [`FsError::OtherObject`], and the caller decides again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expected {
-    /// Nobody has looked.
-    #[default]
-    Any,
-    /// No object.
-    Absent,
-    /// This one.
-    Is(Ino),
 }
 
 /// The most items of a rename's plan, a few left for what is added to each. A plan cannot be split,
@@ -87,11 +72,6 @@ impl Planner for RenameKey<'_> {
             return Ok(Step::Done(RenamedKey { replaced: None }));
         }
         let (node, source) = source.ok_or(FsError::NoSuchKey)?;
-        match self.expected {
-            Expected::Is(ino) if ino != source.ino => return Err(FsError::OtherObject.into()),
-            Expected::Absent => return Err(FsError::OtherObject.into()),
-            Expected::Any | Expected::Is(_) => {}
-        }
         if !self.source.accepts(&source.inode) {
             return Err(FsError::PreconditionFailed.into());
         }
@@ -154,7 +134,7 @@ impl RenameKey<'_> {
         let Some(found) = find(view, &slot)? else { return Ok(false) };
         let renamed_by = found.inode.file().and_then(|file| file.renamed_by);
         let is_done = renamed_by == Some(token);
-        if !is_done && renamed_by.is_some_and(|other| other.is_called_as(&token)) {
+        if !is_done && renamed_by.is_some_and(|other| other.has_same_client_token(&token)) {
             return Err(FsError::OtherRequest.into());
         }
         plan.guards.push(Guard::Equals(key::inode(found.dentry.ino), found.record));

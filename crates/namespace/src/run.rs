@@ -18,7 +18,7 @@ pub struct Env {
     /// The operation's time.
     pub now: Timestamp,
     /// A time that has surely come, however the clock has been set meanwhile: locks end by it.
-    pub passed: Timestamp,
+    pub earliest_now: Timestamp,
     /// The session that runs it.
     pub session: Nonce,
     /// Bits that nobody guesses, for ids.
@@ -161,7 +161,11 @@ impl<'a, O: Planner> Run<'a, O> {
 
 /// What an operation would answer from hints alone, if they suffice. That is enough to refuse a
 /// request early, and never enough to answer one.
-pub fn recall<O: Planner>(operation: &O, env: &Env, hints: &dyn Hints) -> Option<O::Output> {
+pub fn plan_from_hints<O: Planner>(
+    operation: &O,
+    env: &Env,
+    hints: &dyn Hints,
+) -> Option<O::Output> {
     match operation.plan(&mut View::new(hints, &mut Known::default()), env) {
         Ok(Step::Done(output)) => Some(output),
         Ok(Step::Commit(..)) | Err(_) => None,

@@ -71,7 +71,7 @@ pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> R
     // Nobody has asked for this record. Something is known only if the store has refused the plan
     // because of it.
     if view.contradicted(key) {
-        return Err(FsError::NumberTaken.into());
+        return Err(FsError::InodeNumberInUse.into());
     }
     plan.guards.push(Guard::Absent(key.clone()));
     Ok(())

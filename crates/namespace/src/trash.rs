@@ -15,13 +15,13 @@ use crate::version::{KeyVersions, bound_again};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The most items that one [`SeeTrash`] marks: a guard and a write for each.
+/// The most items that one [`MarkTrashSeen`] marks: a guard and a write for each.
 pub const ITEMS_SEEN_MAX: usize = 100;
 
 /// Notes that a pass has seen items of a trash, for those of which no pass before has noted that. So their
 /// days do not depend on the clocks of their writers: see [`Version::seen`].
 #[derive(Clone, Debug)]
-pub struct SeeTrash<'a> {
+pub struct MarkTrashSeen<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
     /// The items, at most [`ITEMS_SEEN_MAX`]: their keys and names.
@@ -30,7 +30,7 @@ pub struct SeeTrash<'a> {
     pub at: Timestamp,
 }
 
-impl Planner for SeeTrash<'_> {
+impl Planner for MarkTrashSeen<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {

@@ -63,12 +63,12 @@ pub struct ReadVersions<'a> {
     /// The most to answer.
     pub limit: u32,
     /// Which.
-    pub of: Kept,
+    pub kind: NoncurrentKind,
 }
 
 /// What a bucket keeps that its keys were bound to. No bucket keeps both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum NoncurrentKind {
     /// Versions, as S3 shows them.
     Versions,
     /// What is in its trash.
@@ -82,9 +82,9 @@ impl Planner for ReadVersions<'_> {
         let bucket = path::bucket(view, self.bucket)?.dentry;
         let (versioning, versions) = (bucket.versioning, Vec::new());
         let mut page = VersionsPage { versioning, behind_null: false, versions };
-        let is_asked_for = match self.of {
-            Kept::Versions => bucket.versioning.is_shown(),
-            Kept::Trash => bucket.versioning == Versioning::Trash,
+        let is_asked_for = match self.kind {
+            NoncurrentKind::Versions => bucket.versioning.is_shown(),
+            NoncurrentKind::Trash => bucket.versioning == Versioning::Trash,
         };
         if !is_asked_for || self.limit == 0 {
             return Ok(Step::Done(page));
@@ -159,7 +159,8 @@ impl ReadVersions<'_> {
 
     /// The current version of the key that the page begins in, if it begins behind a version.
     fn current(&self, view: &mut View<'_>) -> Result<Option<VersionRef>, Halt> {
-        let (VersionsFrom::Version(object, _), Kept::Versions) = (self.from, self.of) else {
+        let (VersionsFrom::Version(object, _), NoncurrentKind::Versions) = (self.from, self.kind)
+        else {
             return Ok(None);
         };
         let path = Path::new(self.bucket, object);

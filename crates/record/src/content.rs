@@ -72,7 +72,7 @@ const PAGES: u8 = 2;
 
 /// Inline contents of at most so many bytes stay where they are. Longer ones are only staged
 /// inline, and may be destaged into blocks at any time.
-pub const INLINE_STAYS_MAX: usize = 4 << 10;
+pub const INLINE_PERMANENT_MAX: usize = 4 << 10;
 
 /// The longest content that stands in its record, in bytes.
 pub const INLINE_BYTES_MAX: u64 = 256 << 10;
@@ -80,7 +80,7 @@ pub const INLINE_BYTES_MAX: u64 = 256 << 10;
 impl Content {
     /// Whether it is in its record only until it is destaged into a block.
     pub fn is_staged_inline(&self) -> bool {
-        matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_STAYS_MAX)
+        matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_PERMANENT_MAX)
     }
 
     /// How many bytes of the file it holds: all but what lies in holes.

@@ -62,7 +62,7 @@ pub struct RenameToken(pub [u8; 16]);
 
 impl RenameToken {
     /// Whether another request was called the same by the client, whatever it asked for.
-    pub fn is_called_as(&self, other: &RenameToken) -> bool {
+    pub fn has_same_client_token(&self, other: &RenameToken) -> bool {
         self.0[..8] == other.0[..8]
     }
 }

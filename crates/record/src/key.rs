@@ -83,7 +83,7 @@ pub mod space {
 
     /// Spaces whose records name blocks, in the order in which references move: from parts to the
     /// file that they become, from files to what is left of them, and on to pending blocks.
-    pub const NAMING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
+    pub const REFERENCING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// Every space of records, in the order in which a dump writes them.
     pub const ALL: [Space; 32] = [

@@ -31,7 +31,7 @@ pub use account::{
 pub use bucket::{Bucket, BucketConfig, BucketConfigKind, ObjectOwnership, PublicAccessBlock};
 pub use codec::DecodeError;
 pub use content::{
-    Content, INLINE_BYTES_MAX, INLINE_STAYS_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
+    Content, INLINE_BYTES_MAX, INLINE_PERMANENT_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
     PageRef, Slice, bytes_of,
 };
 pub use file::{File, FileHead, PartRun, RenameToken};
@@ -40,7 +40,7 @@ pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
 };
-pub use lifecycle_pass::{LifecyclePass, PassLeft};
+pub use lifecycle_pass::{LifecyclePass, PassPosition};
 pub use lock::{
     FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,
     Written,
@@ -48,7 +48,7 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use small::{
-    Expiry, HeartbeatRecord, Held, HiddenBlock, Hold, Mark, Orphan, PolicyRecord, Sequence,
+    Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, PolicyRecord, Sequence,
     SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
 };
 pub use sum::{Sum, SumAlgorithm, SumKind};

@@ -12,16 +12,16 @@ pub struct LifecyclePass {
     /// The day that it is the pass of, counted from 1970.
     pub day: i64,
     /// What is left of it.
-    pub left: PassLeft,
+    pub position: PassPosition,
 }
 
 /// What is left of a [`LifecyclePass`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PassLeft {
+pub enum PassPosition {
     /// The keys behind this one, or all of them.
-    Keys(Option<Vec<u8>>),
+    KeysAfter(Option<Vec<u8>>),
     /// Nothing.
-    Nothing,
+    Finished,
 }
 
 const ALL: u8 = 0;
@@ -33,10 +33,10 @@ impl LifecyclePass {
     pub fn to_config(&self) -> BucketConfig {
         let bytes = Writer::loose(|to| {
             to.varint(self.configs_version).signed(self.day);
-            match &self.left {
-                PassLeft::Keys(None) => to.u8(ALL),
-                PassLeft::Keys(Some(key)) => to.u8(BEHIND).bytes(key),
-                PassLeft::Nothing => to.u8(NOTHING),
+            match &self.position {
+                PassPosition::KeysAfter(None) => to.u8(ALL),
+                PassPosition::KeysAfter(Some(key)) => to.u8(BEHIND).bytes(key),
+                PassPosition::Finished => to.u8(NOTHING),
             };
         });
         BucketConfig { bytes: bytes.into() }
@@ -49,12 +49,12 @@ impl LifecyclePass {
     pub fn of_config(config: &BucketConfig) -> Result<LifecyclePass, DecodeError> {
         let mut from = Reader::loose(&config.bytes);
         let (configs_version, day) = (from.varint("configurations")?, from.signed("day")?);
-        let left = match from.u8("left")? {
-            ALL => PassLeft::Keys(None),
-            BEHIND => PassLeft::Keys(Some(from.bytes("key")?.to_vec())),
-            NOTHING => PassLeft::Nothing,
+        let position = match from.u8("left")? {
+            ALL => PassPosition::KeysAfter(None),
+            BEHIND => PassPosition::KeysAfter(Some(from.bytes("key")?.to_vec())),
+            NOTHING => PassPosition::Finished,
             _ => return Err(DecodeError::Field("left")),
         };
-        Ok(LifecyclePass { configs_version, day, left })
+        Ok(LifecyclePass { configs_version, day, position })
     }
 }

@@ -115,12 +115,12 @@ pub struct Hold {
     /// Since when.
     pub since: Timestamp,
     /// What of it is kept.
-    pub what: Held,
+    pub what: HoldScope,
 }
 
 /// What a hold keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Held {
+pub enum HoldScope {
     /// The file as it is, though it may have lost its last name: somebody has it open.
     File = 0,
     /// What the file was, too: somebody reads one version of it, whatever is written to it meanwhile.
@@ -136,8 +136,8 @@ record!(
     |from| {
         let since = Timestamp(from.signed("since")?);
         let what = match from.u8("what")? {
-            0 => Held::File,
-            1 => Held::Versions,
+            0 => HoldScope::File,
+            1 => HoldScope::Versions,
             _ => return Err(DecodeError::Field("what")),
         };
         Hold { since, what }

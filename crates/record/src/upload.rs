@@ -120,7 +120,7 @@ mod section {
     pub(super) const CHECKSUM: u8 = 1;
     pub(super) const SUMS: u8 = 6;
     pub(super) const USED: u8 = 8;
-    pub(super) const ASKED: u8 = 10;
+    pub(super) const REQUEST_HEADERS: u8 = 10;
 }
 
 /// Stands for the account that the bucket belongs to.
@@ -157,7 +157,7 @@ record!(
         });
         this.object.write(&mut to);
         this.state.write_sections(&mut to);
-        to.section(section::ASKED, |to| write_pairs(to, &this.asked));
+        to.section(section::REQUEST_HEADERS, |to| write_pairs(to, &this.asked));
     },
     |from| {
         let mut upload = Upload {
@@ -184,7 +184,7 @@ record!(
                     let algorithm = SumAlgorithm::read(&mut body)?;
                     upload.checksum = Some((algorithm, SumKind::read(&mut body)?));
                 }
-                section::ASKED => upload.asked = read_pairs(&mut body)?,
+                section::REQUEST_HEADERS => upload.asked = read_pairs(&mut body)?,
                 section::SUMS | section::USED => upload.state.read_section(tag, &mut body)?,
                 _ => upload.object.read_section(tag, &mut body)?,
             }

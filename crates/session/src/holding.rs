@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use record::key::{self, space};
-use record::{Held, Hold, Ino, Nonce};
+use record::{Hold, HoldScope, Ino, Nonce};
 use store::{Guard, Key, Plan, Value, Write};
 use tracing::{debug, warn};
 
@@ -74,7 +74,7 @@ impl Session {
     /// version of it have ended. If that fails it is tried again.
     async fn weaken_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
-        let weaker = Hold { since: self.now(), what: Held::File }.encode(&key);
+        let weaker = Hold { since: self.now(), what: HoldScope::File }.encode(&key);
         let guards = vec![Guard::Equals(key.clone(), record)];
         let writes = vec![Write::Put(key, weaker.clone())];
         match self.commit_plan(Plan { guards, writes }).await {
@@ -103,12 +103,12 @@ impl Session {
 
     /// The files that some living session holds, and what of each. To be asked for after having waited
     /// for readers.
-    pub async fn held_files(&self) -> Result<HashMap<Ino, Held>, VolumeError> {
-        let mut holds: Vec<(Key, (Ino, Held), Nonce)> = Vec::new();
+    pub async fn held_files(&self) -> Result<HashMap<Ino, HoldScope>, VolumeError> {
+        let mut holds: Vec<(Key, (Ino, HoldScope), Nonce)> = Vec::new();
         scan::walk(&*self.store, space::HOLD, |key, value| {
             let (ino, session) = (Ino(key.partition()), scan::nonce_of(&key)?);
             // What cannot be read keeps all that it may keep.
-            let what = Hold::decode(&key, &value).map_or(Held::Versions, |hold| hold.what);
+            let what = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.what);
             holds.push((key, (ino, what), session));
             Ok(())
         })
@@ -128,7 +128,7 @@ impl Session {
             let _outcome =
                 self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await;
         }
-        let mut held: HashMap<Ino, Held> = HashMap::new();
+        let mut held: HashMap<Ino, HoldScope> = HashMap::new();
         for (_, (ino, what), _) in living {
             let of_all = held.entry(ino).or_insert(what);
             *of_all = what.max(*of_all);

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use record::{Held, Ino};
+use record::{HoldScope, Ino};
 use store::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ pub const HOLD_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct ReadPin {
     ino: Ino,
-    what: Held,
+    what: HoldScope,
     began: Instant,
     /// `None` once a hold has taken its place.
     epoch: Mutex<Option<ReaderGuard>>,
@@ -45,7 +45,7 @@ pub struct ReadPin {
 impl ReadPin {
     /// Pins what was found of a file since `epoch` was. `what` is what a hold must keep that takes its
     /// place.
-    pub fn new(ino: Ino, what: Held, epoch: ReaderGuard) -> Arc<ReadPin> {
+    pub fn new(ino: Ino, what: HoldScope, epoch: ReaderGuard) -> Arc<ReadPin> {
         let (began, epoch) = (Instant::now(), Mutex::new(Some(epoch)));
         Arc::new(ReadPin { ino, what, began, epoch, watched: OnceLock::new() })
     }
@@ -91,7 +91,7 @@ pub(crate) struct Readers {
 #[derive(Debug)]
 pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
-    pub(crate) what: Held,
+    pub(crate) what: HoldScope,
     pins: Vec<Arc<ReadPin>>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct ActiveHold {
     /// How many readers rest on it, and how many of them need what the file was, too.
     readers: u64,
     version_readers: u64,
-    what: Held,
+    what: HoldScope,
     /// As it was written last.
     record: Value,
 }
@@ -117,7 +117,7 @@ impl Holds {
     }
 
     /// What a session holds that is gone on with. Nobody rests on it yet.
-    pub(crate) fn inherited(holds: HashMap<Ino, (Held, Value)>) -> Arc<Holds> {
+    pub(crate) fn inherited(holds: HashMap<Ino, (HoldScope, Value)>) -> Arc<Holds> {
         let standing = |(ino, (what, record))| {
             (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
         };
@@ -137,7 +137,7 @@ impl Holds {
             && let Some(epoch) = pin.epoch().take()
         {
             held.readers += 1;
-            held.version_readers += u64::from(pin.what == Held::Versions);
+            held.version_readers += u64::from(pin.what == HoldScope::Versions);
             drop(readers);
             drop(epoch);
         }
@@ -171,19 +171,19 @@ impl Holds {
         });
     }
 
-    fn ended(&self, number: u64, held: Option<(Ino, Held)>) {
+    fn ended(&self, number: u64, held: Option<(Ino, HoldScope)>) {
         let mut readers = self.readers();
         readers.watched.remove(&number);
         let Some((ino, what)) = held else { return };
         let Some(held) = readers.held.get_mut(&ino) else { return };
         held.readers -= 1;
-        held.version_readers -= u64::from(what == Held::Versions);
+        held.version_readers -= u64::from(what == HoldScope::Versions);
         if held.readers == 0
             && let Some(held) = readers.held.remove(&ino)
         {
             readers.released.insert(ino, held.record);
             self.released.notify_one();
-        } else if what == Held::Versions {
+        } else if what == HoldScope::Versions {
             self.released.notify_one();
         }
     }
@@ -193,7 +193,7 @@ impl Holds {
         let readers = self.readers();
         let standing = readers.held.iter();
         let is_overly_strong =
-            |held: &ActiveHold| held.what == Held::Versions && held.version_readers == 0;
+            |held: &ActiveHold| held.what == HoldScope::Versions && held.version_readers == 0;
         standing
             .filter(|(_, held)| is_overly_strong(held))
             .map(|(ino, held)| (*ino, held.record.clone()))
@@ -203,7 +203,7 @@ impl Holds {
     /// A hold keeps the file as it is, and no more.
     pub(crate) fn weakened(&self, ino: Ino, record: Value) {
         if let Some(held) = self.readers().held.get_mut(&ino) {
-            (held.what, held.record) = (Held::File, record);
+            (held.what, held.record) = (HoldScope::File, record);
         }
     }
 
@@ -220,7 +220,7 @@ impl Holds {
         let with_need = |(ino, pins): (Ino, Vec<Arc<ReadPin>>)| {
             let standing = readers.held.get(&ino).map(|standing| standing.what);
             let what = pins.iter().map(|pin| pin.what).chain(standing).max();
-            LongReaders { ino, what: what.unwrap_or(Held::Versions), pins }
+            LongReaders { ino, what: what.unwrap_or(HoldScope::Versions), pins }
         };
         long_readers.into_iter().map(with_need).collect()
     }
@@ -235,7 +235,7 @@ impl Holds {
                 || ActiveHold { readers: 0, version_readers: 0, what, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
-            let version_readers = pins.iter().filter(|pin| pin.what == Held::Versions);
+            let version_readers = pins.iter().filter(|pin| pin.what == HoldScope::Versions);
             held.version_readers += version_readers.count() as u64;
             held.what = what;
             held.record = record.clone();

@@ -7,7 +7,7 @@
 
 use content::StagedContent;
 use ledger::Note;
-use namespace::{Env, FsError, Next, Planner, Run, recall};
+use namespace::{Env, FsError, Next, Planner, Run, plan_from_hints};
 use store::{Read, ReadResult};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ impl Session {
     pub fn env(&self) -> Env {
         Env {
             now: self.clock.now(),
-            passed: self.clock.passed(),
+            earliest_now: self.clock.passed(),
             session: self.nonce(),
             random: self.random_bits.next(),
         }
@@ -106,7 +106,7 @@ impl Session {
     /// What an operation would answer by what is remembered alone: for refusing early, never for
     /// an answer.
     pub fn plan_from_hints<O: Planner>(&self, operation: &O) -> Option<O::Output> {
-        recall(operation, &self.env(), &*self.records)
+        plan_from_hints(operation, &self.env(), &*self.records)
     }
 
     /// Reads in one round trip, which others may share, counted and remembered.
@@ -150,7 +150,7 @@ impl Session {
         let mut aborts = 0;
         loop {
             match run.advance(&*self.records) {
-                Next::Done(Err(FsError::NumberTaken)) => {
+                Next::Done(Err(FsError::InodeNumberInUse)) => {
                     self.state.fence("a number that this session leased is taken");
                     return Err(VolumeError::Fenced);
                 }

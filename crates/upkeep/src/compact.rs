@@ -283,10 +283,10 @@ impl Upkeep {
             Copied::Damaged(damaged) => return Ok(ControlFlow::Break(damaged)),
             Copied::Sealed(block, to) => (block, to),
         };
-        let hidden_as = *self.session.allocate_inodes(1).await?.first().ok_or_else(closing)?;
+        let hidden_ino = *self.session.allocate_inodes(1).await?.first().ok_or_else(closing)?;
         self.put_pack(&block).await?;
         let within = batch.within.clone();
-        let operation = RelocateContent { ino, to: &to, within, hidden_as };
+        let operation = RelocateContent { ino, to: &to, within, hidden_ino };
         let relocated = self.relocate(&operation, reading, &mut done.moved.refused).await;
         match relocated {
             Ok(Some(Relocated { bytes, .. })) if bytes > 0 => {

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use content::{DESTAGE_DELAY, STAGED_INLINE_BODY_BYTES_MAX, StagedBody};
 use futures::StreamExt;
 use futures::stream;
-use namespace::join_packs;
+use namespace::add_pack_shares;
 use record::{Content, Ino, Inode, InodeBody, Slice, key, key::space};
 use session::scan::ino_of;
 use session::{Outcome, Priority, ReaderGuard, VolumeError, closing, value};
@@ -103,7 +103,7 @@ impl Mover {
             file.content = Content::Slices(vec![slice]);
         }
         let mut writes = vec![Write::Put(at.clone(), inode.encode(&at))];
-        writes.extend(join_packs(&[slice], self.ino));
+        writes.extend(add_pack_shares(&[slice], self.ino));
         writes.push(Write::Delete(key::staged_inline(self.ino)));
         Plan { guards: vec![Guard::Equals(at, self.record.clone())], writes }
     }

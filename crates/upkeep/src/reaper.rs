@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use record::{BlockId, Held, Ino, Orphan, Sequence, key, key::space};
+use record::{BlockId, HoldScope, Ino, Orphan, Sequence, key, key::space};
 use session::{
     ObservedSession, Outcome, Priority, VolumeError, closing, corrupt, entries, other_sessions,
     value,
@@ -121,8 +121,8 @@ impl Dead {
     }
 
     /// Returns true if a session holds the file, version or page that the orphan would release.
-    fn is_held(&self, held: &HashMap<Ino, Held>) -> bool {
-        let versions = |ino| held.get(ino) == Some(&Held::Versions);
+    fn is_held(&self, held: &HashMap<Ino, HoldScope>) -> bool {
+        let versions = |ino| held.get(ino) == Some(&HoldScope::Versions);
         match &self.orphan {
             Orphan::File { .. } => held.contains_key(&self.ino),
             Orphan::Moved { owner, .. } => versions(owner),
@@ -242,7 +242,10 @@ impl Upkeep {
 
     /// Reads the orphans that no session holds, at most `ORPHANS_PER_PASS`. The second value is
     /// true if there may be more.
-    async fn collect(&self, held: &HashMap<Ino, Held>) -> Result<(Vec<Dead>, bool), VolumeError> {
+    async fn collect(
+        &self,
+        held: &HashMap<Ino, HoldScope>,
+    ) -> Result<(Vec<Dead>, bool), VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
         let mut dead = Vec::new();

@@ -23,7 +23,7 @@ pub(crate) async fn find_referenced(
     candidates: &HashSet<BlockId>,
 ) -> Result<CompleteScan<HashSet<BlockId>>, VolumeError> {
     let (mut referenced, mut walks) = (HashSet::new(), Vec::new());
-    for space in space::NAMING_BLOCKS {
+    for space in space::REFERENCING_BLOCKS {
         let walk = walk_throttled(store, throttling, space, |key, value| {
             visit_blocks(&key, &value, |block| {
                 if candidates.contains(&block) {

@@ -63,7 +63,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use record::key::{self, space};
-use record::{BlockId, Held, Hold, Ino, Nonce, Timestamp};
+use record::{BlockId, Hold, HoldScope, Ino, Nonce, Timestamp};
 use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
 use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, session_in_key, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
@@ -228,7 +228,7 @@ impl Upkeep {
     async fn hold_replaced_pages(&self, keep: bool) -> Result<(), VolumeError> {
         let at = key::hold(REPLACED_PAGES, self.session.nonce());
         let write = if keep {
-            let hold = Hold { since: self.session.now(), what: Held::Versions };
+            let hold = Hold { since: self.session.now(), what: HoldScope::Versions };
             Write::Put(at.clone(), hold.encode(&at))
         } else {
             Write::Delete(at)

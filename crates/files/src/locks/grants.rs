@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use record::{Ino, RangeLock};
 use rustix::io::Errno;
-use volume::{LockFound, LockWatch, LocksSet, VolumeError};
+use volume::{ConflictSearch, LockWatch, SetLocksResult, VolumeError};
 
 use super::state::{Change, Changed, Location, Locks};
 use super::table::{FileTable, WaitState};
@@ -37,9 +37,11 @@ impl Locks {
             match retry_until_deadline(self.io_timeout, || self.volume.find_lock(ino, asked))
                 .await?
             {
-                LockFound::Free => return Ok(None),
-                LockFound::InTheWay(held) => return Ok(Some(RangeLock { pid: 0, ..held.lock })),
-                LockFound::Elsewhere => self.forget_location().await,
+                ConflictSearch::Free => return Ok(None),
+                ConflictSearch::Conflict(held) => {
+                    return Ok(Some(RangeLock { pid: 0, ..held.lock }));
+                }
+                ConflictSearch::Elsewhere => self.forget_location().await,
             }
         }
     }
@@ -196,21 +198,21 @@ impl Locks {
             Err(changed) => return Ok(changed),
         };
         match self.set_in_records(ino, &after, asked.as_ref()).await {
-            Ok(LocksSet::Done) => {
+            Ok(SetLocksResult::Done) => {
                 if self.tables().apply(ino, &change, after) {
                     return Ok(Changed::Done);
                 }
                 let held = self.tables().held(ino);
                 self.set_in_records(ino, &held, None).await.map(|_set| Changed::Done)
             }
-            Ok(LocksSet::InTheWay(_)) => {
+            Ok(SetLocksResult::Conflict(_)) => {
                 if let Change::Lock(_, Some(number)) = change {
                     self.tables().change(ino, |table| table.set_blocked_elsewhere(number));
                 }
                 Ok(Changed::BlockedElsewhere)
             }
-            Ok(LocksSet::TooMany) => Err(Errno::NOLCK),
-            Ok(LocksSet::Elsewhere) => {
+            Ok(SetLocksResult::TooMany) => Err(Errno::NOLCK),
+            Ok(SetLocksResult::Elsewhere) => {
                 // Others wait for their turns as long as this one lasts, and are waited for.
                 drop((locked, location));
                 self.forget_location().await;
@@ -231,7 +233,7 @@ impl Locks {
         ino: Ino,
         own: &[RangeLock],
         asked: Option<&RangeLock>,
-    ) -> Result<LocksSet, Errno> {
+    ) -> Result<SetLocksResult, Errno> {
         self.tables().in_records.insert(ino);
         let set = async || match self.volume.set_locks(ino, own, asked).await {
             // What is written is all that is held, so it may be written again.
@@ -244,7 +246,7 @@ impl Locks {
         let set = retry_until_deadline(self.io_timeout, set).await;
         let mut tables = self.tables();
         match &set {
-            Ok(LocksSet::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
+            Ok(SetLocksResult::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
                 tables.in_records.remove(&ino);
             }
             Err(_) => tables.doubt(ino),

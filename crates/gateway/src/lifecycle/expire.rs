@@ -9,7 +9,7 @@ use s3::lifecycle::{Rule, RuleExpiration};
 use time::{Duration, OffsetDateTime};
 use tracing::warn;
 use volume::{
-    FsError, ListedAs, NamedBucket, RemoveCondition, Spared, UploadsEntry, UploadsQuery,
+    Exempt, FsError, ListedAs, NamedBucket, RemoveCondition, UploadsEntry, UploadsQuery,
     VersionsEntry, VersionsQuery, Volume, VolumeError,
 };
 
@@ -315,24 +315,24 @@ impl Page<'_> {
                 }
             }
         }
-        self.remove_versions(noncurrent, Spared::Current, &self.meters.noncurrent).await;
-        self.remove_versions(markers, Spared::Objects, &self.meters.markers).await;
+        self.remove_versions(noncurrent, Exempt::Current, &self.meters.noncurrent).await;
+        self.remove_versions(markers, Exempt::Objects, &self.meters.markers).await;
         Ok(())
     }
 
     async fn remove_versions(
         &self,
         versions: Vec<(Vec<u8>, VersionRef, Due)>,
-        spares: Spared,
+        exempt: Exempt,
         meter: &AtomicU64,
     ) {
         let remove = async |(key, version, due): (Vec<u8>, VersionRef, Due)| {
             let (volume, bucket) = (self.volume, self.bucket);
             let removed = match &due.tags {
                 Some(tags) => {
-                    volume.delete_version_with_tags(bucket, &key, version, spares, tags).await
+                    volume.delete_version_with_tags(bucket, &key, version, exempt, tags).await
                 }
-                None => volume.delete_version_sparing(bucket, &key, version, spares).await,
+                None => volume.delete_version_sparing(bucket, &key, version, exempt).await,
             };
             (removed, key)
         };

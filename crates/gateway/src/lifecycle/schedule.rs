@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use record::{Ino, LifecyclePass, PassLeft, Timestamp};
+use record::{Ino, LifecyclePass, PassPosition, Timestamp};
 
 /// Clocks that differ by this part of a day are taken for equal: an hour of 24.
 const SKEW_PART: u32 = 24;
@@ -95,9 +95,9 @@ impl KnownPasses {
         }
         if noted.day == own.day {
             self.note(bucket, noted);
-            return match noted.left {
-                PassLeft::Keys(_) => Decision::Continue(noted.clone()),
-                PassLeft::Nothing => Decision::Wait,
+            return match noted.position {
+                PassPosition::KeysAfter(_) => Decision::Continue(noted.clone()),
+                PassPosition::Finished => Decision::Wait,
             };
         }
         let known = self.of(bucket, own);
@@ -111,7 +111,7 @@ impl KnownPasses {
 
     /// Remembers the progress of a pass of this gateway's own day.
     pub(super) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
-        let is_done = pass.left == PassLeft::Nothing;
+        let is_done = pass.position == PassPosition::Finished;
         let known = Known { configs_version: pass.configs_version, day: pass.day, is_done };
         self.lock().insert(bucket, known);
     }

@@ -168,7 +168,7 @@ async fn another_gateway_goes_on_where_one_stopped() {
     let noted = LifecyclePass {
         configs_version: world.volume.bucket("bkt").await.unwrap().bucket.configs_version,
         day: day_of(world.volume.now(), DAY),
-        left: PassLeft::Keys(Some(b"goes/1249".to_vec())),
+        position: PassPosition::KeysAfter(Some(b"goes/1249".to_vec())),
     };
     let config = noted.to_config();
     assert!(world.volume.save_lifecycle_position("bkt".into(), None, &config).await.unwrap());

@@ -126,14 +126,14 @@ impl Planner for SetAttributes<'_> {
 /// Notes when a node was last read. Nothing else about it changes, not even when anything about it last
 /// changed. Answers whether it was not noted yet.
 #[derive(Clone, Debug)]
-pub struct NoteRead {
+pub struct SetAccessTime {
     /// The node.
     pub ino: Ino,
     /// When it was read.
     pub at: Timestamp,
 }
 
-impl Planner for NoteRead {
+impl Planner for SetAccessTime {
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {

@@ -90,12 +90,12 @@ impl Planner for FindName<'_> {
 /// Finds a node by its number, and whether it is left to the reaper: then its last name is gone,
 /// though its record still has the links that it had. One round trip.
 #[derive(Clone, Debug)]
-pub struct FindLeft {
+pub struct FindNodeOrOrphan {
     /// The number.
     pub ino: Ino,
 }
 
-impl Planner for FindLeft {
+impl Planner for FindNodeOrOrphan {
     /// The node, and true if it is left to the reaper.
     type Output = (FoundNode, bool);
 

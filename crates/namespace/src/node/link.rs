@@ -12,7 +12,7 @@ use crate::{FoundNode, FsError, Halt};
 
 /// The most hard links of a file in a bucket with versions or a trash. A version record for each of them
 /// must fit into the file's [`record::Superseded`] record, and into one plan that moves them to a copy.
-pub const KEPT_LINKS_MAX: u32 = 768;
+pub const VERSIONED_LINKS_MAX: u32 = 768;
 
 /// Gives a node one more name: one round trip when all of it is remembered.
 ///
@@ -23,7 +23,7 @@ pub struct LinkNode<'a> {
     /// The node.
     pub ino: Ino,
     /// A name that it has, if it has one.
-    pub known_as: Option<&'a NodeName>,
+    pub known_name: Option<&'a NodeName>,
     /// The name that it gets besides.
     pub to: &'a NodeName,
 }
@@ -50,7 +50,7 @@ impl Planner for LinkNode<'_> {
             admit(view, env, (self.ino, &inode), Change::Name, &mut plan)?;
         }
         let links = inode.links();
-        if inode.kind() == Kind::File && links >= KEPT_LINKS_MAX {
+        if inode.kind() == Kind::File && links >= VERSIONED_LINKS_MAX {
             let bucket = keeping::bucket_of(view, inode.bucket)?;
             if bucket.dentry.versioning.keeps() {
                 return Err(FsError::TooManyLinks.into());
@@ -71,7 +71,7 @@ impl Planner for LinkNode<'_> {
             plan.guards.push(Guard::Equals(orphan.clone(), value));
             plan.writes.push(Write::Delete(orphan));
         } else if links == 1 {
-            let name = self.known_as;
+            let name = self.known_name;
             if let InodeBody::File(file) = &mut inode.body {
                 file.told_by_name = false;
             }
@@ -95,7 +95,7 @@ impl Planner for LinkNode<'_> {
         inode.attributes.status_changed = env.now;
         let retention = keeping::default_retention(view, env, inode.bucket, &mut plan)?;
         if let (InodeBody::File(file), Some(default)) = (&mut inode.body, retention) {
-            file.object.lock.retain(default, env.passed);
+            file.object.lock.retain(default, env.earliest_now);
         }
         if let Some(links) = inode.links_mut() {
             *links = links.saturating_add(1);

@@ -70,7 +70,7 @@ pub struct SetObjectItem<'a> {
     /// What it says; none takes it away.
     pub value: Option<&'a str>,
     /// Whether the file must have it before; none if that does not matter.
-    pub had: Option<bool>,
+    pub must_exist: Option<bool>,
 }
 
 impl Planner for SetObjectItem<'_> {
@@ -86,7 +86,7 @@ impl Planner for SetObjectItem<'_> {
         };
         admit(view, env, (self.ino, &inode), change, &mut plan)?;
         let InodeBody::File(file) = &mut inode.body else { return Err(FsError::NoObject.into()) };
-        match (self.had, self.item.value(&file.object)) {
+        match (self.must_exist, self.item.value(&file.object)) {
             (Some(true), None) => return Err(FsError::NoSuchAttribute.into()),
             (Some(false), Some(_)) => return Err(FsError::AttributeExists.into()),
             _ => {}

@@ -182,7 +182,7 @@ impl End {
     /// Whether a retention or a legal hold keeps the file under its key.
     fn is_locked(&self, env: &Env) -> bool {
         let file = self.known.inode.file();
-        file.is_some_and(|file| file.object.lock.holds(env.passed, false))
+        file.is_some_and(|file| file.object.lock.holds(env.earliest_now, false))
     }
 
     /// Adds to a plan that the node has this name, as this version of its key if it is to be one. The
@@ -201,7 +201,7 @@ impl End {
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let mut inode = if keeps_old { self.linked(env) } else { self.moved(to, env) };
         if let (InodeBody::File(file), Some(default)) = (&mut inode.body, retention) {
-            file.object.lock.retain(default, env.passed);
+            file.object.lock.retain(default, env.earliest_now);
         }
         plan.guards.push(self.known.guard());
         plan.writes.push(Write::Put(self.known.key.clone(), inode.encode(&self.known.key)));

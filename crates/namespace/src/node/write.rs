@@ -87,9 +87,9 @@ pub struct WriteContent<'a> {
     /// The file.
     pub ino: Ino,
     /// A name that it has, if it has one.
-    pub known_as: Option<&'a NodeName>,
+    pub known_name: Option<&'a NodeName>,
     /// The data version that it must have, if it must have one.
-    pub over: Option<u64>,
+    pub expected_data_version: Option<u64>,
     /// What else must hold: the names by which it was found.
     pub assumptions: &'a [Assumption],
     /// What becomes of its content.
@@ -97,7 +97,7 @@ pub struct WriteContent<'a> {
     /// Its entity tag then.
     pub tag: Tag,
     /// The number under which is left what the write hides.
-    pub hidden_as: Ino,
+    pub hidden_ino: Ino,
     /// What becomes of its attributes besides. The time of the change is the operation's unless this
     /// says another.
     pub attributes: &'a AttributeChange,
@@ -143,10 +143,10 @@ impl Planner for WriteContent<'_> {
         if let Err(Halt::Fail(error)) = retention {
             return Err(error.into());
         }
-        untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
+        untell(view, &mut inode, self.ino, self.known_name, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
-        if self.over.is_some_and(|over| over != old.data_version) {
+        if self.expected_data_version.is_some_and(|expected| expected != old.data_version) {
             return Err(FsError::ContentReplaced.into());
         }
         let mut change = Change::of(self.ino, old, (**file).clone());
@@ -171,10 +171,10 @@ impl Planner for WriteContent<'_> {
         }
         change.file.tag = tag;
         if let Some(default) = retention? {
-            change.file.object.lock.retain(default, env.passed);
+            change.file.object.lock.retain(default, env.earliest_now);
         }
         change.file.data_version = change.file.data_version.saturating_add(1);
-        let file = change.finish(view, &inode, self.hidden_as, &mut plan)?;
+        let file = change.finish(view, &inode, self.hidden_ino, &mut plan)?;
         keeping::guard_quota(view, inode.bucket, &mut plan)?;
         inode.body = InodeBody::File(Box::new(file));
         let at = &mut inode.attributes;
@@ -243,7 +243,7 @@ impl Change<'_> {
             Content::Slices(slices) => {
                 self.file.sparse = has_hole(slices, 0, size);
                 self.added.clone_from(slices);
-                self.lay_out(slices.clone());
+                self.build_content(slices.clone());
             }
             inline => {
                 let Content::Inline(bytes) = inline else { return Err(Halt::from(FsError::Stale)) };
@@ -301,7 +301,7 @@ impl Change<'_> {
             Content::Inline(bytes) if bytes.is_empty() => {
                 let Overlay { slices, .. } = overlay(&[], slices, size);
                 if !slices.is_empty() {
-                    self.lay_out(slices);
+                    self.build_content(slices);
                 }
                 Ok(())
             }
@@ -323,7 +323,7 @@ impl Change<'_> {
             Content::Slices(old) => {
                 let Overlay { slices, hidden } = self.over(old, cleared, slices, size);
                 self.hidden = hidden;
-                self.lay_out(slices);
+                self.build_content(slices);
                 Ok(())
             }
             Content::Pages(pages) => self.change_pages(view, pages, cleared, slices, size),
@@ -402,7 +402,7 @@ impl Change<'_> {
     }
 
     /// Lays slices out in the record of the inode, or in pages.
-    fn lay_out(&mut self, slices: Vec<Slice>) {
+    fn build_content(&mut self, slices: Vec<Slice>) {
         self.file.content = if slices.len() <= INODE_SLICES_MAX {
             Content::Slices(slices)
         } else {
@@ -433,7 +433,7 @@ impl Change<'_> {
             let own = key::share(block, self.ino);
             if !self.named.contains(&block) {
                 if view.contradicted(&own) {
-                    return Err(FsError::LettingGo.into());
+                    return Err(FsError::BlockReleasePending.into());
                 }
                 plan.guards.push(Guard::Absent(own.clone()));
             }
@@ -452,10 +452,10 @@ impl Change<'_> {
         self,
         view: &mut View<'_>,
         inode: &Inode,
-        hidden_as: Ino,
+        hidden_ino: Ino,
         plan: &mut Plan,
     ) -> Result<File, Halt> {
-        self.name_and_hide(view, hidden_as, plan)?;
+        self.name_and_hide(view, hidden_ino, plan)?;
         self.mark_staged_inline(plan);
         let parts: u64 = self.old.parts.iter().map(|run| u64::from(run.count)).sum();
         let sum_pages = u32::try_from(parts.div_ceil(u64::from(PART_SUMS_PAGE)));
@@ -473,7 +473,7 @@ impl Change<'_> {
     fn name_and_hide(
         &self,
         view: &mut View<'_>,
-        hidden_as: Ino,
+        hidden_ino: Ino,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
         for (key, page) in &self.pages {
@@ -496,14 +496,14 @@ impl Change<'_> {
         }
         let changed = live.into_iter().filter(|(_, bytes)| *bytes != 0);
         plan.writes.extend(changed.map(|(pack, bytes)| Write::Add(key::live(pack), bytes)));
-        self.leave_hidden(view, hidden_as, plan)
+        self.leave_hidden(view, hidden_ino, plan)
     }
 
     /// Leaves the blocks and pages that are not named any more to the reaper.
     fn leave_hidden(
         &self,
         view: &mut View<'_>,
-        hidden_as: Ino,
+        hidden_ino: Ino,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
         let here: &[Slice] = match &self.file.content {
@@ -524,7 +524,7 @@ impl Change<'_> {
             .into_iter()
             .map(|(block, block_length)| HiddenBlock { block, block_length })
             .collect();
-        let at = key::orphan(hidden_as);
+        let at = key::orphan(hidden_ino);
         guard_absent(&at, view, plan)?;
         let orphan = Orphan::Hidden { owner: self.ino, blocks, pages: self.dropped.clone() };
         plan.writes.push(Write::Put(at.clone(), orphan.encode(&at)));

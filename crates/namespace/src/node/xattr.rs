@@ -61,7 +61,7 @@ pub struct SetXattr<'a> {
     /// Whose.
     pub ino: Ino,
     /// A name that it has, if it has one. A directory's is found without.
-    pub known_as: Option<&'a NodeName>,
+    pub known_name: Option<&'a NodeName>,
     /// Its name.
     pub name: &'a [u8],
     /// What becomes of it.
@@ -108,7 +108,7 @@ impl Planner for SetXattr<'_> {
             plan.writes.push(Write::Delete(at));
         }
         if is_apart {
-            untell(view, &mut inode, self.ino, self.known_as, &mut plan)?;
+            untell(view, &mut inode, self.ino, self.known_name, &mut plan)?;
             claim(view, &inode, self.ino, &mut plan)?;
         }
         check_names(&inode)?;

@@ -194,7 +194,7 @@ fn a_list_stands_in_the_inode_though_it_is_full() {
         let change = &namespace::XattrChange::Set(vec![b'v'; XATTR_INLINE_BYTES_MAX].into());
         let name = format!("user.{n}");
         world
-            .run(&namespace::SetXattr { ino, known_as: None, name: name.as_bytes(), change })
+            .run(&namespace::SetXattr { ino, known_name: None, name: name.as_bytes(), change })
             .unwrap();
     }
     let acl = list([6, 7, 4, 5, 1]);

@@ -40,7 +40,7 @@ pub(crate) enum Act {
     },
     Link {
         ino: Ino,
-        known_as: Option<NodeName>,
+        known_name: Option<NodeName>,
         to: NodeName,
     },
     Chmod(Ino),
@@ -48,18 +48,18 @@ pub(crate) enum Act {
     /// An attribute of so many bytes; with none it goes.
     Xattr {
         ino: Ino,
-        known_as: Option<NodeName>,
+        known_name: Option<NodeName>,
         length: usize,
     },
     /// The content becomes so many bytes.
     Write {
         ino: Ino,
-        known_as: Option<NodeName>,
+        known_name: Option<NodeName>,
         size: usize,
     },
     Truncate {
         ino: Ino,
-        known_as: Option<NodeName>,
+        known_name: Option<NodeName>,
         size: u64,
     },
     Find(NodeName),
@@ -132,7 +132,7 @@ impl Prepared {
             act: act.clone(),
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
-            env: Env { now: time, passed: time, session: NONCE, random: 7 },
+            env: Env { now: time, earliest_now: time, session: NONCE, random: 7 },
             path,
             node,
             inode: object_of(inline(size)),
@@ -158,8 +158,8 @@ impl Prepared {
             Act::Rename { from, to, mode } => {
                 body(&mut Steps::new(&RenameNode { from, to, mode: *mode }, env, hints))
             }
-            Act::Link { ino, known_as, to } => {
-                let link = LinkNode { ino: *ino, known_as: known_as.as_ref(), to };
+            Act::Link { ino, known_name, to } => {
+                let link = LinkNode { ino: *ino, known_name: known_name.as_ref(), to };
                 body(&mut Steps::new(&link, env, hints))
             }
             Act::Chmod(ino) => {
@@ -173,14 +173,14 @@ impl Prepared {
                 let set = SetAttributes { ino: *ino, change };
                 body(&mut Steps::new(&set, env, hints))
             }
-            Act::Xattr { ino, known_as, .. } => {
+            Act::Xattr { ino, known_name, .. } => {
                 let (name, change) = (b"user.x", &self.xattr);
-                let known_as = known_as.as_ref();
-                let set = SetXattr { ino: *ino, known_as, name, change };
+                let known_name = known_name.as_ref();
+                let set = SetXattr { ino: *ino, known_name, name, change };
                 body(&mut Steps::new(&set, env, hints))
             }
-            Act::Write { ino, known_as, .. } | Act::Truncate { ino, known_as, .. } => {
-                let write = self.write(*ino, known_as.as_ref());
+            Act::Write { ino, known_name, .. } | Act::Truncate { ino, known_name, .. } => {
+                let write = self.write(*ino, known_name.as_ref());
                 body(&mut Steps::new(&write, env, hints))
             }
             Act::Find(name) => body(&mut Steps::new(&FindName { name }, env, hints)),
@@ -206,17 +206,17 @@ impl Prepared {
         MakeNode { directory, name, ino, node, mode: 0o755, umask: 0, uid: 3, gid: 4 }
     }
 
-    fn write<'a>(&'a self, ino: Ino, known_as: Option<&'a NodeName>) -> WriteContent<'a> {
-        let (change, hidden_as) = (&self.content, self.ino);
+    fn write<'a>(&'a self, ino: Ino, known_name: Option<&'a NodeName>) -> WriteContent<'a> {
+        let (change, hidden_ino) = (&self.content, self.ino);
         let tag = Tag::Md5([8; 16]);
         WriteContent {
             ino,
-            known_as,
-            over: None,
+            known_name,
+            expected_data_version: None,
             assumptions: &[],
             change,
             tag,
-            hidden_as,
+            hidden_ino,
             attributes: &KEPT,
             own_retention: None,
         }

@@ -20,11 +20,11 @@ fn value(length: usize) -> Bytes {
 fn change(
     world: &World,
     ino: Ino,
-    known_as: Option<&NodeName>,
+    known_name: Option<&NodeName>,
     name: &str,
     change: &XattrChange,
 ) -> Result<FoundNode, FsError> {
-    world.run(&SetXattr { ino, known_as, name: name.as_bytes(), change })
+    world.run(&SetXattr { ino, known_name, name: name.as_bytes(), change })
 }
 
 fn get(world: &World, ino: Ino, name: &str) -> Result<Bytes, FsError> {
@@ -123,8 +123,8 @@ fn an_object_with_a_long_attribute_is_not_told_by_its_name() {
     let world = World::new();
     let ino = world.put("a", 5);
     let long = Set(value(5_000));
-    for known_as in [None, Some(at(B, "other"))] {
-        let changed = change(&world, ino, known_as.as_ref(), "user.a", &long);
+    for known_name in [None, Some(at(B, "other"))] {
+        let changed = change(&world, ino, known_name.as_ref(), "user.a", &long);
         assert_eq!(changed.unwrap_err(), FsError::Stale);
     }
     change(&world, ino, None, "user.short", &Set(value(5))).unwrap();
@@ -219,7 +219,7 @@ fn item(
     value: Option<&str>,
     had: Option<bool>,
 ) -> Result<FoundNode, FsError> {
-    world.run(&SetObjectItem { ino, item, value, had })
+    world.run(&SetObjectItem { ino, item, value, must_exist: had })
 }
 
 /// What S3 keeps with a file.

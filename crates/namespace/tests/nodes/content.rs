@@ -330,7 +330,7 @@ impl Model {
             Ok(_) => assert!(!letting_go),
             Err(FsError::ContentReplaced) => return assert!(is_inline),
             // Pages that are not written to are not looked at.
-            Err(FsError::LettingGo) => return assert!(letting_go || is_paged),
+            Err(FsError::BlockReleasePending) => return assert!(letting_go || is_paged),
             Err(error) => panic!("{error}"),
         }
         let end = usize::try_from(shared.range.end).unwrap();
@@ -406,19 +406,19 @@ pub(super) fn write(world: &World, ino: Ino, change: &ContentChange) -> Result<F
 pub(super) fn write_as(
     world: &World,
     ino: Ino,
-    known_as: Option<&NodeName>,
+    known_name: Option<&NodeName>,
     change: &ContentChange,
 ) -> Result<FoundNode, FsError> {
-    let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
+    let (tag, hidden_ino) = (Tag::Md5([9; 16]), world.ino());
     let attributes = &KEPT;
     world.run(&WriteContent {
         ino,
-        known_as,
-        over: None,
+        known_name,
+        expected_data_version: None,
         assumptions: &[],
         change,
         tag,
-        hidden_as,
+        hidden_ino,
         attributes,
         own_retention: None,
     })
@@ -451,7 +451,7 @@ fn what_was_let_go_of_is_taken_again_only_when_it_is_gone() {
         model.apply(&Change::Truncate(length / 2));
         assert_eq!(take(&model), None);
         model.apply(&Change::Truncate(0));
-        assert_eq!(take(&model), Some(FsError::LettingGo));
+        assert_eq!(take(&model), Some(FsError::BlockReleasePending));
         let mut state = model.world.state();
         let reaped = |at: &Key| at.space() == space::ORPHAN || at.space() == space::SHARE;
         state.records.retain(|at, _| !reaped(at));
@@ -563,16 +563,16 @@ fn a_write_takes_away_what_was_told_of_the_content_before() {
         assert_eq!(answer.unwrap_err(), FsError::Stale);
     }
     for (n, change) in (1..).zip(&changes) {
-        let (tag, hidden_as) = (Tag::Md5([n; 16]), model.world.ino());
-        let known_as = Some(&at(B, "a"));
+        let (tag, hidden_ino) = (Tag::Md5([n; 16]), model.world.ino());
+        let known_name = Some(&at(B, "a"));
         let write = WriteContent {
             ino,
-            known_as,
-            over: None,
+            known_name,
+            expected_data_version: None,
             assumptions: &[],
             change,
             tag,
-            hidden_as,
+            hidden_ino,
             attributes: &KEPT,
             own_retention: None,
         };

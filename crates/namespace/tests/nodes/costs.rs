@@ -160,11 +160,11 @@ fn a_link_takes_one_round_trip_if_all_of_it_is_remembered() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     let volume = Remembered::of(&world, &[]);
-    let link = LinkNode { ino, known_as: Some(&at(B, "f")), to: &at(B, "g") };
+    let link = LinkNode { ino, known_name: Some(&at(B, "f")), to: &at(B, "g") };
     assert_eq!(volume.costs(&link), costs((0, 1), (3, 1)));
     let nameless = world.make_nameless(B, 1).unwrap();
     let volume = Remembered::of(&world, &[]);
-    let link = LinkNode { ino: nameless, known_as: None, to: &at(B, "g") };
+    let link = LinkNode { ino: nameless, known_name: None, to: &at(B, "g") };
     assert_eq!(volume.costs(&link), costs((0, 1), (3, 1)));
 }
 
@@ -176,13 +176,13 @@ fn attributes_change_in_one_round_trip_if_the_node_is_remembered() {
     let change = &AttributeChange { mode: Some(0), ..KEPT };
     let chmod = SetAttributes { ino: file, change };
     assert_eq!(volume.costs(&chmod), costs((0, 1), (1, 1)));
-    let set = |ino, known_as, length, expected| {
+    let set = |ino, known_name, length, expected| {
         let change = &XattrChange::Set(Bytes::from(vec![0; length]));
-        let set = SetXattr { ino, known_as, name: b"user.a", change };
+        let set = SetXattr { ino, known_name, name: b"user.a", change };
         assert_eq!(volume.costs(&set), expected, "{length}");
     };
     let item = &ObjectItem::Tag("t".to_owned());
-    let tag = SetObjectItem { ino: object, item, value: Some("v"), had: None };
+    let tag = SetObjectItem { ino: object, item, value: Some("v"), must_exist: None };
     assert_eq!(volume.costs(&tag), costs((0, 1), (1, 1)));
     set(file, None, 1, costs((0, 1), (1, 1)));
     set(file, None, LONG, costs((0, 1), (1, 1)));
@@ -196,7 +196,7 @@ fn an_attribute_is_read_once_and_a_long_one_twice_if_nothing_is_remembered() {
     let ino = world.file(B, "f", 1);
     for (name, length) in [(&b"user.short"[..], 1), (b"user.long", LONG)] {
         let change = &XattrChange::Set(Bytes::from(vec![0; length]));
-        world.run(&SetXattr { ino, known_as: None, name, change }).unwrap();
+        world.run(&SetXattr { ino, known_name: None, name, change }).unwrap();
     }
     let volume = Remembered::of(&world, &[]);
     let find = |name| volume.costs(&FindXattr { ino, name });
@@ -222,18 +222,18 @@ fn comb(from: u64, count: u64, block: u64) -> ContentChange {
     }
 }
 
-fn write(ino: Ino, hidden_as: Ino, change: &ContentChange) -> WriteContent<'_> {
-    let (known_as, tag, attributes) = (None, Tag::Md5([1; 16]), &KEPT);
+fn write(ino: Ino, hidden_ino: Ino, change: &ContentChange) -> WriteContent<'_> {
+    let (known_name, tag, attributes) = (None, Tag::Md5([1; 16]), &KEPT);
     let own_retention = None;
     let (over, assumptions) = (None, &[][..]);
     WriteContent {
         ino,
-        known_as,
-        over,
+        known_name,
+        expected_data_version: over,
         assumptions,
         change,
         tag,
-        hidden_as,
+        hidden_ino,
         attributes,
         own_retention,
     }

@@ -121,7 +121,7 @@ fn starts() -> Vec<(&'static str, Start)> {
 
 fn acts([a, d, f]: [Ino; 3]) -> Vec<Act> {
     let f_name = || at(B, "f");
-    let known_as = || Some(at(B, "f"));
+    let known_name = || Some(at(B, "f"));
     let rename = |from, to, mode| Act::Rename { from, to, mode };
     let make = |name, what| Act::Make { name, what };
     let delete = |keys: &[&[u8]]| Act::Delete(keys.iter().map(|key| key.to_vec()).collect());
@@ -142,12 +142,12 @@ fn acts([a, d, f]: [Ino; 3]) -> Vec<Act> {
         rename(f_name(), at(B, "d"), RenameMode::Exchange),
         rename(at(B, "a"), at(d, "x"), RenameMode::Exchange),
         rename(f_name(), at(C, "f"), RenameMode::Replace),
-        Act::Link { ino: f, known_as: known_as(), to: at(a, "y") },
-        Act::Link { ino: f, known_as: known_as(), to: at(a, "x") },
-        Act::Write { ino: f, known_as: known_as(), size: 9 },
-        Act::Truncate { ino: f, known_as: known_as(), size: 2 },
-        Act::Xattr { ino: f, known_as: known_as(), length: crate::acts::LONG },
-        Act::Xattr { ino: a, known_as: None, length: crate::acts::LONG },
+        Act::Link { ino: f, known_name: known_name(), to: at(a, "y") },
+        Act::Link { ino: f, known_name: known_name(), to: at(a, "x") },
+        Act::Write { ino: f, known_name: known_name(), size: 9 },
+        Act::Truncate { ino: f, known_name: known_name(), size: 2 },
+        Act::Xattr { ino: f, known_name: known_name(), length: crate::acts::LONG },
+        Act::Xattr { ino: a, known_name: None, length: crate::acts::LONG },
         Act::Chmod(a),
         Act::Touch(a),
         put(b"f", 7),

@@ -2,8 +2,8 @@
 //! move a directory in a bucket that begins to allow locks, bring a file back, and give it many links.
 
 use namespace::{
-    ContentChange, FsError, KEPT_LINKS_MAX, Lookup, Path, RemoveVersion, RenameMode, Restore,
-    SetBucketConfig, Spared,
+    ContentChange, Exempt, FsError, Lookup, Path, RemoveVersion, RenameMode, Restore,
+    SetBucketConfig, VERSIONED_LINKS_MAX,
 };
 use record::{BucketConfig, BucketConfigKind, Versioning, key, key::space};
 
@@ -85,7 +85,7 @@ fn a_file_that_comes_back_in_another_directory_can_be_written_to() {
                 version,
                 fresh: &fresh,
                 bypasses_governance: false,
-                spares: Spared::Nothing,
+                exempt: Exempt::Nothing,
                 object_tags: None,
             };
             assert!(world.run(&remove).unwrap().existed);
@@ -126,12 +126,12 @@ fn every_hard_link_of_a_file_can_be_removed() {
             directory = world.mkdir(directory, name);
         }
         let ino = world.file(directory, name(0), 3);
-        for number in 1..KEPT_LINKS_MAX {
+        for number in 1..VERSIONED_LINKS_MAX {
             world.link(ino, Some(&at(directory, name(0))), &at(directory, name(number))).unwrap();
         }
         let more = world.link(ino, Some(&at(directory, name(0))), &at(directory, name(999)));
         assert_eq!(more.err(), Some(FsError::TooManyLinks));
-        for number in 0..KEPT_LINKS_MAX {
+        for number in 0..VERSIONED_LINKS_MAX {
             world.unlink(directory, name(number)).unwrap();
         }
         let longest = world.state();
@@ -143,7 +143,7 @@ fn every_hard_link_of_a_file_can_be_removed() {
     }
     let world = World::new();
     let ino = world.file(B, "k", 3);
-    for number in 0..KEPT_LINKS_MAX + 9 {
+    for number in 0..VERSIONED_LINKS_MAX + 9 {
         world.link(ino, Some(&at(B, "k")), &at(B, name(number))).unwrap();
     }
 }

@@ -113,22 +113,22 @@ impl Choice {
             54..64 => {
                 let ino = node(model, a, |kind| self.known[0] || kind != Kind::Directory)?;
                 let to = name(model, self.known[0] && self.known[1], b, c);
-                Act::Link { ino, known_as: model.known_as(ino), to }
+                Act::Link { ino, known_name: model.known_name(ino), to }
             }
             64..66 => Act::Chmod(node(model, a, any)?),
             66..68 => Act::Touch(node(model, a, any)?),
             68..72 => {
                 let ino = node(model, a, any)?;
                 let length = if self.known[0] { LONG } else { b.index(3) };
-                Act::Xattr { ino, known_as: model.known_as(ino), length }
+                Act::Xattr { ino, known_name: model.known_name(ino), length }
             }
             72..75 => {
                 let ino = node(model, a, file)?;
-                Act::Write { ino, known_as: model.known_as(ino), size }
+                Act::Write { ino, known_name: model.known_name(ino), size }
             }
             75..78 => {
                 let ino = node(model, a, file)?;
-                Act::Truncate { ino, known_as: model.known_as(ino), size: size as u64 }
+                Act::Truncate { ino, known_name: model.known_name(ino), size: size as u64 }
             }
             78..90 => Act::Put { object: pick(&KEYS, a).to_vec(), size },
             _ => {

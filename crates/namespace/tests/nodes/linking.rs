@@ -51,9 +51,9 @@ fn a_second_name_needs_the_first_to_be_known() {
     let world = World::new();
     let ino = world.file(B, "a", 1);
     world.file(B, "other", 1);
-    for known_as in [None, Some(at(B, "gone")), Some(at(B, "other"))] {
-        let linked = world.link(ino, known_as.as_ref(), &at(B, "b"));
-        assert_eq!(linked.unwrap_err(), FsError::Stale, "{known_as:?}");
+    for known_name in [None, Some(at(B, "gone")), Some(at(B, "other"))] {
+        let linked = world.link(ino, known_name.as_ref(), &at(B, "b"));
+        assert_eq!(linked.unwrap_err(), FsError::Stale, "{known_name:?}");
     }
     assert_eq!(world.find(&at(B, "b")), Err(FsError::NoSuchKey));
     world.audit();
@@ -173,8 +173,8 @@ fn a_file_that_lost_its_last_name_gets_no_other() {
     world.unlink(B, "a").unwrap();
     assert_eq!(world.delete(&[b"x", b"y"]), [Ok(true); 2]);
     for ino in [one, two] {
-        for known_as in [None, Some(at(B, "a")), Some(at(B, "x"))] {
-            let linked = world.link(ino, known_as.as_ref(), &at(B, "z"));
+        for known_name in [None, Some(at(B, "a")), Some(at(B, "x"))] {
+            let linked = world.link(ino, known_name.as_ref(), &at(B, "z"));
             let error = linked.expect_err("the reaper would take it from under its name");
             assert!([FsError::Stale, FsError::NoSuchKey].contains(&error), "{error}");
             world.audit();
@@ -215,17 +215,17 @@ fn what_is_written_shows_under_every_name() {
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
     let (content, sums) = (Content::Inline(Bytes::from_static(b"eight by")), Vec::new());
     let change = ContentChange::Replace { content, size: 8, sums };
-    let (tag, hidden_as) = (Tag::Md5([1; 16]), world.ino());
-    let known_as = None;
+    let (tag, hidden_ino) = (Tag::Md5([1; 16]), world.ino());
+    let known_name = None;
     let change = &change;
     let write = WriteContent {
         ino,
-        known_as,
-        over: None,
+        known_name,
+        expected_data_version: None,
         assumptions: &[],
         change,
         tag,
-        hidden_as,
+        hidden_ino,
         attributes: &KEPT,
         own_retention: None,
     };

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::executor::block_on;
 use namespace::{
-    BeginLocking, EndLocking, Env, FindLock, FindLockAskers, ForgetLocks, FsError,
-    LOCK_SHARERS_MAX, LockFound, LockUse, LocksSet, Next, NoHints, Planner, PublishLocks, Run,
-    SetLocks,
+    BeginLocking, ConflictSearch, EndLocking, Env, FindLock, FindLockRequests, ForgetLocks,
+    FsError, LOCK_SHARERS_MAX, LockUse, Next, NoHints, Planner, PublishLocks, Run, SetLocks,
+    SetLocksResult,
 };
 use proptest::prelude::*;
 use record::{
@@ -26,7 +26,7 @@ fn session(number: u8) -> Nonce {
 }
 
 fn env(session: Nonce) -> Env {
-    Env { now: Timestamp(1), passed: Timestamp(1), session, random: 7 }
+    Env { now: Timestamp(1), earliest_now: Timestamp(1), session, random: 7 }
 }
 
 fn commit(store: &MemoryStore, guards: Vec<Guard>, writes: Vec<Write>) -> bool {
@@ -84,7 +84,12 @@ impl Bench {
         self.run(number, &BeginLocking { count: 1 }).0
     }
 
-    fn set(&self, number: u8, own: &[RangeLock], asked: Option<&RangeLock>) -> (LocksSet, Cost) {
+    fn set(
+        &self,
+        number: u8,
+        own: &[RangeLock],
+        asked: Option<&RangeLock>,
+    ) -> (SetLocksResult, Cost) {
         self.run(number, &SetLocks { ino: FILE, own, asked, count: 2 })
     }
 
@@ -106,13 +111,13 @@ impl Bench {
 fn who_is_alone_keeps_locks_in_memory_and_is_asked_by_the_next() {
     let bench = Bench::new(3);
     assert_eq!(bench.begin(1), LockUse::InMemory);
-    assert!(!bench.run(1, &FindLockAskers).0);
+    assert!(!bench.run(1, &FindLockRequests).0);
     assert_eq!(
         (bench.begin(2), bench.begin(2), bench.begin(3)),
         (LockUse::Asked, LockUse::Asked, LockUse::Asked)
     );
-    assert!(bench.run(1, &FindLockAskers).0 && !bench.run(2, &FindLockAskers).0);
-    assert_eq!(bench.set(2, &[shared()], Some(&shared())).0, LocksSet::Elsewhere);
+    assert!(bench.run(1, &FindLockRequests).0 && !bench.run(2, &FindLockRequests).0);
+    assert_eq!(bench.set(2, &[shared()], Some(&shared())).0, SetLocksResult::Elsewhere);
     assert_eq!(bench.begin(1), LockUse::InMemory, "it still is");
     let publish = PublishLocks { files: &[(FILE, vec![exclusive()])], last: true, count: 3 };
     assert!(!bench.run(2, &publish).0, "nobody else may say so");
@@ -122,13 +127,13 @@ fn who_is_alone_keeps_locks_in_memory_and_is_asked_by_the_next() {
         assert_eq!(bench.begin(number), LockUse::InRecords);
     }
     let held = match bench.set(2, &[shared()], Some(&shared())).0 {
-        LocksSet::InTheWay(held) => held,
+        SetLocksResult::Conflict(held) => held,
         other => panic!("{other:?}"),
     };
     assert_eq!((held.session, held.lock), (session(1), exclusive()));
-    assert_eq!(bench.set(1, &[], None).0, LocksSet::Done);
+    assert_eq!(bench.set(1, &[], None).0, SetLocksResult::Done);
     assert_eq!(bench.records(space::LOCKS), 0);
-    assert_eq!(bench.set(2, &[shared()], Some(&shared())).0, LocksSet::Done);
+    assert_eq!(bench.set(2, &[shared()], Some(&shared())).0, SetLocksResult::Done);
 }
 
 #[test]
@@ -145,19 +150,19 @@ fn a_lock_costs_one_commit_if_its_record_is_remembered() {
     // An answer is read, in one snapshot with who lives.
     assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).1, Cost { reads: 1, commits: 0 });
     let find = bench.run(2, &FindLock { ino: FILE, asked: &exclusive() });
-    assert!(matches!(find.0, LockFound::InTheWay(held) if held.session == session(1)));
+    assert!(matches!(find.0, ConflictSearch::Conflict(held) if held.session == session(1)));
     assert_eq!(find.1, Cost { reads: 1, commits: 0 });
-    assert_eq!(bench.run(2, &FindLock { ino: FILE, asked: &shared() }).0, LockFound::Free);
+    assert_eq!(bench.run(2, &FindLock { ino: FILE, asked: &shared() }).0, ConflictSearch::Free);
 }
 
 #[test]
 fn locks_of_a_session_that_has_ended_are_in_nobodys_way() {
     let bench = Bench::sharing();
-    assert_eq!(bench.set(1, &[exclusive()], Some(&exclusive())).0, LocksSet::Done);
+    assert_eq!(bench.set(1, &[exclusive()], Some(&exclusive())).0, SetLocksResult::Done);
     end(&bench.store, session(1));
     let found = bench.run(2, &FindLock { ino: FILE, asked: &shared() }).0;
-    assert_eq!(found, LockFound::Free);
-    assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).0, LocksSet::Done);
+    assert_eq!(found, ConflictSearch::Free);
+    assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).0, SetLocksResult::Done);
     bench.run(2, &EndLocking);
     assert_eq!(bench.records(space::LOCK_KEEPING), 1, "one of those who share is there");
     assert_eq!(bench.begin(2), LockUse::InMemory, "the other one is alone");
@@ -175,7 +180,7 @@ fn a_granter_that_has_ended_is_followed_by_who_comes() {
     assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Asked));
     end(&bench.store, session(1));
     assert_eq!(bench.begin(2), LockUse::InMemory);
-    assert!(!bench.run(2, &FindLockAskers).0);
+    assert!(!bench.run(2, &FindLockRequests).0);
 }
 
 #[test]
@@ -185,12 +190,12 @@ fn a_file_and_a_volume_have_so_many_and_no_more() {
     let half = LOCKS_PER_FILE_MAX as u64 / 2;
     let (mine, theirs): (Vec<_>, Vec<_>) =
         ((0..half).map(byte).collect(), (half..2 * half).map(byte).collect());
-    assert_eq!(bench.set(1, &mine, mine.last()).0, LocksSet::Done);
-    assert_eq!(bench.set(2, &theirs, theirs.last()).0, LocksSet::Done);
+    assert_eq!(bench.set(1, &mine, mine.last()).0, SetLocksResult::Done);
+    assert_eq!(bench.set(2, &theirs, theirs.last()).0, SetLocksResult::Done);
     let more = [&theirs[..], &[byte(2 * half)]].concat();
-    assert_eq!(bench.set(2, &more, more.last()).0, LocksSet::TooMany);
+    assert_eq!(bench.set(2, &more, more.last()).0, SetLocksResult::TooMany);
     end(&bench.store, session(1));
-    assert_eq!(bench.set(2, &more, more.last()).0, LocksSet::Done);
+    assert_eq!(bench.set(2, &more, more.last()).0, SetLocksResult::Done);
     let sharers: Vec<Nonce> = (0..LOCK_SHARERS_MAX)
         .map(|number| {
             let mut bytes = [9; 10];
@@ -321,8 +326,8 @@ impl Sims {
         self.all[at].in_records.insert(ino);
         let set = SetLocks { ino, own: &own, asked: asked.as_ref(), count };
         match self.drive(nonce, &set, doubt) {
-            Some(Ok(LocksSet::Done)) => true,
-            Some(Ok(LocksSet::Elsewhere)) => {
+            Some(Ok(SetLocksResult::Done)) => true,
+            Some(Ok(SetLocksResult::Elsewhere)) => {
                 self.all[at].place = Place::Unknown;
                 false
             }
@@ -361,7 +366,7 @@ impl Sims {
 
     fn publish(&mut self, at: usize, doubt: bool) {
         let nonce = self.all[at].nonce;
-        if self.drive(nonce, &FindLockAskers, false) != Some(Ok(true)) {
+        if self.drive(nonce, &FindLockRequests, false) != Some(Ok(true)) {
             return;
         }
         if self.all[at].place != Place::Memory {

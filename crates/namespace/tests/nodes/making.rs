@@ -100,7 +100,7 @@ fn a_number_that_is_in_use_is_not_used_again() {
         uid: 1,
         gid: 1,
     };
-    assert_eq!(world.cold(&make).0, Err(FsError::NumberTaken));
+    assert_eq!(world.cold(&make).0, Err(FsError::InodeNumberInUse));
     assert_eq!(world.find(&at(B, "a")), Ok(ino));
     world.audit();
 }

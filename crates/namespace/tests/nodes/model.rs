@@ -142,7 +142,7 @@ impl Model {
         names
     }
 
-    pub(crate) fn known_as(&self, ino: Ino) -> Option<NodeName> {
+    pub(crate) fn known_name(&self, ino: Ino) -> Option<NodeName> {
         self.names_of(ino).pop()
     }
 

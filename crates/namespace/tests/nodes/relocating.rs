@@ -35,7 +35,7 @@ fn relocate(
     to: &Relocation,
     within: Range<u64>,
 ) -> Result<Relocated, FsError> {
-    world.run(&RelocateContent { ino, to, within, hidden_as: world.ino() })
+    world.run(&RelocateContent { ino, to, within, hidden_ino: world.ino() })
 }
 
 /// A file's record without where its bytes lie.
@@ -128,7 +128,7 @@ fn what_was_written_meanwhile_stays_and_the_rest_moves() {
             ino: model.ino,
             to: &to,
             within: 0..u64::MAX,
-            hidden_as: model.world.ino(),
+            hidden_ino: model.world.ino(),
         };
         let mut run = Run::new(&operation, model.world.env());
         let mut refused = 0;

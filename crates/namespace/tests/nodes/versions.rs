@@ -4,10 +4,10 @@
 use std::fmt::Debug;
 
 use namespace::{
-    Acl, AclKind, BucketChange, ContentChange, DetachVersions, FsError, Kept, Lookup, NoteRead,
-    ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion, RenameKey, RenameMode,
-    RenameNode, SetAcl, SetAttributes, SetBucket, SetObject, SetObjectItem, SetXattr, Spared,
-    VersionsFrom, XattrChange,
+    Acl, AclKind, BucketChange, ContentChange, DetachVersions, Exempt, FsError, Lookup,
+    NoncurrentKind, ObjectChange, ObjectItem, Path, Planner, ReadVersions, RemoveVersion,
+    RenameKey, RenameMode, RenameNode, SetAccessTime, SetAcl, SetAttributes, SetBucket, SetObject,
+    SetObjectItem, SetXattr, VersionsFrom, XattrChange,
 };
 use record::{
     Header, Ino, Inode, InodeBody, ObjectLock, RetainUntil, RetentionMode, Superseded, Timestamp,
@@ -131,15 +131,15 @@ fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
     let run = |change: &dyn Fn(&World, Ino) -> Answer| run_in(state_name, change);
     let item = |item: ObjectItem| {
         move |world: &World, ino: Ino| {
-            answer(world, &SetObjectItem { ino, item: &item, value: Some("v"), had: None })
+            answer(world, &SetObjectItem { ino, item: &item, value: Some("v"), must_exist: None })
         }
     };
     let mut all = vec![
         (
             "content",
             run(&|world, ino| {
-                let known_as = named.then(|| at(B, "b"));
-                match write_as(world, ino, known_as.as_ref(), &ContentChange::Truncate(1)) {
+                let known_name = named.then(|| at(B, "b"));
+                match write_as(world, ino, known_name.as_ref(), &ContentChange::Truncate(1)) {
                     Ok(_) => Yes,
                     Err(error) => Refused(error),
                 }
@@ -152,12 +152,15 @@ fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
                 answer(world, &SetAttributes { ino, change: &change })
             }),
         ),
-        ("read time", run(&|world, ino| answer(world, &NoteRead { ino, at: Timestamp(i64::MAX) }))),
+        (
+            "read time",
+            run(&|world, ino| answer(world, &SetAccessTime { ino, at: Timestamp(i64::MAX) })),
+        ),
         (
             "xattr",
             run(&|world, ino| {
                 let change = XattrChange::Set(bytes::Bytes::from_static(b"1"));
-                answer(world, &SetXattr { ino, known_as: None, name: b"user.x", change: &change })
+                answer(world, &SetXattr { ino, known_name: None, name: b"user.x", change: &change })
             }),
         ),
         (
@@ -175,8 +178,8 @@ fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
             "link",
             run(&|world, ino| {
                 let name = at(B, "b");
-                let known_as = named.then_some(&name);
-                match world.link(ino, known_as, &at(B, "link")) {
+                let known_name = named.then_some(&name);
+                match world.link(ino, known_name, &at(B, "link")) {
                     Ok(_) => Yes,
                     Err(error) => Refused(error),
                 }
@@ -352,13 +355,13 @@ fn two_versions_of_one_file_are_listed_and_released_one_by_one() {
         let mut records = state.keys(space::VERSION).into_iter();
         let id = records.find_map(|at| key::version_parts(at).filter(|(key, _)| *key == object));
         let version = VersionRef::Id(id.unwrap().1);
-        let spares = Spared::Nothing;
+        let exempt = Exempt::Nothing;
         let remove = RemoveVersion {
             path: &path,
             version,
             fresh: &[],
             bypasses_governance: false,
-            spares,
+            exempt,
             object_tags: None,
         };
         assert!(world.run(&remove).unwrap().existed);
@@ -402,7 +405,7 @@ fn keys_below_a_moved_directory_can_be_changed_and_removed() {
                         version: found.version.unwrap(),
                         fresh: &[],
                         bypasses_governance: false,
-                        spares: Spared::Nothing,
+                        exempt: Exempt::Nothing,
                         object_tags: None,
                     };
                     world.run(&remove).unwrap().existed
@@ -430,7 +433,6 @@ fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detach
     let rename = RenameKey {
         from: &from,
         to: &to,
-        expected: namespace::Expected::Any,
         fresh: &[],
         source: &namespace::ObjectCondition::default(),
         target: &namespace::ObjectCondition::default(),
@@ -480,8 +482,8 @@ fn a_page_behind_the_current_version_shows_newer_noncurrent_ones() {
     let path = Path::new(b"b", b"site/i");
     let current = world.run(&Lookup { path: &path, version: None }).unwrap().version.unwrap();
     let list = |from: &VersionsFrom| {
-        let (bucket, prefix, of) = (b"b".into(), &b"site/i"[..], Kept::Versions);
-        let page = world.run(&ReadVersions { bucket, prefix, from, limit: 10, of });
+        let (bucket, prefix, kind) = (b"b".into(), &b"site/i"[..], NoncurrentKind::Versions);
+        let page = world.run(&ReadVersions { bucket, prefix, from, limit: 10, kind });
         page.unwrap().versions
     };
     let all = list(&VersionsFrom::Key(b"site/i".to_vec()));

@@ -147,7 +147,7 @@ impl World {
         self.now.set(self.now.get() + 1_000_000);
         Env {
             now: Timestamp(self.now.get()),
-            passed: Timestamp(self.now.get()),
+            earliest_now: Timestamp(self.now.get()),
             session: NONCE,
             random: 7,
         }
@@ -282,10 +282,10 @@ impl World {
     pub(crate) fn link(
         &self,
         ino: Ino,
-        known_as: Option<&NodeName>,
+        known_name: Option<&NodeName>,
         to: &NodeName,
     ) -> Result<FoundNode, FsError> {
-        self.run(&LinkNode { ino, known_as, to })
+        self.run(&LinkNode { ino, known_name, to })
     }
 
     pub(crate) fn set(&self, ino: Ino, change: AttributeChange) -> Result<FoundNode, FsError> {
@@ -390,7 +390,7 @@ pub(crate) fn branches(objects: &[&[u8]]) -> Vec<Branch> {
 pub(crate) fn objects(store: &MemoryStore, bucket: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
     let start = ListStart { bucket: bucket.into(), query: &query };
-    let env = Env { now: Timestamp(0), passed: Timestamp(0), session: NONCE, random: 7 };
+    let env = Env { now: Timestamp(0), earliest_now: Timestamp(0), session: NONCE, random: 7 };
     let mut walk = drive(store, &start, env, &NoHints, None).0.unwrap();
     let page = loop {
         match walk.advance().unwrap() {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use namespace::{AttributeChange, ContentChange, FsError, WriteContent};
 use record::key::{self, space};
-use record::{BlockId, Content, File, INLINE_STAYS_MAX, PartRun, Slice, Tag};
+use record::{BlockId, Content, File, INLINE_PERMANENT_MAX, PartRun, Slice, Tag};
 use store::Value;
 
 use crate::content::write;
@@ -28,16 +28,16 @@ fn checksums_of_parts_go_with_the_content_that_had_parts() {
 #[test]
 fn bytes_that_are_staged_inline_have_a_mark_as_long_as_they_are() {
     let world = World::new();
-    let ino = world.file(B, "f", INLINE_STAYS_MAX + 1);
+    let ino = world.file(B, "f", INLINE_PERMANENT_MAX + 1);
     let marks = || world.state().keys(space::STAGED_INLINE).len();
     assert_eq!(marks(), 1);
     world.audit();
-    for (size, expected) in [(INLINE_STAYS_MAX + 1, 1), (INLINE_STAYS_MAX, 0)] {
+    for (size, expected) in [(INLINE_PERMANENT_MAX + 1, 1), (INLINE_PERMANENT_MAX, 0)] {
         write(&world, ino, &ContentChange::Truncate(size as u64)).unwrap();
         assert_eq!(marks(), expected);
         world.audit();
     }
-    let size = INLINE_STAYS_MAX + 7;
+    let size = INLINE_PERMANENT_MAX + 7;
     let content = Content::Inline(Bytes::from(vec![1; size]));
     let change = ContentChange::Replace { content, size: size as u64, sums: Vec::new() };
     write(&world, ino, &change).unwrap();
@@ -66,16 +66,16 @@ fn rights_go_with_a_write() {
     let (ino, _) = world.make_with(&at(B, "f"), &node, 0o6755).unwrap();
     let change = &ContentChange::Truncate(1);
     for (drop_rights, mode) in [(false, 0o6755), (true, 0o755)] {
-        let (tag, hidden_as) = (Tag::Md5([9; 16]), world.ino());
+        let (tag, hidden_ino) = (Tag::Md5([9; 16]), world.ino());
         let attributes = &AttributeChange { drop_rights, ..KEPT };
         let write = WriteContent {
             ino,
-            known_as: None,
-            over: None,
+            known_name: None,
+            expected_data_version: None,
             assumptions: &[],
             change,
             tag,
-            hidden_as,
+            hidden_ino,
             attributes,
             own_retention: None,
         };

@@ -5,10 +5,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures::executor::block_on;
 use namespace::{
-    AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, Expected, FsError, Halt,
-    Hints, Lookup, MakeBucket, Next, ObjectChange, ObjectCondition, Overlap, Path, Planner,
-    Publish, PutPart, Removal, Remove, RenameKey, Run, SetBucketConfig, SetObject, Step, TagMatch,
-    UploadName, View, WriteCondition, end_upload,
+    AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, FsError, Halt, Hints, Lookup,
+    MakeBucket, Next, ObjectChange, ObjectCondition, Overlap, Path, Planner, Publish, PutPart,
+    Removal, Remove, RenameKey, Run, SetBucketConfig, SetObject, Step, TagMatch, UploadName, View,
+    WriteCondition, end_upload,
 };
 use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, Inode, ObjectHeaders, Part, PartTag, Timestamp,
@@ -156,7 +156,7 @@ impl Prepared {
         let from = if let Act::Rename { from, .. } = act { *from } else { &[] };
         let mut prepared = Prepared {
             act: act.clone(),
-            env: Env { now: time, passed: time, session: NONCE, random: 7 },
+            env: Env { now: time, earliest_now: time, session: NONCE, random: 7 },
             ino: Ino(first),
             fresh: (1..=path.directories.len() as u64).map(|n| Ino(first + n)).collect(),
             path,
@@ -185,7 +185,7 @@ impl Prepared {
         let none = || vec![(key::inode(Ino(u64::MAX)), Value::from_static(b"none"))];
         let records = found.map_or_else(none, |found| {
             self.inode = found.inode;
-            [found.way, vec![(key::inode(found.ino), found.record)]].concat()
+            [found.path_records, vec![(key::inode(found.ino), found.record)]].concat()
         });
         let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
         self.assumptions = records.into_iter().map(assume).collect();
@@ -227,7 +227,6 @@ impl Prepared {
         RenameKey {
             from: &self.from,
             to: &self.path,
-            expected: Expected::Any,
             fresh: &self.fresh,
             source,
             target,

@@ -1,6 +1,6 @@
 //! Content maps: slices strung together, cut, and laid out in pages.
 
-use namespace::{concatenate, cut, lay_out, pages_of, part_runs};
+use namespace::{build_content, concatenate, cut, pages_of, part_runs};
 use proptest::prelude::*;
 use record::{
     BlockId, Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PageRef, PartRun, Slice,
@@ -62,7 +62,7 @@ proptest! {
         range in any::<[prop::sample::Index; 2]>(),
     ) {
         let whole = slices(&vec![length; count]);
-        let (content, writes) = lay_out(Ino(5), whole.clone());
+        let (content, writes) = build_content(Ino(5), whole.clone());
         let refs = match content {
             Content::Slices(slices) => {
                 prop_assert!(count <= INODE_SLICES_MAX && writes.is_empty());

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use namespace::{
-    Assumption, Branch, Expected, FsError, Hints, Lookup, NamedBucket, NoHints, ObjectChange,
+    Assumption, Branch, FsError, Hints, Lookup, NamedBucket, NoHints, ObjectChange,
     ObjectCondition, Overlap, Path, Publish, Published, Removal, Remove, RenameKey, SetObject,
     TagMatch, WriteCondition,
 };
@@ -311,7 +311,7 @@ fn a_copy_onto_itself_is_one_commit() {
     put(&world, true, b"a/x", 1);
     let at = path(b"a/x");
     let found = world.warm(&Lookup { path: &at, version: None }).0.unwrap();
-    let records = [found.way, vec![(key::inode(found.ino), found.record)]].concat();
+    let records = [found.path_records, vec![(key::inode(found.ino), found.record)]].concat();
     let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
     let assumptions: Vec<Assumption> = records.into_iter().map(assume).collect();
     let publish = Publish {
@@ -355,7 +355,7 @@ fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
         world.cold(&publish).0.map(|_| ())
     };
     let free = [Ino(90_001), Ino(90_002)];
-    let refused = Err(FsError::NumberTaken);
+    let refused = Err(FsError::InodeNumberInUse);
     assert_eq!(publish(taken.ino, &free, &[]), refused, "an inode");
     assert_eq!(publish(Ino(90_000), &[free[0], taken.ino], &[]), refused, "a directory");
     assert_eq!(publish(Ino(77_000), &free, std::slice::from_ref(&page)), refused, "a page");
@@ -387,7 +387,6 @@ fn a_rename_is_one_commit_when_both_names_are_remembered() {
         let rename = RenameKey {
             from: &from,
             to: &to,
-            expected: Expected::Any,
             fresh: &fresh,
             source: &none,
             target: &none,
@@ -427,15 +426,14 @@ fn a_rename_is_one_commit_when_both_names_are_remembered() {
 }
 
 #[test]
-fn a_rename_is_of_what_was_looked_at() {
+fn rename_beyond_the_plan_limit_fails_with_too_deep() {
     let world = World::new();
-    let rename = |expected, from: &Path, to: &Path| {
+    let rename = |from: &Path, to: &Path| {
         let fresh: Vec<Ino> = to.directories.iter().map(|_| world.ino()).collect();
         let none = ObjectCondition::default();
         let rename = RenameKey {
             from,
             to,
-            expected,
             fresh: &fresh,
             source: &none,
             target: &none,
@@ -446,18 +444,14 @@ fn a_rename_is_of_what_was_looked_at() {
     };
     put(&world, true, b"x", 1);
     let before = world.state();
-    let (from, to) = (path(b"x"), path(b"y"));
-    for other in [Expected::Absent, Expected::Is(Ino(9_999))] {
-        assert_eq!(rename(other, &from, &to), Err(FsError::OtherObject), "{other:?}");
-    }
-    assert_eq!(rename(Expected::Absent, &path(b"none"), &to), Err(FsError::NoSuchKey));
+    assert_eq!(rename(&path(b"none"), &path(b"y")), Err(FsError::NoSuchKey));
     assert_eq!(world.state(), before);
     // So many directories that no plan can make and remove them.
     let deep = |name: &[u8], levels| [&name.repeat(levels)[..], b"k"].concat();
     for (levels, verdict) in [(100, Ok(None)), (400, Err(FsError::TooDeep))] {
         let (from, to) = (deep(b"a/", levels), deep(b"b/", levels));
         put(&world, true, &from, 1);
-        assert_eq!(rename(Expected::Any, &path(&from), &path(&to)), verdict, "{levels}");
+        assert_eq!(rename(&path(&from), &path(&to)), verdict, "{levels}");
     }
     world.audit();
 }
@@ -474,7 +468,6 @@ fn a_bucket_that_got_the_name_since_is_not_the_one_that_was_looked_at() {
     let rename = RenameKey {
         from: &from,
         to: &to,
-        expected: Expected::Any,
         fresh: &[],
         source: &none,
         target: &none,

@@ -129,7 +129,7 @@ impl World {
         self.now.set(self.now.get() + 1_000);
         Env {
             now: Timestamp(self.now.get()),
-            passed: Timestamp(self.now.get()),
+            earliest_now: Timestamp(self.now.get()),
             session: NONCE,
             random: 7,
         }

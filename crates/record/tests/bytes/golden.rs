@@ -157,5 +157,5 @@ fn every_space_has_a_key_and_a_letter_of_its_own() {
     }
     assert_eq!(used, listed);
     // What names blocks is walked, and what is walked is a space of records.
-    assert!(space::NAMING_BLOCKS.iter().all(|space| listed.contains(&space.0)));
+    assert!(space::REFERENCING_BLOCKS.iter().all(|space| listed.contains(&space.0)));
 }

@@ -97,7 +97,7 @@ proptest! {
         returns(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
         returns(&key, &SessionRecord { began: at, place: one.clone() });
         returns(&key, &HeartbeatRecord { count: a, passed: b });
-        returns(&key, &record::Hold { since: at, what: record::Held::File });
+        returns(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
         let kind = if opaque_tags { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
         let lock =

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
     BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
-    Grantee, Header, HeartbeatRecord, Held, HeldLock, HiddenBlock, Hold, Ino, Inode, InodeBody,
-    Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock,
-    ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
-    PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionDefault,
-    RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum,
-    SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState,
-    User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
-    XattrValue, key,
+    Grantee, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
+    InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders,
+    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
+    PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil,
+    RetentionDefault, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special,
+    SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp,
+    Upload, UploadState, User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord,
+    Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -351,7 +351,7 @@ fn sessions() -> Vec<Sample> {
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
-        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: Held::Versions }),
+        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: HoldScope::Versions }),
         sample("heartbeat", key::heartbeat(NONCE), &HeartbeatRecord { count: 300, passed: 5 }),
         sample(
             "idempotency-slot",

@@ -12,7 +12,7 @@ use fuse::FileSystemSpace;
 use record::Ino;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use volume::{Holdings, Volume};
+use volume::{Usage, Volume};
 
 /// How long an answer is given again.
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ pub(super) struct Space {
     of: Ino,
     /// The folder of blocks, if they lie in one.
     folder: Option<PathBuf>,
-    known: Mutex<Option<(Instant, Holdings, Free)>>,
+    known: Mutex<Option<(Instant, Usage, Free)>>,
 }
 
 impl Space {
@@ -61,8 +61,7 @@ impl Space {
         let (held, free) = match *known {
             Some((asked, held, free)) if asked.elapsed() < REMEMBERED_FOR => (held, free),
             before => {
-                let (_, held, free) =
-                    before.unwrap_or((Instant::now(), Holdings::default(), ENDLESS));
+                let (_, held, free) = before.unwrap_or((Instant::now(), Usage::default(), ENDLESS));
                 let asked = tokio::time::timeout(PATIENCE, self.volume.holdings(self.of));
                 let (counted, seen) = futures::join!(asked, self.free());
                 let held = counted.ok().and_then(Result::ok).unwrap_or(held);
@@ -88,7 +87,7 @@ impl Space {
 const ENDLESS: Free = Free { available: ENDLESS_BYTES, all: ENDLESS_BYTES };
 
 /// The answer: all there is, is what is used and what is free.
-fn said(held: Holdings, free: Free) -> FileSystemSpace {
+fn said(held: Usage, free: Free) -> FileSystemSpace {
     let unit = u64::from(UNIT_BYTES);
     let used = held.bytes.div_ceil(unit);
     let blocks_free = free.all / unit;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ledger::{InDoubt, Ledger};
 use record::key::{self, space};
-use record::{HeartbeatRecord, Held, Hold, Ino, Nonce, SlotRecord, VolumeRecord};
+use record::{HeartbeatRecord, Hold, HoldScope, Ino, Nonce, SlotRecord, VolumeRecord};
 use store::{Guard, Key, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
 
@@ -41,7 +41,7 @@ pub(crate) struct Resumed {
     /// The records of its slots, in their order.
     pub(crate) slots: Vec<(SlotRecord, Value)>,
     /// What it holds.
-    pub(crate) holds: HashMap<Ino, (Held, Value)>,
+    pub(crate) holds: HashMap<Ino, (HoldScope, Value)>,
     /// False if the session is a new one.
     pub(crate) reuses_session: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn resume(
     let mut holds = HashMap::new();
     scan::walk(store, space::HOLD, |key, value| {
         if scan::nonce_of(&key)? == nonce {
-            let what = Hold::decode(&key, &value).map_or(Held::Versions, |hold| hold.what);
+            let what = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.what);
             holds.insert(Ino(key.partition()), (what, value));
         }
         Ok(())

@@ -6,7 +6,7 @@
 //! guard of the plan, not a count.
 //!
 //! **Packs.** Every owner of a pack has a share record from its first plan on (see
-//! [`namespace::join_packs`]). An owner without one owns nothing: it has released the pack before,
+//! [`namespace::add_pack_shares`]). An owner without one owns nothing: it has released the pack before,
 //! or the volume is damaged, and then nothing is deleted on its behalf. The bytes of an owner are
 //! subtracted from the pack's counter in the plan that removes its share. The counter is removed
 //! when the pack becomes pending.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use block::BlockRef;
 use layout::Relocation;
-use namespace::join_packs;
+use namespace::add_pack_shares;
 use record::{BlockId, Content, DecodeError, Ino, Inode, InodeBody, Orphan, Slice, key};
 use session::scan::slices_of;
 use store::{Guard, Plan, Value, Write};
@@ -203,7 +203,7 @@ impl Swap {
     pub(super) fn plan(&self, orphans: &[Ino]) -> Plan {
         let at = key::inode(self.ino);
         let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];
-        writes.extend(join_packs(&self.joined, self.ino));
+        writes.extend(add_pack_shares(&self.joined, self.ino));
         let mut guards = vec![Guard::Equals(at, self.record.clone())];
         for ((pack, length), ino) in self.left.iter().zip(orphans) {
             let orphan = key::orphan(*ino);

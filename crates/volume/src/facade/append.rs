@@ -69,15 +69,15 @@ impl Volume {
         let mut names = unchanged(object);
         names.retain(|assumed| assumed.key != inode);
         let name = names.last().map(name_of);
-        let [hidden_as] = self.fresh().await?;
+        let [hidden_ino] = self.fresh().await?;
         let operation = WriteContent {
             ino: object.ino,
-            known_as: name.as_ref(),
-            over: Some(object.file().data_version),
+            known_name: name.as_ref(),
+            expected_data_version: Some(object.file().data_version),
             assumptions: &names,
             change: &change,
             tag,
-            hidden_as,
+            hidden_ino,
             attributes: &WRITTEN,
             own_retention: None,
         };

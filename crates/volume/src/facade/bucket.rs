@@ -2,9 +2,9 @@
 
 use ledger::Note;
 use namespace::{
-    BucketChange, BucketConfigs, CountHoldings, DIRECTORY_MODE, DeleteBucket, FindBucket,
-    FindBucketConfig, FindBucketConfigs, FoundBucket, Holdings, MakeBucket, NamedBucket, NotePass,
-    ReadBuckets, SetBucket, SetBucketConfig,
+    BucketChange, BucketConfigs, CountUsage, DIRECTORY_MODE, DeleteBucket, FindBucket,
+    FindBucketConfig, FindBucketConfigs, FoundBucket, MakeBucket, NamedBucket, ReadBuckets,
+    SetBucket, SetBucketConfig, SetLifecyclePass, Usage,
 };
 use record::{
     AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Quota,
@@ -188,9 +188,9 @@ impl Volume {
         Ok(owned)
     }
 
-    /// What a bucket holds by its counters, or, of the root, all of them: see [`CountHoldings`].
-    pub async fn holdings(&self, of: Ino) -> Result<Holdings, VolumeError> {
-        self.session.run(&CountHoldings { of }).await
+    /// What a bucket holds by its counters, or, of the root, all of them: see [`CountUsage`].
+    pub async fn holdings(&self, of: Ino) -> Result<Usage, VolumeError> {
+        self.session.run(&CountUsage { ino: of }).await
     }
 
     /// A bucket with all that it is set to do, as they stand now.
@@ -238,7 +238,7 @@ impl Volume {
         was: Option<&BucketConfig>,
         now: &BucketConfig,
     ) -> Result<bool, VolumeError> {
-        self.session.run(&NotePass { bucket, was, now }).await
+        self.session.run(&SetLifecyclePass { bucket, was, now }).await
     }
 
     /// Changes a bucket's settings.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use content::StagedContent;
 use namespace::{
-    Assumption, FsError, NamedBucket, Path, Publish, WriteCondition, join_packs, lay_out,
+    Assumption, FsError, NamedBucket, Path, Publish, WriteCondition, add_pack_shares, build_content,
 };
 use record::{
     BlockId, Content, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum, key,
@@ -71,7 +71,7 @@ impl Volume {
             (None, Content::Slices(_) | Content::Pages(_)) => {
                 let slices = self.slices(source).await?;
                 let shares = share(&slices, Some(source.ino), ino);
-                let (content, mut writes) = lay_out(ino, slices);
+                let (content, mut writes) = build_content(ino, slices);
                 writes.extend(shares);
                 (content, writes)
             }
@@ -148,5 +148,5 @@ pub(super) fn share(slices: &[Slice], source: Option<Ino>, owner: Ino) -> Vec<Wr
         let key = key::share(block, owner);
         Write::Put(key.clone(), Mark.encode(&key))
     };
-    records.map(put).chain(join_packs(slices, owner)).collect()
+    records.map(put).chain(add_pack_shares(slices, owner)).collect()
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use namespace::{
-    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, FsError, NamedBucket, Path, REMOVAL_ITEMS, Removal,
-    Remove, RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion, Spared,
+    Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, Exempt, FsError, NamedBucket, Path, REMOVAL_ITEMS,
+    Removal, Remove, RemoveCondition, RemoveVersion, Removed, RemovedKey, RemovedVersion,
 };
 use record::VersionRef;
 use session::CONTENTION_DEADLINE;
@@ -119,9 +119,9 @@ impl Volume {
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
         version: VersionRef,
-        spares: Spared,
+        exempt: Exempt,
     ) -> Result<RemovedVersion, VolumeError> {
-        self.remove_version(&Path::new(bucket, key), version, spares, None).await
+        self.remove_version(&Path::new(bucket, key), version, exempt, None).await
     }
 
     /// As [`Volume::delete_version_sparing`], of a version that still has these tags.
@@ -133,25 +133,25 @@ impl Volume {
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
         version: VersionRef,
-        spares: Spared,
+        exempt: Exempt,
         object_tags: &[(String, String)],
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
-        self.remove_version(&path, version, spares, Some(object_tags)).await
+        self.remove_version(&path, version, exempt, Some(object_tags)).await
     }
 
     async fn remove_version(
         &self,
         path: &Path,
         version: VersionRef,
-        spares: Spared,
+        exempt: Exempt,
         object_tags: Option<&[(String, String)]>,
     ) -> Result<RemovedVersion, VolumeError> {
         // It may bring an object back whose directories have gone with it.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
         let fresh = &fresh;
         let operation =
-            RemoveVersion { path, version, fresh, bypasses_governance: false, spares, object_tags };
+            RemoveVersion { path, version, fresh, bypasses_governance: false, exempt, object_tags };
         let removed = self.session.run(&operation).await?;
         self.session.wake_reaper();
         Ok(removed)

@@ -6,8 +6,8 @@
 //! key. The commit therefore guards the object, and the caller decides again if it has changed.
 
 use namespace::{
-    Branch, Env, FoundObject, FsError, Halt, Lookup, NamedBucket, Path, Planner, Removal, Remove,
-    RemoveCondition, RemoveVersion, RemovedKey, RemovedVersion, Spared, Step, View,
+    Branch, Env, Exempt, FoundObject, FsError, Halt, Lookup, NamedBucket, Path, Planner, Removal,
+    Remove, RemoveCondition, RemoveVersion, RemovedKey, RemovedVersion, Step, View,
 };
 use record::VersionRef;
 use store::Guard;
@@ -175,7 +175,7 @@ impl Volume {
             version,
             fresh: &fresh,
             bypasses_governance,
-            spares: Spared::Nothing,
+            exempt: Exempt::Nothing,
             object_tags: None,
         };
         let version = Some(version);

@@ -19,7 +19,7 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use futures::stream::FuturesUnordered;
 use namespace::{
-    BoundName, CountHoldings, DirectoryPage, FindBucket, ForkBucket, ForkedDirectory, FsError,
+    BoundName, CountUsage, DirectoryPage, FindBucket, ForkBucket, ForkedDirectory, FsError,
     ReadDirectoryPage,
 };
 use record::{Bucket, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
@@ -162,7 +162,7 @@ impl Volume {
         };
         let bucket = self.session.run(&operation).await?;
         // The bucket's own name is counted, too.
-        let names = self.session.run(&CountHoldings { of: found.ino }).await?.names;
+        let names = self.session.run(&CountUsage { ino: found.ino }).await?.names;
         watch.started(names.saturating_sub(1));
         let mut walk = Walk {
             volume: self,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use namespace::{
-    BeginLocking, FindLock, FindLockAskers, LockFound, LockUse, LocksSet, PublishLocks, SetLocks,
+    BeginLocking, ConflictSearch, FindLock, FindLockRequests, LockUse, PublishLocks, SetLocks,
+    SetLocksResult,
 };
 use record::{Ino, RangeLock};
 use session::LockNotices;
@@ -41,7 +42,7 @@ impl Volume {
 
     /// Whether another session waits for this one to publish the locks that it keeps in memory.
     pub async fn has_lock_askers(&self) -> Result<bool, VolumeError> {
-        self.session.run(&FindLockAskers).await
+        self.session.run(&FindLockRequests).await
     }
 
     /// Publishes all locks that this session keeps in memory. Answers whether it was their granter.
@@ -73,13 +74,17 @@ impl Volume {
         ino: Ino,
         own: &[RangeLock],
         asked: Option<&RangeLock>,
-    ) -> Result<LocksSet, VolumeError> {
+    ) -> Result<SetLocksResult, VolumeError> {
         let count = self.lock_notices().next_write();
         self.session.run(&SetLocks { ino, own, asked, count }).await
     }
 
     /// The lock of another session that is in the way of one.
-    pub async fn find_lock(&self, ino: Ino, asked: &RangeLock) -> Result<LockFound, VolumeError> {
+    pub async fn find_lock(
+        &self,
+        ino: Ino,
+        asked: &RangeLock,
+    ) -> Result<ConflictSearch, VolumeError> {
         self.session.run(&FindLock { ino, asked }).await
     }
 }

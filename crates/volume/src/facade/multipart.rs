@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use content::StagedContent;
 use futures::StreamExt;
-use namespace::join_packs;
+use namespace::add_pack_shares;
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError,
-    NamedBucket, Path, Publish, PutPart, ReadParts, UploadName, WriteCondition, concatenate, cut,
-    end_upload, lay_out, part_runs,
+    NamedBucket, Path, Publish, PutPart, ReadParts, UploadName, WriteCondition, build_content,
+    concatenate, cut, end_upload, part_runs,
 };
 use record::{
     BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, PartTag, Slice,
@@ -239,7 +239,7 @@ impl Volume {
         };
         let [owner] = self.fresh().await?;
         let arrived = Timestamp::default();
-        let joined = join_packs(&slices, owner);
+        let joined = add_pack_shares(&slices, owner);
         let part = Part { owner, size: body.size(), arrived, tag, sums, shared: false, slices };
         let operation = PutPart {
             name: name(bucket, key, id),
@@ -410,7 +410,7 @@ impl Volume {
         let path = Path::new(named, key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
-        let (content, mut writes) = lay_out(ino, slices);
+        let (content, mut writes) = build_content(ino, slices);
         writes.extend(part_sum_pages(ino, &finished.part_sums));
         writes.extend(shares_of_parts(ino, used));
         let Upload { account, writer, uid, gid, umask, .. } = found.upload;

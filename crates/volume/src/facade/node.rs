@@ -8,13 +8,13 @@ use bytes::Bytes;
 use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
-    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindLeft, FindName, FindNode,
-    FindXattr, FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode, NodeName, NoteRead,
-    ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode,
-    RenameNode, Renamed, SetAcl, SetAttributes, SetObjectItem, SetXattr, Whiteout, WriteContent,
-    XattrChange, pages_of,
+    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode,
+    FindNodeOrOrphan, FindXattr, FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode,
+    NodeName, ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode,
+    RenameNode, Renamed, SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetXattr, Whiteout,
+    WriteContent, XattrChange, pages_of,
 };
-use record::{Content, File, Held, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp};
+use record::{Content, File, HoldScope, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp};
 use session::ReadPin;
 
 use super::NewBucket;
@@ -46,7 +46,7 @@ pub struct FileWrite<'a> {
     /// The file.
     pub ino: Ino,
     /// A name that it has, if one is known.
-    pub known_as: Option<&'a NodeName>,
+    pub known_name: Option<&'a NodeName>,
     /// What becomes of its attributes with it.
     pub attributes: &'a AttributeChange,
     /// The data version that the file must have, if it must have one:
@@ -61,10 +61,10 @@ pub struct FileWrite<'a> {
 
 impl<'a> FileWrite<'a> {
     /// A change of content alone, over whatever the file has.
-    pub fn new(ino: Ino, known_as: Option<&'a NodeName>) -> FileWrite<'a> {
+    pub fn new(ino: Ino, known_name: Option<&'a NodeName>) -> FileWrite<'a> {
         FileWrite {
             ino,
-            known_as,
+            known_name,
             attributes: &UNCHANGED,
             over: None,
             note: None,
@@ -139,13 +139,13 @@ impl Volume {
     /// Finds a node by its number. Returns true with it if its last name is gone and the reaper is
     /// about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
     pub async fn find_unlinked(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
-        self.session.run_as_watch(&FindLeft { ino }, None).await
+        self.session.run_as_watch(&FindNodeOrOrphan { ino }, None).await
     }
 
     /// Notes when a node was last read, and answers whether that was not noted yet. Nothing that S3
     /// shows changes with it.
     pub async fn update_access_time(&self, ino: Ino, at: Timestamp) -> Result<bool, VolumeError> {
-        self.session.run_as_watch(&NoteRead { ino, at }, None).await
+        self.session.run_as_watch(&SetAccessTime { ino, at }, None).await
     }
 
     /// What an extended attribute says.
@@ -169,7 +169,7 @@ impl Volume {
     /// Keeps a node, as it was found since `reading` began, from being deleted until what this
     /// returns is dropped. What writes hide of it is not kept.
     pub fn open_node(&self, ino: Ino, reading: session::ReaderGuard) -> OpenNode {
-        let pin = ReadPin::new(ino, Held::File, reading);
+        let pin = ReadPin::new(ino, HoldScope::File, reading);
         self.session.holds().watch(&pin);
         OpenNode { _pin: pin }
     }
@@ -177,7 +177,7 @@ impl Volume {
     /// Opens a node again that was open when this process went on with the session of another one;
     /// none if it is not kept any more, since the session is another one or all has been opened.
     pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
-        let pin = ReadPin::new(ino, Held::File, self.session.inherited()?);
+        let pin = ReadPin::new(ino, HoldScope::File, self.session.inherited()?);
         self.session.holds().watch(&pin);
         self.session.rely_on_hold(&pin);
         Some(OpenNode { _pin: pin })
@@ -220,7 +220,7 @@ impl Volume {
         range: Range<u64>,
     ) -> ContentStream {
         self.content_of(node, range, || {
-            let pin = ReadPin::new(node.ino, Held::Versions, reading);
+            let pin = ReadPin::new(node.ino, HoldScope::Versions, reading);
             self.session.holds().watch(&pin);
             Box::new(pin)
         })
@@ -363,17 +363,17 @@ impl Volume {
         tag: Tag,
         body: Option<StagedContent>,
     ) -> Result<FoundNode, VolumeError> {
-        let [hidden_as] = self.fresh().await?;
-        let FileWrite { ino, known_as, attributes, over, note, own_retention } = write;
+        let [hidden_ino] = self.fresh().await?;
+        let FileWrite { ino, known_name, attributes, over, note, own_retention } = write;
         let assumptions = &[];
         let operation = WriteContent {
             ino,
-            known_as,
+            known_name,
             over,
             assumptions,
             change,
             tag,
-            hidden_as,
+            hidden_ino,
             attributes,
             own_retention,
         };
@@ -467,15 +467,15 @@ impl Journaled<'_> {
         Ok(renamed)
     }
 
-    /// Gives a node one more name. `known_as` is one that it has.
+    /// Gives a node one more name. `known_name` is one that it has.
     pub async fn link_node(
         self,
         ino: Ino,
-        known_as: Option<&NodeName>,
+        known_name: Option<&NodeName>,
         to: &NodeName,
     ) -> Result<FoundNode, VolumeError> {
         self.note.creates(ino);
-        let operation = LinkNode { ino, known_as, to };
+        let operation = LinkNode { ino, known_name, to };
         self.changing(ino, &operation).await
     }
 
@@ -503,11 +503,11 @@ impl Journaled<'_> {
     pub async fn set_xattr(
         self,
         ino: Ino,
-        known_as: Option<&NodeName>,
+        known_name: Option<&NodeName>,
         name: &[u8],
         change: &XattrChange,
     ) -> Result<FoundNode, VolumeError> {
-        self.changing(ino, &SetXattr { ino, known_as, name, change }).await
+        self.changing(ino, &SetXattr { ino, known_name, name, change }).await
     }
 
     /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether

@@ -7,11 +7,11 @@ use content::{
     ContentStream, ContentWriter, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
 };
 use namespace::{
-    FILE_MODE, FoundObject, JudgedObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
+    ExpectedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
 };
 use record::{
-    Attributes, Content, File, Held, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
+    Attributes, Content, File, HoldScope, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
     PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, VersionRef, key,
 };
 use session::{ReadPin, corrupt};
@@ -135,10 +135,10 @@ impl Volume {
     ) -> Result<Object, VolumeError> {
         let path = Path::new(bucket, key);
         let reading = self.session.reading();
-        let FoundObject { bucket, ino, inode, record, way, version } =
+        let FoundObject { bucket, ino, inode, record, path_records: way, version } =
             self.session.run(&Lookup { path: &path, version }).await?;
         let file = Arc::new(s3_file_of(&inode));
-        let pin = ReadPin::new(ino, Held::Versions, reading);
+        let pin = ReadPin::new(ino, HoldScope::Versions, reading);
         Ok(Object { bucket, ino, inode, record, version, way, file, pin })
     }
 
@@ -254,7 +254,8 @@ impl Volume {
         change: ObjectChange<'_>,
     ) -> Result<Option<VersionRef>, VolumeError> {
         let path = Path::new(bucket, key);
-        let expected = expected.map(|object| JudgedObject { ino: object.ino, file: &object.file });
+        let expected =
+            expected.map(|object| ExpectedObject { ino: object.ino, file: &object.file });
         let operation = SetObject { path: &path, version, expected, change };
         self.detaching_object(&path, version, || self.session.run(&operation)).await
     }

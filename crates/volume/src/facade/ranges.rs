@@ -109,7 +109,7 @@ impl Volume {
     /// # Errors
     /// [`FsError::SourceChanged`] if the source is not as it was found any more;
     /// [`FsError::ContentReplaced`] if one of the two has its bytes in its record, and
-    /// [`FsError::LettingGo`] if the file has lately let go of what it would name: then the bytes
+    /// [`FsError::BlockReleasePending`] if the file has lately let go of what it would name: then the bytes
     /// are to be copied.
     pub async fn share_range(
         &self,

@@ -1,6 +1,6 @@
 //! Renaming an object.
 
-use namespace::{Expected, NamedBucket, ObjectCondition, Path, RenameKey};
+use namespace::{NamedBucket, ObjectCondition, Path, RenameKey};
 use record::RenameToken;
 
 use super::expected::{ExpectedObject, IfExpected};
@@ -39,7 +39,6 @@ impl Volume {
         let operation = RenameKey {
             from: &from,
             to: &to,
-            expected: Expected::Any,
             fresh: &fresh,
             source: &conditions.source,
             target: &conditions.target,

@@ -1,7 +1,7 @@
 //! What is written ahead of a plan that would be too large.
 
 use content::StagedContent;
-use namespace::{Assumption, Stage, Unstage, join_packs, lay_out, staged_inline_mark};
+use namespace::{Assumption, Stage, Unstage, add_pack_shares, build_content, staged_inline_mark};
 use record::{Content, Ino, key};
 use store::{Plan, Write};
 use tracing::warn;
@@ -77,8 +77,8 @@ impl Volume {
 pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
-            let (content, mut besides) = lay_out(ino, slices.clone());
-            besides.extend(join_packs(slices, ino));
+            let (content, mut besides) = build_content(ino, slices.clone());
+            besides.extend(add_pack_shares(slices, ino));
             (content, besides)
         }
         inline => (inline.clone(), staged_inline_mark(inline, ino).into_iter().collect()),

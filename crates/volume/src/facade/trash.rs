@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use namespace::{
-    FsError, ITEMS_SEEN_MAX, Kept, ListedVersion, NamedBucket, Path, ReadVersions, Restore,
-    SeeTrash, Spared, VersionsFrom,
+    Exempt, FsError, ITEMS_SEEN_MAX, ListedVersion, MarkTrashSeen, NamedBucket, NoncurrentKind,
+    Path, ReadVersions, Restore, VersionsFrom,
 };
 use record::{Timestamp, VersionRef, VersionStamp};
 
@@ -43,8 +43,8 @@ impl Volume {
             Some((key, id)) => VersionsFrom::Version(key, VersionRef::Id(id)),
             None => VersionsFrom::Key(prefix.to_vec()),
         };
-        let (from, limit, of) = (&from, PAGE_ENTRIES, Kept::Trash);
-        let page = self.session.run(&ReadVersions { bucket, prefix, from, limit, of }).await?;
+        let (from, limit, kind) = (&from, PAGE_ENTRIES, NoncurrentKind::Trash);
+        let page = self.session.run(&ReadVersions { bucket, prefix, from, limit, kind }).await?;
         let trashed = |version: ListedVersion| {
             let bytes = version.inode.as_ref().map_or(0, |inode| crate::size_and_tag(inode).0);
             let ListedVersion { object, id, since, seen, .. } = version;
@@ -122,7 +122,7 @@ impl Volume {
                 }
             }
             for items in new.chunks(ITEMS_SEEN_MAX) {
-                self.session.run(&SeeTrash { bucket, items, at: now }).await?;
+                self.session.run(&MarkTrashSeen { bucket, items, at: now }).await?;
             }
             removed += self.remove_trashed(bucket, due).await?;
             if is_last {
@@ -139,7 +139,7 @@ impl Volume {
     ) -> Result<u64, VolumeError> {
         let remove = async |(key, trashed): (Vec<u8>, Trashed)| {
             let id = VersionRef::Id(trashed.id);
-            match self.delete_version_sparing(bucket, &key, id, Spared::Current).await {
+            match self.delete_version_sparing(bucket, &key, id, Exempt::Current).await {
                 Ok(done) => Ok(u64::from(done.existed)),
                 Err(VolumeError::Fs(FsError::NoSuchVersion)) => Ok(0),
                 Err(error) => Err(error),

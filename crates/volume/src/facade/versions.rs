@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 
 use namespace::{
-    Kept, ListEntry, ListQuery, ListedVersion, NamedBucket, ReadVersions, VersionsFrom, successor,
+    ListEntry, ListQuery, ListedVersion, NamedBucket, NoncurrentKind, ReadVersions, VersionsFrom,
+    successor,
 };
 use record::{InodeHead, Timestamp, VersionRef, VersionStamp};
 
@@ -176,7 +177,7 @@ impl Volume {
                 prefix: &query.prefix,
                 from: &from,
                 limit,
-                of: Kept::Versions,
+                kind: NoncurrentKind::Versions,
             };
             let page = self.session.run(&operation).await?;
             if !page.versioning.is_shown() {

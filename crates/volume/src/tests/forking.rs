@@ -69,10 +69,10 @@ impl World {
         act.make_node(directory, Some(name), &node, MAKER).await.unwrap().ino
     }
 
-    async fn set_xattr(&self, ino: Ino, known_as: Option<&NodeName>, name: &[u8], value: &[u8]) {
+    async fn set_xattr(&self, ino: Ino, known_name: Option<&NodeName>, name: &[u8], value: &[u8]) {
         let unnoted = ledger::Note::none();
         let set = XattrChange::Set(Bytes::copy_from_slice(value));
-        self.volume.journaled(&unnoted).set_xattr(ino, known_as, name, &set).await.unwrap();
+        self.volume.journaled(&unnoted).set_xattr(ino, known_name, name, &set).await.unwrap();
     }
 
     async fn ino(&self, bucket: &str, key: &[u8]) -> Ino {

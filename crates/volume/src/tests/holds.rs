@@ -10,7 +10,7 @@ use content::ContentStream;
 use faulty::{Fault, Faulty, Reading, get};
 use futures::{StreamExt, TryStreamExt};
 use record::key::{self, space};
-use record::{Held, Hold, Sequence, Timestamp};
+use record::{Hold, HoldScope, Sequence, Timestamp};
 use session::{HEARTBEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
@@ -298,7 +298,7 @@ async fn a_hold_that_came_late_goes_with_the_one_that_it_replaced() {
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, _)] = &page.records[..] else { panic!("one hold") };
     let late =
-        Write::Put(at.clone(), Hold { since: Timestamp(1), what: Held::Versions }.encode(at));
+        Write::Put(at.clone(), Hold { since: Timestamp(1), what: HoldScope::Versions }.encode(at));
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![late] }]).await;
     let refused = volume.counters().refused;
     drop(stream);
@@ -338,7 +338,7 @@ async fn an_epoch_that_the_store_forgot_is_not_given_again() {
 }
 
 /// What the one hold of a store keeps.
-async fn held(store: &Faulty) -> Held {
+async fn held(store: &Faulty) -> HoldScope {
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, value)] = &page.records[..] else { panic!("one hold") };
     Hold::decode(at, value).unwrap().what
@@ -355,10 +355,10 @@ async fn a_hold_keeps_no_more_than_those_need_who_are_left() {
     let (stream, _) = begin(&volume, b"slow").await;
     delete(&volume, b"slow").await;
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
-    assert_eq!(held(&store).await, Held::Versions);
+    assert_eq!(held(&store).await, HoldScope::Versions);
     drop(stream);
     sleep(Duration::from_secs(4)).await;
-    assert_eq!(held(&store).await, Held::File);
+    assert_eq!(held(&store).await, HoldScope::File);
     drop(opened);
     sleep(Duration::from_secs(4)).await;
     assert_eq!(records(&*store, space::HOLD).await, 0);

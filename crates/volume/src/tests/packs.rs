@@ -8,7 +8,7 @@ use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
 use cache::{Cache, CacheOptions};
 use content::REMEMBERED_BYTES_MAX;
 use faulty::{Fault, Faulty};
-use namespace::{Overlap, Path, Publish, WriteCondition, join_packs};
+use namespace::{Overlap, Path, Publish, WriteCondition, add_pack_shares};
 use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
@@ -77,7 +77,7 @@ pub(crate) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
         condition: &WriteCondition::None,
         overlap: Overlap::Allow,
         assumptions: &[],
-        writes: &join_packs(&[slice], ino),
+        writes: &add_pack_shares(&[slice], ino),
     };
     let published = volume.session.run(&operation).await.unwrap();
     if published.replaced.is_some() {

@@ -213,7 +213,7 @@ async fn a_block_that_was_let_go_of_is_named_again_once_it_is_gone() {
     let z = node(&volume, b"z").await.ino;
     volume.truncate(to(z), 0).await.unwrap();
     let error = share(&volume, b"x", 0..200_000, b"z", 0).await.unwrap_err();
-    assert!(matches!(error, VolumeError::Fs(FsError::LettingGo)), "{error}");
+    assert!(matches!(error, VolumeError::Fs(FsError::BlockReleasePending)), "{error}");
     volume.reap_now().await.unwrap();
     share(&volume, b"x", 0..200_000, b"z", 0).await.unwrap();
     delete(&volume, b"x").await;
@@ -290,7 +290,9 @@ async fn act_on(volume: &Volume, files: &mut [Vec<u8>; 2], act: &Act) {
             let shared = volume.share_range(to(target), &source, range, position as u64).await;
             let length = match shared {
                 Ok((_, bytes)) => usize::try_from(bytes).unwrap(),
-                Err(VolumeError::Fs(FsError::LettingGo | FsError::SourceChanged)) => return,
+                Err(VolumeError::Fs(FsError::BlockReleasePending | FsError::SourceChanged)) => {
+                    return;
+                }
                 Err(error) => panic!("{error}"),
             };
             let bytes = files[from][at..at + length].to_vec();

@@ -6,7 +6,7 @@ use block::MemoryBlocks;
 use record::Ino;
 use store::MemoryStore;
 use volume::{
-    FsError, Holdings, NoProgress, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
+    FsError, NoProgress, Usage, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
 };
 
 use super::{bytes, owner, put, volume};
@@ -75,10 +75,10 @@ async fn what_a_volume_holds_is_told_by_its_counters() {
     put(&volume, "c", &second).await.unwrap();
     let bucket = volume.bucket("bkt").await.unwrap().ino;
     let (held, trips) = count_round_trips(volume.holdings(bucket)).await;
-    assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 3 }, 1));
+    assert_eq!((held.unwrap(), trips.reads), (Usage { bytes: 10_100, names: 3 }, 1));
     let (held, trips) = count_round_trips(volume.holdings(Ino::ROOT)).await;
-    assert_eq!((held.unwrap(), trips.reads), (Holdings { bytes: 10_100, names: 4 }, 2));
+    assert_eq!((held.unwrap(), trips.reads), (Usage { bytes: 10_100, names: 4 }, 2));
     volume.delete("bkt", vec![(b"a/b".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.holdings(bucket).await.unwrap(), Holdings { bytes: 100, names: 2 });
+    assert_eq!(volume.holdings(bucket).await.unwrap(), Usage { bytes: 100, names: 2 });
 }

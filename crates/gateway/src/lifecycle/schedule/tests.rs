@@ -30,14 +30,14 @@ impl Clocked {
             Decision::Begin => {
                 self.begun += 1;
                 let (configs_version, day) = (1, own.day);
-                LifecyclePass { configs_version, day, left: PassLeft::Keys(None) }
+                LifecyclePass { configs_version, day, position: PassPosition::KeysAfter(None) }
             }
         };
-        pass.left = match pass.left {
-            PassLeft::Keys(None) => PassLeft::Keys(Some(b"k".to_vec())),
-            PassLeft::Keys(Some(_)) | PassLeft::Nothing => PassLeft::Nothing,
+        pass.position = match pass.position {
+            PassPosition::KeysAfter(None) => PassPosition::KeysAfter(Some(b"k".to_vec())),
+            PassPosition::KeysAfter(Some(_)) | PassPosition::Finished => PassPosition::Finished,
         };
-        self.done += usize::from(pass.left == PassLeft::Nothing);
+        self.done += usize::from(pass.position == PassPosition::Finished);
         self.passes.note(BUCKET, &pass);
         *record = Some(pass);
     }
@@ -100,8 +100,8 @@ fn gateways_whose_clocks_differ_begin_one_pass_a_day_each() {
 fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
     let half = Timestamp(47 * HOUR + HOUR / 2);
     let noted = |day| {
-        let (configs_version, left) = (1, PassLeft::Nothing);
-        Some(LifecyclePass { configs_version, day, left })
+        let (configs_version, left) = (1, PassPosition::Finished);
+        Some(LifecyclePass { configs_version, day, position: left })
     };
     let passes = KnownPasses::default();
     let at = |now| Wanted::at(now, DAY, 1);
@@ -114,8 +114,8 @@ fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
 
 #[test]
 fn rules_that_this_gateway_has_not_read_are_left_to_others() {
-    let left = PassLeft::Keys(None);
-    let noted = LifecyclePass { configs_version: 2, day: -9, left };
+    let left = PassPosition::KeysAfter(None);
+    let noted = LifecyclePass { configs_version: 2, day: -9, position: left };
     let passes = KnownPasses::default();
     let own = |version| Wanted::at(Timestamp(36 * HOUR), DAY, version);
     assert_eq!(passes.decide(BUCKET, Some(&noted), own(1)), Decision::Wait);

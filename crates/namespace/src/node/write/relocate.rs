@@ -28,7 +28,7 @@ pub struct RelocateContent<'a> {
     /// Of a content map in pages: those that hold any of these bytes are looked at, and no others.
     pub within: Range<u64>,
     /// The number under which is left what is named no longer.
-    pub hidden_as: Ino,
+    pub hidden_ino: Ino,
 }
 
 /// What a file names anew.
@@ -54,7 +54,7 @@ impl Planner for RelocateContent<'_> {
             return Ok(Step::Done(relocated));
         }
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
-        change.name_and_hide(view, self.hidden_as, &mut plan)?;
+        change.name_and_hide(view, self.hidden_ino, &mut plan)?;
         let mut inode = known.inode.clone();
         inode.body = InodeBody::File(Box::new(change.file));
         let record = inode.encode(&known.key);
@@ -74,7 +74,7 @@ impl Change<'_> {
             Content::Inline(_) => Ok(Relocated::default()),
             Content::Slices(slices) => {
                 let (slices, relocated) = self.relocate_slices(slices, to);
-                self.lay_out(slices);
+                self.build_content(slices);
                 Ok(relocated)
             }
             Content::Pages(pages) => self.relocate_pages(view, pages, to, within),

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn all_is_what_is_used_and_what_is_free() {
-    let held = Holdings { bytes: 10_000, names: 7 };
+    let held = Usage { bytes: 10_000, names: 7 };
     let told = said(held, Free { available: 8_192, all: 16_384 });
     assert_eq!((told.blocks, told.blocks_free, told.blocks_available), (3 + 4, 4, 2));
     assert_eq!((told.nodes - told.nodes_free, told.fragment_bytes), (7, 4_096));
@@ -10,7 +10,7 @@ fn all_is_what_is_used_and_what_is_free() {
 
 #[test]
 fn a_full_folder_has_nothing_free_and_a_bucket_a_pebibyte() {
-    let held = Holdings { bytes: 4_096, names: 1 };
+    let held = Usage { bytes: 4_096, names: 1 };
     let full = said(held, Free { available: 0, all: 4_095 });
     assert_eq!((full.blocks, full.blocks_free, full.blocks_available), (1, 0, 0));
     let told = said(held, ENDLESS);

@@ -4,7 +4,8 @@ use block::{Direct, MemoryBlocks};
 use content::{BlockIds, ByteBudget, Deadlines, Pins, SizeAndLoad, StagedInline, Staging};
 use faulty::Faulty;
 use namespace::{
-    Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition, join_packs,
+    Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition,
+    add_pack_shares,
 };
 use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Slice, Tag, Timestamp};
 use session::{Session, SessionOptions};
@@ -71,7 +72,7 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
         condition: &WriteCondition::None,
         overlap: Overlap::Allow,
         assumptions: &[],
-        writes: &join_packs(&[slice], ino),
+        writes: &add_pack_shares(&[slice], ino),
     };
     upkeep.session.run(&operation).await.unwrap();
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use namespace::{
     Assumption, BoundName, DirectoryPage, ForkDirectory, ForkLink, ForkNode, ForkPlace, FsError,
-    ReadDirectoryPage, forked, lay_out,
+    ReadDirectoryPage, build_content, forked,
 };
 use record::{Content, File, Ino, Inode, PART_SUMS_PAGE, PartSums, XattrPlace, XattrValue, key};
 use session::corrupt;
@@ -276,7 +276,7 @@ impl Volume {
             return Ok(Pieces { content: None, writes: sums });
         }
         let shares = share(&slices, Some(source), ino);
-        let (content, mut writes) = lay_out(ino, slices);
+        let (content, mut writes) = build_content(ino, slices);
         writes.extend(shares);
         writes.extend(sums);
         Ok(Pieces { content: Some(content), writes })

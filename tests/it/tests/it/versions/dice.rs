@@ -1,7 +1,7 @@
 //! What is done next, by numbers that follow from a seed alone.
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, VersionRef, Versioning};
-use volume::Spared;
+use volume::Exempt;
 
 use super::model::{Act, Content, How, Model, Name};
 
@@ -89,9 +89,9 @@ impl Dice {
         let how = match self.below(10) {
             0..4 => How::Plain,
             4..6 => How::Bypass,
-            6..8 => How::Sparing(Spared::Current),
-            8 => How::Sparing(Spared::Objects),
-            _ => How::Sparing(Spared::Nothing),
+            6..8 => How::Sparing(Exempt::Current),
+            8 => How::Sparing(Exempt::Objects),
+            _ => How::Sparing(Exempt::Nothing),
         };
         Act::Remove(name, self.version(model, name, gone), how)
     }

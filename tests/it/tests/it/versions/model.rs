@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, VersionRef, Versioning};
-use volume::{FsError, Spared};
+use volume::{Exempt, FsError};
 
 /// The bytes of an object: so many, which follow from a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) type Name = (usize, &'static str);
 pub(crate) enum How {
     Plain,
     Bypass,
-    Sparing(Spared),
+    Sparing(Exempt),
 }
 
 /// Something that is done.
@@ -221,8 +221,8 @@ impl Model {
         let was_marker = matches!(versions[place].what, What::Marker(_));
         let is_current = place == 0 && !was_marker;
         match how {
-            How::Sparing(Spared::Current) if is_current => return nothing,
-            How::Sparing(Spared::Objects) if !was_marker => return nothing,
+            How::Sparing(Exempt::Current) if is_current => return nothing,
+            How::Sparing(Exempt::Objects) if !was_marker => return nothing,
             _ => {}
         }
         if let What::Object(_, lock) = versions[place].what

@@ -6,7 +6,7 @@ use record::{
     Header, ObjectHeaders, ObjectLock, RetainUntil, RetentionMode, Tag, Timestamp, VersionRef,
 };
 use volume::{
-    CopyChanges, FsError, NewObject, ObjectChange, RenameConditions, Spared, WriteCondition,
+    CopyChanges, Exempt, FsError, NewObject, ObjectChange, RenameConditions, WriteCondition,
 };
 
 use super::model::{BUCKETS, Body, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, What};
@@ -240,7 +240,7 @@ impl World {
         let (bucket, object) = (BUCKETS[name.0], name.1.as_bytes());
         let is_trash = name.0 == TRASH;
         let removed = if is_trash {
-            self.gateway.delete_version_sparing(bucket, object, id, Spared::Current).await
+            self.gateway.delete_version_sparing(bucket, object, id, Exempt::Current).await
         } else {
             self.gateway.delete_version(bucket, object, id, bypasses).await
         };
