@@ -34,8 +34,8 @@ use crate::workspace::Workspace;
 enum Task {
     /// Install what tests need, start it on private ports, run every test, clean up.
     Test(test::Options),
-    /// Check the architecture's invariants.
-    Tidy,
+    /// Check the rules for dependencies, names, English, pages and commits.
+    Tidy(tidy::Options),
     /// Build the program as it is shipped: twice, the second time with what the first one counted
     /// under load.
     Dist(dist::Build),
@@ -65,10 +65,6 @@ fn run(task: &Task) -> Result<bool> {
         Task::Dist(options) => dist::run(&workspace, *options, &stop),
         Task::Fuzz(options) => fuzz::run(&workspace, options, &stop),
         Task::Bench(options) => bench::run(&workspace, options, &stop),
-        Task::Tidy => {
-            let report = tidy::check(&workspace)?;
-            println!("{report}");
-            Ok(report.errors.is_empty())
-        }
+        Task::Tidy(options) => tidy::run(&workspace, *options),
     }
 }

@@ -1,14 +1,22 @@
-//! `cargo xtask tidy`: the architecture's invariants, checked on every change.
+//! `cargo xtask tidy`: rules for the architecture, for English and for pages, checked on every
+//! change.
 //!
-//! What a crate depends on is read from cargo; what a file names is read from its tokens. Each rule
-//! has a test that plants a violation, so that a rule cannot stop working unnoticed.
+//! Cargo lists the dependencies of a crate; the tokens of a file give the names that it uses. For
+//! example, a file of a pure crate that names `std::fs` is an error. Each rule has a test that
+//! plants a violation, so that a rule cannot stop working unnoticed.
 
 mod circles;
+mod commands;
+mod comments;
 mod dependencies;
+mod markdown;
 mod names;
 mod naming;
 mod outline;
+mod pages;
+mod prose;
 mod source;
+mod subjects;
 mod tests_only;
 
 use std::fmt;
@@ -17,20 +25,36 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::workspace::{Member, Workspace};
+use commands::{Program, Types};
 use names::PublicTypes;
 use naming::is_empty_name;
 use outline::Outline;
+use pages::Repository;
+use prose::Prose;
 
-/// Lines from which on a file probably hides a second idea.
+/// A longer file probably hides a second idea.
 const LONG_FILE: usize = 600;
 
-/// What was found.
+/// Our programs: the words that call each one, and the folder of its sources.
+const PROGRAMS: [(&str, &str); 2] =
+    [("cargo xtask", "crates/xtask/src"), ("ashlar", "crates/server/src")];
+
+/// Options of `cargo xtask tidy`.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Also print a table of the marks of unclear English in each crate and page
+    #[arg(long)]
+    prose: bool,
+}
+
+/// The result of all checks.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Violations.
+    /// Violations of rules.
     pub(crate) errors: Vec<String>,
-    /// Worth a look.
+    /// Findings that a person should look at, and checks that could not run.
     pub(crate) warnings: Vec<String>,
+    prose: Prose,
 }
 
 impl fmt::Display for Report {
@@ -46,7 +70,17 @@ impl fmt::Display for Report {
     }
 }
 
-/// Checks every member.
+/// Checks the workspace and prints the findings. Returns true if there are no errors.
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<bool> {
+    let report = check(workspace)?;
+    if options.prose {
+        println!("{}", report.prose.table());
+    }
+    println!("{report}");
+    Ok(report.errors.is_empty())
+}
+
+/// Checks all members of the workspace, its pages and its commits.
 pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
     let mut report = Report::default();
     let mut types = PublicTypes::default();
@@ -67,7 +101,47 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
         report.errors.extend(circles);
     }
     report.errors.extend(types.violations());
+    check_pages(workspace, &mut report)?;
+    report.errors.extend(report.prose.violations());
+    let members: Vec<&str> = workspace.members.iter().map(|it| it.name.as_str()).collect();
+    match subjects::violations(&workspace.root, &members) {
+        Ok(found) => report.errors.extend(found),
+        // An archive and a shallow clone have no history, and are no fault of the change.
+        Err(error) => report.warnings.push(format!("subjects of commits not checked: {error:#}")),
+    }
     Ok(report)
+}
+
+fn check_pages(workspace: &Workspace, report: &mut Report) -> Result<()> {
+    let pages = pages::read_pages(&workspace.root)?;
+    let members = workspace.members.iter().map(|it| it.name.clone());
+    let programs = programs(&workspace.root)?;
+    let repository = Repository::read(&workspace.root, members, &pages, programs)?;
+    for page in &pages {
+        report.errors.extend(repository.violations(page));
+        if page.is_prose() {
+            report.prose.add_page(&page.path, &page.blocks);
+        }
+    }
+    Ok(())
+}
+
+/// The command lines of our programs, in the order of `PROGRAMS`.
+fn programs(root: &Path) -> Result<Vec<Program>> {
+    let read = |(call, folder): (&'static str, &str)| {
+        let folder = root.join(folder);
+        let mut types = Types::default();
+        for path in rust_files(&folder)? {
+            // Tests declare command lines of their own.
+            let inside = path.strip_prefix(&folder).unwrap_or(&path);
+            if !is_test(inside) {
+                let module: Vec<String> = inside.iter().map(|it| stem(Path::new(it))).collect();
+                types.add(&module, &read(&path)?)?;
+            }
+        }
+        Program::read(call, &types)
+    };
+    PROGRAMS.into_iter().map(read).collect()
 }
 
 /// The modules of a member's library and of its program, if it has one.
@@ -78,8 +152,7 @@ fn outlines(member: &Member) -> Result<Vec<Outline>> {
 
 fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) -> Result<()> {
     for path in rust_files(&member.folder)? {
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let text = read(&path)?;
         let place = path.strip_prefix(&workspace.root).unwrap_or(&path).display().to_string();
         let inside = path.strip_prefix(&member.folder).unwrap_or(&path);
         let lines = text.lines().count();
@@ -92,7 +165,11 @@ fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) ->
         let found = source::violations(&text, &member.name, is_test(inside));
         report
             .errors
-            .extend(found.into_iter().map(|(line, what)| format!("{place}:{line}: {what}")));
+            .extend(found.into_iter().map(|(line, error)| format!("{place}:{line}: {error}")));
+        // Crates for tests alone, and tests, are not held to the limits of prose.
+        if !place.starts_with("tests/") && !place.contains("/tests/") && stem(&path) != "tests" {
+            report.prose.add_source(&member.name, &place, &text, &comments::read(&text));
+        }
     }
     Ok(())
 }
@@ -101,6 +178,10 @@ fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) ->
 fn is_test(inside: &Path) -> bool {
     let mut parts = inside.iter().map(|part| stem(Path::new(part)));
     parts.any(|part| matches!(part.as_str(), "tests" | "benches" | "examples"))
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn stem(path: &Path) -> String {
