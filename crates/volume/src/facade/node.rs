@@ -369,7 +369,7 @@ impl Volume {
         let operation = WriteContent {
             ino,
             known_name,
-            over,
+            expected_data_version: over,
             assumptions,
             change,
             tag,
@@ -519,7 +519,7 @@ impl Journaled<'_> {
         value: Option<&str>,
         had: Option<bool>,
     ) -> Result<FoundNode, VolumeError> {
-        self.changing(ino, &SetObjectItem { ino, item, value, had }).await
+        self.changing(ino, &SetObjectItem { ino, item, value, must_exist: had }).await
     }
 
     /// Runs a change of one node, and detaches noncurrent versions that bind it first.
