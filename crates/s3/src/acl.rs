@@ -1,23 +1,27 @@
-//! Access control lists: canned ones, rows from headers and documents, and what a row permits.
+//! Access control lists (ACLs): canned ACLs, grants in headers and documents, and the action that
+//! each permission allows.
 //!
-//! Who an id stands for is not known here: the caller resolves it.
+//! For example, the canned ACL `public-read` has two grants: full control for the owner, and READ
+//! for the group of all users.
+//!
+//! The module does not know which user an account id belongs to; the caller resolves ids.
 
 use crate::request::Fields;
 use crate::xml::{Element, XmlLimits};
 use crate::{Code, Fault};
 
-/// What a row of a list permits.
+/// The permission of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPermission {
-    /// All of the others.
+    /// All other permissions.
     FullControl,
-    /// To list a bucket, to read an object.
+    /// List a bucket, or read an object.
     Read,
-    /// To write and delete objects of a bucket.
+    /// Write and delete objects of a bucket.
     Write,
-    /// To read the list.
+    /// Read the ACL.
     ReadAcp,
-    /// To replace the list.
+    /// Replace the ACL.
     WriteAcp,
 }
 
@@ -30,7 +34,7 @@ impl AclPermission {
         AclPermission::WriteAcp,
     ];
 
-    /// The element's text.
+    /// Returns the permission's name in XML.
     pub const fn as_str(self) -> &'static str {
         match self {
             AclPermission::FullControl => "FULL_CONTROL",
@@ -41,7 +45,7 @@ impl AclPermission {
         }
     }
 
-    /// The header that grants it.
+    /// Returns the header that grants the permission.
     pub(crate) const fn header(self) -> &'static str {
         match self {
             AclPermission::FullControl => "x-amz-grant-full-control",
@@ -52,20 +56,20 @@ impl AclPermission {
         }
     }
 
-    /// Whether a row with this permission permits what `wanted` does.
+    /// Returns true if this permission includes `wanted`.
     pub fn covers(self, wanted: AclPermission) -> bool {
         self == AclPermission::FullControl || self == wanted
     }
 }
 
-/// Everybody whom S3 has a name for.
+/// A predefined group of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclGroup {
-    /// Everybody, also whoever sends no credentials.
+    /// All users, anonymous ones included.
     AllUsers,
-    /// Whoever signs requests with any access key.
+    /// All users who sign requests with an access key.
     AuthenticatedUsers,
-    /// Whoever delivers logs.
+    /// The service that delivers access logs.
     LogDelivery,
 }
 
@@ -73,7 +77,7 @@ impl AclGroup {
     const ALL: [AclGroup; 3] =
         [AclGroup::AllUsers, AclGroup::AuthenticatedUsers, AclGroup::LogDelivery];
 
-    /// The name of it on the wire.
+    /// Returns the URI of the group.
     pub const fn uri(self) -> &'static str {
         match self {
             AclGroup::AllUsers => "http://acs.amazonaws.com/groups/global/AllUsers",
@@ -93,47 +97,47 @@ impl AclGroup {
     }
 }
 
-/// To whom a row grants something.
+/// The grantee of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AclGrantee {
     /// An account, by its canonical id.
     Account(String),
-    /// A group.
+    /// A predefined group.
     Group(AclGroup),
 }
 
-/// A row of a list.
+/// A grant of an ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclGrant {
-    /// To whom.
+    /// The grantee.
     pub grantee: AclGrantee,
-    /// What.
+    /// The permission that the grantee gets.
     pub permission: AclPermission,
 }
 
-/// The lists that have a name.
+/// A canned ACL: an ACL with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CannedAcl {
-    /// The owner alone.
+    /// Full control for the owner only.
     Private,
-    /// Everybody reads.
+    /// All users may read.
     PublicRead,
-    /// Everybody reads and writes.
+    /// All users may read and write.
     PublicReadWrite,
-    /// Whoever has an access key reads.
+    /// All users with an access key may read.
     AuthenticatedRead,
-    /// Amazon's machines read; nobody here.
+    /// Amazon EC2 may read; here this adds no grant.
     AwsExecRead,
-    /// The bucket's owner reads the object.
+    /// The bucket owner may read the object.
     BucketOwnerRead,
-    /// The bucket's owner has full control of the object.
+    /// The bucket owner has full control of the object.
     BucketOwnerFullControl,
-    /// Whoever delivers logs writes them.
+    /// The log delivery group may write objects and read the ACL.
     LogDeliveryWrite,
 }
 
 impl CannedAcl {
-    /// Reads the name of one. Fault: `InvalidArgument`.
+    /// Parses the name of a canned ACL. Fails with `InvalidArgument`.
     pub fn parse(name: &str) -> Result<CannedAcl, Fault> {
         Ok(match name {
             "private" => CannedAcl::Private,
@@ -152,8 +156,8 @@ impl CannedAcl {
         })
     }
 
-    /// The rows of the list for something that belongs to `owner`, in a bucket that belongs to
-    /// `bucket_owner`: canonical ids.
+    /// Returns the grants for a bucket or object of `owner`, in a bucket of `bucket_owner`. Both
+    /// are canonical ids.
     pub fn grants(self, owner: &str, bucket_owner: &str) -> Vec<AclGrant> {
         let account = |id: &str, permission| AclGrant {
             grantee: AclGrantee::Account(id.to_owned()),
@@ -189,20 +193,20 @@ impl CannedAcl {
     }
 }
 
-/// The list that a request asks for.
+/// The ACL that request headers ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedAcl {
-    /// One that has a name.
+    /// A canned ACL.
     Canned(CannedAcl),
-    /// Rows in headers.
+    /// Grants in headers.
     Grants(Vec<AclGrant>),
 }
 
 impl RequestedAcl {
-    /// Reads `x-amz-acl` and `x-amz-grant-…`; nothing if there is neither.
+    /// Parses `x-amz-acl` and `x-amz-grant-…`. Returns `None` if there is none of these headers.
     ///
-    /// Faults: `InvalidArgument`, `InvalidRequest` for both at once, and
-    /// `UnresolvableGrantByEmailAddress`, since accounts have no addresses here.
+    /// Fails with `InvalidArgument`; `InvalidRequest` for a canned ACL together with grants;
+    /// `UnresolvableGrantByEmailAddress`, because accounts have no email addresses here.
     pub fn parse(fields: Fields<'_>) -> Result<Option<RequestedAcl>, Fault> {
         let canned = fields.get("x-amz-acl")?;
         if canned.is_some() && AclPermission::ALL.iter().any(|one| fields.has(one.header())) {
@@ -227,19 +231,19 @@ impl RequestedAcl {
         })
     }
 
-    /// Whether a request has any header that asks for a list, whatever it says.
+    /// Returns true if a request has an ACL header, valid or not.
     pub(crate) fn is_present(fields: Fields<'_>) -> bool {
         fields.has("x-amz-acl") || AclPermission::ALL.iter().any(|one| fields.has(one.header()))
     }
 
-    /// Whether it says no more than what holds in every bucket where lists do not count: that the
-    /// owner has full control.
+    /// Returns true if the ACL grants only full control to owners, which holds in each bucket where
+    /// ACLs are disabled. Many clients send such an ACL with each request.
     pub fn grants_only_owners(&self) -> bool {
         matches!(self, RequestedAcl::Canned(CannedAcl::Private | CannedAcl::BucketOwnerFullControl))
     }
 }
 
-/// The most rows of a list.
+/// The maximum number of grants of an ACL.
 const GRANTS_MAX: usize = 100;
 
 fn check_count(count: usize) -> Result<(), Fault> {
@@ -252,7 +256,7 @@ fn check_count(count: usize) -> Result<(), Fault> {
     ))
 }
 
-/// Reads `id="…", uri="…"`. A value may stand without quotes.
+/// Parses `id="…", uri="…"`. The quotes are optional.
 fn grantees(header: &str) -> Result<Vec<AclGrantee>, Fault> {
     let mut found = Vec::new();
     for item in header.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -280,17 +284,17 @@ fn no_such_address(address: &str) -> Fault {
     Fault::new(Code::UnresolvableGrantByEmailAddress).with("EmailAddress", address)
 }
 
-/// A list with the owner that it names: the document of `PutBucketAcl` and its like.
+/// An ACL with its owner: the document of `PutBucketAcl` and `PutObjectAcl`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclDocument {
     /// The owner's canonical id.
     pub owner: String,
-    /// The rows.
+    /// The grants.
     pub grants: Vec<AclGrant>,
 }
 
 impl AclDocument {
-    /// Reads the document. Fault: `MalformedACLError`.
+    /// Parses the document. Fails with `MalformedACLError`.
     pub fn parse(body: &[u8]) -> Result<AclDocument, Fault> {
         let read = || -> Result<AclDocument, Fault> {
             let root = Element::parse(body, "AccessControlPolicy", XmlLimits::SMALL)?;
@@ -316,7 +320,8 @@ fn malformed() -> Fault {
     Fault::new(Code::MalformedACLError)
 }
 
-/// Of a row the grantee. Its type stands in an attribute, and again in which element it has.
+/// Returns the grantee of a grant. Its type is an attribute, and follows also from its child
+/// element.
 fn grantee(row: &Element) -> Result<AclGrantee, Fault> {
     const KINDS: [&str; 3] = ["CanonicalUser", "Group", "AmazonCustomerByEmail"];
     let grantee = row.child("Grantee")?.ok_or_else(malformed)?;
@@ -338,17 +343,17 @@ fn permission(row: &Element) -> Result<AclPermission, Fault> {
     AclPermission::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(malformed)
 }
 
-/// Whose list decides about an action.
+/// The resource whose ACL allows an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclScope {
-    /// The bucket's.
+    /// The ACL of the bucket.
     Bucket,
-    /// The object's.
+    /// The ACL of the object.
     Object,
 }
 
-/// Which list permits an action, and by which permission; nothing if none does (S3's user guide,
-/// "Mapping of ACL permissions and access policy permissions").
+/// Returns the ACL and the permission that allow an action. `None` if no ACL can allow it (S3's
+/// user guide, "Mapping of ACL permissions and access policy permissions").
 pub fn required_acl(action: &str) -> Option<(AclScope, AclPermission)> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => {

@@ -1,7 +1,11 @@
-//! Preconditions: what `If-…` headers mean for an object.
+//! Preconditions: the `If-…` headers of requests.
 //!
-//! The preconditions of reads are decided here. That of a write becomes a guard of the commit,
-//! which decides it; here it is only checked early.
+//! The preconditions of a read are decided here. The precondition of a write is checked here first,
+//! so that a failing request ends early, and decided by the commit, which sees the object that it
+//! replaces. For example, of two concurrent PUTs with `If-None-Match: *` both can pass the early
+//! check, and only one commits.
+//!
+//! The module does not know the object; the caller passes its ETag and time.
 
 use std::fmt;
 
@@ -13,11 +17,11 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use crate::fields::Fields;
 use crate::{Code, Fault};
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the form that is sent.
+/// `Sun, 06 Nov 1994 08:49:37 GMT`, the format in responses.
 const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
 );
-/// `Sun Nov  6 08:49:37 1994`, an obsolete form that recipients must still accept.
+/// `Sun Nov  6 08:49:37 1994`, an obsolete format that a recipient must accept.
 const ASCTIME_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
 );
@@ -25,22 +29,22 @@ const ASCTIME_DATE: &[BorrowedFormatItem<'_>] = format_description!(
 /// A list of entity tags, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ETagList {
-    /// `*`: any object that exists.
+    /// `*`: any existing object.
     Any,
-    /// The tags, without quotes and without the mark of weakness.
+    /// The tags, without quotes and without the `W/` prefix.
     Tags(Vec<ListedTag>),
 }
 
-/// An entity tag as a client sent it.
+/// An entity tag as the client sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedTag {
-    /// The tag without its quotes.
+    /// The tag without quotes.
     pub tag: String,
-    /// Whether it came as `W/"…"`.
+    /// True if the tag has the prefix `W/`.
     pub weak: bool,
 }
 
-/// The conditions of a read, or on the source of a copy.
+/// The preconditions of a read, or on the source of a copy or rename.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPreconditions {
     /// `If-Match`.
@@ -53,54 +57,56 @@ pub struct ReadPreconditions {
     pub if_unmodified_since: Option<OffsetDateTime>,
 }
 
-/// The outcome of the preconditions of a read.
+/// The result of the preconditions of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVerdict {
-    /// The read goes on.
+    /// The read continues.
     Proceed,
-    /// 304, without a body.
+    /// The response is 304 without a body.
     NotModified,
-    /// 412; the name of the condition that failed.
+    /// The response is 412. The value is the name of the failed precondition.
     Failed(&'static str),
 }
 
-/// The precondition of a write, as its headers state it. It is decided when the write is
-/// committed.
+/// The precondition of a write, as its headers state it. The commit decides it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WritePrecondition {
-    /// The write takes place whatever is there.
+    /// The write is unconditional.
     #[default]
     None,
-    /// `If-None-Match: *`: 412 if the key has an object.
+    /// `If-None-Match: *`: fails with 412 if the key has an object.
     IfNoneMatchStar,
-    /// `If-Match`: 412 if the object's ETag is not listed, 404 if there is none.
+    /// `If-Match`: fails with 412 if the object's ETag is not listed, and with 404 if there is no
+    /// object.
     IfMatch(ETagList),
-    /// `If-None-Match` with tags: 412 if the object's ETag is listed. RFC 9110 has it, S3 has not.
+    /// `If-None-Match` with tags: fails with 412 if the object's ETag is listed. RFC 9110 defines
+    /// it, S3 does not.
     IfNoneMatch(ETagList),
 }
 
-/// What else must hold of an object for it to be deleted, besides its entity tag.
+/// The preconditions of a deletion on the size and time of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatPrecondition {
-    /// Its size in bytes: `x-amz-if-match-size`.
+    /// The size in bytes that the object must have: `x-amz-if-match-size`.
     pub size: Option<u64>,
-    /// When it last changed: `x-amz-if-match-last-modified-time`. Whole seconds count.
+    /// The last-modified time that the object must have, compared in whole seconds:
+    /// `x-amz-if-match-last-modified-time`.
     pub modified: Option<OffsetDateTime>,
 }
 
 impl StatPrecondition {
-    /// The headers that state it.
+    /// The headers of these preconditions.
     pub(crate) const HEADERS: [&str; 2] =
         ["x-amz-if-match-size", "x-amz-if-match-last-modified-time"];
 
-    /// Reads the headers of `DeleteObject`. Fault: `InvalidArgument`.
+    /// Parses the headers of `DeleteObject`. Fails with `InvalidArgument`.
     pub fn parse(fields: Fields<'_>) -> Result<StatPrecondition, Fault> {
         let [size, modified] = StatPrecondition::HEADERS;
         StatPrecondition::from_texts((size, fields.get(size)?), (modified, fields.get(modified)?))
     }
 
-    /// Reads both parts, each with the name by which a refusal knows it. A condition that cannot be
-    /// read is never passed over: the object could be gone then.
+    /// Parses both values, each with its name for error messages. A malformed value is refused and
+    /// never ignored, because otherwise the object could be deleted against the client's intent.
     pub(crate) fn from_texts(
         size: (&'static str, Option<&str>),
         modified: (&'static str, Option<&str>),
@@ -123,12 +129,12 @@ impl StatPrecondition {
         })
     }
 
-    /// Whether it states anything.
+    /// Returns true if at least one precondition is set.
     pub fn is_some(self) -> bool {
         self.size.is_some() || self.modified.is_some()
     }
 
-    /// How S3 calls it in a refusal; nothing if it states nothing.
+    /// Returns the name of the precondition in S3's error documents; `None` if none is set.
     pub fn name(self) -> Option<&'static str> {
         match self {
             StatPrecondition { modified: Some(_), .. } => Some("If-Match-Last-Mod-Time"),
@@ -139,7 +145,7 @@ impl StatPrecondition {
 }
 
 impl ETagList {
-    /// Reads a list. Quotes may be missing, as some clients leave them out.
+    /// Parses a list. Quotes may be missing, because some clients omit them.
     pub fn parse(header: &str) -> ETagList {
         let mut tags = Vec::new();
         let mut rest = header.trim();
@@ -151,7 +157,7 @@ impl ETagList {
                 Some(unmarked) => (true, unmarked),
                 None => (false, rest),
             };
-            // A comma may stand inside quotes; nothing can escape a quote there.
+            // A quoted tag may contain a comma, and quotes inside it cannot be escaped.
             let (tag, after) = match unmarked.strip_prefix('"') {
                 Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
                 None => unmarked.split_once(',').unwrap_or((unmarked, "")),
@@ -164,7 +170,7 @@ impl ETagList {
         ETagList::Tags(tags)
     }
 
-    /// Whether the list holds this tag (given without quotes) by strong comparison.
+    /// Returns true if the list contains `etag`, by strong comparison. `etag` has no quotes.
     pub fn matches(&self, etag: &str) -> bool {
         match self {
             ETagList::Any => true,
@@ -172,7 +178,7 @@ impl ETagList {
         }
     }
 
-    /// Whether the list holds this tag by weak comparison, as `If-None-Match` has it.
+    /// Returns true if the list contains `etag`, by weak comparison, as `If-None-Match` requires.
     pub fn matches_weakly(&self, etag: &str) -> bool {
         match self {
             ETagList::Any => true,
@@ -181,7 +187,7 @@ impl ETagList {
     }
 }
 
-/// The list as a header has it: `*`, or tags in quotes, separated by commas.
+/// Formats the list as in a header: `*`, or quoted tags separated by commas.
 impl fmt::Display for ETagList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tags = match self {
@@ -198,17 +204,17 @@ impl fmt::Display for ETagList {
 }
 
 impl ReadPreconditions {
-    /// Reads the conditions of GET and HEAD. A date that does not parse is no condition.
+    /// Parses the preconditions of GET and HEAD. A malformed date is ignored.
     pub fn parse(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
         ReadPreconditions::with_prefix(fields, "")
     }
 
-    /// Reads the conditions on the source of a copy, `x-amz-copy-source-if-…`.
+    /// Parses the preconditions on the source of a copy, `x-amz-copy-source-if-…`.
     pub fn parse_for_source(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
         ReadPreconditions::with_prefix(fields, "x-amz-copy-source-")
     }
 
-    /// Reads the conditions on an object that is renamed, `x-amz-rename-source-if-…`.
+    /// Parses the preconditions on the source of a rename, `x-amz-rename-source-if-…`.
     pub fn parse_for_rename(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
         ReadPreconditions::with_prefix(fields, "x-amz-rename-source-")
     }
@@ -228,10 +234,10 @@ impl ReadPreconditions {
         })
     }
 
-    /// Decides, in the order of RFC 9110: `If-Match` hides `If-Unmodified-Since`, and
-    /// `If-None-Match` hides `If-Modified-Since`.
+    /// Decides the preconditions in the order of RFC 9110: `If-Match` overrides
+    /// `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`.
     ///
-    /// `etag` comes without quotes. Times count in whole seconds, as headers carry them.
+    /// `etag` has no quotes. Times are compared in whole seconds, as headers have them.
     pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> ReadVerdict {
         let modified = last_modified.unix_timestamp();
         match (&self.if_match, self.if_unmodified_since) {
@@ -248,9 +254,10 @@ impl ReadPreconditions {
         }
     }
 
-    /// Decides for what is copied, renamed or replaced, where nothing is ever "not modified".
+    /// Decides the preconditions of a copy, a rename or a replacement, where "not modified" is also
+    /// a failure.
     ///
-    /// Fault: `PreconditionFailed` with the condition's name.
+    /// Fails with `PreconditionFailed` and the name of the precondition.
     pub fn check(
         &self,
         names: &ConditionNames,
@@ -269,7 +276,7 @@ impl ReadPreconditions {
     }
 }
 
-/// How refusals call the conditions on one of the objects that a request is about.
+/// The names of preconditions in error documents, for one of the objects of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionNames {
     matching: &'static str,
@@ -279,7 +286,7 @@ pub struct ConditionNames {
 }
 
 impl ConditionNames {
-    /// Of the object that a request names.
+    /// The preconditions on the object in the request path.
     pub const OBJECT: ConditionNames = ConditionNames {
         matching: "If-Match",
         none_matching: "If-None-Match",
@@ -287,7 +294,7 @@ impl ConditionNames {
         unmodified_since: "If-Unmodified-Since",
     };
 
-    /// Of the source of a copy.
+    /// The preconditions on the source of a copy.
     pub const COPY_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-copy-source-If-Match",
         none_matching: "x-amz-copy-source-If-None-Match",
@@ -295,7 +302,7 @@ impl ConditionNames {
         unmodified_since: "x-amz-copy-source-If-Unmodified-Since",
     };
 
-    /// Of an object that is renamed.
+    /// The preconditions on the source of a rename.
     pub const RENAME_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-rename-source-if-match",
         none_matching: "x-amz-rename-source-if-none-match",
@@ -304,17 +311,19 @@ impl ConditionNames {
     };
 }
 
-/// Whether a list states something about entity tags. A star in quotes, or in a list, means "only if
-/// there is no object" to its sender, and no object has it as its tag: such a list would never refuse.
+/// Returns true if a list contains only entity tags. A star in quotes or within a list is refused:
+/// the client means "only if there is no object", but no object has `*` as its tag, so the
+/// precondition would never fail.
 fn are_valid_tags(tags: &[ListedTag]) -> bool {
     !tags.is_empty() && tags.iter().all(|listed| !listed.tag.contains('*'))
 }
 
 impl WritePrecondition {
-    /// Reads the conditions of `PutObject`, `CopyObject` and `CompleteMultipartUpload`.
+    /// Parses the precondition of `PutObject`, `CopyObject` or `CompleteMultipartUpload`.
     ///
-    /// Fault: `NotImplemented` for what S3 does not define on writes: both conditions at once, dates,
-    /// and an `If-None-Match` that is neither `*` nor a list of entity tags.
+    /// Fails with `NotImplemented` for preconditions that S3 does not define for writes: both
+    /// headers at once, dates, and an `If-None-Match` that is neither `*` nor a list of entity
+    /// tags.
     pub fn parse(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         for name in ["if-modified-since", "if-unmodified-since"] {
             if fields.is_sent(name) {
@@ -327,10 +336,11 @@ impl WritePrecondition {
         WritePrecondition::from_entity_tags(fields)
     }
 
-    /// The precondition on the entity tag, whether it is served or not; of two, `If-Match`.
+    /// Parses the precondition on the entity tag, even in combinations that are refused. If both
+    /// headers are present, returns `If-Match`.
     pub(crate) fn from_entity_tags(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
         // An empty `If-Match` matches no object, so the write is refused. An empty `If-None-Match`
-        // is no condition, as S3 has it.
+        // is no precondition, as in S3.
         if let Some(list) = fields.joined_with_empty("if-match")? {
             return Ok(WritePrecondition::IfMatch(ETagList::parse(&list)));
         }
@@ -348,10 +358,10 @@ impl WritePrecondition {
         }
     }
 
-    /// Decides against the object as it stands; `None` where there is none or only a delete
-    /// marker. The commit decides again.
+    /// Checks the precondition against the current object. `etag` is `None` if there is no object
+    /// or only a delete marker. The commit checks again.
     ///
-    /// Faults: `PreconditionFailed`, or `NoSuchKey` for `If-Match` without an object.
+    /// Fails with `PreconditionFailed`, or with `NoSuchKey` for `If-Match` without an object.
     pub fn check(&self, etag: Option<&str>) -> Result<(), Fault> {
         match (self, etag) {
             (WritePrecondition::IfNoneMatchStar, Some(_)) => Err(failed("If-None-Match")),
@@ -367,18 +377,19 @@ impl WritePrecondition {
     }
 }
 
-/// `PreconditionFailed`, naming the condition.
+/// Returns `PreconditionFailed` with the name of the precondition.
 pub fn failed(condition: &'static str) -> Fault {
     Fault::new(Code::PreconditionFailed).with("Condition", condition)
 }
 
-/// A time as HTTP headers carry it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Returns a time as in HTTP headers: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format_http_date(time: OffsetDateTime) -> String {
-    // Every component of the format exists in every date, so that this cannot fail.
+    // Each component of the format exists in each date, so formatting cannot fail.
     time.to_offset(time::UtcOffset::UTC).format(HTTP_DATE).unwrap_or_default()
 }
 
-/// Reads a date of a header. `None` if it is none; the obsolete two-digit year is not read.
+/// Parses a date of a header. `None` if it is malformed. The obsolete format with a two-digit year
+/// is not accepted.
 pub fn parse_http_date(text: &str) -> Option<OffsetDateTime> {
     let text = text.trim();
     PrimitiveDateTime::parse(text, HTTP_DATE)

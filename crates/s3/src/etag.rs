@@ -1,10 +1,12 @@
-//! The entity tag of multipart objects.
+//! The ETag of multipart objects.
 
 use crate::checksum::Md5;
 
-/// The digest in the ETag of a multipart object: MD5 of the parts' MD5s, one after the other.
+/// Returns the digest in the ETag of a multipart object: the MD5 of the concatenated MD5s of its
+/// parts.
 ///
-/// A `-` and the number of parts follow it on the wire, so nobody takes it for the object's MD5.
+/// On the wire a `-` and the number of parts follow it, so clients do not mistake it for the MD5 of
+/// the object.
 pub fn multipart_digest(parts: &[[u8; 16]]) -> [u8; 16] {
     let mut md5 = Md5::new();
     for part in parts {

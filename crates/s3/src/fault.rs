@@ -1,4 +1,9 @@
-//! Faults: the errors of S3, as they are sent to clients.
+//! S3 errors, as the gateway sends them to clients.
+//!
+//! The table `codes!` has each error code with its HTTP status and its default message. The
+//! messages of codes that AWS defines are AWS's words, because people search for them and programs
+//! compare them. For example, `Fault::new(Code::NoSuchKey)` becomes a 404 response with the message
+//! "The specified key does not exist."
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,20 +20,20 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name,)* }
 
         impl Code {
-            /// All of them, in the order of this table.
+            /// All codes, in the order of the table.
             pub const ALL: &'static [Code] = &[$(Code::$name,)*];
 
-            /// The code's name on the wire.
+            /// Returns the code's name on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Code::$name => stringify!($name),)* }
             }
 
-            /// The HTTP status that goes with the code.
+            /// Returns the HTTP status of the code.
             pub const fn status(self) -> StatusCode {
                 match self { $(Code::$name => StatusCode::$status,)* }
             }
 
-            /// What the code says when nothing more exact is known.
+            /// Returns the default message of the code.
             pub const fn message(self) -> &'static str {
                 match self { $(Code::$name => $message,)* }
             }
@@ -113,7 +118,7 @@ codes! {
     ServerSideEncryptionConfigurationNotFoundError = NOT_FOUND, "The server side encryption configuration was not found";
     ServiceUnavailable = SERVICE_UNAVAILABLE, "Service is unable to handle request.";
     SignatureDoesNotMatch = FORBIDDEN, "The request signature we calculated does not match the signature you provided. Check your key and signing method.";
-    /// Out of space. MinIO answers the same code, so its clients know it.
+    /// The storage is full. MinIO has the same code, so its clients know it.
     XMinioStorageFull = INSUFFICIENT_STORAGE, "Storage backend has reached its minimum free drive threshold. Please delete a few objects to proceed.";
     SlowDown = SERVICE_UNAVAILABLE, "Please reduce your request rate.";
     XAmzContentSHA256Mismatch = BAD_REQUEST, "The provided 'x-amz-content-sha256' header does not match what was computed.";
@@ -129,24 +134,24 @@ codes! {
     MaxPostPreDataLengthExceededError = BAD_REQUEST, "Your POST request fields preceding the upload file were too large.";
 }
 
-/// An error on the wire: a code, a sentence, and the elements that go with the code.
+/// An S3 error: a code, a message, and the elements that the code adds to the error document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The code; it decides the status.
+    /// The error code. It determines the HTTP status.
     pub code: Code,
-    /// S3's own sentence, word for word where one is published: people look for it, and programs
+    /// The message. If AWS publishes one, it is exactly AWS's: people search for it, and programs
     /// compare it.
     pub message: Cow<'static, str>,
-    /// What we can add to it.
+    /// Additional explanation in our own words.
     pub detail: Option<Cow<'static, str>>,
     /// More elements of the error document, in order: name and text.
     pub extra: Vec<(&'static str, String)>,
-    /// Headers that go with the code: `Allow`, `Content-Range`, `Retry-After`.
+    /// Response headers of the code: `Allow`, `Content-Range`, `Retry-After`.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Fault {
-    /// A fault with the code's own message.
+    /// Returns a fault with the code's default message.
     pub const fn new(code: Code) -> Fault {
         Fault {
             code,
@@ -157,19 +162,19 @@ impl Fault {
         }
     }
 
-    /// A fault with a more exact message.
+    /// Returns a fault with a more specific message.
     pub fn because(code: Code, message: impl Into<Cow<'static, str>>) -> Fault {
         let (extra, headers) = (Vec::new(), Vec::new());
         Fault { code, message: message.into(), detail: None, extra, headers }
     }
 
-    /// The fault of a document of more than `bytes_max`.
+    /// Returns the fault for a document of more than `bytes_max` bytes.
     pub fn too_long(bytes_max: usize) -> Fault {
         let limit = bytes_max.to_string();
         Fault::new(Code::MaxMessageLengthExceeded).with("MaxMessageLengthBytes", limit)
     }
 
-    /// Adds what S3's sentence leaves open, in a sentence of ours.
+    /// Adds an explanation of ours to S3's message.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Fault {
         self.detail = Some(detail.into());
@@ -183,7 +188,7 @@ impl Fault {
         self
     }
 
-    /// Adds a header to the response. A value that no header can hold is left out.
+    /// Adds a header to the response. A value that is not valid in a header is left out.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Fault {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -192,7 +197,7 @@ impl Fault {
         self
     }
 
-    /// The HTTP status.
+    /// Returns the HTTP status.
     pub const fn status(&self) -> StatusCode {
         self.code.status()
     }

@@ -1,14 +1,14 @@
-//! Headers, and the query parameters that a presigned URL carries in their place.
+//! Request headers, including the query parameters that replace headers in a presigned URL.
 
 use http::HeaderMap;
 
 use crate::{Code, Fault};
 
-/// The headers of a request, with those that a presigned URL moved into its query.
+/// The headers of a request, and the headers that a presigned URL has in its query.
 ///
-/// Names are given in lower case. A value is text: visible ASCII or UTF-8. A header with an empty value
-/// counts as absent, as S3 has it: programs forward headers that nothing was filled into. For example,
-/// `x-amz-acl:` asks for no list. `is_empty_significant` has the exceptions.
+/// Names are in lower case. A value is text: visible ASCII or UTF-8. A header with an empty value
+/// counts as absent, as in S3, because programs send headers whose value was never set. For
+/// example, `x-amz-acl:` requests no ACL. `is_empty_significant` lists the exceptions.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     headers: &'a HeaderMap,
@@ -16,14 +16,16 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `hoisted` are the signed `x-amz-*` query parameters, names in lower case, values decoded.
+    /// Returns the fields of a request. `hoisted` are the signed `x-amz-*` query parameters:
+    /// lower-case names, decoded values.
     pub fn new(headers: &'a HeaderMap, hoisted: &'a [(String, String)]) -> Fields<'a> {
         Fields { headers, hoisted }
     }
 
-    /// The only value of a header.
+    /// Returns the only value of a header.
     ///
-    /// Fault: `InvalidArgument` when it is given twice, is not UTF-8 or holds control characters.
+    /// Fails with `InvalidArgument` if the header is repeated, is not UTF-8, or has control
+    /// characters.
     pub fn get(&self, name: &str) -> Result<Option<&'a str>, Fault> {
         let mut values = self.values(name);
         let first = values.next().transpose()?;
@@ -33,29 +35,30 @@ impl<'a> Fields<'a> {
         Ok(first)
     }
 
-    /// All values of a header, joined by `,` as HTTP and signing have it. Faults as `get`.
+    /// Returns all values of a header, joined by `,` as in HTTP and in signatures. Fails as `get`,
+    /// but the header may be repeated.
     pub fn joined(&self, name: &str) -> Result<Option<String>, Fault> {
         join(self.values(name))
     }
 
-    /// As [`Fields::joined`], with empty values: for conditions of writes. A condition that came out
-    /// empty by mistake must not let the write through.
+    /// Returns the same as [`Fields::joined`], but empty values count. Preconditions of writes use
+    /// it: a precondition that is empty by mistake must not allow the write.
     pub(crate) fn joined_with_empty(&self, name: &str) -> Result<Option<String>, Fault> {
         join(self.all_values(name))
     }
 
-    /// Whether a header is there and not empty.
+    /// Returns true if the header is present and not empty.
     pub fn has(&self, name: &str) -> bool {
-        // A value that cannot be read is there. Reading it fails.
+        // A malformed value also counts as present; reading it fails.
         self.values(name).next().is_some()
     }
 
-    /// Whether a header is there, even an empty one.
+    /// Returns true if the header is present, even with an empty value.
     pub(crate) fn is_sent(&self, name: &str) -> bool {
         self.all_values(name).next().is_some()
     }
 
-    /// The distinct names of headers that begin with `prefix` and are not empty, sorted.
+    /// Returns the distinct names of non-empty headers with this prefix, sorted.
     pub(crate) fn names(&self, prefix: &str) -> Vec<&'a str> {
         let mut names: Vec<&str> = self
             .headers
@@ -69,12 +72,14 @@ impl<'a> Fields<'a> {
         names
     }
 
+    /// Returns the values of a header that count.
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
         let keeps_empty = is_empty_significant(name);
         self.all_values(name)
             .filter(move |value| keeps_empty || !value.as_ref().is_ok_and(|text| text.is_empty()))
     }
 
+    /// Returns all values of a header, empty ones included.
     fn all_values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
         let headers = self.headers.get_all(name).into_iter().map(http::HeaderValue::as_bytes);
         let hoisted = self.hoisted.iter().filter(move |(other, _)| other == name);
@@ -96,9 +101,10 @@ fn join<'a>(values: impl Iterator<Item = Result<&'a str, Fault>>) -> Result<Opti
     Ok((!values.is_empty()).then(|| values.join(",")))
 }
 
-/// Headers whose empty value is not the same as no header. Metadata may be empty. Without one of the
-/// others less would be checked, or the request would be another one and could replace or delete an
-/// object: an empty one is refused by its reader.
+/// Returns true for headers whose empty value differs from an absent header. User metadata may be
+/// empty. If one of the others counted as absent, fewer checks would apply, or the request would be
+/// another operation that could replace or delete an object; so its parser sees the empty value and
+/// refuses it.
 fn is_empty_significant(name: &str) -> bool {
     name.starts_with("x-amz-meta-")
         || is_checksum(name)
@@ -112,12 +118,13 @@ fn is_empty_significant(name: &str) -> bool {
         .contains(&name)
 }
 
-/// Whether a header holds a checksum of bytes that were sent.
+/// Returns true if the header has a checksum of the sent content.
 fn is_checksum(name: &str) -> bool {
     let kind = name.strip_prefix("x-amz-checksum-");
     kind.is_some_and(|kind| !["algorithm", "mode", "type"].contains(&kind))
 }
 
+/// Returns `InvalidArgument` with the name of the header or field.
 pub(crate) fn invalid(name: &str, why: &'static str) -> Fault {
     Fault::because(Code::InvalidArgument, why).with("ArgumentName", name)
 }

@@ -1,8 +1,19 @@
-//! The S3 protocol as values: signatures, requests, XML, error codes, checksums, bodies.
+//! The S3 protocol as values: it parses requests, authenticates them, decodes bodies and writes
+//! response documents.
 //!
-//! Everything here is pure: bytes and the time come in as arguments, decisions go out as values.
-//! There is no socket, no clock, no runtime and no storage. What the network sends is parsed once,
-//! into types that cannot have illegal values. Nothing it sends can cause a panic.
+//! Each stage of a request has a module. `auth` verifies the signature. `operation` finds the
+//! operation in a table and lists the permissions that it needs. `request` parses query, headers
+//! and body into one value for the operation. `body` and `checksum` decode and verify the content.
+//! `response` writes XML. `fault` holds the S3 error codes. For example, a PUT of
+//! `/photos/cat.jpg?tagging` becomes `Operation::PutObjectTagging`, a demand for
+//! `s3:PutObjectTagging`, and a `TagSet`.
+//!
+//! Invariants: all functions are pure. Bytes and the current time are arguments, and results are
+//! return values. Network input is parsed once, into types that cannot hold invalid values, and no
+//! network input causes a panic.
+//!
+//! The crate has no socket, clock, runtime or storage. It does not know which access keys exist,
+//! which policies allow a request, or how objects are stored.
 
 pub mod acl;
 pub mod auth;

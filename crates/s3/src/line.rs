@@ -1,20 +1,22 @@
-//! A line that arrives in pieces, never longer than its limit.
+//! A line that arrives in pieces, with a maximum length.
 
 use bytes::{Buf as _, Bytes};
 
-/// The part of a line that has arrived.
+/// The received part of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     bytes: Vec<u8>,
 }
 
-/// The line is longer than allowed.
+/// The error of a line that exceeds its maximum length.
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
 impl Line {
-    /// Takes bytes from `input` up to the next CR LF. Returns the line without it, once it is
-    /// complete. A line feed alone does not end a line.
+    /// Takes bytes from `input` up to the next CR LF. Returns the complete line without CR LF, or
+    /// `None` if more input is needed. LF alone does not end a line.
+    ///
+    /// Fails with `TooLong` if the line, CR LF included, has more than `bytes_max` bytes.
     pub(crate) fn take(
         &mut self,
         input: &mut Bytes,

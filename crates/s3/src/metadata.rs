@@ -1,6 +1,8 @@
-//! What is stored beside an object's bytes: content headers and the user's own metadata.
+//! Object metadata: content headers and user metadata.
 //!
-//! Only the headers on this list are ever stored, so no request can reach attributes of our own.
+//! Invariant: only the headers in this module are stored, so no request can set internal
+//! attributes. For example, a PUT with `Cache-Control: no-store` and `x-amz-meta-color: blue`
+//! stores both, and ignores `X-Custom: 1`.
 
 use http::HeaderName;
 
@@ -11,10 +13,10 @@ const USER_PREFIX: &str = "x-amz-meta-";
 const WEBSITE_REDIRECT: &str = "x-amz-website-redirect-location";
 const STORAGE_CLASS: &str = "x-amz-storage-class";
 
-/// The storage class that an object has if nothing else is said.
+/// The default storage class.
 pub const STANDARD: &str = "STANDARD";
 
-/// The other storage classes of S3, in the order of the alphabet.
+/// S3's other storage classes, in alphabetical order.
 pub const STORAGE_CLASSES: [&str; 11] = [
     "DEEP_ARCHIVE",
     "EXPRESS_ONEZONE",
@@ -29,7 +31,7 @@ pub const STORAGE_CLASSES: [&str; 11] = [
     "STANDARD_IA",
 ];
 
-/// The content headers of an object and its user metadata.
+/// The content headers and the user metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// `Content-Type`.
@@ -38,7 +40,8 @@ pub struct Metadata {
     pub cache_control: Option<String>,
     /// `Content-Disposition`.
     pub content_disposition: Option<String>,
-    /// `Content-Encoding`, without `aws-chunked`: that says how the body was sent, not what it is.
+    /// `Content-Encoding`, without `aws-chunked`, which is the framing of the request body and not
+    /// a property of the object.
     pub content_encoding: Option<String>,
     /// `Content-Language`.
     pub content_language: Option<String>,
@@ -46,21 +49,22 @@ pub struct Metadata {
     pub expires: Option<String>,
     /// `x-amz-website-redirect-location`: a path in the bucket, or a URL.
     pub website_redirect: Option<String>,
-    /// `x-amz-storage-class`, if it is not `STANDARD`. It is a label: all objects are stored alike.
+    /// `x-amz-storage-class`, if it is not `STANDARD`. It is only a label: all objects are stored
+    /// in the same way.
     pub storage_class: Option<String>,
-    /// Names in lower case without `x-amz-meta-`, sorted, with their values.
+    /// User metadata: lower-case names without `x-amz-meta-`, sorted, with their values.
     pub user: Vec<(String, String)>,
 }
 
 impl Metadata {
-    /// Names and values of user metadata together, in bytes.
+    /// The maximum total size of user metadata, names and values, in bytes.
     pub const USER_BYTES_MAX: usize = 2048;
 
-    /// Takes what a request says about the object it makes.
+    /// Parses the headers of a request that creates an object.
     ///
-    /// Faults: `MetadataTooLarge`, `InvalidStorageClass`, `InvalidRedirectLocation`;
-    /// `InvalidArgument` for values that are not text, and for names that no header can have, which
-    /// no answer could tell.
+    /// Fails with `MetadataTooLarge`, `InvalidStorageClass` or `InvalidRedirectLocation`; or with
+    /// `InvalidArgument` for a value that is not text and for a name that is not a valid header
+    /// name, because no response could return it.
     pub fn parse(fields: Fields<'_>) -> Result<Metadata, Fault> {
         let mut user = Vec::new();
         let mut user_bytes = 0;
@@ -97,8 +101,9 @@ impl Metadata {
         })
     }
 
-    /// Whether S3 keeps this value of a content header, given by its name in lower case, and shows
-    /// it as it is. A mount may set content headers by themselves, and is held to the same rules.
+    /// Returns true if S3 would store this value of a content header unchanged. `name` is in lower
+    /// case. Mounts can set content headers as extended attributes, and the same rules apply to
+    /// them.
     pub fn accepts(name: &str, value: &str) -> bool {
         match name {
             WEBSITE_REDIRECT => is_redirect(value),
@@ -108,7 +113,7 @@ impl Metadata {
         }
     }
 
-    /// The headers of a response: names in lower case, with their values.
+    /// Returns the response headers: lower-case names with their values.
     pub fn headers(&self) -> Vec<(String, &str)> {
         let content = [
             ("content-type", &self.content_type),
@@ -155,6 +160,7 @@ fn storage_class(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     }
 }
 
+/// Returns the content encoding without `aws-chunked`; `None` if nothing else remains.
 fn stored_encoding(value: &str) -> Option<String> {
     let is_framing = |coding: &&str| coding.eq_ignore_ascii_case("aws-chunked");
     let codings: Vec<&str> =

@@ -1,8 +1,12 @@
-//! Object lock: what keeps a version of an object from being deleted or replaced.
+//! Object lock: it protects object versions from deletion and replacement.
 //!
-//! A retention keeps it until a time, a legal hold until somebody takes the hold away. Both are
-//! those of one version, and a bucket may have a retention for all that is written to it. Here
-//! they are read and written; what they forbid is decided where versions are.
+//! A retention protects a version until a time. A legal hold protects it until a user removes the
+//! hold. Both belong to one version. A bucket can have a default retention for new versions. For
+//! example, with a default of 30 days in compliance mode, no user can delete a version in its first
+//! 30 days.
+//!
+//! The module parses and writes the documents and headers. The code that deletes versions enforces
+//! the locks.
 
 use time::{Duration, OffsetDateTime};
 
@@ -10,19 +14,19 @@ use crate::fields::Fields;
 use crate::xml::{Element, Writer, XmlLimits, malformed, parse_time};
 use crate::{Code, Fault};
 
-/// Who may end a retention before its time.
+/// The mode of a retention: it decides who may end the retention early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
-    /// Those who may bypass it, and say that they do.
+    /// Users who may bypass governance retention, and whose request asks for it.
     Governance,
-    /// Nobody.
+    /// No user.
     Compliance,
 }
 
 impl LockMode {
     const ALL: [LockMode; 2] = [LockMode::Governance, LockMode::Compliance];
 
-    /// The name of it on the wire.
+    /// Returns the mode's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             LockMode::Governance => "GOVERNANCE",
@@ -30,7 +34,7 @@ impl LockMode {
         }
     }
 
-    /// The one with this name. Names are in upper case.
+    /// Returns the mode with this name, in upper case.
     pub fn named(name: &str) -> Option<LockMode> {
         LockMode::ALL.into_iter().find(|one| one.as_str() == name)
     }
@@ -40,20 +44,21 @@ impl LockMode {
     }
 }
 
-/// What keeps a version until a time.
+/// The retention of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Who may end it before.
+    /// The mode.
     pub mode: LockMode,
-    /// The time, in UTC and whole milliseconds, as documents show it.
+    /// The end, in UTC and whole milliseconds, as documents show it.
     pub until: OffsetDateTime,
 }
 
 impl Retention {
-    /// Reads the document of `PutObjectRetention`. An empty one takes the retention away.
+    /// Parses the document of `PutObjectRetention`. An empty document removes the retention and
+    /// returns `None`.
     ///
-    /// Faults: `MalformedXML`; `InvalidArgument` for a time that is not in the future;
-    /// `NotImplemented` for retention that begins with an event.
+    /// Fails with `MalformedXML`; `InvalidArgument` for a time that is not in the future;
+    /// `NotImplemented` for retention that starts with an event.
     pub fn parse(body: &[u8], now: OffsetDateTime) -> Result<Option<Retention>, Fault> {
         let root = Element::parse(body, "Retention", XmlLimits::SMALL)?;
         refuse_event_based(&root, &["EventHold", "EventHoldDuration"])?;
@@ -68,7 +73,7 @@ impl Retention {
         Ok(Some(Retention { mode, until }))
     }
 
-    /// The document of `GetObjectRetention`.
+    /// Returns the document of `GetObjectRetention`.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("Retention", |out| {
@@ -79,7 +84,7 @@ impl Retention {
     }
 }
 
-/// A time as retentions have it, if it is after `now`.
+/// Returns a time in the precision of retentions. `None` if it is not after `now`.
 fn future_time(until: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
     Some(until.truncate_to_millisecond()).filter(|until| *until > now)
 }
@@ -88,8 +93,8 @@ fn not_future(name: &'static str, text: &str) -> Fault {
     invalid(name, "The retain until date must be in the future!").with("ArgumentValue", text)
 }
 
-/// Refuses what S3 has had since 2026 and we do not serve: retention whose time begins to count
-/// when an event has come. Who asks for it must not believe that it was granted.
+/// Refuses a feature that S3 added in 2026 and that is not implemented: retention whose period
+/// starts with an event. A client that requests it must not believe that it was granted.
 fn refuse_event_based(element: &Element, names: &[&'static str]) -> Result<(), Fault> {
     for name in names {
         if element.child(name)?.is_some() {
@@ -99,12 +104,12 @@ fn refuse_event_based(element: &Element, names: &[&'static str]) -> Result<(), F
     Ok(())
 }
 
-/// How long a bucket keeps what is written to it.
+/// The length of a default retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RetentionPeriod {
     /// Days: 1 to 36,500.
     Days(u32),
-    /// Years of 365 days, as S3 counts them: 1 to 100.
+    /// Years of 365 days, as in S3: 1 to 100.
     Years(u32),
 }
 
@@ -112,7 +117,7 @@ impl RetentionPeriod {
     const DAYS_MAX: i32 = 36_500;
     const YEARS_MAX: i32 = 100;
 
-    /// Its length in days.
+    /// Returns the length in days.
     pub fn days(self) -> u32 {
         match self {
             RetentionPeriod::Days(days) => days,
@@ -120,7 +125,7 @@ impl RetentionPeriod {
         }
     }
 
-    /// Its length.
+    /// Returns the length as a duration.
     pub fn duration(self) -> Duration {
         match self {
             RetentionPeriod::Days(days) => Duration::days(days.into()),
@@ -129,17 +134,18 @@ impl RetentionPeriod {
     }
 }
 
-/// The retention that a version gets if the request that writes it does not name one.
+/// The retention of a new version whose request sets none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefaultRetention {
-    /// Who may end it before its time.
+    /// The mode.
     pub mode: LockMode,
-    /// How long it lasts.
+    /// The length.
     pub period: RetentionPeriod,
 }
 
 impl DefaultRetention {
-    /// The retention of a version that is made now. It never ends after the year 9999.
+    /// Returns the retention of a version that is created at `now`. It ends at the latest with the
+    /// year 9999.
     pub fn starting_at(self, now: OffsetDateTime) -> Retention {
         let until = now.saturating_add(self.period.duration()).truncate_to_millisecond();
         Retention { mode: self.mode, until }
@@ -181,18 +187,19 @@ fn length(name: &'static str, text: &str, max: i32) -> Result<u32, Fault> {
     Ok(length.unsigned_abs())
 }
 
-/// The configuration of a bucket that has object lock.
+/// The configuration of a bucket with object lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLockConfiguration {
-    /// What new versions get, if anything.
+    /// The default retention of new versions.
     pub default: Option<DefaultRetention>,
 }
 
 impl ObjectLockConfiguration {
-    /// Reads the document of `PutObjectLockConfiguration`. One without a rule ends the default.
+    /// Parses the document of `PutObjectLockConfiguration`. A document without a rule removes the
+    /// default retention.
     ///
-    /// Faults: `MalformedXML`; `InvalidArgument` for a period that is too short or too long;
-    /// `NotImplemented` for retention that begins with an event.
+    /// Fails with `MalformedXML`; `InvalidArgument` for a period that is too short or too long;
+    /// `NotImplemented` for retention that starts with an event.
     pub fn parse(body: &[u8]) -> Result<ObjectLockConfiguration, Fault> {
         let root = Element::parse(body, "ObjectLockConfiguration", XmlLimits::SMALL)?;
         root.refuse_unknown(&["ObjectLockEnabled", "Rule"])?;
@@ -207,7 +214,7 @@ impl ObjectLockConfiguration {
         Ok(ObjectLockConfiguration { default: Some(DefaultRetention::parse(retention)?) })
     }
 
-    /// The document of `GetObjectLockConfiguration`.
+    /// Returns the document of `GetObjectLockConfiguration`.
     pub fn to_xml(self) -> String {
         let mut out = Writer::document();
         out.root("ObjectLockConfiguration", |out| {
@@ -222,29 +229,30 @@ impl ObjectLockConfiguration {
     }
 }
 
-/// What keeps a version until it is taken away, whatever its retention.
+/// The legal hold of a version: it protects the version until it is removed, regardless of any
+/// retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LegalHold {
-    /// The version is kept.
+    /// The version is protected.
     On,
-    /// It is not, or no longer.
+    /// The version is not protected by a hold.
     Off,
 }
 
 impl LegalHold {
     const ALL: [LegalHold; 2] = [LegalHold::On, LegalHold::Off];
 
-    /// The hold that is on, or not.
+    /// Returns `On` for true.
     pub const fn from_bool(on: bool) -> LegalHold {
         if on { LegalHold::On } else { LegalHold::Off }
     }
 
-    /// Whether the version is kept.
+    /// Returns true if the version is protected.
     pub const fn is_on(self) -> bool {
         matches!(self, LegalHold::On)
     }
 
-    /// The name of it on the wire.
+    /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             LegalHold::On => "ON",
@@ -252,12 +260,12 @@ impl LegalHold {
         }
     }
 
-    /// The one with this name. Names are in upper case.
+    /// Returns the hold with this name, in upper case.
     pub fn named(name: &str) -> Option<LegalHold> {
         LegalHold::ALL.into_iter().find(|one| one.as_str() == name)
     }
 
-    /// Reads the document of `PutObjectLegalHold`. Fault: `MalformedXML`.
+    /// Parses the document of `PutObjectLegalHold`. Fails with `MalformedXML`.
     pub fn parse(body: &[u8]) -> Result<LegalHold, Fault> {
         let root = Element::parse(body, "LegalHold", XmlLimits::SMALL)?;
         root.refuse_unknown(&["Status"])?;
@@ -265,7 +273,7 @@ impl LegalHold {
         LegalHold::named(name).ok_or_else(|| malformed("the Status is neither ON nor OFF"))
     }
 
-    /// The document of `GetObjectLegalHold`.
+    /// Returns the document of `GetObjectLegalHold`.
     pub fn to_xml(self) -> String {
         let mut out = Writer::document();
         out.root("LegalHold", |out| out.text("Status", self.as_str()));
@@ -273,12 +281,12 @@ impl LegalHold {
     }
 }
 
-/// What the headers of a write ask for.
+/// The lock that the headers of a write request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLockHeaders {
-    /// A retention; without it, the bucket's default holds.
+    /// The retention; `None` selects the bucket's default.
     pub retention: Option<Retention>,
-    /// Whether the version is to be kept until it is let go; nothing if the request does not say.
+    /// True to set a legal hold, false for none; `None` if the request does not have the header.
     pub legal_hold: Option<bool>,
 }
 
@@ -287,9 +295,10 @@ pub(crate) const UNTIL: &str = "x-amz-object-lock-retain-until-date";
 pub(crate) const HOLD: &str = "x-amz-object-lock-legal-hold";
 
 impl ObjectLockHeaders {
-    /// Reads the headers `x-amz-object-lock-…`. An empty one is none.
+    /// Parses the headers `x-amz-object-lock-…`. An empty header counts as absent.
     ///
-    /// Faults: `InvalidArgument`; `NotImplemented` for others than those of mode, time and hold.
+    /// Fails with `InvalidArgument`, or with `NotImplemented` for other headers than those of mode,
+    /// time and hold.
     pub fn parse(fields: Fields<'_>, now: OffsetDateTime) -> Result<ObjectLockHeaders, Fault> {
         let known = [MODE, UNTIL, HOLD];
         let names = fields.names("x-amz-object-lock-");
@@ -307,13 +316,13 @@ impl ObjectLockHeaders {
         Ok(ObjectLockHeaders { retention, legal_hold: legal_hold.transpose()? })
     }
 
-    /// Whether they ask for nothing.
+    /// Returns true if no lock is requested.
     pub const fn is_empty(&self) -> bool {
         self.retention.is_none() && self.legal_hold.is_none()
     }
 }
 
-/// The retention that two headers ask for.
+/// Parses the retention of two headers.
 fn retention(
     mode: Option<&str>,
     until: Option<&str>,
@@ -322,7 +331,7 @@ fn retention(
     let (mode, text) = match (mode, until) {
         (Some(mode), Some(until)) => (mode, until),
         (None, None) => return Ok(None),
-        // S3 names the one that is missing.
+        // S3 names the missing header.
         (given, _) => {
             let missing = if given.is_none() { MODE } else { UNTIL };
             let why = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both \
@@ -340,21 +349,23 @@ fn retention(
     Ok(Some(Retention { mode, until }))
 }
 
-/// Whether a request says that it goes past retentions in governance mode:
-/// `x-amz-bypass-governance-retention`. Whether it may is another question.
+/// Returns true if a request asks to bypass retention in governance mode:
+/// `x-amz-bypass-governance-retention`. The permission is checked elsewhere.
 ///
-/// Fault: `InvalidArgument` for what is neither true nor false.
+/// Fails with `InvalidArgument` for a value that is neither true nor false.
 pub fn bypasses_governance(fields: Fields<'_>) -> Result<bool, Fault> {
     parse_bool_header(fields, "x-amz-bypass-governance-retention")
 }
 
-/// Whether `CreateBucket` asks for a bucket with object lock: `x-amz-bucket-object-lock-enabled`.
+/// Returns true if `CreateBucket` requests a bucket with object lock:
+/// `x-amz-bucket-object-lock-enabled`.
 ///
-/// Fault: `InvalidArgument` for what is neither true nor false.
+/// Fails with `InvalidArgument` for a value that is neither true nor false.
 pub fn requests_object_lock(fields: Fields<'_>) -> Result<bool, Fault> {
     parse_bool_header(fields, "x-amz-bucket-object-lock-enabled")
 }
 
+/// Parses a header that is true or false; false if it is absent or empty.
 fn parse_bool_header(fields: Fields<'_>, name: &'static str) -> Result<bool, Fault> {
     match fields.get(name)? {
         None | Some("") => Ok(false),

@@ -2,16 +2,17 @@
 
 use crate::{Code, Fault};
 
-/// A query string may have this many parameters.
+/// The maximum number of parameters in a query string.
 const PARAMETERS_MAX: usize = 256;
 
-/// The parameters of a query string, in order, decoded once. `+` is a space there.
+/// The parameters of a query string, in order, decoded once. A `+` is a space. For example,
+/// `prefix=a+b&acl` has the parameters `prefix` with the value `a b` and `acl` without a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     parameters: Vec<Parameter>,
 }
 
-/// One parameter. `?acl` and `?acl=` mean the same to S3.
+/// A parameter. `?acl` and `?acl=` are equal in S3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -19,9 +20,9 @@ pub(crate) struct Parameter {
 }
 
 impl Query {
-    /// Decodes a raw query string, without its question mark.
+    /// Parses a raw query string, without its question mark.
     ///
-    /// Faults: `InvalidURI` when it does not decode to UTF-8 or has more than 256 parameters.
+    /// Fails with `InvalidURI` if it does not decode to UTF-8 or has more than 256 parameters.
     pub fn parse(raw: &str) -> Result<Query, Fault> {
         let mut parameters = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
@@ -34,7 +35,7 @@ impl Query {
         Ok(Query { parameters })
     }
 
-    /// The value of a parameter. Fault: `InvalidArgument` when it is given twice.
+    /// Returns the value of a parameter. Fails with `InvalidArgument` if it is repeated.
     pub fn get(&self, name: &str) -> Result<Option<&str>, Fault> {
         let mut found = self.parameters.iter().filter(|parameter| parameter.name == name);
         let first = found.next();
@@ -48,7 +49,7 @@ impl Query {
         Ok(first.map(|parameter| parameter.value.as_str()))
     }
 
-    /// Whether a parameter is there, with or without a value.
+    /// Returns true if the parameter is present, with or without a value.
     pub fn has(&self, name: &str) -> bool {
         self.parameters.iter().any(|parameter| parameter.name == name)
     }

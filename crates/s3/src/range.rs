@@ -1,40 +1,41 @@
-//! Byte ranges: what a `Range` header asks for, and what that means for an object of a given size.
+//! Byte ranges: `Range` headers, and the bytes that they select in an object of a given size.
+//!
+//! For example, `bytes=5-20` selects the last 5 bytes of an object of 10 bytes.
 
 use http::header::CONTENT_RANGE;
 
 use crate::{Code, Fault};
 
-/// What a `Range` header asks for. Offsets and lengths are in bytes.
+/// The range in a `Range` header. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// `bytes=first-last`, both included, `first <= last`.
+    /// `bytes=first-last`: both ends included, `first <= last`.
     Between {
-        /// The first byte.
+        /// The offset of the first byte.
         first: u64,
-        /// The last byte; may lie past the object's end.
+        /// The offset of the last byte; it may be past the object's end.
         last: u64,
     },
-    /// `bytes=first-`.
+    /// `bytes=first-`: all bytes from this offset.
     From(u64),
-    /// `bytes=-length`: the last bytes.
+    /// `bytes=-length`: this number of last bytes.
     Last(u64),
 }
 
-/// A range of an object's bytes: never empty, never past its end.
+/// A range within an object: never empty, never past the object's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte.
+    /// The offset of the first byte.
     pub first: u64,
-    /// How many bytes; at least one.
+    /// The length in bytes, at least one.
     pub length: u64,
-    /// The whole object's size.
+    /// The size of the whole object in bytes.
     pub size: u64,
 }
 
 impl Range {
-    /// Reads a `Range` header. `None` when it is malformed or asks for several ranges: then the
-    /// response is the whole object. White space is malformed, too, though the RFC has it between
-    /// ranges.
+    /// Parses a `Range` header. `None` if it is malformed or has several ranges; then the response
+    /// is the whole object. White space is malformed, although the RFC allows it between ranges.
     pub fn parse(header: &str) -> Option<Range> {
         let (unit, range) = header.split_once('=')?;
         if !unit.eq_ignore_ascii_case("bytes") {
@@ -50,9 +51,9 @@ impl Range {
         }
     }
 
-    /// Reads `x-amz-copy-source-range`, which must be `bytes=first-last`.
+    /// Parses `x-amz-copy-source-range`, which must be `bytes=first-last`.
     ///
-    /// Fault: `InvalidArgument`.
+    /// Fails with `InvalidArgument`.
     pub fn parse_strict(header: &str) -> Result<Range, Fault> {
         let strict = header.strip_prefix("bytes=").and_then(|range| {
             let (first, last) = range.split_once('-')?;
@@ -70,10 +71,10 @@ impl Range {
         })
     }
 
-    /// What the range means for an object of `size` bytes, clamped to its end. `None` for the last
-    /// bytes of an empty object, which are all that it has.
+    /// Returns the bytes that the range selects in an object of `size` bytes, cut at its end.
+    /// `None` for the last bytes of an empty object: then the response is the whole, empty object.
     ///
-    /// Fault: `InvalidRange` with its `Content-Range` when no byte is left.
+    /// Fails with `InvalidRange` and a `Content-Range` if the range selects no byte.
     pub fn resolve(self, size: u64) -> Result<Option<Span>, Fault> {
         if size == 0 && matches!(self, Range::Last(1..)) {
             return Ok(None);
@@ -102,9 +103,10 @@ impl Range {
         }
     }
 
-    /// What the range means for the source of a copied part, which is never clamped.
+    /// Returns the bytes that the range selects in the source of a part copy. Such a range is never
+    /// cut.
     ///
-    /// Fault: `InvalidArgument` when it begins or ends past the end.
+    /// Fails with `InvalidArgument` if it begins or ends past the end.
     pub fn resolve_source(self, size: u64) -> Result<Span, Fault> {
         let refused = || {
             let why = format!("Range specified is not valid for source object of size: {size}");
@@ -120,13 +122,13 @@ impl Range {
 }
 
 impl Span {
-    /// The last byte.
+    /// Returns the offset of the last byte.
     pub const fn last(&self) -> u64 {
-        // A span is never empty, and ends within the object.
+        // A span has at least one byte and ends within the object, so this does not overflow.
         self.first + self.length.saturating_sub(1)
     }
 
-    /// The value of `Content-Range`.
+    /// Returns the value of `Content-Range`.
     pub fn content_range(&self) -> String {
         format!("bytes {}-{}/{}", self.first, self.last(), self.size)
     }
@@ -142,7 +144,7 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// Digits only: `u64::from_str` would also take a plus sign.
+/// Parses decimal digits. `u64::from_str` would also accept a plus sign.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

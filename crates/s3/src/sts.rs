@@ -1,7 +1,10 @@
-//! STS: requests for temporary credentials, and its responses.
+//! STS: requests for temporary credentials, and their responses.
 //!
-//! Its protocol is not that of S3: parameters come as a form or in the query, and documents have
-//! shapes and a namespace of their own (AWS Security Token Service API reference).
+//! STS has another protocol than S3: its parameters are in a form or in the query, and its
+//! documents have their own structure and namespace (AWS Security Token Service API reference). For
+//! example, `Action=AssumeRole&DurationSeconds=900` requests credentials for 15 minutes.
+//!
+//! The module does not issue credentials and does not verify tokens.
 
 use time::OffsetDateTime;
 
@@ -9,67 +12,70 @@ use crate::request::Query;
 use crate::xml::Writer;
 use crate::{Code, Fault};
 
-/// The namespace of its documents.
+/// The namespace of the documents.
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
-/// The longest body of a request, in bytes.
+/// The maximum size of a request body in bytes.
 pub const STS_BYTES_MAX: usize = 64 << 10;
 
-/// How long a session may last, in seconds, and for how long it does unless the request says.
+/// The minimum lifetime of a session in seconds.
 pub const SESSION_SECONDS_MIN: u32 = 900;
-/// See [`SESSION_SECONDS_MIN`]. A week, as MinIO has it; AWS ends sessions after 12 hours.
+/// The maximum lifetime of a session in seconds: a week, as in MinIO. AWS ends sessions after 12
+/// hours.
 pub const SESSION_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
-/// See [`SESSION_SECONDS_MIN`].
+/// The default lifetime of a session in seconds.
 pub const SESSION_SECONDS_DEFAULT: u32 = 3_600;
 
-/// The longest that a session of a web identity may last, in seconds, as AWS has it.
+/// The maximum lifetime of a web identity session in seconds, as in AWS.
 pub const WEB_SESSION_SECONDS_MAX: u32 = 12 * 60 * 60;
 
-/// The longest token of a web identity, in bytes, as AWS has it.
+/// The maximum length of a web identity token in bytes, as in AWS.
 pub const WEB_IDENTITY_TOKEN_BYTES_MAX: usize = 20_000;
 
-/// The longest policy of a session, in bytes: its token has to go into a header.
+/// The maximum length of a session policy in bytes. The session token contains the policy and must
+/// fit into a header.
 pub const SESSION_POLICY_BYTES_MAX: usize = 6 << 10;
 
 const WITH_WEB_IDENTITY: &str = "AssumeRoleWithWebIdentity";
 
-/// The first of the policies by name that AWS limits sessions with.
+/// The parameter of the first managed policy with which AWS limits a session.
 const POLICY_ARNS: &str = "PolicyArns.member.1.arn";
 
-/// What is asked of STS.
+/// An STS request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StsRequest {
-    /// Temporary credentials of the sender, with no more rights than its own.
+    /// Requests temporary credentials for the sender, with no more permissions than its own.
     AssumeRole(AssumeRole),
-    /// Temporary credentials of whom another party vouches for. Such a request is not signed.
+    /// Requests temporary credentials for a user that an OpenID issuer has authenticated. Such a
+    /// request is not signed.
     AssumeRoleWithWebIdentity(AssumeRoleWithWebIdentity),
-    /// Who the sender is.
+    /// Requests the identity of the sender.
     GetCallerIdentity,
 }
 
-/// What a session is begun with.
+/// The parameters of a new session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssumeRole {
-    /// The session's name: 2 to 64 letters, digits, and `+ = , . @ - _`.
+    /// The name of the session: 2 to 64 letters, digits, and `+ = , . @ - _`.
     pub session: String,
-    /// How long the credentials are valid.
+    /// The lifetime of the credentials in seconds.
     pub seconds: u32,
-    /// A policy that limits the session, in JSON.
+    /// A policy in JSON that limits the session.
     pub policy: Option<String>,
 }
 
-/// What a session of a web identity is begun with.
+/// The parameters of a new web identity session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AssumeRoleWithWebIdentity {
-    /// What the other party says, signed by it.
+    /// The token that the issuer signed.
     pub token: String,
-    /// The ARN of the role that is asked for. MinIO's clients may name none.
+    /// The ARN of the requested role. MinIO's clients may omit it.
     pub role: Option<String>,
-    /// What the session is to be.
+    /// The parameters of the session.
     pub session: AssumeRole,
 }
 
-/// Whoever has the token can be its holder, so it is never printed.
+/// Omits the token, because each holder of the token can use it.
 impl std::fmt::Debug for AssumeRoleWithWebIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AssumeRoleWithWebIdentity")
@@ -80,15 +86,15 @@ impl std::fmt::Debug for AssumeRoleWithWebIdentity {
 }
 
 impl StsRequest {
-    /// Whether a request with these parameters needs no signature.
+    /// Returns true if a request with these parameters needs no signature.
     pub fn is_unsigned(parameters: &Query) -> bool {
         matches!(parameters.get("Action"), Ok(Some(WITH_WEB_IDENTITY)))
     }
 
-    /// Reads the parameters of a request, which are all in the query or all in the body.
+    /// Parses the parameters of a request, which are all in the query or all in the body.
     ///
-    /// Faults: `MissingAction`, `InvalidAction`, `ValidationError`, and `InvalidArgument` for one
-    /// that is given twice.
+    /// Fails with `MissingAction`, `InvalidAction` or `ValidationError`; or with `InvalidArgument`
+    /// for a repeated parameter.
     pub fn parse(parameters: &Query) -> Result<StsRequest, Fault> {
         match parameters.get("Action")? {
             None | Some("") => Err(Code::MissingAction.into()),
@@ -112,7 +118,7 @@ impl StsRequest {
 impl AssumeRole {
     fn parse(parameters: &Query, seconds_max: u32) -> Result<AssumeRole, Fault> {
         if parameters.has(POLICY_ARNS) {
-            // A limit that is not kept would give more than was asked for.
+            // If the limit were ignored, the session would have more permissions than requested.
             return Err(invalid(
                 "Value at 'policyArns' failed to satisfy constraint: Member must be \
                                 null, for only 'policy' limits a session here",
@@ -132,7 +138,7 @@ impl AssumeRole {
                     ))
                 })?,
         };
-        // MinIO's clients name none.
+        // MinIO's clients send no session name.
         let session = parameters.get("RoleSessionName")?.filter(|name| !name.is_empty());
         let session = session.unwrap_or("session").to_owned();
         let legal = |char: char| char.is_ascii_alphanumeric() || "+=,.@-_".contains(char);
@@ -184,11 +190,11 @@ fn invalid(what: &str) -> Fault {
 pub struct SessionCredentials {
     /// The access key.
     pub access_key: String,
-    /// Its secret.
+    /// The secret key.
     pub secret: String,
-    /// What is to be sent with every request that they sign.
+    /// The session token, which each signed request must contain.
     pub token: String,
-    /// Until when they are valid.
+    /// The time at which the credentials expire.
     pub expires: OffsetDateTime,
 }
 
@@ -201,7 +207,7 @@ impl std::fmt::Debug for SessionCredentials {
     }
 }
 
-/// The response to `AssumeRole`. `arn` and `id` are those of the session.
+/// Returns the response to `AssumeRole`. `arn` and `id` belong to the session.
 pub fn assumed_role(
     credentials: &SessionCredentials,
     arn: &str,
@@ -211,18 +217,18 @@ pub fn assumed_role(
     response("AssumeRole", request_id, |out| write_session(out, credentials, arn, id))
 }
 
-/// Whom a session of a web identity belongs to.
+/// The user of a web identity session.
 #[derive(Clone, Copy, Debug)]
 pub struct WebIdentityUser<'a> {
-    /// The user, in the words of the other party.
+    /// The user, as the issuer names it.
     pub subject: &'a str,
-    /// Whom the token was meant for.
+    /// The audience of the token.
     pub audience: &'a str,
-    /// The other party.
+    /// The issuer.
     pub provider: &'a str,
 }
 
-/// The response to `AssumeRoleWithWebIdentity`. `arn` and `id` are those of the session.
+/// Returns the response to `AssumeRoleWithWebIdentity`. `arn` and `id` belong to the session.
 pub fn assumed_role_with_web_identity(
     credentials: &SessionCredentials,
     (arn, id): (&str, &str),
@@ -250,7 +256,7 @@ fn write_session(out: &mut Writer, credentials: &SessionCredentials, arn: &str, 
     });
 }
 
-/// The response to `GetCallerIdentity`.
+/// Returns the response to `GetCallerIdentity`.
 pub fn caller_identity(arn: &str, id: &str, account: &str, request_id: &str) -> String {
     response("GetCallerIdentity", request_id, |out| {
         out.text("Arn", arn);
@@ -268,7 +274,7 @@ fn response(action: &str, request_id: &str, result: impl FnOnce(&mut Writer)) ->
     out.finish()
 }
 
-/// The document of a refusal. What S3 calls otherwise gets the name that STS has for it.
+/// Returns the error document. Errors whose S3 code differs from the STS code get the STS code.
 pub fn refusal(fault: &Fault, request_id: &str) -> String {
     let (code, message) = match fault.code {
         Code::InvalidAccessKeyId => {

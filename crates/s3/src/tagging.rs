@@ -1,24 +1,27 @@
 //! Tags of objects and buckets.
+//!
+//! For example, the header `x-amz-tagging: project=blue&stage=test` has two tags.
 
 use crate::query::Query;
 use crate::xml::{Element, Writer, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// What carries the tags; it decides how many there may be.
+/// The kind of resource with tags. It determines the maximum number of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagged {
-    /// At most 10 tags.
+    /// An object: at most 10 tags.
     Object,
-    /// At most 50 tags.
+    /// A bucket: at most 50 tags.
     Bucket,
 }
 
-/// Tags in the order sent: distinct keys of 1 to 128 characters, values of 0 to 256.
+/// Tags in the order sent, with distinct keys of 1 to 128 characters and values of 0 to 256
+/// characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagSet(Vec<(String, String)>);
 
 impl TagSet {
-    /// The most tags of an object.
+    /// The maximum number of tags of an object.
     pub const OBJECT_TAGS_MAX: usize = 10;
 
     const KEY_CHARACTERS_MAX: usize = 128;
@@ -26,7 +29,8 @@ impl TagSet {
 
     /// Checks a list of tags.
     ///
-    /// Faults: `InvalidTag`; `BadRequest` for more than 10 on an object, or 50 on a bucket.
+    /// Fails with `InvalidTag`, or with `BadRequest` for more than 10 tags of an object or 50 tags
+    /// of a bucket.
     pub fn new(tags: Vec<(String, String)>, tagged: Tagged) -> Result<TagSet, Fault> {
         match tagged {
             Tagged::Object if tags.len() > TagSet::OBJECT_TAGS_MAX => {
@@ -53,9 +57,10 @@ impl TagSet {
         Ok(TagSet(tags))
     }
 
-    /// Reads `x-amz-tagging`: tags as a query string.
+    /// Parses `x-amz-tagging`: tags as a query string.
     ///
-    /// Faults: as `new`; `InvalidArgument` when it does not decode, or names a key twice or none.
+    /// Fails as `new`, or with `InvalidArgument` if the header does not decode, repeats a key or
+    /// has an empty key.
     pub fn parse_header(header: &str) -> Result<TagSet, Fault> {
         let refused = || {
             Fault::because(
@@ -69,6 +74,8 @@ impl TagSet {
         let query = Query::parse(header).map_err(|_| refused())?;
         let tags = query.iter().map(|tag| (tag.name.clone(), tag.value.clone()));
         let tags: Vec<(String, String)> = tags.collect();
+        // The checks of `new` run here first, because the header has its own message for repeated
+        // keys, and an invalid tag is reported before too many tags.
         for (place, (key, value)) in tags.iter().enumerate() {
             if key.is_empty() {
                 return Err(refused());
@@ -81,21 +88,21 @@ impl TagSet {
         TagSet::new(tags, Tagged::Object)
     }
 
-    /// Reads a `Tagging` document. Faults: as `new`, and those of XML.
+    /// Parses a `Tagging` document. Fails as `new`, or with the faults of XML.
     pub fn parse_xml(body: &[u8], tagged: Tagged) -> Result<TagSet, Fault> {
         let root = Element::parse(body, "Tagging", XmlLimits::SMALL)?;
         let set = root.child("TagSet")?.ok_or_else(|| malformed("TagSet is missing"))?;
         TagSet::of_elements(set, tagged)
     }
 
-    /// The tags that are an element's children. Faults: as `new`, and `MalformedXML`.
+    /// Parses tags from an element's children. Fails as `new`, or with `MalformedXML`.
     pub(crate) fn of_elements(set: &Element, tagged: Tagged) -> Result<TagSet, Fault> {
         let mut tags = Vec::new();
         for tag in set.children() {
             if tag.name() != "Tag" {
                 return Err(malformed("TagSet holds something other than Tag"));
             }
-            // White space is part of a tag, so that the text is taken as it stands.
+            // White space is part of a tag, so the text is not trimmed.
             let text = |name: &str| match tag.child(name)? {
                 Some(element) => Ok(element.text().to_owned()),
                 None => Err(malformed("a Tag needs a Key and a Value")),
@@ -105,7 +112,7 @@ impl TagSet {
         TagSet::new(tags, tagged)
     }
 
-    /// The `Tagging` document.
+    /// Returns the `Tagging` document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("Tagging", |out| {
@@ -121,23 +128,23 @@ impl TagSet {
         out.finish()
     }
 
-    /// The tags, in order.
+    /// Returns the tags, in order.
     pub fn as_slice(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tags.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are; the value of `x-amz-tagging-count`.
+    /// Returns the number of tags, which is the value of `x-amz-tagging-count`.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Checks one tag. Fault: `InvalidTag`.
+/// Checks one tag. Fails with `InvalidTag`.
 fn check(key: &str, value: &str) -> Result<(), Fault> {
     let length = key.chars().count();
     if !(1..=TagSet::KEY_CHARACTERS_MAX).contains(&length) || !key.chars().all(is_allowed) {

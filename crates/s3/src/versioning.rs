@@ -1,21 +1,24 @@
-//! Versioning of buckets.
+//! Versioning configurations of buckets.
+//!
+//! For example, `<Status>Enabled</Status>` makes each later PUT of a key create a new version.
 
 use crate::xml::{Element, Writer, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// Whether a bucket keeps what is replaced and deleted.
+/// The versioning status of a bucket: it decides whether replaced and deleted objects are retained
+/// as versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VersioningStatus {
-    /// Each write makes a version.
+    /// Each write creates a version.
     Enabled,
-    /// The versions that there are remain; writes replace the null version.
+    /// Existing versions remain, and writes replace the null version.
     Suspended,
 }
 
 impl VersioningStatus {
     const ALL: [VersioningStatus; 2] = [VersioningStatus::Enabled, VersioningStatus::Suspended];
 
-    /// The name of it on the wire.
+    /// Returns the status's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             VersioningStatus::Enabled => "Enabled",
@@ -23,7 +26,7 @@ impl VersioningStatus {
         }
     }
 
-    /// The one with this name.
+    /// Returns the status with this name.
     pub fn named(name: &str) -> Option<VersioningStatus> {
         VersioningStatus::ALL.into_iter().find(|one| one.as_str() == name)
     }
@@ -32,20 +35,20 @@ impl VersioningStatus {
 /// The document of `PutBucketVersioning` and `GetBucketVersioning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VersioningConfiguration {
-    /// Nothing for a bucket that never kept versions. No request can ask for that, so that one
-    /// that was read has a status.
+    /// The status; `None` for a bucket that never had versioning. No request can set `None`, so a
+    /// parsed document always has a status.
     pub status: Option<VersioningStatus>,
 }
 
-/// How documents call the switch for deletion by two factors: on the wire, and in S3's reference.
+/// The names of the element for MFA delete: on the wire, and in S3's reference.
 const MFA_DELETE: [&str; 2] = ["MfaDelete", "MFADelete"];
 
 impl VersioningConfiguration {
-    /// Reads the document of `PutBucketVersioning`.
+    /// Parses the document of `PutBucketVersioning`.
     ///
-    /// Faults: `MalformedXML` without a status, or with one that is not known; `AccessDenied` for
-    /// deletion by two factors, as S3 answers whoever asks for it without a second one. Nobody has
-    /// one here.
+    /// Fails with `IllegalVersioningConfigurationException` without a status; `MalformedXML` for an
+    /// unknown status; `AccessDenied` for MFA delete, as S3 answers requests without an MFA token.
+    /// The gateway has no MFA devices.
     pub fn parse(body: &[u8]) -> Result<VersioningConfiguration, Fault> {
         let root = Element::parse(body, "VersioningConfiguration", XmlLimits::SMALL)?;
         root.refuse_unknown(&["Status", MFA_DELETE[0], MFA_DELETE[1]])?;
@@ -59,7 +62,7 @@ impl VersioningConfiguration {
             .ok_or_else(|| malformed("the Status is neither Enabled nor Suspended"))?;
         for name in MFA_DELETE {
             match root.value(name)? {
-                // S3 takes an empty element as none.
+                // S3 treats an empty element as absent.
                 None | Some("" | "Disabled") => {}
                 Some("Enabled") => {
                     return Err(Fault::because(
@@ -73,8 +76,8 @@ impl VersioningConfiguration {
         Ok(VersioningConfiguration { status: Some(status) })
     }
 
-    /// The document of `GetBucketVersioning`: an empty element for a bucket that never kept
-    /// versions.
+    /// Returns the document of `GetBucketVersioning`: an empty element for a bucket that never had
+    /// versioning.
     pub fn to_xml(self) -> String {
         let mut out = Writer::document();
         out.root("VersioningConfiguration", |out| {

@@ -1,18 +1,18 @@
-//! The canonical request: the bytes that a signature vouches for.
+//! The canonical request: the bytes that a signature covers.
 
-/// As large as most canonical requests are.
+/// The initial capacity in bytes, which is enough for most canonical requests.
 const CAPACITY: usize = 1024;
 
-/// A canonical request that is complete.
+/// A complete canonical request.
 #[derive(Clone, Debug)]
 pub struct CanonicalRequest {
-    /// Values of headers may be any bytes, so this is not text.
+    /// Header values can be any bytes, so this is not text.
     bytes: Vec<u8>,
     signed_headers: String,
 }
 
 impl CanonicalRequest {
-    /// Begins a canonical request. Path and query are in canonical spelling already: see
+    /// Begins a canonical request. `path` and `query` must be in canonical encoding: see
     /// [`uri`](crate::uri).
     pub fn builder(method: &str, path: &str, query: &str) -> CanonicalRequestBuilder {
         let mut bytes = Vec::with_capacity(CAPACITY);
@@ -23,18 +23,18 @@ impl CanonicalRequest {
         CanonicalRequestBuilder { bytes, signed_headers: String::with_capacity(128) }
     }
 
-    /// The bytes whose hash is signed.
+    /// Returns the bytes whose hash is signed.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The names of the headers in it, separated by semicolons.
+    /// Returns the names of the headers in the request, separated by semicolons.
     pub fn signed_headers(&self) -> &str {
         &self.signed_headers
     }
 }
 
-/// A canonical request whose headers are still being added.
+/// A canonical request to which headers are added.
 #[derive(Clone, Debug)]
 pub struct CanonicalRequestBuilder {
     bytes: Vec<u8>,
@@ -42,13 +42,13 @@ pub struct CanonicalRequestBuilder {
 }
 
 impl CanonicalRequestBuilder {
-    /// Adds a header with one value. Names are in lower case, and sorted by whoever adds them.
+    /// Adds a header with one value. The caller adds names in lower case and in sorted order.
     pub fn header(&mut self, name: &str, value: &[u8]) {
         self.header_values(name, [value]);
     }
 
-    /// Adds a header with all its values. Returns whether there are any; without one the header
-    /// has an empty value.
+    /// Adds a header with all its values. Returns false if there is no value; the header then has
+    /// an empty value.
     pub fn header_values<'v>(
         &mut self,
         name: &str,
@@ -62,6 +62,7 @@ impl CanonicalRequestBuilder {
         self.bytes.push(b':');
         let mut any = false;
         for value in values {
+            // A repeated header has its values joined by commas.
             if any {
                 self.bytes.push(b',');
             }
@@ -72,9 +73,10 @@ impl CanonicalRequestBuilder {
         any
     }
 
-    /// Ends the request with the hash of its body, or with what stands for it.
+    /// Ends the request with the hash of its body, or with the replacement of the hash.
     pub fn finish(self, payload_hash: &str) -> CanonicalRequest {
         let CanonicalRequestBuilder { mut bytes, signed_headers } = self;
+        // An empty line ends the headers.
         bytes.push(b'\n');
         bytes.extend_from_slice(signed_headers.as_bytes());
         bytes.push(b'\n');
@@ -83,9 +85,10 @@ impl CanonicalRequestBuilder {
     }
 }
 
-/// Appends a value without the blanks around it, and with one space for a run of spaces.
+/// Appends a value without surrounding blanks, and with one space for each sequence of spaces.
 fn push_value(bytes: &mut Vec<u8>, value: &[u8]) {
     let value = value.trim_ascii();
+    // Most values have no double space and are copied in one piece.
     if !value.windows(2).any(|two| two == b"  ") {
         return bytes.extend_from_slice(value);
     }

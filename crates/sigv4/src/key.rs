@@ -1,7 +1,7 @@
 //! Signing keys and signatures.
 //!
-//! A [`Signature`] has no `PartialEq`: the only way to compare one is in constant time. A
-//! [`SigningKey`] prints nothing of the key. Deriving one costs eight SHA-256 blocks, about a
+//! Invariants: a [`Signature`] has no `PartialEq`, so it can only be compared in constant time, and
+//! `Debug` prints nothing of a [`SigningKey`]. Deriving a key takes eight SHA-256 blocks, about a
 //! microsecond.
 
 use std::fmt;
@@ -12,12 +12,12 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::CredentialScope;
 
-/// The key that signs for one secret, day, region and service.
+/// The signing key for one secret, day, region and service.
 #[derive(Clone)]
 pub struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
-    /// Derives the key of a credential scope.
+    /// Derives the signing key of a credential scope.
     pub fn derive(secret: &str, scope: &CredentialScope) -> SigningKey {
         let key = hmac(&[b"AWS4", secret.as_bytes()].concat(), scope.date());
         let key = hmac(&key, scope.region());
@@ -38,23 +38,25 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What a key makes of a string to sign.
+/// The signature of a string.
 #[derive(Clone, Debug)]
 pub struct Signature([u8; 32]);
 
 impl Signature {
-    /// The signature as a request carries it, in lower case.
+    /// Returns the signature in lower-case hexadecimal, as requests carry it.
     pub fn to_hex(&self) -> String {
         hex::encode(self.0)
     }
 
-    /// Whether `text` is this signature. In upper case it is not: a signature has one spelling.
+    /// Returns true if `text` is this signature. Upper-case digits do not match, because a
+    /// signature has only one encoding.
     ///
-    /// The time that this takes does not depend on where the two differ.
+    /// The duration does not depend on the position of a difference.
     pub fn matches(&self, text: &str) -> bool {
         let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let mut claimed = [0; 32];
         let decoded = hex::decode_to_slice(text, &mut claimed).is_ok();
+        // The comparison always runs in full, without a branch on the format of the text.
         let well_formed = Choice::from(u8::from(lower && decoded));
         (well_formed & self.0.ct_eq(&claimed)).into()
     }

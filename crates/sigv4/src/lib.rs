@@ -1,13 +1,14 @@
-//! The arithmetic of AWS Signature Version 4, once for those who sign and those who verify.
+//! The computations of AWS Signature Version 4, for signers and verifiers.
 //!
-//! A signature takes four steps: write the request in its canonical form ([`CanonicalRequest`]),
-//! write the string to sign ([`string_to_sign()`]), derive the key of the day ([`SigningKey`]), and
-//! sign the one with the other. The signatures of a chunked body follow from that of its request
-//! ([`chunk_string_to_sign`], [`trailer_string_to_sign`]).
+//! A signature takes four steps: write the request in canonical form ([`CanonicalRequest`]), write
+//! the string to sign ([`string_to_sign()`]), derive the signing key of the day ([`SigningKey`]),
+//! and sign the string with the key. The signatures of a chunked body follow from the signature of
+//! its request ([`chunk_string_to_sign`], [`trailer_string_to_sign`]). For example,
+//! [`authorization`] writes the header of a signed request.
 //!
-//! What is computed here depends on the arguments alone: there is no clock, no I/O and no cache.
-//! Which headers must be signed, how far clocks may differ and what a refusal says is up to whoever
-//! verifies; which headers to sign and how long to keep a key, to whoever signs.
+//! Invariant: the results depend only on the arguments. There is no clock, no I/O and no cache. The
+//! verifier decides which headers must be signed, how much clocks may differ, and the text of
+//! refusals. The signer decides which headers to sign and how long to keep a key.
 
 mod canonical;
 mod key;
@@ -26,19 +27,19 @@ pub use string_to_sign::{
 };
 pub use timestamp::{format_timestamp, parse_timestamp};
 
-/// The name of the algorithm, in the `Authorization` header as in the string to sign.
+/// The name of the algorithm, in the `Authorization` header and in the string to sign.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Stands for the hash of a body that is not signed.
+/// Replaces the hash of a body that is not signed.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
-/// The SHA-256 of no bytes at all, in hexadecimal: the hash of a body that is not there.
+/// The SHA-256 of no bytes, in hexadecimal: the hash of an absent body.
 pub const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// The value of the `Authorization` header.
+/// Returns the value of the `Authorization` header.
 ///
 /// `signed_headers` are separated by semicolons, as [`CanonicalRequest::signed_headers`] returns
-/// them; `signature` is in hexadecimal.
+/// them. `signature` is in hexadecimal.
 pub fn authorization(
     access_key: &str,
     scope: &CredentialScope,

@@ -1,21 +1,21 @@
-//! What a signing key is valid for.
+//! Credential scopes: the day, region and service of a signing key.
 
-/// How every credential scope ends that SigV4 defines.
+/// The last part of each credential scope of SigV4.
 const TERMINATOR: &str = "aws4_request";
 
-/// The day, the region and the service that a signature is valid for, and a terminator:
+/// The day, region and service for which a signature is valid, and a terminator:
 /// `20130524/us-east-1/s3/aws4_request`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialScope {
     text: String,
-    /// Where the parts before the terminator end.
+    /// The offset of the end of each part before the terminator.
     date_end: usize,
     region_end: usize,
     service_end: usize,
 }
 
 impl CredentialScope {
-    /// `date` is eight digits: `20130524`.
+    /// Returns a scope. `date` has eight digits: `20130524`.
     pub fn new(date: &str, region: &str, service: &str) -> CredentialScope {
         let text = [date, "/", region, "/", service, "/", TERMINATOR].concat();
         let date_end = date.len();
@@ -24,8 +24,8 @@ impl CredentialScope {
         CredentialScope { text, date_end, region_end, service_end }
     }
 
-    /// Splits a scope into its four parts, whatever they are: none of them is checked. `None` if
-    /// there are more or fewer.
+    /// Splits a scope into its four parts without checking them. `None` if it has more or fewer
+    /// parts.
     pub fn parse(text: &str) -> Option<CredentialScope> {
         let mut slashes = text.match_indices('/').map(|(at, _)| at);
         let (date_end, region_end, service_end) =
@@ -36,32 +36,32 @@ impl CredentialScope {
         Some(CredentialScope { text: text.to_owned(), date_end, region_end, service_end })
     }
 
-    /// The whole of it, as it stands in a string to sign.
+    /// Returns the whole scope, as in a string to sign.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The day.
+    /// Returns the day.
     pub fn date(&self) -> &str {
         &self.text[..self.date_end]
     }
 
-    /// The region.
+    /// Returns the region.
     pub fn region(&self) -> &str {
         &self.text[self.date_end + 1..self.region_end]
     }
 
-    /// The service.
+    /// Returns the service.
     pub fn service(&self) -> &str {
         &self.text[self.region_end + 1..self.service_end]
     }
 
-    /// What follows the service.
+    /// Returns the part after the service.
     pub fn terminator(&self) -> &str {
         &self.text[self.service_end + 1..]
     }
 
-    /// Whether the terminator is that of SigV4, `aws4_request`.
+    /// Returns true if the terminator is that of SigV4, `aws4_request`.
     pub fn is_terminated(&self) -> bool {
         self.terminator() == TERMINATOR
     }

@@ -1,4 +1,4 @@
-//! Strings to sign: of a request, of a chunk of its body, and of the trailer behind the chunks.
+//! The strings to sign of a request, of a chunk of its body, and of the trailer after the chunks.
 
 use sha2::{Digest as _, Sha256};
 
@@ -7,7 +7,7 @@ use crate::{ALGORITHM, CanonicalRequest, CredentialScope, EMPTY_SHA256};
 const CHUNK_ALGORITHM: &str = "AWS4-HMAC-SHA256-PAYLOAD";
 const TRAILER_ALGORITHM: &str = "AWS4-HMAC-SHA256-TRAILER";
 
-/// The string to sign of a request that was made at `timestamp`.
+/// Returns the string to sign of a request of the time `timestamp`.
 pub fn string_to_sign(
     timestamp: &str,
     scope: &CredentialScope,
@@ -16,11 +16,11 @@ pub fn string_to_sign(
     join([ALGORITHM, timestamp, scope.as_str(), &sha256_hex(request.as_bytes())])
 }
 
-/// The string to sign of a chunk.
+/// Returns the string to sign of a chunk.
 ///
-/// `previous` is the signature before it, in hexadecimal: that of the request for the first chunk,
-/// that of the chunk before for any other. `content_sha256` is the hash of the chunk's content, in
-/// hexadecimal; [`EMPTY_SHA256`] for the last chunk, which has none.
+/// `previous` is the previous signature in hexadecimal: the signature of the request for the first
+/// chunk, otherwise the signature of the previous chunk. `content_sha256` is the hash of the
+/// chunk's content in hexadecimal, or [`EMPTY_SHA256`] for the last chunk, which has no content.
 pub fn chunk_string_to_sign(
     timestamp: &str,
     scope: &CredentialScope,
@@ -28,13 +28,14 @@ pub fn chunk_string_to_sign(
     content_sha256: &str,
 ) -> String {
     let scope = scope.as_str();
-    // The hash of nothing stands where the protocol provides for headers of chunks.
+    // The protocol reserves a line for the hash of chunk headers, which do not exist, so it is the
+    // hash of no bytes.
     join([CHUNK_ALGORITHM, timestamp, scope, previous, EMPTY_SHA256, content_sha256])
 }
 
-/// The string to sign of a trailer, whose lines are `name:value`, each with a line feed behind it.
+/// Returns the string to sign of a trailer. `lines` are `name:value`, each followed by a line feed.
 ///
-/// `previous` is the signature of the last chunk, in hexadecimal.
+/// `previous` is the signature of the last chunk in hexadecimal.
 pub fn trailer_string_to_sign(
     timestamp: &str,
     scope: &CredentialScope,
@@ -45,7 +46,7 @@ pub fn trailer_string_to_sign(
     join([TRAILER_ALGORITHM, timestamp, scope.as_str(), previous, &hash])
 }
 
-/// A SHA-256 in the spelling of signatures.
+/// Returns a SHA-256 in lower-case hexadecimal, as in strings to sign.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }

@@ -1,9 +1,9 @@
-//! Instants as signatures spell them: `20130524T000000Z`.
+//! Times in the format of signatures: `20130524T000000Z`.
 
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-/// Writes an instant. The first eight characters are the date of a credential scope.
+/// Returns a time in this format. The first eight characters are the date of a credential scope.
 pub fn format_timestamp(at: OffsetDateTime) -> String {
     let at = at.to_offset(UtcOffset::UTC);
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
@@ -11,7 +11,7 @@ pub fn format_timestamp(at: OffsetDateTime) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
-/// Reads an instant, in exactly this spelling.
+/// Parses a time. `None` if it is not exactly in this format.
 pub fn parse_timestamp(text: &str) -> Option<OffsetDateTime> {
     let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
     if text.len() != 16 {

@@ -1,23 +1,26 @@
-//! Paths and queries in the one spelling that signatures are computed over.
+//! Paths and queries in the canonical encoding over which signatures are computed.
 //!
-//! Each byte is either unreserved and itself, or `%XX` in upper case. S3 is the one service for
-//! which a path is escaped once and not normalised: `//` and `..` are parts of a key.
+//! Each byte is either unreserved and unescaped, or `%XX` with upper-case digits. S3 is the only
+//! service whose paths are escaped once and not normalised: `//` and `..` are parts of a key. For
+//! example, the canonical form of `/a/../b c` is `/a/../b%20c`.
 
-/// A `%` that is not followed by two hexadecimal digits.
+/// The error of a `%` that is not followed by two hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenEscape;
 
-/// Escapes a path that is not escaped yet. Slashes stay as they are.
+/// Escapes a path that is not escaped. Slashes are unchanged.
 pub fn escape_path(path: &str) -> String {
     escape(path, true)
 }
 
-/// Escapes a name or a value of a query that is not escaped yet.
+/// Escapes a name or value of a query that is not escaped.
 pub fn escape_query(text: &str) -> String {
     escape(text, false)
 }
 
-/// The canonical spelling of a path as it was sent, whatever its sender chose to escape.
+/// Returns the canonical form of a received path, regardless of the characters that its sender escaped.
+///
+/// Fails with `BrokenEscape` if a `%` is not followed by two hexadecimal digits.
 pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {
     if raw.is_empty() {
         return Ok("/".to_owned());
@@ -25,12 +28,15 @@ pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {
     respell(raw, true)
 }
 
-/// The canonical spelling of a query's name or value as it was sent, where a `+` is a space.
+/// Returns the canonical form of a received name or value of a query, where `+` is a space.
+///
+/// Fails with `BrokenEscape` if a `%` is not followed by two hexadecimal digits.
 pub fn canonical_query_part(raw: &str) -> Result<String, BrokenEscape> {
     respell(raw, false)
 }
 
-/// The canonical query: parameters in canonical spelling, sorted by name, then by value.
+/// Returns the canonical query: the parameters, which are in canonical encoding, sorted by name and
+/// then by value.
 pub fn canonical_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut sorted: Vec<_> = parameters.collect();
     sorted.sort_unstable();
@@ -74,7 +80,7 @@ fn push(out: &mut String, byte: u8, path: bool) {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
             out.push(char::from(byte));
         }
-        // A slash that was sent escaped becomes a plain one, too: a key has one spelling.
+        // An escaped slash also becomes a plain one, so that a key has one encoding.
         b'/' if path => out.push('/'),
         _ => {
             out.push('%');
@@ -90,7 +96,7 @@ fn escaped_byte(bytes: &mut std::str::Bytes<'_>) -> Option<u8> {
     u8::try_from(high << 4 | low).ok()
 }
 
-/// The digit of a value below 16.
+/// Returns the hexadecimal digit of a value below 16.
 fn hex_digit(value: u8) -> char {
     char::from_digit(u32::from(value), 16).map_or('0', |digit| digit.to_ascii_uppercase())
 }

@@ -1,4 +1,4 @@
-//! The canonical request of a request that arrived: what its signature vouches for.
+//! The canonical request of a received request: the bytes that its signature covers.
 
 use sigv4::{CanonicalRequest, SigningKey, string_to_sign};
 
@@ -7,17 +7,18 @@ use super::header::Claim;
 use super::uri::{Parameters, canonical_path};
 use crate::{Code, Fault};
 
-/// A canonical request, and its string to sign.
+/// A canonical request with its string to sign.
 #[derive(Debug)]
 pub(super) struct Canonical {
     request: CanonicalRequest,
     string_to_sign: String,
-    /// Whether each header that was signed has arrived.
+    /// True if the request has each header that was signed.
     all_headers_present: bool,
 }
 
 impl Canonical {
-    /// `payload` is the canonical request's last line. Faults: `InvalidURI`, as `host`.
+    /// Builds the canonical request. `payload` is its last line: the hash of the body or its
+    /// replacement. Fails with `InvalidURI`, or as `RequestHead::host`.
     pub(super) fn new(
         request: &RequestHead<'_>,
         claim: &Claim,
@@ -28,6 +29,8 @@ impl Canonical {
         let mut canonical = CanonicalRequest::builder(request.method.as_str(), &path, &query);
         let mut all_headers_present = true;
         for name in &claim.signed_headers {
+            // The host can come from the request target (HTTP/2), so it is not read from the
+            // headers.
             all_headers_present &= match name.as_str() {
                 "host" => canonical.header_values(name, request.host()?),
                 _ => {
@@ -41,12 +44,13 @@ impl Canonical {
         Ok(Canonical { request, string_to_sign, all_headers_present })
     }
 
-    /// Whether the key signed this.
+    /// Returns true if `signature` is the signature of this request with `key`.
     pub(super) fn is_signed(&self, key: &SigningKey, signature: &str) -> bool {
         key.sign(&self.string_to_sign).matches(signature) && self.all_headers_present
     }
 
-    /// The refusal. It contains what the client needs to find out where the two differ.
+    /// Returns the fault of a wrong signature. It contains the gateway's canonical request and
+    /// string to sign, so that a developer can compare them with the client's.
     pub(super) fn mismatch(&self, claim: &Claim) -> Fault {
         Fault::because(
             Code::SignatureDoesNotMatch,
@@ -62,7 +66,8 @@ impl Canonical {
     }
 }
 
-/// Bytes as S3 shows them, so that a client sees what its eyes would miss.
+/// Returns bytes in hexadecimal, with spaces, as S3 shows them, so that invisible differences
+/// become visible.
 pub(super) fn spaced_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| hex::encode([*byte])).collect::<Vec<_>>().join(" ")
 }

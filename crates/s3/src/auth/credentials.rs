@@ -1,4 +1,4 @@
-//! The credentials of a request, and the one function that verifies them.
+//! The credentials of a request, and the function that verifies them.
 
 use http::HeaderMap;
 
@@ -14,10 +14,10 @@ use super::v2::{self, PresignedV2};
 use super::verified::Verified;
 use crate::{Code, Fault};
 
-/// The credentials that a request carries, parsed but not yet verified.
+/// The credentials of a request, parsed and not yet verified.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// None.
+    /// The request has no credentials.
     Anonymous,
     /// A SigV4 `Authorization` header.
     Header(HeaderSignature),
@@ -28,13 +28,15 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// Reads the credentials of a request.
+    /// Parses the credentials of a request.
     ///
-    /// Faults: `InvalidArgument` for two kinds at once, for a header that must be there only once,
+    /// Fails with `InvalidArgument` for two kinds of credentials at once, for a repeated header,
     /// and for an unknown scheme; `InvalidRequest` for SigV2 headers;
-    /// `AuthorizationHeaderMalformed`, `AuthorizationQueryParametersError` and `AccessDenied` for
-    /// malformed ones; `InvalidURI`.
+    /// `AuthorizationHeaderMalformed`, `AuthorizationQueryParametersError` or `AccessDenied` for
+    /// malformed credentials; or `InvalidURI`.
     pub fn parse(request: &RequestHead<'_>) -> Result<Credentials, Fault> {
+        // A repeated header is refused before the credentials are read: two readers of the request
+        // could use different values of it.
         request.host()?;
         let authorization = single(request.headers, "authorization")?;
         single(request.headers, "x-amz-date")?;
@@ -58,7 +60,7 @@ impl Credentials {
         }
     }
 
-    /// Which kind of credentials these are.
+    /// Returns the kind of the credentials.
     pub fn kind(&self) -> AuthKind {
         match self {
             Credentials::Anonymous => AuthKind::Anonymous,
@@ -68,7 +70,7 @@ impl Credentials {
         }
     }
 
-    /// The access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
+    /// Returns the access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
     pub fn access_key(&self) -> Option<&str> {
         match self {
             Credentials::Anonymous => None,
@@ -78,9 +80,9 @@ impl Credentials {
         }
     }
 
-    /// The session token that came with them: in the query or in a header.
+    /// Returns the session token in the query or in a header.
     ///
-    /// Fault: `InvalidToken` for one that is no text, or given twice.
+    /// Fails with `InvalidToken` if the token is repeated or is not text.
     pub fn session_token<'a>(
         &'a self,
         request: &RequestHead<'a>,
@@ -102,11 +104,11 @@ impl Credentials {
         }
     }
 
-    /// Verifies the credentials. `secret` is that of [`access_key`](Self::access_key). If there is
-    /// no such key, or it is disabled, pass `None`: then the same work is done, so that the time
-    /// does not tell, and the fault is `InvalidAccessKeyId`.
+    /// Verifies the credentials. `secret` is the secret of [`access_key`](Self::access_key). If
+    /// this key does not exist or is disabled, pass `None`: the function then does the same work,
+    /// so that its duration does not reveal which keys exist, and fails with `InvalidAccessKeyId`.
     ///
-    /// Faults, in the order of the checks: `InvalidRequest` and `NotImplemented` (payload mode);
+    /// Fails, in the order of the checks, with `InvalidRequest` or `NotImplemented` (payload mode);
     /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);
     /// `RequestTimeTooSkewed`, or `AccessDenied` for an expired URL; `AccessDenied` for headers
     /// that are not signed; `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`.
@@ -142,6 +144,7 @@ impl Credentials {
     }
 }
 
+/// Returns the value of the header `x-amz-content-sha256`.
 fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
     let value = single(headers, "x-amz-content-sha256")?;
     value
@@ -150,7 +153,8 @@ fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
         .map_err(|_| Fault::because(Code::InvalidRequest, "x-amz-content-sha256 is not text."))
 }
 
-/// The hash of the body, from the query or the headers. If both have one, they must agree.
+/// Returns the hash of the body from the query or the headers. If both have one, they must be
+/// equal.
 fn single_content_sha256<'a>(
     query: Option<&'a str>,
     header: Option<&'a str>,

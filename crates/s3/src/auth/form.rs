@@ -1,7 +1,9 @@
 //! The credentials in a form: a signature of its policy.
 //!
-//! The signature vouches for the policy alone, and the policy for the fields. So both are checked
-//! here, together, and there is no [`Verified`] for a form whose policy does not allow it.
+//! The signature covers only the policy, and the policy covers the fields.
+//! [`FormCredentials::verify`] therefore checks both. Invariant: a [`VerifiedForm`] exists only for
+//! a form whose policy allows its fields. For example, a form with a valid signature and a field
+//! that no policy condition covers is refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,6 +28,7 @@ use crate::name::BucketName;
 use crate::post::{Form, LengthRange, PostPolicy, expired, missing};
 use crate::{Code, Fault};
 
+// Names of form fields, in lower case.
 const ALGORITHM_FIELD: &str = "x-amz-algorithm";
 const CREDENTIAL: &str = "x-amz-credential";
 const DATE: &str = "x-amz-date";
@@ -34,26 +37,27 @@ const POLICY: &str = "policy";
 const ACCESS_KEY_V2: &str = "awsaccesskeyid";
 const SIGNATURE_V2: &str = "signature";
 
-/// The credentials that a form carries, parsed but not yet verified.
+/// The credentials of a form, parsed and not yet verified.
 #[derive(Clone, Debug)]
 pub struct FormCredentials<'a> {
     form: &'a Form,
     signature: FormSignature,
 }
 
+/// The signature of a form.
 #[derive(Clone, Debug)]
 enum FormSignature {
-    /// None, and no policy either.
+    /// The form has neither a signature nor a policy.
     Absent,
     V4(FormV4),
     V2(FormV2),
 }
 
-/// A SigV4 signature of a policy. Its claims are not yet checked.
+/// A SigV4 signature of a policy, not yet verified.
 #[derive(Clone, Debug)]
 struct FormV4 {
     access_key: String,
-    /// As sent, for refusals.
+    /// The credential as sent, for error messages.
     credential: String,
     scope: CredentialScope,
     timestamp: String,
@@ -62,7 +66,7 @@ struct FormV4 {
     signature: String,
 }
 
-/// A SigV2 signature of a policy. Its claims are not yet checked.
+/// A SigV2 signature of a policy, not yet verified.
 #[derive(Clone, Debug)]
 struct FormV2 {
     access_key: String,
@@ -70,9 +74,9 @@ struct FormV2 {
     signature: String,
 }
 
-/// A form whose sender is known, possibly as anonymous, and whose policy allows what it says.
+/// A form whose sender is verified or anonymous, and whose policy allows its fields.
 ///
-/// Only [`FormCredentials::verify`] makes one.
+/// Only [`FormCredentials::verify`] creates one.
 #[derive(Clone, Debug)]
 pub struct VerifiedForm<'a> {
     form: &'a Form,
@@ -81,28 +85,28 @@ pub struct VerifiedForm<'a> {
 }
 
 impl VerifiedForm<'_> {
-    /// The form.
+    /// Returns the form.
     pub fn form(&self) -> &Form {
         self.form
     }
 
-    /// Who has signed the policy.
+    /// Returns the verified sender.
     pub fn verified(&self) -> &Verified {
         &self.verified
     }
 
-    /// How long the file may be. The most bytes are a limit while the file arrives; at its end, the
-    /// whole is to be checked.
+    /// Returns the length range of the file. The caller checks the maximum while the file arrives,
+    /// and the whole range at the end of the file.
     pub fn lengths(&self) -> LengthRange {
         self.lengths
     }
 }
 
 impl<'a> FormCredentials<'a> {
-    /// Reads the credentials of a form, and makes sure that its request has no others.
+    /// Parses the credentials of a form, and checks that the HTTP request has no other credentials.
     ///
-    /// Faults: `InvalidArgument` for two kinds at once, a missing field, and malformed ones; those
-    /// of `Credentials::parse`.
+    /// Fails with `InvalidArgument` for two kinds of credentials at once and for missing or
+    /// malformed fields, or as `Credentials::parse`.
     pub fn parse(request: &RequestHead<'_>, form: &'a Form) -> Result<FormCredentials<'a>, Fault> {
         let has_other_credentials = !matches!(Credentials::parse(request)?, Credentials::Anonymous);
         let has_any = |names: &[&str]| names.iter().any(|name| form.has(name));
@@ -123,7 +127,7 @@ impl<'a> FormCredentials<'a> {
         Ok(FormCredentials { form, signature })
     }
 
-    /// Which kind of credentials these are.
+    /// Returns the kind of the credentials.
     pub fn kind(&self) -> AuthKind {
         match self.signature {
             FormSignature::Absent => AuthKind::Anonymous,
@@ -132,12 +136,12 @@ impl<'a> FormCredentials<'a> {
         }
     }
 
-    /// The session token that came with them.
+    /// Returns the session token in the form.
     pub fn session_token(&self) -> Option<&str> {
         self.form.get(SESSION_TOKEN)
     }
 
-    /// The access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
+    /// Returns the access key whose secret [`verify`](Self::verify) needs. It is not verified yet.
     pub fn access_key(&self) -> Option<&str> {
         match &self.signature {
             FormSignature::Absent => None,
@@ -146,12 +150,13 @@ impl<'a> FormCredentials<'a> {
         }
     }
 
-    /// Verifies the credentials and checks the policy that they sign. `bucket` is that of the URL,
-    /// `secret` as in [`Credentials::verify`].
+    /// Verifies the credentials, and checks the fields against the signed policy. `bucket` is the
+    /// bucket in the URL; `secret` is as in [`Credentials::verify`].
     ///
-    /// Faults, in the order of the checks: `InvalidArgument` (scope); `RequestTimeTooSkewed` for a
-    /// time to come, `AccessDenied` for one more than seven days ago; `InvalidAccessKeyId`;
-    /// `SignatureDoesNotMatch`; `InvalidToken`; `InvalidPolicyDocument`; `AccessDenied` (policy).
+    /// Fails, in the order of the checks, with `InvalidArgument` (scope); `RequestTimeTooSkewed`
+    /// for a time in the future; `AccessDenied` for a time more than seven days in the past;
+    /// `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`; `InvalidPolicyDocument`;
+    /// `AccessDenied` (policy).
     pub fn verify(
         &self,
         secret: Option<&str>,
@@ -178,7 +183,7 @@ impl<'a> FormCredentials<'a> {
             hoisted: Vec::new(),
             signed_at: match &self.signature {
                 FormSignature::V4(signature) => Some(signature.signed_at),
-                // A signature of version 2 does not say when it was made.
+                // A SigV2 signature has no time.
                 FormSignature::Absent | FormSignature::V2(_) => None,
             },
         };
@@ -212,13 +217,14 @@ impl FormV4 {
         Ok(FormV4 { access_key, credential, scope, timestamp, signed_at, policy, signature })
     }
 
-    /// The policy that was signed.
+    /// Verifies the signature. Returns the policy that it covers.
     fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
         if let Some(why) = self.scope_error(rules.region) {
             return Err(refuse(&self.credential, why));
         }
         check_future(self.signed_at, rules.now)?;
-        // How long a form is good for is up to its policy, within what a signature is good for.
+        // The policy sets its own expiration, which cannot be later than the maximum age of a
+        // signature.
         if rules.now > self.signed_at.saturating_add(Duration::seconds(PRESIGN_SECONDS_MAX)) {
             return Err(expired());
         }
@@ -227,6 +233,7 @@ impl FormV4 {
         check_verdict(secret, signed, &self.access_key, &self.policy, &self.signature)
     }
 
+    /// Returns the error message for a wrong credential scope; `None` if it is correct.
     fn scope_error(&self, region: &str) -> Option<String> {
         let scope = &self.scope;
         let date = scope.date();
@@ -263,20 +270,21 @@ impl FormV2 {
         })
     }
 
-    /// The policy that was signed.
+    /// Verifies the signature. Returns the policy that it covers.
     fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
         if !rules.sigv2_presign {
             return Err(unsupported());
         }
         let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), self.policy.as_bytes());
         let claimed = STANDARD.decode(&self.signature).unwrap_or_default();
-        // A signature has one spelling.
+        // Base64 has several encodings of the same bytes. Only the canonical one is accepted.
         let canonical = STANDARD.encode(&claimed) == self.signature;
         let signed = bool::from(mac.as_slice().ct_eq(&claimed)) && canonical;
         check_verdict(secret, signed, &self.access_key, &self.policy, &self.signature)
     }
 }
 
+/// Returns the policy if the key exists and signed it; otherwise the fault.
 fn check_verdict<'a>(
     secret: Option<&str>,
     signed: bool,
@@ -299,10 +307,12 @@ fn check_verdict<'a>(
     }
 }
 
+/// Returns a field that the signature needs.
 fn required(form: &Form, name: &'static str) -> Result<String, Fault> {
     form.get(name).map(str::to_owned).ok_or_else(|| missing(name))
 }
 
+/// Returns the fault of a malformed credential.
 fn refuse(credential: &str, why: String) -> Fault {
     Fault::because(Code::InvalidArgument, why)
         .with("ArgumentName", CREDENTIAL)

@@ -1,33 +1,34 @@
-//! The head of a request, as signatures see it.
+//! The head of a request as signatures cover it.
 
 use http::{HeaderMap, Method};
 
 use crate::{Code, Fault};
 
-/// The head of a request, exactly as it arrived.
+/// The head of a request, exactly as received.
 ///
-/// Clients sign headers that we do not use (`accept-encoding`, `expect`), so no header may be
-/// dropped or rewritten before this.
+/// Clients sign headers that the gateway does not use (`accept-encoding`, `expect`), so no header
+/// may be removed or changed before verification.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The path of the request target, not decoded; empty or from its first `/` on.
+    /// The path of the request target, not decoded: empty, or beginning with `/`.
     pub path: &'a str,
-    /// The query of the request target, not decoded, without its question mark.
+    /// The query of the request target, not decoded, without the question mark.
     pub query: &'a str,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// The request target's authority: `:authority` of HTTP/2, or that of an absolute URI.
+    /// The authority of the request target: `:authority` of HTTP/2, or the authority of an absolute
+    /// URI.
     pub authority: Option<&'a str>,
     /// The bucket, if the host names it and the path does not. Only SigV2 needs it.
     pub host_bucket: Option<&'a str>,
 }
 
 impl<'a> RequestHead<'a> {
-    /// The host that the request is for, with its port as sent.
+    /// Returns the host of the request, with its port as sent.
     ///
-    /// Fault: `InvalidArgument` when `Host` is given twice, or contradicts the request target.
+    /// Fails with `InvalidArgument` if `Host` is repeated or differs from the request target.
     pub fn host(&self) -> Result<Option<&'a [u8]>, Fault> {
         let header = single(self.headers, "host")?;
         match (self.authority.map(str::as_bytes), header) {
@@ -41,7 +42,7 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// The value of a header that may be given once.
+/// Returns the value of a header that must not be repeated.
 pub(super) fn single<'a>(
     headers: &'a HeaderMap,
     name: &'static str,

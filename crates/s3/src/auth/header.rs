@@ -1,4 +1,4 @@
-//! The `Authorization` header of SigV4, and what its parts mean.
+//! The `Authorization` header of SigV4.
 
 use http::HeaderMap;
 use sigv4::{ALGORITHM, CredentialScope, format_timestamp, parse_timestamp};
@@ -9,31 +9,32 @@ use super::head::single;
 use super::v2::unsupported;
 use crate::{Code, Fault};
 
-/// A parsed SigV4 `Authorization` header. Its claims are not yet checked.
+/// A parsed SigV4 `Authorization` header, not yet verified.
 #[derive(Clone, Debug)]
 pub struct HeaderSignature {
     pub(super) claim: Claim,
 }
 
-/// What every SigV4 signature states, in a header or in a query.
+/// The statements of a SigV4 signature, in a header or in a query. None of them is verified.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) access_key: String,
     pub(super) scope: CredentialScope,
-    /// Lower case, in the order given.
+    /// Header names in lower case, in the order given.
     pub(super) signed_headers: Vec<String>,
     pub(super) signature: String,
-    /// `YYYYMMDDTHHMMSSZ`.
+    /// The time of signing as text: `YYYYMMDDTHHMMSSZ`.
     pub(super) timestamp: String,
     pub(super) signed_at: OffsetDateTime,
 }
 
 impl HeaderSignature {
-    /// The access key claimed.
+    /// Returns the access key in the header.
     pub fn access_key(&self) -> &str {
         &self.claim.access_key
     }
 
+    /// Parses the header. Its error messages, and the order of the checks, are S3's.
     pub(super) fn parse(value: &[u8], headers: &HeaderMap) -> Result<HeaderSignature, Fault> {
         let value = std::str::from_utf8(value).map_err(|_| not_one_space(""))?;
         let (scheme, rest) = value.split_once(' ').ok_or_else(|| not_one_space(value))?;
@@ -76,17 +77,17 @@ impl HeaderSignature {
     }
 }
 
-/// What a credential looks like, as S3 tells a client.
+/// The format of a credential in S3's error messages.
 pub(super) const CREDENTIAL_FORM: &str = "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request";
 
-/// What the header has, in the order in which what is missing is told.
+/// The components of the header, in the order in which S3 reports missing ones.
 const COMPONENTS: [&str; 3] = ["Credential", "SignedHeaders", "Signature"];
 
 fn check_scheme(scheme: &str) -> Result<(), Fault> {
     match scheme {
         ALGORITHM => Ok(()),
         "AWS" => Err(unsupported()),
-        // The rest of the value is not repeated, because it may be a password of another scheme.
+        // The rest of the value is not repeated, because with another scheme it may be a password.
         _ => Err(Fault::because(Code::InvalidArgument, "Unsupported Authorization Type")
             .with("ArgumentName", "Authorization")
             .with("ArgumentValue", scheme)),
@@ -102,13 +103,14 @@ fn not_one_space(value: &str) -> Fault {
     .with("ArgumentValue", value)
 }
 
-/// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may hold slashes.
+/// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may contain slashes.
 pub(super) fn parse_credential(text: &str) -> Option<(String, CredentialScope)> {
     let (key_end, _) = text.rmatch_indices('/').nth(3).filter(|(at, _)| *at > 0)?;
     Some((text[..key_end].to_owned(), CredentialScope::parse(&text[key_end + 1..])?))
 }
 
-/// Splits `host;x-amz-date`. Names are lower case and not empty, and `host` is among them.
+/// Splits `host;x-amz-date`. `None` if a name is empty or has upper-case letters, or if `host` is
+/// missing.
 pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split(';').map(str::to_owned).collect();
     let legal = |name: &String| {
@@ -118,7 +120,8 @@ pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
     (names.iter().all(legal) && names.iter().any(|name| name == "host")).then_some(names)
 }
 
-/// The time of a request that is signed in its headers, also in the form in which it is signed.
+/// Returns the time of a request that is signed in its headers, as text and as a time. `x-amz-date`
+/// takes precedence over `Date`.
 fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
     let text = match single(headers, "x-amz-date")? {
         Some(value) => Some(value),
@@ -138,6 +141,7 @@ fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> 
     })
 }
 
+/// Returns the fault of a malformed header.
 pub(super) fn malformed(why: &str) -> Fault {
     let message = format!("The authorization header is malformed; {why}");
     Fault::because(Code::AuthorizationHeaderMalformed, message)

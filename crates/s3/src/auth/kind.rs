@@ -1,15 +1,16 @@
 //! The kinds of credentials.
 
-/// How a request is authenticated.
+/// The authentication method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthKind {
-    /// Not at all.
+    /// No credentials.
     Anonymous,
     /// SigV4 in the `Authorization` header.
     Header,
     /// SigV4 in the query: a presigned URL.
     Query,
-    /// SigV2 in the query, as boto3 and the AWS CLI presign for their best-known regions.
+    /// SigV2 in the query. boto3 and the AWS CLI create such presigned URLs for their oldest
+    /// regions.
     QueryV2,
     /// SigV4 in the fields of a form.
     Form,

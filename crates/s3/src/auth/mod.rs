@@ -1,13 +1,15 @@
-//! Authentication: who has sent a request.
+//! Authentication: it verifies who sent a request.
 //!
-//! [`Credentials`] are what a request carries: one of four kinds, decided once, before any access
-//! key is looked up. [`Credentials::verify`] is the only way to a [`Verified`], and a body is
-//! decoded only for a [`Verified`]. So no content is reached without a valid signature, unless the
-//! request is anonymous. A form carries its [`FormCredentials`] in its body, and what is verified
-//! of it is a [`VerifiedForm`].
+//! Roles: [`Credentials`] are the credentials of a request, one of four kinds, parsed before any
+//! access key is looked up. [`Credentials::verify`] checks them and returns a [`Verified`]. A form
+//! has its [`FormCredentials`] in the body; their verification returns a [`VerifiedForm`].
 //!
-//! The arithmetic of signatures is that of `sigv4`. Nothing here knows who may do what, where keys
-//! are stored, or what time it is.
+//! Invariant: only a [`Verified`] gives access to the decoded body, so the gateway uses no content
+//! without a valid signature, unless the request is anonymous. For example, a chunked upload whose
+//! second chunk has a wrong signature fails before the object is committed.
+//!
+//! `sigv4` computes signatures. This module does not know what a sender may do, where access keys
+//! are stored, or the current time.
 
 mod canonical;
 mod credentials;

@@ -1,4 +1,4 @@
-//! How the body of a request is framed and verified.
+//! The framing of a request body, and the method that verifies its content.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ const SIGNED_CHUNKS: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 const SIGNED_CHUNKS_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// How a body is framed, and what vouches for it.
+/// The framing of a body, and the evidence for its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadMode {
-    /// Plain; its SHA-256 was sent before it.
+    /// No framing. The request head has the SHA-256 of the body.
     Hashed([u8; 32]),
-    /// Plain; nothing but its length and whatever checksums were sent.
+    /// No framing. Only the length and optional checksums can be checked.
     Unsigned,
-    /// Chunks that each carry a signature, with or without a signed trailer.
+    /// Chunks with a signature each.
     SignedChunks {
-        /// Whether a trailer follows the last chunk.
+        /// True if a signed trailer follows the last chunk.
         trailer: bool,
     },
     /// Chunks without signatures, then a trailer.
@@ -28,11 +28,13 @@ pub enum PayloadMode {
 }
 
 impl PayloadMode {
-    /// Chooses by the value of `x-amz-content-sha256`, the kind of credentials, and whether the
-    /// operation takes streams: never by anything that might not be signed.
+    /// Returns the mode for a value of `x-amz-content-sha256`, a kind of credentials, and an
+    /// operation. `accepts_aws_chunked` is true if the operation accepts chunks. Nothing that may
+    /// be unsigned has an influence.
     ///
-    /// Faults: `InvalidArgument` for an unknown value; `InvalidRequest` for one that is missing or
-    /// not allowed here; `NotImplemented` for streams signed with `AWS4-ECDSA-P256-SHA256`.
+    /// Fails with `InvalidArgument` for an unknown value; `InvalidRequest` for a value that is
+    /// missing or not allowed here; `NotImplemented` for chunks that are signed with
+    /// `AWS4-ECDSA-P256-SHA256`.
     pub fn choose(
         content_sha256: Option<&str>,
         kind: AuthKind,
@@ -77,8 +79,8 @@ impl PayloadMode {
         }
     }
 
-    /// The value of `x-amz-content-sha256` that stands for it. A request without that header has a
-    /// body that is not signed.
+    /// Returns the value of `x-amz-content-sha256` for this mode. A request without this header has
+    /// an unsigned body.
     pub fn content_sha256(self) -> Cow<'static, str> {
         match self {
             PayloadMode::Hashed(hash) => hex::encode(hash).into(),
@@ -89,13 +91,13 @@ impl PayloadMode {
         }
     }
 
-    /// Whether the body is cut into chunks.
+    /// Returns true if the body has chunks.
     pub fn is_chunked(self) -> bool {
         matches!(self, PayloadMode::SignedChunks { .. } | PayloadMode::UnsignedTrailer)
     }
 }
 
-/// What S3 says of a stream where there can be none.
+/// S3's message for chunks that are not allowed here.
 const MISPLACED: &str = "The value of x-amz-content-sha256 header is invalid.";
 
 const UNSIGNED_STREAM: &str = "Anonymous requests don't support this x-amz-content-sha256 value. \
@@ -107,6 +109,7 @@ const UNKNOWN: &str = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, \
                        STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, \
                        STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
 
+/// Decodes a SHA-256 in hexadecimal.
 fn hash(value: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     hex::decode_to_slice(value, &mut hash).ok()?;

@@ -6,24 +6,25 @@ use super::header::{Claim, parse_credential, parse_signed_headers};
 use super::uri::{Parameters, decode, header_name};
 use crate::{Code, Fault};
 
-/// A presigned URL is valid for at most this many seconds: seven days.
+/// The maximum lifetime of a presigned URL in seconds: seven days.
 pub const PRESIGN_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
-/// A parsed SigV4 presigned URL. Its claims are not yet checked.
+/// A parsed SigV4 presigned URL, not yet verified.
 #[derive(Clone, Debug)]
 pub struct PresignedV4 {
     pub(super) claim: Claim,
-    /// From the time of signing on.
+    /// The lifetime in seconds, from the time of signing.
     pub(super) expires_seconds: i64,
-    /// The value of `X-Amz-Content-Sha256`. The header of that name must not contradict it.
+    /// The value of `X-Amz-Content-Sha256`. If the request also has this header, the values must be
+    /// equal.
     pub(super) content_sha256: Option<String>,
-    /// `x-amz-*` parameters that stand for headers: names in lower case, values decode.
+    /// `x-amz-*` parameters that replace headers: lower-case names, decoded values.
     pub(super) hoisted: Vec<(String, String)>,
-    /// The session token that came with it.
+    /// The session token.
     pub(super) token: Option<String>,
 }
 
-/// Parameters that belong to the signature and stand for no header.
+/// Parameters of the signature, which replace no header.
 const SIGNATURE_PARAMETERS: [&str; 8] = [
     "x-amz-algorithm",
     "x-amz-credential",
@@ -35,7 +36,7 @@ const SIGNATURE_PARAMETERS: [&str; 8] = [
     "x-amz-content-sha256",
 ];
 
-/// Whether a query claims a SigV4 signature, whole or not.
+/// Returns true if a query has any part of a SigV4 signature.
 pub(super) fn is_present(parameters: &Parameters) -> bool {
     ["x-amz-algorithm", "x-amz-credential", "x-amz-signature"]
         .into_iter()
@@ -43,7 +44,7 @@ pub(super) fn is_present(parameters: &Parameters) -> bool {
 }
 
 impl PresignedV4 {
-    /// The access key claimed.
+    /// Returns the access key in the query.
     pub fn access_key(&self) -> &str {
         &self.claim.access_key
     }
@@ -87,12 +88,14 @@ impl PresignedV4 {
     }
 }
 
+/// Parses a lifetime in seconds. S3 has different messages for text, for a negative number, and for
+/// a number that is too large.
 fn parse_expires(text: &str) -> Result<i64, Fault> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(refuse("X-Amz-Expires should be a number"));
     }
-    // A number that is too large for the type is more than a week, too.
+    // A number that does not fit the type is also longer than a week.
     match text.parse::<i64>() {
         Ok(seconds) if seconds < 1 => {
             let negative = refuse("X-Amz-Expires must be non-negative");
@@ -106,6 +109,7 @@ fn parse_expires(text: &str) -> Result<i64, Fault> {
     }
 }
 
+/// Returns the parameters that replace headers.
 fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     let mut hoisted = Vec::new();
     for (name, value) in parameters.iter() {
@@ -119,6 +123,7 @@ fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     Ok(hoisted)
 }
 
+/// Returns a parameter that must be present and not empty.
 fn required(parameters: &Parameters, name: &'static str) -> Result<String, Fault> {
     optional(parameters, name)?.filter(|value| !value.is_empty()).ok_or_else(|| {
         refuse(
@@ -129,6 +134,8 @@ fn required(parameters: &Parameters, name: &'static str) -> Result<String, Fault
     })
 }
 
+/// Returns a parameter, decoded. A repeated parameter is refused, because two readers could use
+/// different values.
 fn optional(parameters: &Parameters, name: &'static str) -> Result<Option<String>, Fault> {
     let mut values = parameters.values(name);
     let first = values.next();

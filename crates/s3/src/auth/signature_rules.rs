@@ -1,32 +1,33 @@
-//! The rules on which a signature is accepted: region, time, kinds.
+//! The rules for accepting a signature: region, time, and kinds of credentials.
 
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use crate::{Code, Fault};
 
-/// A request's time may differ from ours by this many seconds, either way.
+/// The maximum difference in seconds between a request's time and the gateway's clock, in both
+/// directions.
 pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
 
-/// The rules on which a signature is accepted.
+/// The rules for accepting a signature.
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureRules<'a> {
-    /// Our region, which a credential's scope must name.
+    /// The gateway's region, which the credential scope must name.
     pub region: &'a str,
-    /// The service that it must name: `s3`, or `sts`.
+    /// The service that the credential scope must name: `s3` or `sts`.
     pub service: &'a str,
-    /// Whether the access key is a session's, and the session token that came with it is its own.
-    /// Of any other access key a token is refused.
+    /// True if the access key belongs to a session and the request has the token of this session.
+    /// With any other access key a session token is refused.
     pub has_session: bool,
-    /// Whether SigV2 presigned URLs are accepted, for objects only.
+    /// True if SigV2 presigned URLs are accepted, for objects only.
     pub sigv2_presign: bool,
-    /// Whether the operation takes bodies in chunks with signatures or trailers.
+    /// True if the operation accepts bodies in chunks with signatures or trailers.
     pub accepts_aws_chunked: bool,
-    /// The time by our clock.
+    /// The current time.
     pub now: OffsetDateTime,
 }
 
-/// Refuses a request whose time differs too much from ours.
+/// Refuses a request whose time differs too much from `now`.
 pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if (now - signed_at).abs() <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
@@ -34,7 +35,7 @@ pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Resu
     Err(skewed(signed_at, now))
 }
 
-/// Refuses a time that is too far ahead of ours.
+/// Refuses a time that is too far in the future.
 pub(super) fn check_future(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if signed_at - now <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
@@ -52,7 +53,7 @@ fn skewed(signed_at: OffsetDateTime, now: OffsetDateTime) -> Fault {
     .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string())
 }
 
-/// Refuses a URL that has expired.
+/// Refuses an expired URL.
 pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if now <= expires {
         return Ok(());
@@ -62,6 +63,7 @@ pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Resu
         .with("ServerTime", format_rfc3339(now)))
 }
 
+/// Returns a time for error messages, in whole seconds: `2013-05-24T00:00:00Z`.
 pub(super) fn format_rfc3339(time: OffsetDateTime) -> String {
     time.replace_nanosecond(0).unwrap_or(time).format(&Rfc3339).unwrap_or_default()
 }

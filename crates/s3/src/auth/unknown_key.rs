@@ -2,10 +2,11 @@
 
 use crate::{Code, Fault};
 
-/// Stands in for the secret of a key that does not exist, so that verifying takes the same time.
+/// Replaces the secret of an access key that does not exist, so that verification takes the same
+/// time.
 pub(super) const DUMMY_SECRET: &str = "no key of this name, so the work is for nothing";
 
-/// The refusal of a key that does not exist.
+/// Returns the fault of an access key that does not exist.
 pub(super) fn unknown_key(access_key: &str) -> Fault {
     Fault::because(
         Code::InvalidAccessKeyId,

@@ -1,5 +1,7 @@
-//! Request targets in the one spelling that signatures are computed over, whatever their clients
-//! chose to escape.
+//! Request targets in the canonical encoding over which signatures are computed.
+//!
+//! Clients escape different sets of characters. For example, `/a b` and `/%61%20b` have the same
+//! canonical path `/a%20b`.
 
 use std::borrow::Cow;
 
@@ -9,24 +11,26 @@ use sigv4::uri::{self, BrokenEscape};
 
 use crate::{Code, Fault};
 
-/// A query string may have this many parameters.
+/// The maximum number of parameters in a query string.
 const PARAMETERS_MAX: usize = 256;
 
-/// The canonical spelling of a raw path: each byte escaped once, slashes kept as they are.
+/// Returns the canonical form of a raw path: each byte is escaped exactly once, and slashes are
+/// unchanged.
 ///
-/// Fault: `InvalidURI` when a `%` is not followed by two hex digits.
+/// Fails with `InvalidURI` if a `%` is not followed by two hex digits.
 pub(super) fn canonical_path(raw: &str) -> Result<String, Fault> {
     uri::canonical_path(raw).map_err(broken_escape)
 }
 
-/// The parameters of a query, in canonical spelling, in the order in which they arrived.
+/// The parameters of a query in canonical encoding, in the order of arrival.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     parameters: Vec<(String, String)>,
 }
 
 impl Parameters {
-    /// Reads a raw query. Faults: `InvalidURI` for broken escapes or more than 256 parameters.
+    /// Parses a raw query. Fails with `InvalidURI` for a malformed escape or for more than 256
+    /// parameters.
     pub(super) fn parse(raw: &str) -> Result<Parameters, Fault> {
         let mut parameters = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
@@ -41,38 +45,39 @@ impl Parameters {
         Ok(Parameters { parameters })
     }
 
-    /// Names and values, still escaped.
+    /// Returns names and values, still escaped.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The values of a parameter, still escaped. Names are compared without regard to case.
+    /// Returns the values of a parameter, still escaped. The case of the name is ignored.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.iter()
             .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
     }
 
-    /// Whether a parameter is there.
+    /// Returns true if the query has the parameter.
     pub(super) fn has(&self, name: &str) -> bool {
         self.values(name).next().is_some()
     }
 
-    /// The canonical query of SigV4: sorted by name, then value; the signature itself is left out.
+    /// Returns the canonical query of SigV4: sorted by name, then by value, without the signature
+    /// itself.
     pub(super) fn canonical(&self) -> String {
         uri::canonical_query(self.iter().filter(|(name, _)| *name != "X-Amz-Signature"))
     }
 }
 
-/// Decodes an escaped value. Fault: `InvalidURI` when it is not UTF-8.
+/// Decodes an escaped value. Fails with `InvalidURI` if it is not UTF-8.
 pub(super) fn decode(escaped: &str) -> Result<Cow<'_, str>, Fault> {
     percent_decode_str(escaped).decode_utf8().map_err(|_| {
         Fault::new(Code::InvalidURI).detail("The query does not decode to UTF-8 text.")
     })
 }
 
-/// A decoded parameter's name as that of the header that it stands for, in lower case; `None` if no
-/// header can have it. A name with a colon or a line feed could be read as another header's line.
+/// Returns the header name of a decoded parameter name, in lower case. `None` if it is not a valid
+/// header name: a name with a colon or a line feed could be read as the line of another header.
 pub(super) fn header_name(name: &str) -> Option<String> {
     HeaderName::from_bytes(name.as_bytes()).ok().map(|name| name.as_str().to_owned())
 }

@@ -1,12 +1,13 @@
 //! SigV2 in the query, for objects only.
 //!
-//! boto3 and the AWS CLI still presign like this for their best-known regions. The scheme leaves
-//! most of the query unsigned, so a parameter that it does not sign is not accepted at all.
+//! boto3 and the AWS CLI still create such presigned URLs for their oldest regions. SigV2 leaves
+//! most of the query unsigned, so this module refuses each parameter that SigV2 does not sign.
 //!
-//! The string to sign is decoded text without any escapes, so different requests could have the
-//! same one. Here only one request can: names of headers are tokens, which contain neither a colon
-//! nor a line feed; no value contains control characters; and the value that is signed is, byte for
-//! byte, the value that is used.
+//! The string to sign has no escapes, so in general different requests can have the same string.
+//! Invariant: here only one request can have it. Header names are tokens and contain neither a
+//! colon nor a line feed, values contain no control characters, and each value is used exactly as
+//! it was signed. For example, the value `1\nx-amz-acl:private` is refused, because its string to
+//! sign would equal that of a request with the header `x-amz-acl`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,22 +27,22 @@ use super::uri::{Parameters, decode, header_name};
 use super::verified::Verified;
 use crate::{Code, Fault};
 
-/// A parsed SigV2 presigned URL. Its claims are not yet checked.
+/// A parsed SigV2 presigned URL, not yet verified.
 #[derive(Clone, Debug)]
 pub struct PresignedV2 {
     access_key: String,
     signature: String,
-    /// As sent: it is signed as text.
+    /// The expiration as sent, because the text is signed.
     expires: String,
     expires_at: OffsetDateTime,
-    /// The signed query parameters that are no headers: sorted by name, values decoded.
+    /// The signed query parameters that replace no header: sorted by name, with decoded values.
     resources: Vec<(String, Option<String>)>,
-    /// Query parameters that stand for headers: names in lower case, values decoded and trimmed, as
-    /// HTTP does with headers.
+    /// Query parameters that replace headers: lower-case names, and decoded values without
+    /// surrounding blanks, as HTTP does with headers.
     fields: Vec<(String, String)>,
 }
 
-/// Query parameters that SigV2 signs, as far as they have a meaning for objects.
+/// Query parameters that SigV2 signs and that have a meaning for objects.
 const SUBRESOURCES: [&str; 16] = [
     "acl",
     "legal-hold",
@@ -61,23 +62,25 @@ const SUBRESOURCES: [&str; 16] = [
     "versionId",
 ];
 
-/// Whether a query claims a SigV2 signature, whole or not.
+/// Returns true if a query has any part of a SigV2 signature.
 pub(super) fn is_present(parameters: &Parameters) -> bool {
     parameters.has("AWSAccessKeyId") || parameters.has("Signature")
 }
 
 impl PresignedV2 {
-    /// The session token that came with it.
+    /// Returns the session token.
     pub(super) fn token(&self) -> Option<&str> {
         let token = self.fields.iter().find(|(name, _)| name == SESSION_TOKEN);
         token.map(|(_, value)| value.as_str())
     }
 
-    /// The access key claimed.
+    /// Returns the access key in the query.
     pub fn access_key(&self) -> &str {
         &self.access_key
     }
 
+    /// Parses the parameters. Fails with `AccessDenied` for a parameter that SigV2 does not sign,
+    /// and for ambiguous or repeated parameters.
     pub(super) fn parse(parameters: &Parameters) -> Result<PresignedV2, Fault> {
         let (mut access_key, mut signature, mut expires) = (None, None, None);
         let (mut resources, mut fields) = (Vec::new(), Vec::new());
@@ -126,12 +129,13 @@ impl PresignedV2 {
         Ok(PresignedV2 { access_key, signature, expires, expires_at, resources, fields })
     }
 
-    /// The hash of the body, if the URL has one. It is signed like any header.
+    /// Returns the hash of the body, if the URL has one. It is signed like each other header.
     pub(super) fn content_sha256(&self) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(name, _)| name == "x-amz-content-sha256");
         values.next().map(|(_, value)| value.as_str())
     }
 
+    /// Verifies the signature. `payload` is the mode of the body.
     pub(super) fn verify(
         &self,
         secret: Option<&str>,
@@ -150,9 +154,12 @@ impl PresignedV2 {
         let string_to_sign = self.string_to_sign(request)?;
         let mac = hmac_sha1(secret.unwrap_or(DUMMY_SECRET).as_bytes(), &string_to_sign);
         let claimed = STANDARD.decode(&self.signature).unwrap_or_default();
-        // A signature has one spelling, so that no two URLs are the same request.
+        // Base64 has several encodings of the same bytes. Only the canonical one is accepted, so
+        // that no two URLs are the same request.
         let canonical = STANDARD.encode(&claimed) == self.signature;
         let signed = bool::from(mac.as_slice().ct_eq(&claimed)) && canonical;
+        // The signature was computed first even for an unknown key, so that the duration does not
+        // reveal which keys exist.
         if secret.is_none() {
             return Err(unknown_key(&self.access_key));
         }
@@ -175,7 +182,8 @@ impl PresignedV2 {
         })
     }
 
-    /// Faults: `AccessDenied` when a header contradicts the query; `InvalidArgument`.
+    /// Builds the string to sign. Fails with `AccessDenied` if a header differs from the query, or
+    /// with `InvalidArgument`.
     fn string_to_sign(&self, request: &RequestHead<'_>) -> Result<Vec<u8>, Fault> {
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(request.method.as_str().as_bytes());
@@ -208,7 +216,7 @@ impl PresignedV2 {
         Ok(text)
     }
 
-    /// All `x-amz-*` names of headers and query, sorted, each once.
+    /// Returns the `x-amz-*` names in the headers and the query, sorted, without duplicates.
     fn amz_names<'a>(&'a self, request: &RequestHead<'a>) -> Vec<&'a str> {
         let mut names: Vec<&str> = request
             .headers
@@ -222,7 +230,8 @@ impl PresignedV2 {
         names
     }
 
-    /// A header's value, from the headers or the query. If both have it, they must agree.
+    /// Returns the value of a header from the headers or the query. If both have it, the values
+    /// must be equal.
     fn field(&self, request: &RequestHead<'_>, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         let values: Vec<&[u8]> = match name {
             "content-md5" => single(request.headers, "content-md5")?.into_iter().collect(),
@@ -249,12 +258,13 @@ impl PresignedV2 {
     }
 }
 
+/// Returns the HMAC-SHA1 of a message.
 pub(super) fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mac = Hmac::<Sha1>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.chain_update(message).finalize().into_bytes().into()
 }
 
-/// The refusal of SigV2 where it is switched off.
+/// Returns the fault for SigV2 if it is disabled.
 pub(super) fn unsupported() -> Fault {
     Fault::because(
         Code::InvalidRequest,
@@ -263,6 +273,7 @@ pub(super) fn unsupported() -> Fault {
     )
 }
 
+/// Returns true if the request is about an object.
 fn names_object(request: &RequestHead<'_>) -> bool {
     let path = request.path.strip_prefix('/').unwrap_or(request.path);
     match request.host_bucket {
@@ -273,8 +284,8 @@ fn names_object(request: &RequestHead<'_>) -> bool {
     }
 }
 
-/// Whether a value could be read as two lines or as two parameters. What is signed is decoded text,
-/// so such a value would make the string to sign ambiguous.
+/// Returns true if a value could be read as two lines or as two parameters. The string to sign
+/// consists of decoded text, so such a value would make it ambiguous.
 fn is_ambiguous(value: &str) -> bool {
     let names_another = |text: &str| {
         let name = text.split('=').next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! SigV4: verifies that a signature was made with the access key that it names, for this request,
-//! and that it is valid now.
+//! SigV4 verification: it checks that the signature covers this request, was made with the secret
+//! of the access key, and is valid at the current time.
 
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method};
@@ -21,6 +21,8 @@ use super::verified::{ChunkSeed, Verified};
 use crate::{Code, Fault};
 
 impl HeaderSignature {
+    /// Verifies a signature in the `Authorization` header. `payload_line` is the last line of the
+    /// canonical request.
     pub(super) fn verify(
         &self,
         secret: Option<&str>,
@@ -57,6 +59,8 @@ impl HeaderSignature {
 }
 
 impl PresignedV4 {
+    /// Verifies a presigned URL. `payload_line` is the last line of the canonical request; by
+    /// default the body is unsigned.
     pub(super) fn verify(
         &self,
         secret: Option<&str>,
@@ -74,6 +78,8 @@ impl PresignedV4 {
         if let Some(why) = date_error(claim) {
             return Err(Fault::because(Code::AuthorizationQueryParametersError, why));
         }
+        // The client's clock may be ahead of the gateway's, so the URL is already valid some
+        // minutes before its time.
         let valid_from = claim.signed_at.saturating_sub(Duration::seconds(SKEW_SECONDS_MAX));
         if rules.now < valid_from {
             return Err(Fault::because(Code::AccessDenied, "Request is not valid yet.")
@@ -99,7 +105,7 @@ impl PresignedV4 {
     }
 }
 
-/// What is wrong with a scope, if anything.
+/// Returns the error message for a wrong credential scope; `None` if it is correct.
 fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
     let (scope, service) = (&claim.scope, rules.service);
     let date = scope.date();
@@ -126,15 +132,15 @@ fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
     }
 }
 
-/// Adds our region to a refusal, where another one is what was wrong: some clients sign again with
-/// the region that they find there.
+/// Adds the gateway's region to a fault that a wrong region caused. Some clients sign again with
+/// this region.
 fn with_region(fault: Fault, claim: &Claim, region: &str) -> Fault {
     let scope = &claim.scope;
     let is_ours = scope.service() == "s3" && scope.is_terminated();
     if is_ours && scope.region() != region { fault.with("Region", region) } else { fault }
 }
 
-/// What is wrong with a scope's date, if it is one.
+/// Returns the error message if the date of the scope is not the date of the request.
 fn date_error(claim: &Claim) -> Option<String> {
     let (date, day) = (claim.scope.date(), claim.timestamp.get(..8).unwrap_or_default());
     (date != day).then(|| {
@@ -144,8 +150,8 @@ fn date_error(claim: &Claim) -> Option<String> {
     })
 }
 
-/// Checks that every `x-amz-*` header is signed. The hash of the body is exempt, because the
-/// canonical request has it as its last line anyway.
+/// Checks that each `x-amz-*` header is signed. The hash of the body is exempt, because it is the
+/// last line of the canonical request.
 fn check_signed_headers(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
     let unsigned: Vec<&str> = headers
         .keys()
@@ -163,8 +169,8 @@ fn check_signed_headers(headers: &HeaderMap, signed: &[String]) -> Result<(), Fa
     .with("HeadersNotSigned", unsigned.join(", ")))
 }
 
-/// Refuses a wrong hash of a body that the request says is empty. That is known before anything is
-/// looked up.
+/// Refuses a request with `Content-Length: 0` whose body hash is not the hash of an empty body.
+/// This needs no body and no metadata, so it is checked early.
 fn check_empty_body_hash(request: &RequestHead<'_>, payload: PayloadMode) -> Result<(), Fault> {
     let PayloadMode::Hashed(hash) = payload else { return Ok(()) };
     let writes = [Method::PUT, Method::POST].contains(request.method);
@@ -178,11 +184,12 @@ fn check_empty_body_hash(request: &RequestHead<'_>, payload: PayloadMode) -> Res
         .with("S3ComputedContentSHA256", EMPTY_SHA256))
 }
 
-/// Verifies a signature. The same work is done if the access key does not exist, so that the time
-/// does not tell which keys exist.
+/// Verifies a signature. If the access key does not exist, the same work is done, so that the
+/// duration does not reveal which keys exist.
 ///
-/// A client that sends a session token with an access key that is none of a session is told so, even
-/// if the token was added to the request after it was signed.
+/// `has_foreign_token` is true if the request has a session token although the access key does not
+/// belong to a session. Then the fault is `InvalidToken`, even if the token was added after
+/// signing.
 fn check_signature(
     claim: &Claim,
     secret: Option<&str>,

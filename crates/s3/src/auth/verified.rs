@@ -1,4 +1,4 @@
-//! A request that has been authenticated.
+//! An authenticated request.
 
 use sigv4::{CredentialScope, SigningKey};
 use time::OffsetDateTime;
@@ -6,10 +6,10 @@ use time::OffsetDateTime;
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 
-/// Who has sent a request, and how its body is to be read. The sender may be anonymous.
+/// The sender of a request, and the framing of its body. The sender may be anonymous.
 ///
-/// Only [`Credentials::verify`](super::Credentials::verify) makes one, and
-/// [`FormCredentials::verify`](super::FormCredentials::verify).
+/// Only [`Credentials::verify`](super::Credentials::verify) and
+/// [`FormCredentials::verify`](super::FormCredentials::verify) create one.
 #[derive(Clone, Debug)]
 pub struct Verified {
     pub(super) access_key: Option<String>,
@@ -20,39 +20,40 @@ pub struct Verified {
     pub(super) signed_at: Option<OffsetDateTime>,
 }
 
-/// What the chain of chunk signatures begins with.
+/// The start of the chain of chunk signatures.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkSeed {
     pub(crate) key: SigningKey,
     pub(crate) timestamp: String,
     pub(crate) scope: CredentialScope,
-    /// The request's own signature, in hex.
+    /// The signature of the request itself, in hexadecimal.
     pub(crate) signature: String,
 }
 
 impl Verified {
-    /// The access key that signed the request; `None` if it is anonymous.
+    /// Returns the access key that signed the request; `None` if it is anonymous.
     pub fn access_key(&self) -> Option<&str> {
         self.access_key.as_deref()
     }
 
-    /// How it was signed.
+    /// Returns the kind of the credentials.
     pub fn kind(&self) -> AuthKind {
         self.kind
     }
 
-    /// When it was signed, as it says; nothing if it is anonymous, or does not say.
+    /// Returns the time of signing; `None` if the request is anonymous or its signature has no
+    /// time.
     pub fn signed_at(&self) -> Option<OffsetDateTime> {
         self.signed_at
     }
 
-    /// How its body is framed.
+    /// Returns the framing of the body.
     pub fn payload(&self) -> PayloadMode {
         self.payload
     }
 
-    /// The signed `x-amz-*` query parameters of a presigned URL, which count as headers.
-    /// Names are in lower case, values decoded.
+    /// Returns the signed `x-amz-*` query parameters of a presigned URL, which count as headers:
+    /// lower-case names, decoded values.
     pub fn hoisted(&self) -> &[(String, String)] {
         &self.hoisted
     }

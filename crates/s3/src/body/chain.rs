@@ -1,4 +1,4 @@
-//! The chain of signatures in a chunked body: each one signs the one before it.
+//! The chain of signatures in a chunked body: each signature covers the previous one.
 
 use sha2::{Digest as _, Sha256};
 use sigv4::{
@@ -8,19 +8,20 @@ use sigv4::{
 use crate::auth::ChunkSeed;
 use crate::{Code, Fault};
 
-/// A chain of signatures, as far as it has been verified.
+/// The verified part of a chain of signatures.
 #[derive(Debug)]
 pub(super) struct Chain {
     key: SigningKey,
     timestamp: String,
     scope: CredentialScope,
-    /// The last signature, in hex: at first that of the request.
+    /// The last verified signature, in hexadecimal; initially the signature of the request.
     previous: String,
-    /// The hash of the current chunk's content.
+    /// The hash of the content of the current chunk.
     hash: Sha256,
 }
 
 impl Chain {
+    /// Starts a chain after the signature of the request.
     pub(super) fn new(seed: &ChunkSeed) -> Chain {
         Chain {
             key: seed.key.clone(),
@@ -31,23 +32,26 @@ impl Chain {
         }
     }
 
-    /// Takes content of the current chunk.
+    /// Adds content of the current chunk to its hash.
     pub(super) fn update(&mut self, content: &[u8]) {
         self.hash.update(content);
     }
 
-    /// Ends the current chunk, which has content. Fault: `SignatureDoesNotMatch`.
+    /// Ends the current chunk, which has content, and checks its signature. Fails with
+    /// `SignatureDoesNotMatch`.
     pub(super) fn check_chunk(&mut self, signature: &str) -> Result<(), Fault> {
         let content = hex::encode(self.hash.finalize_reset());
         self.check(&self.chunk(&content), signature)
     }
 
-    /// Ends the chunk without content that is the last. Fault: `SignatureDoesNotMatch`.
+    /// Checks the signature of the last chunk, which has no content. Fails with
+    /// `SignatureDoesNotMatch`.
     pub(super) fn check_last_chunk(&mut self, signature: &str) -> Result<(), Fault> {
         self.check(&self.chunk(EMPTY_SHA256), signature)
     }
 
-    /// Checks the trailer, `name:value` and a line feed for each. Fault: `SignatureDoesNotMatch`.
+    /// Checks the signature of the trailer. `trailer` is `name:value` and a line feed for each
+    /// field. Fails with `SignatureDoesNotMatch`.
     pub(super) fn check_trailer(&mut self, trailer: &str, signature: &str) -> Result<(), Fault> {
         let Chain { timestamp, scope, previous, .. } = &*self;
         let string_to_sign = trailer_string_to_sign(timestamp, scope, previous, trailer);

@@ -1,6 +1,8 @@
-//! The chunked framing of AWS: `size[;chunk-signature=…]`, content, and so on; then a trailer.
+//! The `aws-chunked` framing: chunks, then an optional trailer.
 //!
-//! The state says what must come next, so an unexpected byte is refused at once.
+//! A chunk is `size[;chunk-signature=…]` CR LF, the content, and CR LF. For example,
+//! `5\r\nhello\r\n0\r\n\r\n` is the content `hello` without signatures and without a trailer. The
+//! decoder has a state for the next expected item, so it refuses an unexpected byte at once.
 
 use bytes::Bytes;
 
@@ -8,59 +10,73 @@ use super::chain::Chain;
 use crate::line::Line;
 use crate::{Code, Fault};
 
-/// A chunk's header line, its line end included, has at most this many bytes.
+/// The maximum length in bytes of a chunk's header line, line end included.
 pub const CHUNK_HEADER_BYTES_MAX: usize = 1024;
 
-/// A trailer has at most this many bytes, line ends included.
+/// The maximum length of a trailer in bytes, line ends included.
 pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
-/// A trailer has at most this many lines.
+/// The maximum number of lines of a trailer.
 pub const TRAILER_LINES_MAX: usize = 100;
 
-/// A signed chunk other than the last has at least this many bytes.
+/// The minimum size in bytes of a signed chunk, except the last chunk with content.
 pub const SIGNED_CHUNK_BYTES_MIN: u64 = 8192;
 
-/// The size of a chunk has at most this many hex digits.
+/// The maximum number of hex digits of a chunk size.
 const SIZE_DIGITS_MAX: usize = 16;
 
-/// Hex digits of a signature.
+/// The number of hex digits of a signature.
 const SIGNATURE_DIGITS: usize = 64;
 
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 
-/// A body in chunks, as far as it has arrived.
+/// The decoder of a chunked body.
 #[derive(Debug)]
 pub(super) struct Chunks {
     next: Expected,
     line: Line,
-    /// Present if and only if chunks are signed.
+    /// The chain of signatures; present if and only if chunks are signed.
     chain: Option<Chain>,
-    /// Whether a trailer follows the last chunk.
+    /// True if a trailer follows the last chunk.
     has_trailer: bool,
-    /// Names that the trailer must have, no more and no fewer.
+    /// The names that the trailer must have, exactly.
     announced_trailers: Vec<String>,
-    /// Chunks with content so far.
+    /// The number of chunks with content so far.
     count: u64,
-    /// The bytes of a chunk that was so small that it must have been the last with content.
+    /// The size of the last chunk, if it was below the minimum. Only the last chunk with content
+    /// may be.
     undersized: Option<u64>,
     trailer: Trailer,
 }
 
-/// What must come next.
+/// The next expected item of a chunked body.
+///
+/// ```text
+/// Header -> Content -> ContentEnd -> Header    a chunk with content
+/// Header -> Trailer -> End                     the last chunk, if a trailer follows
+/// Header -> Close -> End                       the last chunk, if no trailer follows
+/// ```
 #[derive(Debug)]
 enum Expected {
+    /// The header line of a chunk.
     Header,
+    /// Content of the current chunk.
     Content {
+        /// The bytes of content that the chunk still has.
         remaining: u64,
         signature: Option<String>,
     },
+    /// The line end after the content.
     ContentEnd,
+    /// A line of the trailer.
     Trailer,
-    /// The line end that closes a body without a trailer.
+    /// The line end after the last chunk of a body without a trailer.
     Close,
+    /// Nothing: the body is complete.
     End,
 }
 
+/// The received part of a trailer.
 #[derive(Debug, Default)]
 struct Trailer {
     fields: Vec<(String, String)>,
@@ -87,8 +103,8 @@ impl Chunks {
         }
     }
 
-    /// Decodes `input` up to the next content in it, which may be empty; `None` at the end of
-    /// `input`.
+    /// Decodes `input` up to the next piece of content. Returns the piece, which may be empty, or
+    /// `None` at the end of `input`.
     pub(super) fn next(&mut self, input: &mut Bytes) -> Result<Option<Bytes>, Fault> {
         if input.is_empty() {
             return Ok(None);
@@ -135,12 +151,12 @@ impl Chunks {
         Ok(Some(Bytes::new()))
     }
 
-    /// Whether a chunk has ended, and the next has not begun.
+    /// Returns true if the next item is the header of a chunk.
     pub(super) fn is_at_chunk_header(&self) -> bool {
         matches!(self.next, Expected::Header)
     }
 
-    /// Bytes of content that are remaining of the current chunk.
+    /// Returns the bytes of content that the current chunk still has.
     pub(super) fn chunk_remaining(&self) -> u64 {
         match self.next {
             Expected::Content { remaining, .. } => remaining,
@@ -148,7 +164,8 @@ impl Chunks {
         }
     }
 
-    /// The trailer of a body that is whole. Fault: `IncompleteBody` when it is not.
+    /// Returns the trailer of a complete body. Fails with `IncompleteBody` if the body is not
+    /// complete.
     pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
         match self.next {
             Expected::End => Ok(self.trailer.fields),
@@ -156,6 +173,7 @@ impl Chunks {
         }
     }
 
+    /// Parses a chunk header and returns the next expected item.
     fn after_header(&mut self, line: &[u8]) -> Result<Expected, Fault> {
         let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
         signature.as_deref().map(check_signature_length).transpose()?;
@@ -166,6 +184,8 @@ impl Chunks {
             return Ok(if self.has_trailer { Expected::Trailer } else { Expected::Close });
         }
         self.count += 1;
+        // Only when another chunk with content begins is it known that the undersized one was not
+        // the last.
         if self.chain.is_some()
             && let Some(bytes) = self.undersized
         {
@@ -177,6 +197,7 @@ impl Chunks {
         Ok(Expected::Content { remaining: size, signature })
     }
 
+    /// Returns true if the line end is complete.
     fn take_line_end(&mut self, input: &mut Bytes) -> Result<bool, Fault> {
         match self.line.take(input, b"\r\n".len()) {
             Ok(Some(line)) if line.is_empty() => Ok(true),
@@ -185,6 +206,7 @@ impl Chunks {
         }
     }
 
+    /// Takes the next line of the trailer.
     fn take_trailer(&mut self, input: &mut Bytes) -> Result<(), Fault> {
         let remaining = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
         let line = self.line.take(input, remaining).map_err(|_| malformed("It is too long."))?;
@@ -199,7 +221,7 @@ impl Chunks {
         if self.trailer.lines > TRAILER_LINES_MAX {
             return Err(malformed("It has too many lines."));
         }
-        // Some clients end a line with LF, and then once more with CR LF.
+        // Some clients end a line with LF and then with CR LF.
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         if line.contains(&b'\r') {
             return Err(broken());
@@ -208,7 +230,8 @@ impl Chunks {
         self.trailer.add(line, self.chain.is_some(), has_all_fields)
     }
 
-    /// The trailer has exactly the names announced, and is signed if the chunks are.
+    /// Checks that the trailer has exactly the announced names, and verifies its signature if the
+    /// chunks are signed.
     fn check_trailer(&mut self) -> Result<(), Fault> {
         let Trailer { fields, signature, .. } = &self.trailer;
         let mut sent: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
@@ -232,8 +255,8 @@ impl Chunks {
 }
 
 impl Trailer {
-    /// `has_all_fields` says that all names that were announced have come. Then only the signature can
-    /// follow, if there is one.
+    /// Adds a line. `has_all_fields` is true if all announced names have arrived; then only the
+    /// signature may follow.
     fn add(&mut self, line: &[u8], is_signed: bool, has_all_fields: bool) -> Result<(), Fault> {
         let line = std::str::from_utf8(line).map_err(|_| malformed("It is not UTF-8 text."))?;
         let (name, value) =
@@ -261,7 +284,7 @@ impl Trailer {
     }
 }
 
-/// Splits a chunk's header into size and signature.
+/// Splits a chunk header into its size and its signature.
 fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
     let line = std::str::from_utf8(line).ok()?;
     let (size, signature) = if is_signed {
@@ -277,7 +300,8 @@ fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
     Some((u64::from_str_radix(size, 16).ok()?, signature))
 }
 
-/// What has not the length of a signature is none, but a line that lacks its end.
+/// Checks the length of a signature. A signature of another length is a line that was cut, so the
+/// fault is that of an incomplete body.
 fn check_signature_length(signature: &str) -> Result<(), Fault> {
     if signature.len() == SIGNATURE_DIGITS { Ok(()) } else { Err(broken()) }
 }

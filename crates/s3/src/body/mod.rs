@@ -1,11 +1,14 @@
-//! Decodes bodies as they arrive: bytes go in, slices of them come out, and nothing is copied.
+//! Decodes request bodies as they arrive, without copying content.
 //!
-//! One decoder serves all payload modes. It keeps no content, only the beginning of a line, so its
-//! memory is bounded by the longest line, however large chunks are. The content that it passes on
-//! is not verified yet: only [`BodyDecoder::finish`] says that length, framing and signatures were
-//! right, and nothing may be committed before.
+//! One decoder serves all payload modes. It passes content on as slices of the input and buffers
+//! only the beginning of a line, so the longest line bounds its memory, not the chunk size.
 //!
-//! Checksums are verified elsewhere. HTTP's own trailers do not come here.
+//! Invariant: content that the decoder has passed on is not verified yet. Only
+//! [`BodyDecoder::finish`] confirms length, framing and signatures, and the caller must not commit
+//! before. For example, a writer stages the pieces of an upload while they arrive, and publishes
+//! the object after `finish`.
+//!
+//! `checksum` verifies checksums. The trailers of HTTP itself are not part of the decoded bytes.
 
 mod chain;
 mod chunks;
@@ -24,32 +27,32 @@ pub use chunks::{
     CHUNK_HEADER_BYTES_MAX, SIGNED_CHUNK_BYTES_MIN, TRAILER_BYTES_MAX, TRAILER_LINES_MAX,
 };
 
-/// The largest body of `PutObject` and `UploadPart`: 5 GiB of content.
+/// The maximum content in bytes of a `PutObject` or `UploadPart`: 5 GiB.
 pub const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 
-/// Bytes that a chunk may go beyond the announced content until its end is looked at. They are
-/// dropped.
+/// The number of bytes by which a chunk may exceed the announced content before it is refused. The
+/// decoder drops these bytes and refuses the body at the end of the chunk.
 const EXCESS_BYTES_MAX: u64 = 1024;
 
-/// What a request's head says about the length and the trailer of its body.
+/// The length and the trailer of a body, as the request head announces them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyHead {
-    /// Bytes on the wire, framing included.
+    /// The bytes on the wire, framing included.
     content_length: Option<u64>,
-    /// Bytes of content, in chunked modes.
+    /// The bytes of content, in chunked modes.
     decoded_length: Option<u64>,
-    /// Whether the transport marks the end of a body whose length was not sent.
+    /// True if the transport marks the end of a body without a length.
     self_delimited: bool,
     /// The names in `x-amz-trailer`, in lower case.
     trailers: Vec<String>,
 }
 
 impl BodyHead {
-    /// Reads `Content-Length`, `Transfer-Encoding`, `x-amz-decoded-content-length` and
+    /// Parses `Content-Length`, `Transfer-Encoding`, `x-amz-decoded-content-length` and
     /// `x-amz-trailer`.
     ///
-    /// Faults: `InvalidArgument` for a length that is no number; `InvalidRequest` for more than
-    /// one trailer, since a trailer's only use is the one checksum of a body.
+    /// Fails with `InvalidArgument` for a malformed length, or with `InvalidRequest` for more than
+    /// one trailer: a trailer only carries the one checksum of the body.
     pub fn parse(version: Version, headers: &HeaderMap) -> Result<BodyHead, Fault> {
         let http1 = matches!(version, Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11);
         let mut trailers = Vec::new();
@@ -66,16 +69,16 @@ impl BodyHead {
         }
         Ok(BodyHead {
             content_length: length(headers, "content-length")?,
-            // What is no length says as little as nothing.
+            // A malformed decoded length counts as absent.
             decoded_length: length(headers, "x-amz-decoded-content-length").unwrap_or_default(),
             self_delimited: !http1 || headers.contains_key("transfer-encoding"),
             trailers,
         })
     }
 
-    /// Requires that the request states a length or frames its body, as uploads must.
+    /// Requires that the request announces a length or frames its body, as uploads must.
     ///
-    /// Fault: `MissingContentLength`.
+    /// Fails with `MissingContentLength`.
     pub fn require_length(&self) -> Result<(), Fault> {
         if self.content_length.is_none() && !self.self_delimited {
             return Err(Code::MissingContentLength.into());
@@ -83,12 +86,12 @@ impl BodyHead {
         Ok(())
     }
 
-    /// The names announced in `x-amz-trailer`, in lower case.
+    /// Returns the names in `x-amz-trailer`, in lower case.
     pub fn trailers(&self) -> &[String] {
         &self.trailers
     }
 
-    /// How many bytes of content the body must have; `None` if the head does not say.
+    /// Returns the expected bytes of content; `None` if the head does not announce them.
     fn content_bytes(&self, mode: PayloadMode) -> Result<Option<u64>, Fault> {
         if mode.is_chunked() {
             return self.decoded_length.map(Some).ok_or_else(|| {
@@ -104,7 +107,7 @@ impl BodyHead {
     }
 }
 
-/// What followed a body.
+/// The trailer of a body, and the size of its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
     fields: Vec<(String, String)>,
@@ -112,30 +115,32 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// The value of a trailer. Names are in lower case.
+    /// Returns the value of a trailer field. `name` is in lower case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// How many bytes of content the body had.
+    /// Returns the number of bytes of content of the body.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 }
 
-/// Decodes one body.
+/// The decoder of one body.
 #[derive(Debug)]
 pub struct BodyDecoder {
     framing: Framing,
-    /// Bytes of content that the head announced.
+    /// The bytes of content that the head announced.
     expected: Option<u64>,
-    /// Bytes of content passed on.
+    /// The bytes of content that have arrived.
     received: u64,
+    /// The maximum bytes of content.
     bytes_max: u64,
     /// The first fault; after it nothing more is decoded.
     broken: Option<Fault>,
 }
 
+/// The framing of a body.
 #[derive(Debug)]
 enum Framing {
     Plain,
@@ -149,11 +154,11 @@ impl Framing {
 }
 
 impl BodyDecoder {
-    /// A decoder for the body of a request whose sender is known.
+    /// Returns a decoder for the body of an authenticated request.
     ///
-    /// Faults: `MissingContentLength` when a chunked body does not say how much it decodes to;
-    /// `EntityTooLarge` for more than `bytes_max` bytes of content; `InvalidRequest` for a
-    /// trailer announced where none can follow.
+    /// Fails with `MissingContentLength` if a chunked body has no decoded length; `EntityTooLarge`
+    /// for more than `bytes_max` bytes of content; `InvalidRequest` for a trailer that this framing
+    /// cannot have.
     pub fn new(verified: &Verified, head: &BodyHead, bytes_max: u64) -> Result<BodyDecoder, Fault> {
         let mode = verified.payload();
         let expected = head.content_bytes(mode)?;
@@ -161,7 +166,8 @@ impl BodyDecoder {
         let framing = match mode {
             PayloadMode::Hashed(_) | PayloadMode::Unsigned => Framing::Plain,
             PayloadMode::SignedChunks { trailer } => {
-                // `verify` returns a seed with this mode, so a missing one is a mistake of ours.
+                // `verify` returns a seed with this mode, so a missing seed is a bug of the
+                // gateway.
                 let seed = verified.seed().ok_or(Code::InternalError)?;
                 Framing::chunked(Some(Chain::new(seed)), trailer, head)
             }
@@ -178,20 +184,21 @@ impl BodyDecoder {
         Ok(BodyDecoder { framing, expected, received: 0, bytes_max, broken: None })
     }
 
-    /// How many bytes of content will come, when that is known.
+    /// Returns the expected bytes of content, if known.
     pub fn expected(&self) -> Option<u64> {
         self.expected
     }
 
-    /// How many bytes of content came so far.
+    /// Returns the bytes of content that have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Takes bytes as they arrived, and appends the content among them to `out`.
+    /// Decodes bytes as they arrive, and appends their content to `out`.
     ///
-    /// Faults: `IncompleteBody` for wrong lengths and broken framing, `InvalidChunkSizeError`,
-    /// `SignatureDoesNotMatch`, `MalformedTrailerError`, `EntityTooLarge`. The first one is final.
+    /// Fails with `IncompleteBody` for a wrong length or malformed framing,
+    /// `InvalidChunkSizeError`, `SignatureDoesNotMatch`, `MalformedTrailerError` or
+    /// `EntityTooLarge`. The first fault is final: each later call returns it again.
     pub fn push(&mut self, input: Bytes, out: &mut Vec<Bytes>) -> Result<(), Fault> {
         if let Some(fault) = &self.broken {
             return Err(fault.clone());
@@ -212,9 +219,10 @@ impl BodyDecoder {
                     self.received = self.received.saturating_add(content.len() as u64);
                     let announced = self.received.saturating_add(chunks.chunk_remaining());
                     let is_over = self.received > expected;
-                    // A chunk that announces far too much is refused before its bytes arrive. One
-                    // that runs over by little has perhaps only a wrong size, which shows at its
-                    // end.
+                    // A chunk that announces far more than expected is refused before its content
+                    // arrives. A chunk that exceeds the expected content by a few bytes may only
+                    // have a wrong size; its line end then shows that the framing is malformed,
+                    // which is another fault.
                     if announced > expected.saturating_add(EXCESS_BYTES_MAX)
                         || is_over && chunks.is_at_chunk_header()
                     {
@@ -229,9 +237,9 @@ impl BodyDecoder {
         }
     }
 
-    /// Ends the body, and verifies that it is complete.
+    /// Ends the body and checks that it is complete.
     ///
-    /// Faults: `IncompleteBody` when it is not, and whatever `push` found.
+    /// Fails with `IncompleteBody` if it is not complete, or with the fault of `push`.
     pub fn finish(self) -> Result<Trailers, Fault> {
         if let Some(fault) = self.broken {
             return Err(fault);
@@ -247,7 +255,7 @@ impl BodyDecoder {
     }
 }
 
-/// Counts content and passes it on.
+/// Counts content of a body without framing and passes it on.
 fn accept(
     received: &mut u64,
     expected: Option<u64>,
@@ -275,7 +283,7 @@ fn check_size(bytes: u64, bytes_max: u64) -> Result<(), Fault> {
         .with("MaxSizeAllowed", bytes_max.to_string()))
 }
 
-/// A length in decimal digits, and nothing else.
+/// Parses a length: decimal digits only. Repeated headers must be equal.
 fn length(headers: &HeaderMap, name: &'static str) -> Result<Option<u64>, Fault> {
     let mut values = headers.get_all(name).into_iter().map(|value| value.as_bytes().trim_ascii());
     let Some(first) = values.next() else { return Ok(None) };

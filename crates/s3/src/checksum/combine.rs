@@ -1,31 +1,32 @@
-//! The checksum of an object from the checksums of its parts. No content is read.
+//! The checksum of an object, computed from the checksums of its parts without reading content.
 
 use hashing::{Crc, CrcCombiner};
 
 use super::SumHasher;
 use crate::request::ChecksumAlgorithm;
 
-/// A piece of a whole: its checksum and its length.
+/// A piece of an object: its checksum and its length.
 #[derive(Clone, Copy, Debug)]
 pub struct Combined<'a> {
     /// The checksum, big-endian.
     pub sum: &'a [u8],
-    /// Bytes of content.
+    /// The bytes of content.
     pub length: u64,
 }
 
-/// The CRC of pieces in this order, put together; that of no bytes if there are no pieces.
+/// Returns the CRC of the concatenated pieces, in this order; without pieces, the CRC of no bytes.
 ///
-/// `None` for hashes, which cannot be combined, and when a sum has the wrong length.
+/// `None` for hashes, which cannot be combined, or if a sum has the wrong length.
 pub fn combine<'a>(
     algorithm: ChecksumAlgorithm,
     pieces: impl IntoIterator<Item = Combined<'a>>,
 ) -> Option<Vec<u8>> {
     let crc = crc(algorithm)?;
     let bytes = algorithm.sum_bytes();
-    // All three CRCs of no bytes are zero.
+    // Each of the three CRCs of no bytes is zero.
     let mut whole = 0;
-    // The factor depends on the length alone, and most parts have the length of the one before.
+    // The combination factor depends only on the length, and most parts have the length of the
+    // previous part.
     let mut behind = CrcCombiner::new(crc, 0);
     for piece in pieces {
         if piece.sum.len() != bytes {
@@ -40,7 +41,8 @@ pub fn combine<'a>(
     Some(whole.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }
 
-/// The checksum of the parts' checksums. On the wire a `-` and the number of parts follow it.
+/// Returns the checksum of the concatenated checksums of the parts. On the wire a `-` and the
+/// number of parts follow it.
 pub fn composite<'a>(
     algorithm: ChecksumAlgorithm,
     sums: impl IntoIterator<Item = &'a [u8]>,
@@ -52,6 +54,7 @@ pub fn composite<'a>(
     hasher.finish()
 }
 
+/// Returns the CRC of an algorithm; `None` if the algorithm is a hash.
 fn crc(algorithm: ChecksumAlgorithm) -> Option<Crc> {
     match algorithm {
         ChecksumAlgorithm::Crc32 => Some(Crc::Crc32),

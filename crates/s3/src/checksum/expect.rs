@@ -1,4 +1,7 @@
-//! What a request states about the bytes of its body.
+//! The checksums that a request announces for its body.
+//!
+//! For example, a PUT with `Content-MD5`, a body hash in `x-amz-content-sha256` and `x-amz-trailer:
+//! x-amz-checksum-crc32` announces three checksums, the last of which arrives after the body.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +13,11 @@ use crate::{Code, Fault, Operation};
 
 const PREFIX: &str = "x-amz-checksum-";
 
-/// Headers with the prefix that are no checksums.
+/// Headers with this prefix that hold no checksum.
 const SETTINGS: [&str; 3] =
     ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
 
-/// Everything that a request states about the bytes of its body.
+/// All checksums that a request announces for its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     content_md5: Option<[u8; 16]>,
@@ -22,33 +25,35 @@ pub struct Expectation {
     pub(super) checksum: StatedChecksum,
 }
 
-/// The one checksum that a request may state of its body, and where it does.
+/// The one `x-amz-checksum-*` that a request may announce, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedChecksum {
+    /// The request has no such checksum.
     Nothing,
-    /// Only its algorithm, in a presigned URL or by `x-amz-checksum-algorithm` of a `PutObject`:
-    /// there is nothing to compare with.
+    /// Only an algorithm, in a presigned URL or in `x-amz-checksum-algorithm` of a `PutObject`.
+    /// There is no value to compare with.
     Algorithm(ChecksumAlgorithm),
+    /// A checksum in a header.
     Header(ChecksumAlgorithm, Vec<u8>),
-    /// In a presigned URL. Some SDKs put the checksum of an empty body there, whatever body
-    /// follows.
+    /// A checksum in a presigned URL. Some SDKs put the checksum of an empty body there, regardless
+    /// of the body that is sent.
     Hoisted(ChecksumAlgorithm, Vec<u8>),
-    /// After the body.
+    /// A checksum in the trailer.
     Trailer(ChecksumAlgorithm),
 }
 
 impl Expectation {
-    /// Reads `Content-MD5`, `x-amz-checksum-*`, `x-amz-sdk-checksum-algorithm` and
-    /// `x-amz-trailer`, and the body's hash from the payload mode.
+    /// Parses `Content-MD5`, `x-amz-checksum-*`, `x-amz-sdk-checksum-algorithm` and
+    /// `x-amz-trailer`, and takes the body hash from the payload mode.
     ///
-    /// A `PutObject` without a checksum may name the one that it wants by
-    /// `x-amz-checksum-algorithm`, as copies and uploads in parts do.
+    /// A `PutObject` without a checksum can request one with `x-amz-checksum-algorithm`, as copies
+    /// and multipart uploads do.
     ///
-    /// In `CompleteMultipartUpload` a checksum is that of the object, not of the request's body: it
-    /// is left alone.
+    /// In `CompleteMultipartUpload` a checksum is the checksum of the object and not of the request
+    /// body, so it is ignored here.
     ///
-    /// Faults: `InvalidDigest` for a Content-MD5 that is none; `InvalidRequest` for a checksum
-    /// that is none, of an unknown algorithm, or not alone.
+    /// Fails with `InvalidDigest` for a malformed `Content-MD5`, or with `InvalidRequest` for a
+    /// checksum that is malformed, has an unknown algorithm, or is not the only one.
     pub fn parse(
         operation: Operation,
         verified: &Verified,
@@ -70,7 +75,7 @@ impl Expectation {
         Ok(Expectation { content_md5, content_sha256, checksum })
     }
 
-    /// The algorithm of the checksum that the request sends, or wants.
+    /// Returns the algorithm of the checksum that the request sends or requests.
     pub fn algorithm(&self) -> Option<ChecksumAlgorithm> {
         match &self.checksum {
             StatedChecksum::Nothing => None,
@@ -81,15 +86,16 @@ impl Expectation {
         }
     }
 
-    /// Whether the MD5 has to be known to [verify](Expectation::verify) the body.
+    /// Returns true if [`verify`](Expectation::verify) needs the MD5 of the body.
     pub fn needs_md5(&self) -> bool {
         self.content_md5.is_some() || self.algorithm() == Some(ChecksumAlgorithm::Md5)
     }
 
-    /// Whether a part with this checksum may belong to an upload that was begun with a checksum. One
-    /// that is made of the parts' checksums needs one from each; any other can be computed.
+    /// Checks that a part with this checksum can belong to a multipart upload with the checksum
+    /// `wanted` of type `kind`. A composite checksum needs a checksum of each part; a full-object
+    /// checksum can be computed without one.
     ///
-    /// Fault: `InvalidRequest`.
+    /// Fails with `InvalidRequest`.
     pub fn check_part(&self, wanted: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), Fault> {
         match self.algorithm() {
             Some(sent) if sent == wanted => Ok(()),
@@ -107,12 +113,13 @@ impl Expectation {
     }
 }
 
+/// Returns the `Content-MD5`.
 fn content_md5(
     headers: &HeaderMap,
     hoisted: &[(String, String)],
 ) -> Result<Option<[u8; 16]>, Fault> {
     let mut values = header_values(headers, "content-md5")?;
-    // A SigV2 URL may contain it, like any header that it signs.
+    // A SigV2 URL may contain `Content-MD5`, as each header that SigV2 signs.
     values.extend(
         hoisted.iter().filter(|(name, _)| name == "content-md5").map(|(_, text)| text.as_str()),
     );
@@ -124,7 +131,8 @@ fn content_md5(
     }
 }
 
-/// What the headers state, or the parameters of a presigned URL that stand for headers.
+/// Returns the checksum in the headers, or in the parameters of a presigned URL that replace
+/// headers.
 fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChecksum, Fault> {
     let mut found = Vec::new();
     for name in headers.keys().map(http::HeaderName::as_str) {
@@ -163,7 +171,7 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
     check_sdk_algorithm(stated, sdk_algorithm(headers, hoisted)?)
 }
 
-/// The checksum that is to be computed, though none was sent.
+/// Returns the checksum that the gateway must compute although the client sends none.
 fn requested(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
     match first_non_empty(headers, "x-amz-checksum-algorithm")? {
         Some(name) => ChecksumAlgorithm::parse(name).map(StatedChecksum::Algorithm),
@@ -171,14 +179,15 @@ fn requested(headers: &HeaderMap) -> Result<StatedChecksum, Fault> {
     }
 }
 
-/// A statement that was found and not read yet: that there are two is said first.
+/// A checksum that was found and is not decoded yet. Two checksums are refused before either is
+/// decoded.
 enum FoundChecksum<'a> {
     Header(ChecksumAlgorithm, &'a str),
     Hoisted(ChecksumAlgorithm, &'a str),
     Trailer(ChecksumAlgorithm),
 }
 
-/// Compares the stated checksum with the algorithm that the SDK says it used.
+/// Compares the announced checksum with the algorithm that the SDK names.
 fn check_sdk_algorithm(
     stated: StatedChecksum,
     named: Option<(ChecksumAlgorithm, bool)>,
@@ -206,7 +215,7 @@ fn check_sdk_algorithm(
     }
 }
 
-/// What `x-amz-sdk-checksum-algorithm` names, and whether it is part of a presigned URL.
+/// Returns the algorithm in `x-amz-sdk-checksum-algorithm`, and true if it is in a presigned URL.
 fn sdk_algorithm(
     headers: &HeaderMap,
     hoisted: &[(String, String)],
@@ -219,7 +228,7 @@ fn sdk_algorithm(
     Ok(Some((ChecksumAlgorithm::parse(text)?, hoisted)))
 }
 
-/// The algorithm whose checksum a header of this name holds; `None` if it holds none.
+/// Returns the algorithm of a checksum header; `None` if the header holds no checksum.
 fn header_algorithm(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
     if !name.starts_with(PREFIX) || SETTINGS.contains(&name) {
         return Ok(None);
@@ -231,16 +240,18 @@ fn header_algorithm(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
     ChecksumAlgorithm::from_header(name).map(Some).ok_or_else(unknown)
 }
 
+/// Decodes a checksum.
 fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
     algorithm.decode(text).ok_or_else(|| algorithm.invalid_header())
 }
 
-/// The first value of a header that is not empty. See [`crate::fields::Fields`] for why.
+/// Returns the first value of a header that is not empty. [`crate::fields::Fields`] explains why
+/// empty values are skipped.
 fn first_non_empty<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Fault> {
     Ok(header_values(headers, name)?.into_iter().find(|text| !text.is_empty()))
 }
 
-/// All values of a header, as text.
+/// Returns all values of a header as text.
 fn header_values<'a>(headers: &'a HeaderMap, name: &str) -> Result<Vec<&'a str>, Fault> {
     let values = headers.get_all(name).into_iter();
     let values = values.map(|value| std::str::from_utf8(value.as_bytes()).map(str::trim));

@@ -1,19 +1,19 @@
-//! The digests of a body, computed in one pass.
+//! Computes the digests of a body in one pass.
 
 use super::expect::Expectation;
 use super::{Md5, SumHasher};
 use crate::request::ChecksumAlgorithm;
 
-/// Computes digests of a body as it arrives.
+/// Computes the digests of a body while it arrives.
 ///
-/// It is as fast as MD5, and SHA-256 if that is wanted: about 400 to 600 MB/s on one core. A task
-/// that shares its thread should pass at most 256 KiB at a time.
+/// The throughput is that of MD5, and of SHA-256 if it is needed: about 400 to 600 MB/s on one
+/// core. A task that shares its thread should pass at most 256 KiB in one call.
 #[derive(Clone, Debug)]
 pub struct BodyHasher {
     bytes: u64,
     md5: Option<Md5>,
     crc64: SumHasher,
-    /// What was asked for besides those two. Usually one, or none.
+    /// Hashers for other algorithms than CRC-64 and MD5. Usually none or one.
     others: Vec<SumHasher>,
 }
 
@@ -26,14 +26,15 @@ pub struct Digests {
 }
 
 impl BodyHasher {
-    /// Computes what the expectation needs, and one checksum more if something other than the
-    /// request wants it.
+    /// Returns a hasher for all digests that the expectation needs, and for the algorithm `also`,
+    /// if any.
     pub fn new(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
         BodyHasher { md5: md5.then(Md5::new), ..BodyHasher::without_md5(expectation, also) }
     }
 
-    /// The same without the MD5, which is computed separate and [added](Digests::with_md5) later.
+    /// Returns such a hasher without MD5. The caller computes the MD5 separately and adds it with
+    /// [`Digests::with_md5`].
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let asked = expectation.algorithm();
         let sha256 = expectation.content_sha256().is_some();
@@ -54,7 +55,7 @@ impl BodyHasher {
         }
     }
 
-    /// Takes the next bytes of content.
+    /// Adds the next bytes of content.
     pub fn update(&mut self, content: &[u8]) {
         self.bytes = self.bytes.saturating_add(content.len() as u64);
         if let Some(md5) = &mut self.md5 {
@@ -66,7 +67,7 @@ impl BodyHasher {
         }
     }
 
-    /// The digests of all that was taken.
+    /// Returns the digests of all content.
     pub fn finish(self) -> Digests {
         let hashers = std::iter::once(self.crc64).chain(self.others);
         let sums = hashers.map(|hasher| (hasher.algorithm(), hasher.finish()));
@@ -75,29 +76,30 @@ impl BodyHasher {
 }
 
 impl Digests {
-    /// How many bytes of content there were.
+    /// Returns the number of bytes of content.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The same with the MD5 of the same bytes, if it is known and the expectation
-    /// [wants](Expectation::needs_md5) it.
+    /// Sets the MD5 of the same content, if it is known and the expectation
+    /// [needs](Expectation::needs_md5) it.
     #[must_use]
     pub fn with_md5(self, md5: Option<[u8; 16]>) -> Digests {
         Digests { md5, ..self }
     }
 
-    /// The MD5, if it was computed.
+    /// Returns the MD5, if it was computed.
     pub fn md5(&self) -> Option<[u8; 16]> {
         self.md5
     }
 
-    /// A checksum, if it was computed: big-endian bytes, as they are encoded on the wire.
+    /// Returns a checksum, if it was computed: big-endian bytes, as base64 encodes them on the
+    /// wire.
     pub fn sum(&self, algorithm: ChecksumAlgorithm) -> Option<&[u8]> {
         self.sums().find(|(other, _)| *other == algorithm).map(|(_, sum)| sum)
     }
 
-    /// All checksums that were computed; CRC-64 always is, and comes first.
+    /// Returns all computed checksums. CRC-64 is always present and comes first.
     pub fn sums(&self) -> impl Iterator<Item = (ChecksumAlgorithm, &[u8])> {
         let md5 = self.md5.as_ref().map(|md5| (ChecksumAlgorithm::Md5, md5.as_slice()));
         self.sums.iter().map(|(algorithm, sum)| (*algorithm, sum.as_slice())).chain(md5)

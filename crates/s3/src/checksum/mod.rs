@@ -1,8 +1,14 @@
-//! Checksums: computed in one pass over a body, compared with what the client sent, combined.
+//! Checksums: they are computed in one pass over a body, compared with the client's values, and
+//! combined.
 //!
-//! What a request states about the bytes of its body is an [`Expectation`]. It says what a
-//! [`BodyHasher`] must compute, and verifies the result. A CRC-64 is computed of every body,
-//! whether it was asked for or not.
+//! Roles: an [`Expectation`] holds the checksums that a request announces. A [`BodyHasher`]
+//! computes the digests that the expectation needs, and `Expectation::verify` compares them.
+//! [`combine`] and [`composite`] compute the checksum of a multipart object from the checksums of
+//! its parts.
+//!
+//! Invariant: the CRC-64 of each body is computed, even if the client does not request it. For
+//! example, a multipart object without requested checksums still gets a full-object CRC-64 from its
+//! parts.
 
 mod combine;
 mod expect;

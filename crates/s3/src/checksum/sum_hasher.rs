@@ -1,4 +1,4 @@
-//! One checksum of any algorithm.
+//! A hasher for one checksum of any algorithm.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -11,14 +11,14 @@ use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 use super::Md5;
 use crate::request::ChecksumAlgorithm;
 
-/// Computes one checksum of bytes that come in pieces.
+/// Computes one checksum of content that arrives in pieces.
 #[derive(Clone)]
 pub struct SumHasher {
     algorithm: ChecksumAlgorithm,
     engine: Engine,
 }
 
-/// What computes it.
+/// The implementation of the algorithm.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "every body has a CRC, which costs no allocation")]
 enum Engine {
@@ -33,7 +33,7 @@ enum Engine {
 }
 
 impl SumHasher {
-    /// The checksum of nothing yet. All hashes of the XXH family have the seed 0.
+    /// Returns a hasher without content. The hashes of the XXH family have the seed 0.
     pub fn new(algorithm: ChecksumAlgorithm) -> SumHasher {
         let crc = |crc| Engine::Crc(crc_fast::Digest::new(crc));
         let engine = match algorithm {
@@ -51,19 +51,19 @@ impl SumHasher {
         SumHasher { algorithm, engine }
     }
 
-    /// The checksum of these bytes.
+    /// Returns the checksum of `content`.
     pub fn digest(algorithm: ChecksumAlgorithm, content: &[u8]) -> Vec<u8> {
         let mut hasher = SumHasher::new(algorithm);
         hasher.update(content);
         hasher.finish()
     }
 
-    /// Which checksum this is.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> ChecksumAlgorithm {
         self.algorithm
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes of content.
     pub fn update(&mut self, content: &[u8]) {
         match &mut self.engine {
             Engine::Crc(crc) => crc.update(content),
@@ -77,11 +77,11 @@ impl SumHasher {
         }
     }
 
-    /// The checksum of all that was taken: big-endian bytes, as they are encoded on the wire.
+    /// Returns the checksum of all content: big-endian bytes, as base64 encodes them on the wire.
     pub fn finish(self) -> Vec<u8> {
         match self.engine {
             Engine::Crc(crc) => {
-                // A 32-bit CRC lies in the lower half of 64 bits.
+                // A 32-bit CRC is in the lower half of the 64 bits.
                 let unused = 8 - self.algorithm.sum_bytes();
                 crc.finalize().to_be_bytes().iter().skip(unused).copied().collect()
             }

@@ -1,4 +1,4 @@
-//! Whether a body is what the request said of it.
+//! Compares the digests of a body with the checksums that the request announced.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,12 +11,13 @@ use crate::request::ChecksumAlgorithm;
 use crate::{Code, Fault};
 
 impl Expectation {
-    /// Compares with what was computed of the body, and with what came after it.
+    /// Compares the announced checksums with the computed digests and with the trailer.
     ///
-    /// Faults: `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a trailer that
-    /// holds no checksum; `InternalError` when the digests are not of this body, or not those
-    /// that were asked for.
+    /// Fails with `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a trailer without
+    /// a valid checksum; or `InternalError` if the digests are not of this body or a needed one is
+    /// missing.
     pub fn verify(&self, digests: &Digests, trailers: &Trailers) -> Result<(), Fault> {
+        // A difference is a bug of the gateway: the hasher did not see the decoded content.
         if digests.bytes() != trailers.content_bytes() {
             return Err(Code::InternalError.into());
         }
@@ -26,7 +27,7 @@ impl Expectation {
         if let Some(expected) = &self.content_md5() {
             let computed = digests.md5().ok_or(Code::InternalError)?;
             if computed != *expected {
-                // S3 shows one in hexadecimal and the other in base64.
+                // S3 shows the expected digest in hexadecimal and the computed one in base64.
                 return Err(Fault::new(Code::BadDigest)
                     .with("ExpectedDigest", hex::encode(expected))
                     .with("CalculatedDigest", STANDARD.encode(computed)));
@@ -36,6 +37,8 @@ impl Expectation {
             StatedChecksum::Nothing | StatedChecksum::Algorithm(_) => Ok(()),
             StatedChecksum::Header(algorithm, expected) => check_sum(*algorithm, expected, digests),
             StatedChecksum::Hoisted(algorithm, expected) => {
+                // Some SDKs presign the checksum of an empty body, which says nothing about the
+                // body that is sent.
                 if SumHasher::digest(*algorithm, &[]) == *expected {
                     return Ok(());
                 }
@@ -53,6 +56,7 @@ impl Expectation {
     }
 }
 
+/// Compares the SHA-256 in `x-amz-content-sha256`.
 fn check_content_sha256(expected: &[u8; 32], digests: &Digests) -> Result<(), Fault> {
     let computed = digests.sum(ChecksumAlgorithm::Sha256).ok_or(Code::InternalError)?;
     if computed == expected.as_slice() {
@@ -79,7 +83,7 @@ fn check_sum(
     }
 }
 
-/// The fault of a checksum that is not that of the bytes.
+/// Returns the fault of a checksum that differs from the computed one.
 pub fn checksum_mismatch(algorithm: ChecksumAlgorithm, expected: &[u8], computed: &[u8]) -> Fault {
     let name = algorithm.as_str();
     let why = format!("The {name} you specified did not match the calculated checksum.");

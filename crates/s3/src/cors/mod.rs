@@ -1,11 +1,15 @@
-//! Cross-origin requests: which pages of which origins a browser lets read a bucket.
+//! Cross-origin resource sharing (CORS): it selects the web origins whose pages may read a bucket
+//! in a browser.
 //!
-//! A [`CorsConfiguration`] is a list of rules, and the first one that matches decides. What it
-//! lets out are header values, so that nothing in it, and nothing that a page sends, can hold a
+//! A [`CorsConfiguration`] is a list of rules, and the first rule that matches decides. For
+//! example, a rule with the origin `https://*.example.com` and the method `GET` lets pages of these
+//! hosts read objects.
+//!
+//! Invariant: the results are header values, so neither the configuration nor a page can inject a
 //! line break.
 //!
-//! It is no protection of the bucket. Browsers ask, and nobody else has to; who may read what is
-//! decided by `auth` and `policy`, with or without this.
+//! CORS does not protect a bucket, because only browsers honour it. `auth` and `policy` decide who
+//! may read, with or without CORS.
 
 mod pattern;
 mod respond;
@@ -32,9 +36,10 @@ struct CorsRule {
     origins: Vec<Pattern>,
     methods: Vec<CorsMethod>,
     headers: Vec<Pattern>,
-    /// Names of headers, as written.
+    /// Header names, as the document has them.
     exposed: Vec<String>,
-    /// S3 takes negative ones, too; browsers then keep no answer.
+    /// The time for which a browser may cache the preflight response. S3 accepts negative values,
+    /// too; browsers then do not cache it.
     max_age_seconds: Option<i32>,
 }
 
@@ -57,7 +62,7 @@ impl CorsMethod {
     const ALL: [CorsMethod; 5] =
         [CorsMethod::Get, CorsMethod::Put, CorsMethod::Post, CorsMethod::Delete, CorsMethod::Head];
 
-    /// The method's name.
+    /// Returns the method's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             CorsMethod::Get => "GET",
@@ -68,26 +73,26 @@ impl CorsMethod {
         }
     }
 
-    /// The method of this name, if a rule can allow it.
+    /// Returns the method with this name, if a rule can allow it.
     pub fn named(name: &str) -> Option<CorsMethod> {
         CorsMethod::ALL.into_iter().find(|method| method.as_str() == name)
     }
 }
 
 impl CorsConfiguration {
-    /// The most rules of a bucket.
+    /// The maximum number of rules of a bucket.
     pub const RULES_MAX: usize = 100;
 
-    /// The longest document, in bytes.
+    /// The maximum size of the document in bytes.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// The longest id of a rule, in characters.
+    /// The maximum length of a rule's id in characters.
     pub const ID_CHARACTERS_MAX: usize = 255;
 
-    /// Reads the document of `PutBucketCors`.
+    /// Parses the document of `PutBucketCors`.
     ///
-    /// Faults: `InvalidRequest` for a rule that S3 does not take; `MalformedXML`, and
-    /// `MaxMessageLengthExceeded` beyond 64 KiB.
+    /// Fails with `InvalidRequest` for a rule that S3 does not accept; `MalformedXML`; or
+    /// `MaxMessageLengthExceeded` for more than 64 KiB.
     pub fn parse(body: &[u8]) -> Result<CorsConfiguration, Fault> {
         let limits = XmlLimits { bytes: CorsConfiguration::BYTES_MAX, ..XmlLimits::SMALL };
         let root = Element::parse(body, "CORSConfiguration", limits)?;
@@ -103,7 +108,7 @@ impl CorsConfiguration {
         Ok(CorsConfiguration { rules })
     }
 
-    /// The document of `GetBucketCors`.
+    /// Returns the document of `GetBucketCors`.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("CORSConfiguration", |out| {
@@ -136,7 +141,7 @@ impl CorsRule {
             match child.name() {
                 "AllowedOrigin" => rule.origins.push(origin(text)?),
                 "AllowedMethod" => rule.methods.push(method(text)?),
-                // An empty element allows nothing, and is nothing to tell a browser.
+                // An empty element allows nothing and cannot be sent to a browser.
                 "AllowedHeader" | "ExposeHeader" if text.is_empty() => {}
                 "AllowedHeader" => rule.headers.push(allowed_header(text)?),
                 "ExposeHeader" => rule.exposed.push(exposed_header(text)?),
@@ -215,7 +220,7 @@ fn exposed_header(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// S3 calls both kinds of headers allowed ones here.
+/// Checks a header name. S3 calls both kinds of headers `AllowedHeader` in this message.
 fn check_name(text: &str) -> Result<(), Fault> {
     if is_token(text) {
         return Ok(());
@@ -223,7 +228,7 @@ fn check_name(text: &str) -> Result<(), Fault> {
     Err(refuse(format!("AllowedHeader \"{text}\" contains invalid character.")))
 }
 
-/// Whether a text can be a header's name, a wildcard in it included.
+/// Returns true if a text is a valid header name, possibly with wildcards.
 fn is_token(text: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(legal)

@@ -1,11 +1,11 @@
-//! Texts in which one `*` stands for any text.
+//! Patterns in which one `*` matches any text.
 
 /// A text with at most one `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
 impl Pattern {
-    /// `None` if there is more than one wildcard.
+    /// Returns the pattern; `None` if it has more than one wildcard.
     pub(super) fn parse(text: &str) -> Option<Pattern> {
         (text.matches('*').count() <= 1).then(|| Pattern(text.to_owned()))
     }
@@ -14,11 +14,12 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether it matches everything.
+    /// Returns true if the pattern matches all texts.
     pub(super) fn is_any(&self) -> bool {
         self.0 == "*"
     }
 
+    /// Returns true if the pattern matches `text`.
     pub(super) fn matches(&self, text: &str) -> bool {
         match self.0.split_once('*') {
             None => self.0 == text,
@@ -26,7 +27,7 @@ impl Pattern {
         }
     }
 
-    /// The same without regard to the case of ASCII letters.
+    /// Returns true if the pattern matches a header name, ignoring the case of ASCII letters.
     pub(super) fn matches_name(&self, name: &str) -> bool {
         let (name, pattern) = (name.as_bytes(), self.0.as_bytes());
         let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {

@@ -1,4 +1,4 @@
-//! What a browser is told: before a request, and with its response.
+//! The responses to browsers: to a preflight request, and to an actual request.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -10,23 +10,24 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::{CorsConfiguration, CorsMethod, CorsRule, is_token};
 use crate::{Code, Fault};
 
-/// A preflight may ask for this many headers.
+/// The maximum number of header names in a preflight request.
 const HEADERS_MAX: usize = 256;
 
+/// The value of `Vary`: the request headers on which the response depends.
 const VARIES: HeaderValue = HeaderValue::from_static(
     "Origin, Access-Control-Request-Headers, Access-Control-Request-Method",
 );
 
-/// What a browser asks with `OPTIONS` before it sends a request.
+/// A preflight: the `OPTIONS` request that a browser sends before the actual request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preflight {
     origin: HeaderValue,
     method: CorsMethod,
-    /// Names in lower case.
+    /// Header names in lower case.
     headers: Vec<String>,
 }
 
-/// What a preflight is about. S3 names it in a refusal.
+/// The resource of a preflight, which S3 names in a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorsResource {
     /// A bucket.
@@ -35,27 +36,27 @@ pub enum CorsResource {
     Object,
 }
 
-/// The headers of a response to a page of another origin.
+/// The CORS headers of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsHeaders(Vec<(HeaderName, HeaderValue)>);
 
 impl CorsHeaders {
-    /// The headers.
+    /// Returns the headers.
     pub fn as_slice(&self) -> &[(HeaderName, HeaderValue)] {
         &self.0
     }
 
-    /// The headers, to be moved into a response.
+    /// Returns the headers, to be moved into a response.
     pub fn into_inner(self) -> Vec<(HeaderName, HeaderValue)> {
         self.0
     }
 }
 
 impl Preflight {
-    /// Reads the headers of an `OPTIONS` request. This is done before the bucket is looked up.
+    /// Parses the headers of an `OPTIONS` request, before the bucket is looked up.
     ///
-    /// Fault: `BadRequest` for a missing origin, a method that no rule can allow, and names that
-    /// no header can have.
+    /// Fails with `BadRequest` for a missing origin, a method that no rule can allow, and invalid
+    /// header names.
     pub fn parse(headers: &HeaderMap) -> Result<Preflight, Fault> {
         let origin = headers.get(ORIGIN).filter(|origin| !origin.is_empty()).ok_or_else(|| {
             refuse("Insufficient information. Origin request header needed.".to_owned())
@@ -69,16 +70,16 @@ impl Preflight {
         Ok(Preflight { origin: origin.clone(), method, headers })
     }
 
-    /// Answers by a bucket's configuration, if it has one.
+    /// Returns the response headers that a bucket's configuration allows.
     ///
-    /// Fault: `AccessForbidden` when there is none, or no rule of it matches.
+    /// Fails with `AccessForbidden` if the bucket has no configuration or no rule matches.
     pub fn respond(
         &self,
         configuration: Option<&CorsConfiguration>,
         resource: CorsResource,
     ) -> Result<CorsHeaders, Fault> {
         let Some(configuration) = configuration else {
-            // S3 names the bucket here whatever was asked.
+            // S3 names the bucket as the resource here, even for an object.
             let why = "CORSResponse: CORS is not enabled for this bucket.";
             return Err(forbidden(why, CorsResource::Bucket));
         };
@@ -94,12 +95,13 @@ impl Preflight {
 }
 
 impl CorsConfiguration {
-    /// The headers of the response to a request that is no preflight. `None` if no rule matches:
-    /// the response then has none of them, and the browser keeps it from the page.
+    /// Returns the headers of the response to an actual request. `None` if no rule matches: the
+    /// response then has no CORS headers, and the browser hides it from the page.
     pub fn response_headers(&self, origin: &HeaderValue, method: &Method) -> Option<CorsHeaders> {
         self.find(origin, CorsMethod::named(method.as_str())?, &[])
     }
 
+    /// Returns the headers of the first rule that matches.
     fn find(
         &self,
         origin: &HeaderValue,
@@ -117,7 +119,8 @@ impl CorsConfiguration {
 }
 
 impl CorsRule {
-    /// `origin` is the one to repeat; without one, all are allowed.
+    /// Returns the headers of this rule. `origin` is the request's origin, which the response
+    /// repeats; `None` if the rule allows all origins.
     fn headers(&self, origin: Option<&HeaderValue>, requested: &[String]) -> CorsHeaders {
         let any = HeaderValue::from_static("*");
         let credentials = HeaderValue::from_static(if origin.is_some() { "true" } else { "false" });
@@ -127,7 +130,7 @@ impl CorsRule {
             (ACCESS_CONTROL_ALLOW_CREDENTIALS, credentials),
         ];
         let mut add = |name, text: &str| {
-            // Names and numbers only, so that every value can be that of a header.
+            // The values are only names and numbers, so each is a valid header value.
             if let Ok(value) = HeaderValue::from_str(text)
                 && !value.is_empty()
             {
@@ -144,8 +147,8 @@ impl CorsRule {
         CorsHeaders(headers)
     }
 
-    /// The headers that a page may read. The `ETag` is always one: a multipart upload by a browser
-    /// needs those of its parts, and it says nothing that the content does not.
+    /// Returns the headers that a page may read. `ETag` is always one: a multipart upload by a
+    /// browser needs the tags of its parts, and they reveal no more than the content does.
     fn exposed_headers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.exposed.iter().map(String::as_str).collect();
         if !names.iter().any(|name| name.eq_ignore_ascii_case("etag")) {
@@ -155,6 +158,7 @@ impl CorsRule {
     }
 }
 
+/// Returns the header names that the actual request will have, in lower case.
 fn requested_headers(headers: &HeaderMap) -> Result<Vec<String>, Fault> {
     let mut names = Vec::new();
     let values = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).into_iter();

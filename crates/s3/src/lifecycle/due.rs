@@ -1,4 +1,4 @@
-//! When the actions of rules are due.
+//! Due times of lifecycle actions.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use time::{Duration, OffsetDateTime, PrimitiveDateTime};
@@ -6,14 +6,15 @@ use time::{Duration, OffsetDateTime, PrimitiveDateTime};
 use super::{LifecycleConfiguration, Rule, RuleExpiration};
 use crate::conditions::format_http_date;
 
-/// When an action is due so many days after something happened: at the first midnight in UTC that
+/// Returns the time at which an action is due, `days` after `since`: the first midnight in UTC that
 /// is not before the end of the last day ("rounding up the resulting time to the next day at
-/// midnight UTC", user guide, "Lifecycle configuration elements").
+/// midnight UTC", user guide, "Lifecycle configuration elements"). For example, one day after
+/// 2026-01-01 10:00 is 2026-01-03 00:00.
 ///
-/// `day` is how long a day is taken to be, which is 24 hours but for tests. Of another length, days
-/// begin at its multiples since 1970. What would be due after the year 9999 is due at its end.
+/// `day` is the length of a day: 24 hours, except in tests. With another length, days begin at
+/// multiples of it since 1970. A time after the year 9999 becomes the end of that year.
 pub fn due_at(since: OffsetDateTime, days: u32, day: Duration) -> OffsetDateTime {
-    // A day that lasts no time at all would leave nothing to divide by.
+    // At least one nanosecond, because the computation divides by it.
     let day = day.whole_nanoseconds().max(1);
     let end = day.saturating_mul(days.into()).saturating_add(since.unix_timestamp_nanos());
     let rest = end.rem_euclid(day);
@@ -23,9 +24,9 @@ pub fn due_at(since: OffsetDateTime, days: u32, day: Duration) -> OffsetDateTime
 }
 
 impl Rule {
-    /// When the current version of an object expires that was written then; nothing if the rule
-    /// does not make current versions expire. Whether the rule is about the object, and enabled, is
-    /// not asked. `day` is as for [`due_at`].
+    /// Returns the time at which the current version of an object expires; `None` if the rule does
+    /// not expire current versions. The rule's filter and status are not checked. `day` is as in
+    /// [`due_at`].
     pub fn expires_at(
         &self,
         last_modified: OffsetDateTime,
@@ -38,7 +39,9 @@ impl Rule {
         }
     }
 
-    /// When a version expires that was replaced, or deleted, then; likewise.
+    /// Returns the time at which a noncurrent version expires that was replaced or deleted at
+    /// `replaced`; `None` if the rule does not expire noncurrent versions. The rule's filter and
+    /// status are not checked.
     pub fn noncurrent_expires_at(
         &self,
         replaced: OffsetDateTime,
@@ -47,15 +50,17 @@ impl Rule {
         Some(due_at(replaced, self.noncurrent_expiration?.days, day))
     }
 
-    /// When an upload is aborted that was begun then; likewise.
+    /// Returns the time at which a multipart upload is aborted that began at `begun`; `None` if the
+    /// rule does not abort uploads. The rule's filter and status are not checked.
     pub fn aborts_upload_at(&self, begun: OffsetDateTime, day: Duration) -> Option<OffsetDateTime> {
         Some(due_at(begun, self.abort_uploads_after_days?, day))
     }
 }
 
 impl LifecycleConfiguration {
-    /// When the current version of an object expires, and by which rule: of those that are enabled
-    /// and about it, the one that is due first, and the first of several.
+    /// Returns the earliest time at which the current version of an object expires, and the rule
+    /// that causes it. Only enabled rules that match the object count. If several rules have the
+    /// same time, returns the first of them.
     pub fn next_expiration(
         &self,
         key: &str,
@@ -71,7 +76,8 @@ impl LifecycleConfiguration {
 }
 
 impl LifecycleConfiguration {
-    /// When an upload is aborted that was begun then, and by which rule; likewise.
+    /// Returns the earliest time at which a multipart upload is aborted that began at `begun`, and
+    /// the rule that causes it, likewise.
     pub fn next_abort(
         &self,
         key: &str,
@@ -84,13 +90,14 @@ impl LifecycleConfiguration {
     }
 }
 
-/// What stands encoded in the header, besides what is not ASCII: whatever would end the quotes, or
-/// could not stand in a header, or would be decoded to something else. S3's reference calls ids
-/// URL-encoded, yet S3 was only ever seen to send spaces as they are, and programs compare ids
-/// without decoding them.
+/// The ASCII characters of a rule id that the header escapes, in addition to all other characters
+/// that are not ASCII: characters that end the quotes, that are not valid in a header, or that a
+/// decoder would change. S3's reference says that ids are URL-encoded, but S3 sends spaces
+/// unescaped, and programs compare ids without decoding them.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'"').add(b'%').add(b'+').add(b'\\');
 
-/// The value of `x-amz-expiration`: when an object expires, and by which rule.
+/// Returns the value of `x-amz-expiration`: the time at which an object expires, and the id of the
+/// rule.
 pub fn expiration_header(rule_id: &str, date: OffsetDateTime) -> String {
     let (date, id) = (format_http_date(date), utf8_percent_encode(rule_id, ENCODED));
     format!("expiry-date=\"{date}\", rule-id=\"{id}\"")

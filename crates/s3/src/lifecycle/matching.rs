@@ -1,12 +1,13 @@
-//! Which objects a rule is about.
+//! The filters of lifecycle rules.
 
 use super::{Rule, RulePredicate, RuleScope};
 
 impl Rule {
-    /// Whether the rule is about an object of this key, size and tags, be it enabled or not.
+    /// Returns true if the rule's filter matches an object with this key, size and tags. The rule's
+    /// status is not checked.
     ///
-    /// An upload that was not completed, and a delete marker, have neither a size nor tags; a rule
-    /// that acts on them does not ask.
+    /// Multipart uploads and delete markers have neither a size nor tags, so rules that act on them
+    /// use `covers_key`.
     pub fn matches(&self, key: &str, size: u64, tags: &[(String, String)]) -> bool {
         let holds = |predicate: &RulePredicate| match predicate {
             RulePredicate::Prefix(prefix) => key.starts_with(prefix.as_str()),
@@ -19,24 +20,25 @@ impl Rule {
         key.starts_with(self.prefix()) && self.scope.predicates().iter().all(holds)
     }
 
-    /// Whether the rule is about keys like this one, whatever else it asks for.
+    /// Returns true if the rule's prefix matches the key. Other predicates are ignored.
     pub fn covers_key(&self, key: &str) -> bool {
         key.starts_with(self.prefix())
     }
 
-    /// Whether the rule goes by the key alone, and so acts on what has neither a size nor tags.
+    /// Returns true if the rule's filter has only prefixes, so that it also matches delete markers
+    /// and uploads.
     pub fn filters_by_prefix_only(&self) -> bool {
         let is_prefix = |predicate: &RulePredicate| matches!(predicate, RulePredicate::Prefix(_));
         self.scope.predicates().iter().all(is_prefix)
     }
 
-    /// Whether the rule goes by tags, too.
+    /// Returns true if the rule's filter has tags.
     pub fn filters_by_tags(&self) -> bool {
         let is_tag = |predicate: &RulePredicate| matches!(predicate, RulePredicate::Tag { .. });
         self.scope.predicates().iter().any(is_tag)
     }
 
-    /// How the keys of all objects begin that the rule is about; empty if it does not say.
+    /// Returns the prefix of all keys that the rule matches; empty if the rule has none.
     pub fn prefix(&self) -> &str {
         if let RuleScope::Prefix(prefix) = &self.scope {
             return prefix;
@@ -50,7 +52,7 @@ impl Rule {
 }
 
 impl RuleScope {
-    /// The predicates of the filter, if there is one.
+    /// Returns the predicates of the filter, if there is one.
     pub(super) fn predicates(&self) -> &[RulePredicate] {
         match self {
             RuleScope::Prefix(_) => &[],

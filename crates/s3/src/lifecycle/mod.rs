@@ -1,8 +1,11 @@
-//! Lifecycle: rules by which the objects of a bucket expire.
+//! Lifecycle configurations: rules by which the objects of a bucket expire.
 //!
-//! A [`LifecycleConfiguration`] is read as S3 reads it and written as it was read. A [`Rule`] says
-//! which objects it is about, and when its actions are due; nothing here asks what time it is, or
-//! deletes anything. Objects are not moved between classes of storage, since there is one.
+//! A [`LifecycleConfiguration`] is parsed as S3 parses it, and written back as it was received. A
+//! [`Rule`] has a filter and actions with due times. For example, the rule with the prefix `logs/`
+//! and 30 days expires `logs/a` at the first midnight that is at least 30 days after the write.
+//!
+//! The module does not know the current time and deletes nothing. Transitions between storage
+//! classes are not implemented, because there is only one.
 
 mod due;
 mod matching;
@@ -19,98 +22,103 @@ use time::OffsetDateTime;
 /// The configuration of one bucket: 1 to 1,000 rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleConfiguration {
-    /// The rules, in order. Those that have ids have distinct ones, and either all have a prefix of
-    /// their own or all have a filter.
+    /// The rules, in order. Their ids are distinct, as far as they have ids. Either all rules have
+    /// a prefix of their own, or all have a filter.
     pub rules: Vec<Rule>,
 }
 
 impl LifecycleConfiguration {
-    /// The most rules of a bucket.
+    /// The maximum number of rules of a bucket.
     pub const RULES_MAX: usize = 1_000;
 
-    /// The longest id of a rule, in characters.
+    /// The maximum length of a rule's id in characters.
     pub const ID_CHARACTERS_MAX: usize = 255;
 
-    /// The longest prefix, in bytes: the longest key.
+    /// The maximum length of a prefix in bytes: the maximum length of a key.
     pub const PREFIX_BYTES_MAX: usize = 1_024;
 
-    /// The largest size that a filter may name, in bytes.
+    /// The maximum size in a filter, in bytes.
     pub const SIZE_MAX: u64 = 1_000 << 40;
 
-    /// The most newer versions that a rule may spare.
+    /// The maximum number of newer noncurrent versions that a rule can retain.
     pub const NEWER_VERSIONS_MAX: u32 = 100;
 }
 
-/// A rule: which objects, and at least one action.
+/// A rule: a filter and at least one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its id: 1 to 255 characters. Whoever stores a rule without one gives it one.
+    /// The id: 1 to 255 characters. The caller that stores a rule without an id generates one.
     pub id: Option<String>,
-    /// Whether its actions take place.
+    /// True if the rule's actions are executed.
     pub enabled: bool,
-    /// Which objects it is about.
+    /// The objects that the rule matches.
     pub scope: RuleScope,
-    /// When current versions expire, or when their delete markers are cleared away.
+    /// The expiration of current versions, or of delete markers.
     pub expiration: Option<RuleExpiration>,
-    /// When versions expire that are no longer current.
+    /// The expiration of noncurrent versions.
     pub noncurrent_expiration: Option<NoncurrentExpiration>,
-    /// The days, at least 1, after which an upload that was not completed is aborted. Such a rule
-    /// goes by the prefix alone.
+    /// The days, at least 1, after which an incomplete multipart upload is aborted. Such a rule
+    /// filters only by prefix.
     pub abort_uploads_after_days: Option<u32>,
 }
 
-/// Which objects a rule is about, in the form in which it was put.
+/// The objects that a rule matches, in the form of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleScope {
-    /// A prefix of keys that stands in the rule itself: the old form.
+    /// A key prefix as an element of the rule itself: the older form.
     Prefix(String),
     /// A filter.
     Filter(RuleFilter),
 }
 
-/// What must hold of an object. Without predicates, all objects are meant.
+/// The predicates of a filter. Without predicates it matches all objects.
 ///
-/// Documents have a single predicate as it is, and several of them within `And`.
+/// A document has a single predicate as a child of `Filter`, and several predicates as children of
+/// `And`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleFilter {
-    /// All of these must hold: at most one of each kind, but for tags, whose keys are distinct.
+    /// The predicates, all of which must hold: at most one of each kind, except tags, which have
+    /// distinct keys.
     pub predicates: Vec<RulePredicate>,
 }
 
-/// One thing that must hold of an object.
+/// A predicate on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RulePredicate {
-    /// Its key begins so.
+    /// The key has this prefix.
     Prefix(String),
-    /// It has this tag.
+    /// The object has this tag.
     Tag {
         /// The tag's key.
         key: String,
         /// The tag's value.
         value: String,
     },
-    /// It is larger than so many bytes.
+    /// The object is larger than this number of bytes.
     SizeGreaterThan(u64),
-    /// It is smaller than so many bytes.
+    /// The object is smaller than this number of bytes.
     SizeLessThan(u64),
 }
 
-/// When the current version of an object expires.
+/// The expiration of current versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleExpiration {
-    /// So many days after it was written, at least 1.
+    /// The version expires this number of days after it was written, at least 1.
     Days(u32),
-    /// At a time that is midnight in UTC, and ever after.
+    /// The version expires at this time, which is a midnight in UTC. Versions written later expire
+    /// at once.
     Date(OffsetDateTime),
-    /// Never; but a delete marker goes when it is the last version of its key, if this is set.
+    /// Current versions do not expire. If the value is true, a delete marker is removed when it is
+    /// the only version of its key.
     ExpiredObjectDeleteMarker(bool),
 }
 
-/// When versions expire that are no longer current.
+/// The expiration of noncurrent versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoncurrentExpiration {
-    /// So many days after they were replaced, at least 1.
+    /// The version expires this number of days after it was replaced, at least 1.
     pub days: u32,
-    /// How many of those that were replaced last are spared, whatever their age: 1 to 100.
+    /// The number of newest noncurrent versions that are retained, regardless of their age: 1 to
+    /// 100.
     pub newer_versions: Option<u32>,
 }

@@ -1,6 +1,6 @@
-//! Reading and checking the document of `PutBucketLifecycleConfiguration`.
+//! Parses and checks the document of `PutBucketLifecycleConfiguration`.
 //!
-//! The sentences are those that S3 was seen to answer, where it was.
+//! The error messages are those that S3 was observed to send, as far as they were observed.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use super::{
 use crate::xml::{Element, XmlLimits, is_writable, malformed, parse_time};
 use crate::{Code, Fault};
 
-/// A rule with everything that it can have, and ten tags, is of 45 elements.
+/// The limit of XML elements per rule. A rule with all possible elements and ten tags has 45.
 const ELEMENTS_PER_RULE: usize = 50;
 
 impl LifecycleConfiguration {
-    /// Reads the document of `PutBucketLifecycleConfiguration`.
+    /// Parses the document of `PutBucketLifecycleConfiguration`.
     ///
-    /// Faults: `InvalidRequest` and `InvalidArgument` for rules that S3 does not take;
-    /// `NotImplemented` for transitions to other classes of storage; `MalformedXML`, and
-    /// `MaxMessageLengthExceeded` beyond 1 MiB.
+    /// Fails with `InvalidRequest` or `InvalidArgument` for a rule that S3 does not accept;
+    /// `NotImplemented` for transitions to other storage classes; `MalformedXML`; or
+    /// `MaxMessageLengthExceeded` for more than 1 MiB.
     pub fn parse(body: &[u8]) -> Result<LifecycleConfiguration, Fault> {
         let elements = LifecycleConfiguration::RULES_MAX * ELEMENTS_PER_RULE;
         let limits = XmlLimits { elements, ..XmlLimits::SMALL };
@@ -42,6 +42,7 @@ impl LifecycleConfiguration {
     }
 }
 
+/// Checks the length of the ids, and that they are distinct.
 fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
     let mut seen = BTreeSet::new();
     for id in rules.iter().filter_map(|rule| rule.id.as_deref()) {
@@ -57,7 +58,7 @@ fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses rules of both forms in one configuration. The first one decides which form it has.
+/// Refuses a configuration with rules of both forms. The first rule determines the form.
 fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
     let has_own_prefix = |rule: &Rule| matches!(rule.scope, RuleScope::Prefix(_));
     if !rules.first().is_some_and(has_own_prefix) {
@@ -83,6 +84,8 @@ fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Parses a rule. Transitions are refused first, with `NotImplemented` instead of the
+/// `MalformedXML` of unknown elements.
 fn rule(element: &Element) -> Result<Rule, Fault> {
     for name in ["Transition", "NoncurrentVersionTransition"] {
         if element.children().iter().any(|child| child.name() == name) {
@@ -119,8 +122,8 @@ fn rule(element: &Element) -> Result<Rule, Fault> {
     Ok(rule)
 }
 
-/// Refuses a rule without actions, and predicates on what an action is not about: neither delete
-/// markers nor uploads have tags, or a size.
+/// Refuses a rule without actions, and predicates that an action cannot evaluate: delete markers
+/// and uploads have neither tags nor a size.
 fn check_actions(rule: &Rule) -> Result<(), Fault> {
     let marker = matches!(rule.expiration, Some(RuleExpiration::ExpiredObjectDeleteMarker(_)));
     let abort = rule.abort_uploads_after_days.is_some();
@@ -179,7 +182,7 @@ fn filter(element: &Element) -> Result<RuleFilter, Fault> {
     Ok(RuleFilter { predicates })
 }
 
-/// The predicates that stand in a `Filter` or an `And`, in the order in which S3 shows them.
+/// Parses the predicates in a `Filter` or an `And`, in the order in which S3 shows them.
 fn predicates(element: &Element) -> Result<Vec<RulePredicate>, Fault> {
     element.refuse_unknown(&["Prefix", "Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"])?;
     let mut predicates = Vec::new();
@@ -288,7 +291,7 @@ fn abort(element: &Element) -> Result<u32, Fault> {
         .ok_or_else(|| malformed("AbortIncompleteMultipartUpload needs DaysAfterInitiation"))
 }
 
-/// A number from 1 on, if it is there.
+/// Parses a number of at least 1, if it is present.
 fn positive(element: &Element, name: &'static str, action: &str) -> Result<Option<u32>, Fault> {
     let Some(text) = element.value(name)? else { return Ok(None) };
     let number: i32 = text.parse().map_err(|_| malformed("days or versions are no number"))?;
@@ -299,11 +302,11 @@ fn positive(element: &Element, name: &'static str, action: &str) -> Result<Optio
     Ok(Some(number.unsigned_abs()))
 }
 
-/// The text of the only child of this name as it stands, white space included: it is part of keys
-/// and tags. What could not be shown as it was given is refused.
+/// Returns the text of the only child with this name, white space included, because it is part of
+/// keys and tags. Text that the response could not show unchanged is refused.
 fn text(element: &Element, name: &str) -> Result<Option<String>, Fault> {
     let Some(child) = element.child(name)? else { return Ok(None) };
-    // Its text would be empty, and an empty prefix is that of all objects.
+    // The text would be empty, and an empty prefix matches all objects.
     if !child.children().is_empty() {
         return Err(malformed("elements stand where there should be text"));
     }

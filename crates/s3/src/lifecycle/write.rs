@@ -1,4 +1,4 @@
-//! Writing the document of `GetBucketLifecycleConfiguration`.
+//! Writes the document of `GetBucketLifecycleConfiguration`.
 
 use super::{
     LifecycleConfiguration, NoncurrentExpiration, Rule, RuleExpiration, RuleFilter, RulePredicate,
@@ -7,7 +7,8 @@ use super::{
 use crate::xml::Writer;
 
 impl LifecycleConfiguration {
-    /// The document of `GetBucketLifecycleConfiguration`: what was put, elements in S3's order.
+    /// Returns the document of `GetBucketLifecycleConfiguration`: the stored configuration, with
+    /// elements in S3's order.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("LifecycleConfiguration", |out| {

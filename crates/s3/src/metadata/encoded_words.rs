@@ -1,19 +1,22 @@
-//! Encoded words (RFC 2047): values that are not ASCII, in headers.
+//! Encoded words (RFC 2047): they represent values in headers that are not ASCII.
+//!
+//! For example, the value `né` becomes `=?UTF-8?Q?n=C3=A9?=`.
 
 use std::borrow::Cow;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
-/// Bytes of text in one encoded word, at most. A word has at most 75 characters, 12 of which are
-/// around the text, and three of the others stand for a byte.
+/// The maximum number of bytes of text in one encoded word. A word has at most 75 characters; 12 of
+/// them surround the text, and each byte takes up to three of the others.
 const WORD_BYTES_MAX: usize = (75 - 12) / 3;
 
-/// Characters of ASCII that make a text one that is better not read as it is.
+/// ASCII characters that select the base64 encoding for the whole value.
 const SPECIALS: &str = "\"#$%&'(),.:;<>@[]^`{|}~";
 
-/// The value of user metadata as a response carries it: plain ASCII as it is, and anything else in
-/// encoded words, as S3 makes it "mail-safe before returning" (user guide, "Working with object
-/// metadata"). A header could hold UTF-8 as well, but many clients would read it as Latin-1.
+/// Returns the value of user metadata as a response header carries it: plain ASCII unchanged, and
+/// other text in encoded words, as S3 makes it "mail-safe before returning" (user guide, "Working
+/// with object metadata"). A header could contain UTF-8 as well, but many clients would decode it
+/// as Latin-1.
 pub fn mail_safe(value: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t');
     if value.bytes().all(is_plain) {
@@ -24,7 +27,7 @@ pub fn mail_safe(value: &str) -> Cow<'_, str> {
     let mut rest = value;
     while !rest.is_empty() {
         let (word, after) = rest.split_at(rest.floor_char_boundary(WORD_BYTES_MAX));
-        // White space between two encoded words is no part of the text.
+        // White space between two encoded words is not part of the text.
         if !out.is_empty() {
             out.push(' ');
         }
@@ -38,7 +41,8 @@ pub fn mail_safe(value: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Q encoding: an underscore for a space, and two hex digits for a byte that cannot stand there.
+/// Returns text in Q encoding: an underscore for a space, and `=` with two hex digits for a byte
+/// that is not allowed.
 fn quoted(word: &str) -> String {
     let mut out = String::with_capacity(3 * word.len());
     for byte in word.bytes() {

@@ -1,8 +1,10 @@
-//! Names as S3 has them: buckets, object keys, prefixes, versions, copy sources.
+//! S3 names: buckets, object keys, prefixes, versions, copy sources.
 //!
-//! A name may arrive in a URL, a header, an XML body or a form, and the same parser reads all of
-//! them. It is decoded at most once and never normalised: what is stored is what was sent. How keys
-//! become file names is not known here.
+//! Names arrive in URLs, headers, XML bodies and forms, and the same parser handles all of them.
+//! Invariant: a name is decoded at most once and never normalised, so the stored name is exactly
+//! the sent name. For example, the path `/bucket/a%2525` names the key `a%25`.
+//!
+//! The module does not know how keys become file names.
 
 use std::fmt;
 
@@ -17,20 +19,20 @@ mod tests;
 pub use bucket::BucketName;
 pub use source::CopySource;
 
-/// An object's key: 1 to 1024 bytes of UTF-8 without NUL, at most 512 of them slashes.
+/// An object key: 1 to 1024 bytes of UTF-8 without NUL, with at most 512 slashes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(String);
 
 impl ObjectKey {
-    /// The longest key, in bytes.
+    /// The maximum length of a key in bytes.
     pub const BYTES_MAX: usize = 1024;
 
-    /// The most slashes of a key.
+    /// The maximum number of slashes in a key.
     pub const SLASHES_MAX: usize = 512;
 
-    /// Takes a key as text that is decoded already, as in XML bodies and form fields.
+    /// Parses a decoded key, as in XML bodies and form fields.
     ///
-    /// Faults: `KeyTooLongError`; `InvalidArgument` when it is empty or holds a NUL.
+    /// Fails with `KeyTooLongError`, or with `InvalidArgument` if the key is empty or contains NUL.
     pub fn parse(text: &str) -> Result<ObjectKey, Fault> {
         if text.is_empty() {
             return Err(invalid_key("The key is empty."));
@@ -43,54 +45,54 @@ impl ObjectKey {
         Ok(ObjectKey(text.to_owned()))
     }
 
-    /// Takes a key as it stands in a URL's path, without the slash before it, and decodes it
-    /// exactly once.
+    /// Parses a key from a URL path, without its leading slash, and decodes it exactly once.
     ///
-    /// Faults: as `parse`; `InvalidArgument` when it is not UTF-8; `InvalidURI` when a `%` is
-    /// not followed by two hex digits.
+    /// Fails as `parse`; with `InvalidArgument` if it is not UTF-8; or with `InvalidURI` if a `%`
+    /// is not followed by two hex digits.
     pub fn from_path(raw: &str) -> Result<ObjectKey, Fault> {
         ObjectKey::parse(&decode_once(raw)?)
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A prefix of keys, or a marker between keys: 0 to 1024 bytes of UTF-8 without NUL.
+/// A key prefix, or a marker in a listing: 0 to 1024 bytes of UTF-8 without NUL.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyPrefix(String);
 
 impl KeyPrefix {
-    /// Takes a prefix as text that is decoded already. Faults as `ObjectKey::parse`.
+    /// Parses a decoded prefix. Fails with `KeyTooLongError`, or with `InvalidArgument` if it
+    /// contains NUL.
     pub fn parse(text: &str) -> Result<KeyPrefix, Fault> {
         check(text)?;
         Ok(KeyPrefix(text.to_owned()))
     }
 
-    /// The prefix.
+    /// Returns the prefix.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is the prefix of everything.
+    /// Returns true if the prefix is empty and therefore matches all keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Which version of an object a request names.
+/// A version id in a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VersionId {
-    /// `null`: the version that a bucket without versioning keeps.
+    /// `null`: the version that a bucket without versioning has.
     Null,
-    /// Any other id, not yet known to exist: 1 to 128 visible ASCII characters.
+    /// Any other id: 1 to 128 visible ASCII characters. The version may not exist.
     Other(String),
 }
 
 impl VersionId {
-    /// Takes the value of `versionId`. Fault: `InvalidArgument`.
+    /// Parses the value of `versionId`. Fails with `InvalidArgument`.
     pub fn parse(text: &str) -> Result<VersionId, Fault> {
         match text {
             "null" => Ok(VersionId::Null),
@@ -104,12 +106,12 @@ impl VersionId {
         }
     }
 
-    /// What is said of a text that can be the id of no version.
+    /// Returns the fault of a malformed version id.
     pub fn invalid(text: &str) -> Fault {
         invalid_version(text)
     }
 
-    /// The id on the wire.
+    /// Returns the id on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             VersionId::Null => "null",
@@ -118,7 +120,7 @@ impl VersionId {
     }
 }
 
-/// Decodes percent escapes exactly once. A `+` is a plus.
+/// Decodes percent escapes exactly once. A `+` remains a plus.
 pub(crate) fn decode_once(raw: &str) -> Result<String, Fault> {
     let bytes = unescape(raw).ok_or_else(|| {
         Fault::new(Code::InvalidURI).detail("A % in the URI is not followed by two hex digits.")
@@ -150,6 +152,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
+/// Checks the limits that keys and prefixes share.
 fn check(text: &str) -> Result<(), Fault> {
     if text.len() > ObjectKey::BYTES_MAX {
         return Err(Fault::new(Code::KeyTooLongError)

@@ -1,25 +1,26 @@
-//! Where a copy reads from.
+//! The source of a copy.
 
 use super::{BucketName, ObjectKey, VersionId, decode_once};
 use crate::{Code, Fault};
 
-/// The value of `x-amz-copy-source`: a bucket, a key and perhaps a version.
+/// The value of `x-amz-copy-source`: a bucket, a key and an optional version. For example,
+/// `photos/a%20b?versionId=null`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySource {
     /// The bucket to read from.
     pub bucket: BucketName,
     /// The key to read.
     pub key: ObjectKey,
-    /// The version to read, if not the current one.
+    /// The version to read; `None` for the current version.
     pub version: Option<VersionId>,
 }
 
 impl CopySource {
-    /// Takes the header's value: an optional slash, bucket, slash, key, and perhaps
-    /// `?versionId=`, which is split off before the rest is decoded, once. A plus is a space, as in
-    /// a query: S3 reads it so, and Terraform writes it so.
+    /// Parses the header: an optional slash, the bucket, a slash, the key, and an optional
+    /// `?versionId=`. The version is split off before the rest is decoded once. A plus is a space,
+    /// as in a query: S3 decodes it so, and Terraform encodes it so.
     ///
-    /// Faults: `InvalidArgument`, and what a key answers.
+    /// Fails with `InvalidArgument`, or with the faults of `ObjectKey::parse`.
     pub fn parse(value: &str) -> Result<CopySource, Fault> {
         let (path, version) = match value.split_once("?versionId=") {
             Some((path, version)) => (path, Some(VersionId::parse(&decode_once(version)?)?)),
@@ -27,7 +28,7 @@ impl CopySource {
         };
         let path = decode_once(&path.replace('+', " "))
             .map_err(|_| invalid("Invalid copy source encoding", value))?;
-        // Only now, because some clients encode the slash too.
+        // The leading slash is removed after decoding, because some clients encode it, too.
         let path = path.strip_prefix('/').unwrap_or(&path);
         let no_key = || invalid("Invalid copy source object key", value);
         let (bucket, key) = path.split_once('/').ok_or_else(no_key)?;

@@ -1,8 +1,10 @@
 //! Values that a request gives to the condition keys of policies.
 //!
-//! Each value is read the way in which the operation reads it, and only if the operation uses it. A
-//! header that an operation ignores therefore has no value. For example, `If-None-Match: *` beside a
-//! form says nothing, because a form has no preconditions.
+//! Invariant: each value is read exactly as the operation reads it, and only if the operation uses
+//! it. A header that an operation ignores therefore has no value. For example, `If-None-Match: *`
+//! as a form field has no value, because a form upload has no preconditions.
+//!
+//! The module does not evaluate policies; `policy` does.
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
@@ -16,30 +18,30 @@ use crate::object_lock::{self, LockMode};
 use crate::request::{Fields, PostObject, Query, WRITE_OFFSET};
 use crate::tagging::TagSet;
 
-/// The values that a request gives to one permission. A field is empty if the operation that asks
-/// for the permission does not use such a value.
+/// The values that a request gives to one permission. A field is empty if the operation does not
+/// use such a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     /// The preconditions on the object that the action replaces or deletes.
     pub condition: ConditionFacts,
-    /// The source of a copy: `bucket/key`, decoded, without its version.
+    /// The source of a copy: `bucket/key`, decoded, without the version.
     pub copy_source: Option<String>,
-    /// Headers of the request, by their names in lower case.
+    /// Headers of the request, by lower-case name.
     pub(super) headers: Vec<(&'static str, String)>,
     /// The tags that the action sets.
     pub tags: Option<TagSet>,
-    /// The object lock that the action sets; none if it sets no lock at all.
+    /// The object lock that the action sets; `None` if the action sets no lock.
     pub lock: Option<LockFacts>,
-    /// What is listed.
+    /// The parameters of a listing.
     pub listing: ListingFacts,
-    /// The region that the document of `CreateBucket` names.
+    /// The region in the document of `CreateBucket`.
     pub location: Option<String>,
-    /// True if the operation makes an object that readers see; false if it is a step of a multipart
-    /// upload before that.
+    /// True if the operation creates an object that readers see. False if it is an earlier step of
+    /// a multipart upload. `None` for all other operations.
     pub creates_object: Option<bool>,
 }
 
-/// Preconditions, as the operation decides them.
+/// The preconditions, as the operation evaluates them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionFacts {
     if_match: Option<ETagList>,
@@ -49,33 +51,33 @@ pub struct ConditionFacts {
 /// The object lock that an action sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockFacts {
-    /// The mode of the retention.
+    /// The retention mode.
     pub mode: Option<LockMode>,
     /// The end of the retention.
     pub until: Option<OffsetDateTime>,
-    /// Whether a legal hold is set, or taken away.
+    /// True if the action sets a legal hold, false if it removes one.
     pub legal_hold: Option<bool>,
 }
 
-/// Parameters of a listing.
+/// The parameters of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListingFacts {
-    /// `prefix`.
+    /// The parameter `prefix`.
     pub prefix: Option<String>,
-    /// `delimiter`. An empty one is none.
+    /// The parameter `delimiter`. An empty one counts as absent.
     pub delimiter: Option<String>,
-    /// `max-keys`, as sent.
+    /// The parameter `max-keys`, as sent.
     pub max_keys: Option<String>,
 }
 
 impl ConditionFacts {
-    /// The value of `s3:if-match`.
+    /// Returns the value of `s3:if-match`.
     pub fn if_match(&self) -> Option<String> {
         self.if_match.as_ref().map(ETagList::to_string)
     }
 
-    /// The value of `s3:if-none-match`: `*` or none. A policy that asks for the key means "write
-    /// once", and a list of tags does not say that.
+    /// Returns the value of `s3:if-none-match`: `*` or `None`. A policy that requires this key
+    /// means "write once", and a list of entity tags does not have that effect.
     pub fn if_none_match(&self) -> Option<&'static str> {
         self.if_none_match.as_ref().filter(|list| **list == ETagList::Any).map(|_| "*")
     }
@@ -109,36 +111,38 @@ const ACL_HEADERS: [&str; 6] = [
     AclPermission::WriteAcp.header(),
 ];
 
-/// Other headers of a new object that policies may ask for.
+/// Other headers of a new object that have condition keys.
 const OBJECT_HEADERS: [&str; 3] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
 ];
 
-/// Headers of a new object that are more than a text to policies.
+/// Headers of a new object whose values are parsed before policies compare them.
 const UPLOAD_HEADERS: [&str; 4] =
     ["x-amz-tagging", object_lock::MODE, object_lock::UNTIL, object_lock::HOLD];
 
-/// The header of a copy that says where its metadata comes from.
+/// The header of a copy that selects the source of its metadata.
 const METADATA_DIRECTIVE: &str = "x-amz-metadata-directive";
 
-/// The header of a bucket that says whom its objects belong to.
+/// The header of a bucket that sets the object ownership rule.
 pub(crate) const OWNERSHIP: &str = "x-amz-object-ownership";
 
 impl RequestFacts {
-    /// The value of a header that the operation uses. The name is in lower case.
+    /// Returns the value of a header that the operation uses. `name` is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets the ownership that a document asks for, which has the key of a header.
+    /// Sets the object ownership rule that a request document asks for. Policies compare it under
+    /// the key of the header.
     pub fn set_ownership(&mut self, ownership: &str) {
         self.headers.push((OWNERSHIP, ownership.to_owned()));
     }
 
-    /// Returns the headers of `CreateMultipartUpload` that have values for condition keys, as sent. A
-    /// later step of the upload gets its values from them: see [`RequestFacts::continue_upload`].
+    /// Returns the headers of `CreateMultipartUpload` that have values for condition keys, as sent.
+    /// The gateway stores them, and later steps of the upload read their values from them: see
+    /// [`RequestFacts::continue_upload`].
     pub fn upload_headers(fields: Fields<'_>) -> Vec<(String, String)> {
         let names = ACL_HEADERS.iter().chain(&OBJECT_HEADERS).chain(&UPLOAD_HEADERS);
         let header = |name: &&str| {
@@ -148,10 +152,10 @@ impl RequestFacts {
         names.filter_map(header).collect()
     }
 
-    /// Adds the values that the request which began an upload gives to a later step of it. Each step
-    /// has the action `s3:PutObject`. For example, a policy that denies `s3:PutObject` without
-    /// `x-amz-server-side-encryption` lets the parts of an upload pass that began with that header,
-    /// though `UploadPart` has no such header.
+    /// Adds the values of the request that began a multipart upload to the values of a later step.
+    /// Each step has the action `s3:PutObject`. For example, a policy that denies `s3:PutObject`
+    /// without `x-amz-server-side-encryption` accepts the parts of an upload that began with this
+    /// header, although `UploadPart` has no such header.
     pub fn continue_upload(&mut self, headers: &[(String, String)]) {
         let pair = |(name, value): &(String, String)| {
             Some((
@@ -163,8 +167,8 @@ impl RequestFacts {
         self.add_new_object_headers(Fields::new(&headers, &[]));
     }
 
-    /// The values that the request gives to the operation's own action. What cannot be read has no
-    /// value here; the operation refuses it later.
+    /// Reads the values for the operation's own action. A malformed header has no value here; the
+    /// operation refuses it later.
     pub(super) fn from_request(
         operation: Operation,
         query: &Query,
@@ -172,13 +176,14 @@ impl RequestFacts {
     ) -> RequestFacts {
         let appends = fields.get(WRITE_OFFSET).ok().flatten().is_some_and(|offset| offset != "0");
         let mut facts = RequestFacts::default();
-        // An append keeps what the object has: these headers count only where the object is made.
+        // An append keeps the properties of the object, so these headers have an effect only if the
+        // request creates the object.
         if operation.makes_an_object() && !(operation == Operation::PutObject && appends) {
             facts.add_new_object_headers(fields);
         }
         if operation == Operation::CopyObject {
             facts.copy_headers(&[METADATA_DIRECTIVE], fields);
-            // The tags come from the source unless they are replaced.
+            // The tags come from the source unless the request replaces them.
             if fields.get("x-amz-tagging-directive").ok().flatten() != Some("REPLACE") {
                 facts.tags = None;
             }
@@ -206,13 +211,13 @@ impl RequestFacts {
         }
         facts.creates_object = creates_object(operation);
         if facts.creates_object.is_some() {
-            // The lock of the object that is there now says nothing about the new one.
+            // The lock of the existing object must not count for the new object.
             facts.lock.get_or_insert_default();
         }
         facts
     }
 
-    /// The values of a form.
+    /// Reads the values of a form upload.
     pub(super) fn from_form(post: &PostObject) -> RequestFacts {
         let fields = Fields::new(post.headers(), &[]);
         let mut facts = RequestFacts::from_request(Operation::PutObject, &Query::default(), fields);
@@ -221,6 +226,7 @@ impl RequestFacts {
         facts
     }
 
+    /// Adds the headers of a request that creates an object.
     fn add_new_object_headers(&mut self, fields: Fields<'_>) {
         self.copy_headers(&ACL_HEADERS, fields);
         self.copy_headers(&OBJECT_HEADERS, fields);
@@ -229,6 +235,7 @@ impl RequestFacts {
         self.tags = tags.and_then(|tags| TagSet::parse_header(tags).ok());
     }
 
+    /// Copies the values of these headers. A header that cannot be read has no value.
     fn copy_headers(&mut self, names: &[&'static str], fields: Fields<'_>) {
         for name in names {
             if let Ok(Some(value)) = fields.get(name) {
@@ -239,7 +246,7 @@ impl RequestFacts {
 }
 
 impl LockFacts {
-    /// The lock that a write asks for in its headers. An empty header is none.
+    /// Reads the lock that a write requests in its headers. An empty header counts as absent.
     fn from_headers(fields: Fields<'_>) -> LockFacts {
         let get = |name| fields.get(name).ok().flatten().filter(|value| !value.is_empty());
         LockFacts {
@@ -253,6 +260,7 @@ impl LockFacts {
 }
 
 impl ListingFacts {
+    /// Reads the parameters of a listing. A repeated parameter has no value.
     fn from_query(query: &Query) -> ListingFacts {
         let get = |name| query.get(name).ok().flatten().map(str::to_owned);
         ListingFacts {
@@ -263,8 +271,9 @@ impl ListingFacts {
     }
 }
 
-/// The value of `s3:ObjectCreationOperation`, which AWS has so that a policy that enforces
-/// conditional writes can exempt the steps of a multipart upload, which have no preconditions.
+/// Returns the value of `s3:ObjectCreationOperation`. AWS has this key so that a policy that
+/// enforces conditional writes can exempt the steps of a multipart upload, which have no
+/// preconditions.
 const fn creates_object(operation: Operation) -> Option<bool> {
     let creates = matches!(
         operation,

@@ -1,9 +1,14 @@
-//! Which operation a request is, and which permissions it needs.
+//! The table of S3 operations: it maps a request to an operation and to the permissions that the
+//! operation needs.
 //!
-//! One table has every operation: its method, the kind of resource, the query parameter that
-//! selects it, how far it is served, and the action by which policies know it. A request that
-//! matches no row is refused; it never falls through to a similar operation. Every row has an
-//! action, or says that it needs none.
+//! Each row has the HTTP method, the kind of resource, the query parameter that selects the
+//! operation, the level of support, the rule for anonymous requests, and the IAM action. For
+//! example, `GET /bucket?tagging` is `GetBucketTagging` and needs `s3:GetBucketTagging`.
+//!
+//! Invariants: a request that matches no row is refused and never becomes a similar operation. Each
+//! row has an action, or the word `nothing` if the operation needs no permission.
+//!
+//! The table does not know whether a bucket or object exists, or who may access it.
 
 mod facts;
 mod permission;
@@ -20,7 +25,7 @@ pub use resource::S3Resource;
 pub use route::route;
 pub use stub::Stub;
 
-/// The kind of resource that an operation is about.
+/// The kind of resource that an operation acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Service,
@@ -28,14 +33,16 @@ pub(crate) enum Scope {
     Object,
 }
 
-/// How far an operation is served.
+/// The level of support of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// Served in full.
+    /// The operation is fully implemented.
     Served,
-    /// Answered as S3 does for a bucket that has never used the feature; see `Operation::stub`.
+    /// The gateway answers as S3 does for a bucket that has never used the feature; see
+    /// `Operation::stub`.
     Stubbed,
-    /// Known, and refused with `NotImplemented`. `route` never returns one of these.
+    /// The operation is known, and refused with `NotImplemented`. `route` never returns such an
+    /// operation.
     Refused,
 }
 
@@ -45,11 +52,11 @@ pub(crate) struct Row {
     pub(crate) operation: Operation,
     pub(crate) method: &'static str,
     pub(crate) scope: Scope,
-    /// The query parameter that selects the operation; empty for the one without any.
+    /// The query parameter that selects the operation; empty for the operation without a selector.
     pub(crate) selector: &'static str,
 }
 
-/// The last column: an action, or the word `nothing`.
+/// The action column: an IAM action, or the word `nothing`.
 macro_rules! action {
     (nothing) => {
         None
@@ -59,8 +66,8 @@ macro_rules! action {
     };
 }
 
-/// The message with which S3 refuses an unsigned request. With the word `anyone` there is none: the bucket
-/// decides.
+/// The column for anonymous requests: the message with which S3 refuses them. The word `anyone` has
+/// no message: the ACL and policy of the bucket decide.
 macro_rules! refusal {
     (anyone) => {
         None
@@ -85,7 +92,8 @@ macro_rules! refusal {
     };
 }
 
-/// Returns the action for a version that is named: one of its own, or that for the current version.
+/// Returns the action for a request that names a version. Without an action of its own, this is the
+/// action for the current version.
 macro_rules! versioned_action {
     ($action:tt) => {
         action!($action)
@@ -99,32 +107,32 @@ macro_rules! operations {
     ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $sender:ident
         $action:tt $($versioned:literal)?;)*)
     => {
-        /// Every operation of S3 that we know.
+        /// Each S3 operation that the gateway knows.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the names are those of S3's API reference")]
         pub enum Operation { $($name,)* }
 
         impl Operation {
-            /// All operations, in the table's order.
+            /// All operations, in the order of the table.
             pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
 
-            /// The operation's name in S3's API reference.
+            /// Returns the operation's name in S3's API reference.
             pub const fn name(self) -> &'static str {
                 match self { $(Operation::$name => stringify!($name),)* }
             }
 
-            /// How far the operation is served.
+            /// Returns the level of support.
             pub const fn support(self) -> Support {
                 match self { $(Operation::$name => Support::$support,)* }
             }
 
-            /// The action that policies know the operation by, for an object's current version.
-            /// None if it demands nothing: neither a signature nor a right.
+            /// Returns the IAM action for the current version of an object. `None` if the operation
+            /// needs neither a signature nor a permission.
             pub const fn action(self) -> Option<&'static str> {
                 match self { $(Operation::$name => action!($action),)* }
             }
 
-            /// The action that policies know the operation by if it names a version, or not.
+            /// Returns the IAM action. `versioned` is true if the request names a version.
             pub(crate) const fn versioned_action(self, versioned: bool) -> Option<&'static str> {
                 match self { $(Operation::$name => {
                     if versioned {
@@ -135,8 +143,8 @@ macro_rules! operations {
                 })* }
             }
 
-            /// Returns the message with which S3 refuses an unsigned request for this operation, or
-            /// none if the bucket decides.
+            /// Returns the message with which S3 refuses an anonymous request for this operation.
+            /// `None` if the bucket's ACL and policy decide.
             pub const fn anonymous_refusal(self) -> Option<&'static str> {
                 match self { $(Operation::$name => refusal!($sender),)* }
             }
@@ -145,7 +153,7 @@ macro_rules! operations {
                 match self { $(Operation::$name => Scope::$scope,)* }
             }
 
-            /// Method and target of its requests, for people: `PUT /bucket/key?acl`.
+            /// Returns the method and target for people to read: `PUT /bucket/key?acl`.
             pub fn request_line(self) -> String {
                 let (method, selector) = match self {
                     $(Operation::$name => (stringify!($method), $selector),)*
@@ -160,8 +168,8 @@ macro_rules! operations {
             }
         }
 
-        /// The first row that fits is the operation. Rows that differ from an earlier one only
-        /// by a header are chosen by `route` itself.
+        /// The rows in order. The first row that matches is the operation. `route` itself chooses
+        /// between operations that differ only by a header, such as `PutObject` and `CopyObject`.
         pub(crate) const TABLE: &[Row] = &[$(Row {
             operation: Operation::$name,
             method: stringify!($method),
@@ -305,12 +313,13 @@ operations! {
 }
 
 impl Operation {
-    /// Whether the operation takes what it writes from another object.
+    /// Returns true if the operation copies its content from another object.
     pub const fn copies(self) -> bool {
         matches!(self, Operation::CopyObject | Operation::UploadPartCopy)
     }
 
-    /// Whether the operation's body may come in chunks with signatures or trailers.
+    /// Returns true if the request body may use `aws-chunked` framing, with signatures or a
+    /// trailer.
     pub const fn accepts_aws_chunked(self) -> bool {
         matches!(self, Operation::PutObject | Operation::UploadPart)
     }

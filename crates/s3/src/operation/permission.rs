@@ -1,4 +1,13 @@
-//! The permissions that a request needs: every action on every resource that it touches.
+//! The permissions that a request needs: each action on each resource that the operation reads or
+//! changes.
+//!
+//! For example, `CopyObject` with `x-amz-tagging` needs `s3:PutObject` and `s3:PutObjectTagging` on
+//! the destination and `s3:GetObject` on the source.
+//!
+//! Invariant: a permission is built from the same parsed values that the operation uses. A policy
+//! therefore decides about exactly the change that the operation makes.
+//!
+//! The module does not know who sent the request, or which policies and ACLs exist.
 
 use std::borrow::Cow;
 
@@ -12,41 +21,40 @@ use crate::object_lock;
 use crate::request::{Deletion, Fields, PartNumber, PostObject, Query, RenameObject, WRITE_OFFSET};
 use crate::tagging::{TagSet, Tagged};
 
-/// An action on a resource, with the values that conditions of policies compare.
-///
-/// It is made by the code that carries the operation out or parses its request, from the values that
-/// the operation uses. A policy therefore decides about the very thing that is going to happen.
+/// An action on a resource, with the values that policy conditions compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
-    /// The action: `s3:GetObject`.
+    /// The IAM action: `s3:GetObject`.
     pub action: &'static str,
-    /// What it is done to.
+    /// The resource that the action changes or reads.
     pub resource: S3Resource,
-    /// The version of the object that the action is about; none for the current one.
+    /// The object version that the action is about; `None` for the current version.
     pub version: Option<VersionId>,
     /// The values that the request gives to condition keys.
     pub facts: RequestFacts,
 }
 
-/// The permissions that a request needs before anything is looked up.
+/// The permissions that a request needs before the gateway reads any metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing: everybody may send the request, and its credentials are not looked at.
+    /// No permission: anyone may send the request, and its credentials are not verified.
     Nothing,
     /// All of these; never empty.
     All(Vec<Permission>),
-    /// All of these; never empty. The body has more values for condition keys, so the operation asks
-    /// again when it has read the body.
+    /// All of these; never empty. The body has more values for condition keys, so the operation
+    /// checks again after it has read the body.
     WithBody(Vec<Permission>),
-    /// All of these; never empty. The upload of which the operation is a step has more values for
-    /// condition keys: see `RequestFacts::continue_upload`.
+    /// All of these; never empty. The multipart upload that the operation continues has more values
+    /// for condition keys: see `RequestFacts::continue_upload`.
     WithUpload(Vec<Permission>),
-    /// Those that the body of `DeleteObjects` names: see `Permission::for_deletion`.
+    /// One permission for each entry in the body of `DeleteObjects`: see
+    /// `Permission::for_deletion`.
     FromBody,
 }
 
 impl Permission {
-    /// To read an object, or one version of it: two actions, of which a request asks for one.
+    /// Returns the permission to read an object or one of its versions. S3 has two actions, and a
+    /// request needs exactly one of them.
     ///
     /// A request that names a version, `null` included, "must have the `s3:GetObjectVersion`
     /// permission …; the `s3:GetObject` permission is not required in this scenario" (S3's API
@@ -56,7 +64,7 @@ impl Permission {
         Permission::on_version(action, bucket, key, version)
     }
 
-    /// To delete an object, or one version of it, if the condition holds.
+    /// Returns the permission to delete an object or one of its versions under a precondition.
     pub fn delete(
         bucket: &BucketName,
         key: &ObjectKey,
@@ -68,7 +76,7 @@ impl Permission {
         Permission { facts, ..Permission::on_version(action, bucket, key, version) }
     }
 
-    /// Those that one entry of `DeleteObjects` needs.
+    /// Returns the permissions that one entry of `DeleteObjects` needs.
     pub fn for_deletion(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
         let Deletion { key, version, condition, stat } = deletion;
         let version = version.as_ref();
@@ -77,8 +85,9 @@ impl Permission {
         all
     }
 
-    /// To go past a retention in governance mode, of one version or of the current one. The lock is
-    /// the one that the request sets in its place, if it sets one.
+    /// Returns the permission to bypass a retention in governance mode: to delete the version, or
+    /// to shorten or remove its retention. `lock` is the lock that the request sets instead, if
+    /// any. `version` is `None` for the current version.
     pub fn bypass_governance(
         bucket: &BucketName,
         key: &ObjectKey,
@@ -90,7 +99,7 @@ impl Permission {
         Permission { facts, ..Permission::on_version(action, bucket, key, version) }
     }
 
-    /// Those that a form needs.
+    /// Returns the permissions that a form upload needs.
     pub fn for_form(post: &PostObject, bucket: &BucketName) -> Vec<Permission> {
         let facts = RequestFacts::from_form(post);
         let on_key = |action| Permission::on_object(action, bucket, &post.key).with(&facts);
@@ -108,13 +117,14 @@ impl Permission {
         all
     }
 
-    /// To make a write depend on an object's entity tag, or its size or time (`stat`). A client that
-    /// may not read the object could otherwise find them out by trying. Whether there is an object
-    /// at all, `*`, every writer may ask.
+    /// Returns the permission to make a write depend on the object's entity tag, or on its size or
+    /// time (`stat`). A client that may not read the object could otherwise find these values by
+    /// trial. `If-Match: *` and `If-None-Match: *` reveal only whether an object exists, and each
+    /// writer may ask that.
     ///
-    /// S3's user guide says so under "Enforce conditional writes" (`If-Match` needs
-    /// `s3:GetObject`, `If-None-Match: *` does not) and "How to perform conditional deletes" ("with an
-    /// `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
+    /// S3's user guide has these rules under "Enforce conditional writes" (`If-Match` needs
+    /// `s3:GetObject`, `If-None-Match: *` does not) and "How to perform conditional deletes" ("with
+    /// an `ETag` value you must have the `s3:DeleteObject` and `s3:GetObject` permissions").
     pub fn for_comparison(
         condition: &WritePrecondition,
         stat: bool,
@@ -134,10 +144,11 @@ impl Permission {
         }
     }
 
-    /// To carry the tags of a copy's source over to its destination, asked for where there are any:
-    /// "You must have `s3:GetObjectTagging` permission for the source object … and
-    /// `s3:PutObjectTagging` permission for objects in the destination bucket" (AWS re:Post, on
-    /// copying objects that have tags). The tags of a version are read by an action of their own.
+    /// Returns the permissions to copy the tags of a copy source to the destination. The caller
+    /// checks them only if the source has tags: "You must have `s3:GetObjectTagging` permission for
+    /// the source object … and `s3:PutObjectTagging` permission for objects in the destination
+    /// bucket" (AWS re:Post, on copying objects that have tags). Reading the tags of a named
+    /// version has its own action.
     pub fn copy_tags(
         source: &CopySource,
         tags: &[(String, String)],
@@ -152,7 +163,7 @@ impl Permission {
         ]
     }
 
-    /// To read the tags of an object, or of one of its versions.
+    /// Returns the permission to read the tags of an object or of one of its versions.
     pub fn read_tags(
         bucket: &BucketName,
         key: &ObjectKey,
@@ -163,12 +174,12 @@ impl Permission {
         Permission::on_version(action, bucket, key, version)
     }
 
-    /// Any action on the current version of an object.
+    /// Returns a permission for an action on the current version of an object.
     pub fn on_object(action: &'static str, bucket: &BucketName, key: &ObjectKey) -> Permission {
         Permission::on_version(action, bucket, key, None)
     }
 
-    /// Any action on a version of an object, or on the current one.
+    /// Returns a permission for an action on a version of an object; `None` is the current version.
     pub fn on_version(
         action: &'static str,
         bucket: &BucketName,
@@ -179,7 +190,7 @@ impl Permission {
         Permission { version: version.cloned(), ..Permission::on(action, resource) }
     }
 
-    /// Any action on a bucket.
+    /// Returns a permission for an action on a bucket.
     pub fn on_bucket(action: &'static str, bucket: &BucketName) -> Permission {
         Permission::on(action, S3Resource::Bucket(bucket.clone()))
     }
@@ -192,8 +203,8 @@ impl Permission {
         Permission { facts: facts.clone(), ..self }
     }
 
-    /// The resource as policies name it, without its `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*`
-    /// for the service.
+    /// Returns the resource as policies name it, without `arn:aws:s3:::`: `bucket`, `bucket/key`,
+    /// or `*` for the service.
     pub fn resource_name(&self) -> Cow<'_, str> {
         match &self.resource {
             S3Resource::Service => "*".into(),
@@ -204,20 +215,20 @@ impl Permission {
 }
 
 impl Operation {
-    /// Whether it needs no permission at all, whatever its request says. Then not even the
-    /// signature is verified, if there is one.
+    /// Returns true if the operation never needs a permission. Then the gateway does not verify the
+    /// signature either, if there is one.
     pub const fn needs_no_permission(self) -> bool {
         self.action().is_none()
     }
 
-    /// The permissions that the operation needs: on its resource, on its copy source, and for what
-    /// its headers add.
+    /// Returns the permissions that the operation needs: on its resource, on its copy source, and
+    /// for the features that its headers use.
     ///
-    /// Tags that a copy carries over from its source are not known here: see
-    /// `Permission::copy_tags`. A list that grants nothing but full control to owners demands
-    /// nothing, because many clients send it with everything.
+    /// Tags that a copy takes from its source are not known here: see `Permission::copy_tags`. An
+    /// ACL that grants only full control to owners needs no permission, because many clients send
+    /// it with each request.
     ///
-    /// Faults: those of the copy source and of repeated parameters.
+    /// Fails with the faults of the copy source and of repeated parameters.
     pub fn demand(
         self,
         resource: &S3Resource,
@@ -235,6 +246,8 @@ impl Operation {
         let facts = RequestFacts::from_request(self, query, fields);
         let own = Permission::on(action, target_resource(self.scope(), resource)).with(&facts);
         let mut all = vec![Permission { version: version.cloned(), ..own }];
+        // The body of `PutBucketAcl` and `PutObjectAcl` has its own action, so only operations that
+        // set an ACL in addition need `s3:PutObjectAcl` or `s3:PutBucketAcl`.
         let sets_acl = self.makes_an_object() || self == Operation::CreateBucket;
         let acl = if sets_acl { RequestedAcl::parse(fields)? } else { None };
         let acl = acl.is_some_and(|acl| !acl.grants_only_owners());
@@ -269,7 +282,8 @@ impl Operation {
         })
     }
 
-    /// What an operation on an object needs for others that it touches.
+    /// Returns the permissions of an operation on an object for other objects that it reads or
+    /// changes.
     fn related_permissions(
         self,
         bucket: &BucketName,
@@ -283,7 +297,8 @@ impl Operation {
             all.push(Permission::read(bucket, key, version));
         }
         if self.copies() {
-            // What is wrong with it is said before the source is looked at.
+            // A malformed part number is refused before the permission on the source is checked, as
+            // in S3.
             if let Some(number) = query.get("partNumber")? {
                 PartNumber::parse(number)?;
             }
@@ -293,7 +308,7 @@ impl Operation {
         }
         if self == Operation::RenameObject {
             let source = RenameObject::source(bucket, fields)?;
-            // The source is deleted on the conditions that speak of the source.
+            // The rename deletes the source under the source's own preconditions.
             let condition = ReadPreconditions::parse_for_rename(fields).unwrap_or_default().into();
             let facts = RequestFacts { condition, ..RequestFacts::default() };
             all.push(Permission::read(bucket, &source, None));
@@ -305,7 +320,7 @@ impl Operation {
         Ok(all)
     }
 
-    /// To read the object, if the answer lets its sender know something of the object.
+    /// Returns the permission to read the object if the response reveals properties of the object.
     fn read_permissions(
         self,
         bucket: &BucketName,
@@ -315,7 +330,7 @@ impl Operation {
     ) -> Result<Vec<Permission>, Fault> {
         let mut all = Vec::new();
         if self == Operation::PutObject && fields.has(WRITE_OFFSET) {
-            // What the answer says of the object, its length and checksums, only readers may know.
+            // The response to an append contains the object's length and checksums.
             all.push(Permission::read(bucket, key, None));
         }
         if self.has_write_precondition() {
@@ -327,7 +342,7 @@ impl Operation {
         Ok(all)
     }
 
-    /// Whether its body has values for condition keys.
+    /// Returns true if the request body has values for condition keys.
     const fn has_values_in_body(self) -> bool {
         matches!(
             self,
@@ -339,8 +354,8 @@ impl Operation {
         )
     }
 
-    /// Returns true if the operation writes a part of an upload, or makes the object of one. The
-    /// request that began the upload says what is kept with the object.
+    /// Returns true if the operation uploads a part of a multipart upload or completes it. The
+    /// request that began the upload defines the properties of the object.
     pub const fn continues_upload(self) -> bool {
         matches!(
             self,
@@ -348,12 +363,12 @@ impl Operation {
         )
     }
 
-    /// Whether headers of its request set an access control list.
+    /// Returns true if the request headers set an access control list.
     pub(super) const fn sets_an_acl(self) -> bool {
         matches!(self, Operation::CreateBucket | Operation::PutBucketAcl | Operation::PutObjectAcl)
     }
 
-    /// Whether parameters of its request say which keys it lists.
+    /// Returns true if the request parameters select the keys of a listing.
     pub(super) const fn lists_keys(self) -> bool {
         matches!(
             self,
@@ -361,7 +376,7 @@ impl Operation {
         )
     }
 
-    /// Whether its headers say what is kept with a new object.
+    /// Returns true if the request headers set properties of a new object.
     pub(super) const fn makes_an_object(self) -> bool {
         matches!(
             self,
@@ -369,7 +384,8 @@ impl Operation {
         )
     }
 
-    /// Whether `If-Match` is a condition on what the operation writes.
+    /// Returns true if `If-Match` is a precondition on the object that the operation writes or
+    /// deletes.
     pub(super) const fn has_write_precondition(self) -> bool {
         matches!(
             self,
@@ -380,33 +396,34 @@ impl Operation {
         )
     }
 
-    /// Pairs of actions by which S3 knows one operation: for the current version, and for one that
-    /// is named.
+    /// Returns the pairs of actions that S3 has for one operation: the action for the current
+    /// version, and the action for a named version.
     pub fn versioned_actions() -> Vec<(&'static str, &'static str)> {
         let actions = |one: &Operation| one.action().zip(one.versioned_action(true));
         let mut pairs: Vec<_> = Operation::ALL.iter().filter_map(actions).collect();
         pairs.retain(|(current, versioned)| current != versioned);
-        // HeadObject has the actions of GetObject.
+        // `HeadObject` has the same actions as `GetObject`.
         pairs.dedup();
         pairs
     }
 }
 
-/// The version that a request names. One that cannot be read is kept as it is, because the operation
-/// refuses it later, after the permissions.
+/// Returns the version that a request names. A malformed version is returned as text, because the
+/// operation refuses it later, after the permission check.
 fn named_version(query: &Query) -> Result<Option<VersionId>, Fault> {
     let text = query.get("versionId")?;
     Ok(text.map(|text| VersionId::parse(text).unwrap_or(VersionId::Other(text.to_owned()))))
 }
 
-/// Headers of a new object that need a permission of their own.
+/// Headers of a new object that need their own permission.
 const NEW_OBJECT_ACTIONS: [(&str, &str); 3] = [
     ("x-amz-tagging", "s3:PutObjectTagging"),
     ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
     ("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
 ];
 
-/// The permissions that what a new bucket is set to needs besides; `acl` says whether it has a list.
+/// Returns the permissions for the settings of a new bucket. `acl` is true if the request sets an
+/// ACL.
 fn new_bucket_permissions(
     bucket: &BucketName,
     acl: bool,
@@ -425,7 +442,8 @@ fn new_bucket_permissions(
     Ok(actions.into_iter().map(|action| Permission::on_bucket(action, bucket)).collect())
 }
 
-/// What an operation is about: a request names more than that where it lists the uploads of a key.
+/// Returns the resource that the operation acts on. For example, the resource of a listing of the
+/// uploads of a key is the bucket, although the request path contains a key.
 fn target_resource(scope: Scope, resource: &S3Resource) -> S3Resource {
     match (scope, resource) {
         (Scope::Bucket, S3Resource::Object(bucket, _)) => S3Resource::Bucket(bucket.clone()),

@@ -1,27 +1,30 @@
 //! The resource that a request's host and path name.
+//!
+//! For example, with the domain `s3.example.com`, the host `photos.s3.example.com` and the path
+//! `/cat.jpg` name the same object as the path `/photos/cat.jpg` with the host `s3.example.com`.
 
 use crate::name::{BucketName, ObjectKey};
 use crate::{Code, Fault};
 
-/// What a request is about.
+/// The resource of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum S3Resource {
-    /// The service as a whole.
+    /// The service.
     Service,
-    /// A bucket.
+    /// A bucket, whether it exists or not.
     Bucket(BucketName),
-    /// An object, or a key where one may come to be.
+    /// An object key in a bucket, whether the object exists or not.
     Object(BucketName, ObjectKey),
 }
 
 impl S3Resource {
-    /// Reads a host and a raw path, without its query, as sent.
+    /// Parses a host and a raw path. `raw_path` is not decoded and has no query.
     ///
-    /// With a host below one of the `domains` the bucket is the host's first part and the whole
-    /// path is the key; with any other host, an address included, the bucket is the path's first
-    /// part. Domains are lower-case names without ports.
+    /// If the host is a subdomain of one of the `domains`, the subdomain is the bucket and the
+    /// whole path is the key. With any other host, an IP address included, the first path segment
+    /// is the bucket. `domains` are lower-case names without ports.
     ///
-    /// Faults: `InvalidURI`, `InvalidBucketName`, and what `ObjectKey::from_path` answers.
+    /// Fails with `InvalidURI`, `InvalidBucketName`, or the faults of `ObjectKey::from_path`.
     pub fn parse(
         host: Option<&str>,
         raw_path: &str,
@@ -39,7 +42,7 @@ impl S3Resource {
                 Ok(S3Resource::Object(bucket, ObjectKey::from_path(path)?))
             };
         }
-        // `//` is what a client makes of an empty bucket name.
+        // A client that has an empty bucket name sends `//`.
         if path.is_empty() || path == "/" {
             return Ok(S3Resource::Service);
         }
@@ -52,7 +55,7 @@ impl S3Resource {
         }
     }
 
-    /// The bucket, if there is one.
+    /// Returns the bucket; `None` for the service.
     pub fn bucket(&self) -> Option<&BucketName> {
         match self {
             S3Resource::Service => None,
@@ -60,7 +63,7 @@ impl S3Resource {
         }
     }
 
-    /// The key, if there is one.
+    /// Returns the key; `None` for the service and for a bucket.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             S3Resource::Service | S3Resource::Bucket(_) => None,
@@ -69,7 +72,8 @@ impl S3Resource {
     }
 }
 
-/// What stands before the longest domain that the host lies below.
+/// Returns the part of the host before the longest domain that matches. `None` if the host is a
+/// domain itself or is in no domain.
 fn bucket_label(host: &str, domains: &[String]) -> Option<String> {
     let host = without_port(host).trim_end_matches('.').to_ascii_lowercase();
     if domains.iter().any(|domain| domain.trim_end_matches('.') == host) {
@@ -85,7 +89,8 @@ fn bucket_label(host: &str, domains: &[String]) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// `host:port` without its port. An IPv6 address keeps its brackets, and so matches no domain.
+/// Returns `host:port` without its port. An IPv6 address keeps its brackets and therefore matches
+/// no domain.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port))

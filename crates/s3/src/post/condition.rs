@@ -1,4 +1,4 @@
-//! One condition of a policy.
+//! A condition of a form's policy.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,26 @@ use super::length::LengthRange;
 use super::refusal::{denied, invalid};
 use crate::Fault;
 
-/// What a policy demands.
+/// A condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Of a field.
+    /// A condition on a field.
     Field(FieldCondition),
-    /// Of the file's length.
+    /// A condition on the length of the file.
     Length(LengthRange),
 }
 
-/// What a policy demands of one field.
+/// A condition on one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldCondition {
-    /// In lower case.
+    /// The name of the field, in lower case.
     pub(super) field: String,
     test: Test,
-    /// As a refusal repeats it.
+    /// The condition as error messages repeat it.
     text: String,
 }
 
+/// The test that the value of a field must pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Equals(String),
@@ -35,7 +36,8 @@ enum Test {
 }
 
 impl Condition {
-    /// Faults: `InvalidPolicyDocument`; `AccessDenied` for a field that no form can have.
+    /// Parses a condition. Fails with `InvalidPolicyDocument`, or with `AccessDenied` for a field
+    /// that no form can have.
     pub(super) fn parse(raw: &RawValue) -> Result<Condition, Fault> {
         let raw = raw.get();
         if let Ok(object) = serde_json::from_str::<BTreeMap<String, Value>>(raw) {
@@ -75,7 +77,7 @@ impl Condition {
 }
 
 impl FieldCondition {
-    /// `{"acl": "private"}`.
+    /// Parses a condition in the form `{"acl": "private"}`.
     fn simple(object: BTreeMap<String, Value>) -> Result<FieldCondition, Fault> {
         let mut properties = object.into_iter();
         let (Some((field, value)), None) = (properties.next(), properties.next()) else {
@@ -95,11 +97,12 @@ impl FieldCondition {
         Ok(FieldCondition { field, test: Test::Equals(value), text })
     }
 
-    /// Fault: `AccessDenied` when the condition does not hold, and when there is no such field.
+    /// Checks the value of the field. Fails with `AccessDenied` if the condition does not hold or
+    /// the field is missing.
     pub(super) fn check(&self, value: Option<&str>) -> Result<(), Fault> {
         let holds = value.is_some_and(|value| match &self.test {
             Test::Equals(expected) => value == expected,
-            // A browser that uploads several files lists their types, and each has to be allowed.
+            // A browser that uploads several files lists their types, and each must be allowed.
             Test::StartsWith(start) if self.field == "content-type" && value.contains(',') => {
                 value.split(',').all(|part| part.trim().starts_with(start))
             }
@@ -109,13 +112,14 @@ impl FieldCondition {
     }
 }
 
-/// A length is a JSON number or, as S3 takes it too, a string of digits.
+/// Parses a length: a JSON number or, as in S3, a string of digits.
 fn length(raw: &RawValue) -> Result<u64, Fault> {
     let text = scalar(raw)?;
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(not_json)
 }
 
+/// Returns a JSON string or number as text.
 fn scalar(raw: &RawValue) -> Result<String, Fault> {
     match serde_json::from_str(raw.get()) {
         Ok(Value::String(text)) => Ok(text),

@@ -1,35 +1,39 @@
-//! Finds the delimiters between the parts of a body that arrives in pieces.
+//! Finds the delimiters between the parts of a multipart body that arrives in pieces.
 //!
-//! A delimiter is CR LF, two hyphens and the boundary. It counts if CR LF or two hyphens follow it;
-//! otherwise it is content that happens to look like one. Of content, no more is kept than what may
-//! be the beginning of a delimiter; the rest passes as slices of what arrived.
+//! A delimiter is CR LF, two hyphens and the boundary. It counts only if CR LF (another part) or
+//! two hyphens (the end) follow it; otherwise it is content that looks like a delimiter. For
+//! example, with the boundary `b`, `\r\n--bc` is content.
+//!
+//! The cutter buffers only bytes that may be the beginning of a delimiter. It passes all other
+//! content on as slices of the input.
 
 use bytes::Bytes;
 use memchr::memmem;
 
-/// The bytes after a delimiter that tell what it means.
+/// The number of bytes after a delimiter that determine its meaning.
 const MARK_BYTES: usize = 2;
 
-/// Cuts a body at its delimiters.
+/// Splits a body at its delimiters.
 #[derive(Debug)]
 pub(super) struct Cutter {
     delimiter: Vec<u8>,
     finder: memmem::Finder<'static>,
-    /// What may be the beginning of a delimiter with its mark. It begins with CR, and no later CR
-    /// in it can begin another delimiter.
+    /// Bytes that may be the beginning of a delimiter with its mark. They begin with CR, and no
+    /// later CR in them can begin another delimiter.
     held: Vec<u8>,
 }
 
-/// What a delimiter announces.
+/// The meaning of a delimiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// Another part.
+    /// Another part follows.
     Part,
-    /// The end of the last part.
+    /// The last part ends.
     Close,
 }
 
 impl Cut {
+    /// Returns the meaning of the two bytes after a delimiter; `None` if the bytes are content.
     fn marked(mark: [u8; MARK_BYTES]) -> Option<Cut> {
         match &mark {
             b"\r\n" => Some(Cut::Part),
@@ -40,15 +44,16 @@ impl Cut {
 }
 
 impl Cutter {
-    /// The first delimiter has no line before it, so it is searched for as if CR LF had arrived.
+    /// Returns a cutter. The first delimiter has no line before it, so the cutter starts as if CR
+    /// LF had arrived.
     pub(super) fn new(boundary: &str) -> Cutter {
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
         let finder = memmem::Finder::new(&delimiter).into_owned();
         Cutter { delimiter, finder, held: b"\r\n".to_vec() }
     }
 
-    /// Takes content from `input`, and passes it to `out` in order. Returns once a delimiter is
-    /// complete, or with `None` once all input is taken.
+    /// Takes content from `input` and passes it to `out` in order. Returns at a complete delimiter,
+    /// or with `None` when all input is taken.
     pub(super) fn take(&mut self, input: &mut Bytes, mut out: impl FnMut(Bytes)) -> Option<Cut> {
         if !self.held.is_empty() {
             match self.resume(input) {
@@ -58,6 +63,8 @@ impl Cutter {
             }
         }
         let mut from = 0;
+        // The finder searches only for the delimiter, so each match is checked for its mark. If the
+        // input ends before the mark, the match is kept for the next input.
         while let Some(found) = self.finder.find(input.get(from..).unwrap_or_default()) {
             let start = from + found;
             let after = start + self.delimiter.len();
@@ -71,7 +78,8 @@ impl Cutter {
             }
             from = start + 1;
         }
-        // Only the last CR can begin what is still incomplete: a delimiter has no other.
+        // Only the last CR can begin an incomplete delimiter, because a delimiter contains no other
+        // CR.
         let end = input.len().saturating_sub(self.delimiter.len());
         let start = memchr::memrchr(b'\r', input.get(end..).unwrap_or_default())
             .map(|at| end + at)
@@ -79,7 +87,7 @@ impl Cutter {
         self.hold(input, start.unwrap_or(input.len()), out)
     }
 
-    /// Passes on what precedes `start`, and holds the rest.
+    /// Passes on the input before `start`, and buffers the rest.
     fn hold(&mut self, input: &mut Bytes, start: usize, out: impl FnMut(Bytes)) -> Option<Cut> {
         let rest = input.split_off(start);
         self.held.extend_from_slice(&rest);
@@ -87,7 +95,7 @@ impl Cutter {
         None
     }
 
-    /// Decides what the held bytes are, as far as the input tells.
+    /// Decides with new input whether the buffered bytes are a delimiter.
     fn resume(&mut self, input: &mut Bytes) -> Resumed {
         let marked_bytes = self.delimiter.len() + MARK_BYTES;
         let taken = input.len().min(marked_bytes.saturating_sub(self.held.len()));
@@ -108,7 +116,8 @@ impl Cutter {
                 Resumed::Waiting
             }
             _ => {
-                // What came from the input is searched again: a delimiter may begin in it.
+                // The bytes from the input are searched again, because a delimiter may begin in
+                // them.
                 self.held.truncate(kept);
                 Resumed::Content(Bytes::from(std::mem::take(&mut self.held)))
             }
@@ -116,14 +125,17 @@ impl Cutter {
     }
 }
 
+/// The decision about buffered bytes.
 enum Resumed {
     /// More input is needed.
     Waiting,
+    /// The bytes were a delimiter.
     Cut(Cut),
-    /// The held bytes were content.
+    /// The bytes were content.
     Content(Bytes),
 }
 
+/// Passes content on, unless it is empty.
 fn pass(content: Bytes, mut out: impl FnMut(Bytes)) {
     if !content.is_empty() {
         out(content);

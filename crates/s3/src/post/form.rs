@@ -1,4 +1,4 @@
-//! The fields of a form, once its file begins.
+//! The fields of a form, up to its file.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -7,13 +7,13 @@ use super::part::FilePart;
 use crate::Fault;
 use crate::fields::invalid;
 
-/// The longest value of a field, in bytes, with the file's name put in.
+/// The maximum length of a field's value in bytes, after the file name is inserted.
 pub const FIELD_BYTES_MAX: usize = 64 << 10;
 
-/// Stands for the file's name.
+/// The variable that is replaced by the file's name.
 const FILENAME: &str = "${filename}";
 
-/// Fields in which nothing is put in: they are signed, or are signatures.
+/// Fields in which the variable is not replaced, because they are signed or are signatures.
 const VERBATIM: [&str; 8] = [
     "awsaccesskeyid",
     "policy",
@@ -25,7 +25,7 @@ const VERBATIM: [&str; 8] = [
     "x-amz-signature",
 ];
 
-/// Fields that count as headers of the same name.
+/// Fields that have the meaning of the header with the same name.
 const HEADERS: [&str; 12] = [
     "cache-control",
     "content-disposition",
@@ -41,7 +41,7 @@ const HEADERS: [&str; 12] = [
     "x-amz-write-offset-bytes",
 ];
 
-/// What the names of more such fields begin with.
+/// Prefixes of further fields with the meaning of a header.
 const HEADER_PREFIXES: [&str; 6] = [
     META,
     "x-amz-acl",
@@ -54,21 +54,23 @@ const HEADER_PREFIXES: [&str; 6] = [
 const META: &str = "x-amz-meta-";
 const IGNORED: &str = "x-ignore-";
 
-/// The fields before a form's file: names in lower case, each once, with the file's name put in.
+/// The fields before the file of a form: lower-case names, each once, with the file name inserted.
 ///
-/// What a policy is checked against is what is used, but for white space around what counts as a
-/// header: there is no other reading of the fields.
+/// Invariant: the values that the policy is checked against are the values that the upload uses,
+/// except white space around values that count as headers. There is no second interpretation of the
+/// fields. For example, for a file `cat.jpg` the key `up/${filename}` is `up/cat.jpg` both for the
+/// policy and for the upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     fields: Vec<(String, String)>,
 }
 
 impl Form {
-    /// Takes the fields that came before a file. Values of the same metadata are joined, as those
-    /// of a header are.
+    /// Creates a form from the fields before its file. Values of the same user metadata are joined
+    /// with commas, as for headers.
     ///
-    /// Faults: `InvalidArgument` for any other field that is given twice; `MalformedPOSTRequest`
-    /// when a value grows beyond 64 KiB by the file's name.
+    /// Fails with `InvalidArgument` for any other repeated field, or with `MalformedPOSTRequest` if
+    /// the file name makes a value longer than 64 KiB.
     pub fn new(fields: Vec<(String, String)>, file: &FilePart) -> Result<Form, Fault> {
         let filename = base_name(file.filename.as_deref().unwrap_or_default());
         let mut form = Form::default();
@@ -93,25 +95,26 @@ impl Form {
         Ok(form)
     }
 
-    /// The value of a field. The name is in lower case.
+    /// Returns the value of a field. `name` is in lower case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether a field is there, if only an empty one.
+    /// Returns true if the form has the field, even with an empty value.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Names in lower case.
+    /// Returns the names of the fields, in lower case.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The fields that say what the headers of a `PutObject` say. All others have no effect there.
+    /// Returns the fields that have the meaning of `PutObject` headers. All other fields have no
+    /// effect on the object.
     ///
-    /// Fault: `InvalidArgument` for a name or a value that no header can have, and for an ACL that
-    /// is given under both of its names.
+    /// Fails with `InvalidArgument` for a name or value that is not valid in a header, and for an
+    /// ACL under both of its names.
     pub fn headers(&self) -> Result<HeaderMap, Fault> {
         let mut headers = HeaderMap::new();
         for (field, value) in &self.fields {
@@ -135,11 +138,13 @@ impl Form {
     }
 }
 
-/// A file's name without the path that some browsers send with it.
+/// Returns a file's name without the path that some browsers send.
 fn base_name(filename: &str) -> &str {
     filename.rsplit(['/', '\\']).next().unwrap_or_default()
 }
 
+/// Inserts the file name into a value. The length is checked before, so that many variables cannot
+/// multiply a long name.
 fn with_filename(value: String, filename: &str) -> Result<String, Fault> {
     let places = value.matches(FILENAME).count();
     if places == 0 {

@@ -1,8 +1,8 @@
-//! How long the file of a form may be.
+//! The length range of a form's file.
 
 use crate::{Code, Fault};
 
-/// How many bytes a file may have.
+/// The minimum and maximum length of a file in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthRange {
     min: u64,
@@ -17,18 +17,19 @@ impl LengthRange {
         LengthRange { min, max }
     }
 
+    /// Returns the intersection of both ranges.
     pub(super) fn and(self, other: LengthRange) -> LengthRange {
         LengthRange { min: self.min.max(other.min), max: self.max.min(other.max) }
     }
 
-    /// The most bytes.
+    /// Returns the maximum length in bytes.
     pub const fn max(self) -> u64 {
         self.max
     }
 
-    /// Checks how many bytes have arrived of a file that has not ended.
+    /// Checks the number of bytes that have arrived, while the file is incomplete.
     ///
-    /// Fault: `EntityTooLarge`.
+    /// Fails with `EntityTooLarge`.
     pub fn check_so_far(self, bytes: u64) -> Result<(), Fault> {
         if bytes <= self.max {
             return Ok(());
@@ -39,7 +40,7 @@ impl LengthRange {
             .with("MaxSizeAllowed", self.max.to_string()))
     }
 
-    /// Checks how many bytes a file has. Faults: `EntityTooLarge`, `EntityTooSmall`.
+    /// Checks the length of a complete file. Fails with `EntityTooLarge` or `EntityTooSmall`.
     pub fn check(self, bytes: u64) -> Result<(), Fault> {
         self.check_so_far(bytes)?;
         if bytes >= self.min {

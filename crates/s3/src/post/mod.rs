@@ -1,13 +1,17 @@
-//! Uploads from browsers: `multipart/form-data` with the fields of an upload and then its file.
+//! Uploads from browsers: `multipart/form-data` with the fields of an upload, followed by its file.
 //!
-//! It goes in steps. [`boundary`] reads the request's `Content-Type`. [`FormReader`] takes the body
-//! as it arrives: the fields before the file come out whole, then the file in slices, and it keeps
-//! nothing but the fields, which are few and short. Once the file begins, [`Form`] holds what they
-//! say, `auth::FormCredentials` verifies who has signed that, and that the [`PostPolicy`] which was
-//! signed allows it, and `request::PostObject` is what is to be done. Fields after the file are ignored.
+//! The steps: [`boundary`] parses the request's `Content-Type`. [`FormReader`] parses the body as
+//! it arrives: it returns complete fields, then the file in slices, and it buffers only fields,
+//! whose size is limited. When the file begins, [`Form`] collects the fields.
+//! `auth::FormCredentials` verifies the signature of the [`PostPolicy`] and that the policy allows
+//! the fields, and `request::PostObject` is the resulting upload. Fields after the file are
+//! ignored.
 //!
-//! Here nobody is authenticated, and nothing of the HTTP request but its body is looked at: its
-//! headers are not covered by what a form's signature vouches for.
+//! For example, a form with `key=up/${filename}`, a policy and a signature stores the file
+//! `cat.jpg` as `up/cat.jpg`.
+//!
+//! The module authenticates no sender. It uses only the body of the HTTP request, because the
+//! form's signature does not cover the headers.
 
 mod condition;
 mod delimiter;
@@ -31,7 +35,7 @@ pub use success::SuccessAction;
 
 use crate::{Code, Fault};
 
-/// The fault of a body that is not as RFC 7578 has it.
+/// Returns the fault of a body that violates RFC 7578.
 fn malformed() -> Fault {
     Fault::because(
         Code::MalformedPOSTRequest,
@@ -39,7 +43,7 @@ fn malformed() -> Fault {
     )
 }
 
-/// The fault of a form that lacks a field.
+/// Returns the fault of a form without a required field.
 pub(crate) fn missing(name: &'static str) -> Fault {
     Fault::because(
         Code::InvalidArgument,

@@ -1,18 +1,18 @@
-//! The headers of one part, and the parameters of header values.
+//! The headers of a part, and the parameters of header values.
 
 use super::malformed;
 use crate::Fault;
 
-/// What a form says about its file, beside the bytes.
+/// The properties of a form's file, without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePart {
-    /// The file's name as the browser sent it, possibly with a path of its own system.
+    /// The file's name as the browser sent it, possibly with a local path.
     pub filename: Option<String>,
-    /// The type that the browser takes the file for. S3 does not store it.
+    /// The media type that the browser assumes. S3 does not store it.
     pub content_type: Option<String>,
 }
 
-/// The headers of a part, as far as they matter here.
+/// The headers of a part that are used.
 #[derive(Debug, Default)]
 pub(super) struct PartHead {
     disposition: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct PartHead {
 }
 
 impl PartHead {
-    /// Reads one header, without its line end.
+    /// Parses one header, without its line end. Other headers are ignored.
     pub(super) fn line(&mut self, line: Vec<u8>) -> Result<(), Fault> {
         let line = String::from_utf8(line).map_err(|_| malformed())?;
         let (name, value) = line.split_once(':').ok_or_else(malformed)?;
@@ -35,7 +35,7 @@ impl PartHead {
         }
     }
 
-    /// The field's name in lower case, and what would be said about it if it were a file.
+    /// Returns the field's name in lower case, and the properties that it has if it is a file.
     pub(super) fn finish(self) -> Result<(String, FilePart), Fault> {
         let disposition = self.disposition.ok_or_else(malformed)?;
         let value = HeaderValueParts::parse(&disposition).ok_or_else(malformed)?;
@@ -55,9 +55,9 @@ impl PartHead {
     }
 }
 
-/// The value of a parameter like `filename*=UTF-8''na%C3%AFve.txt` (RFC 8187). Forms should not have
-/// it, but some programs send it alone. Without the name, the object would get the key that a form
-/// without a file gets.
+/// Decodes a parameter like `filename*=UTF-8''na%C3%AFve.txt` (RFC 8187). Forms should not have it,
+/// but some programs send only this form. Without the name, the object would get the key of a form
+/// without a file name.
 fn extended_value(text: &str) -> Result<String, Fault> {
     let mut parts = text.splitn(3, '\'');
     let (Some(charset), Some(_language), Some(encoded)) =
@@ -72,16 +72,17 @@ fn extended_value(text: &str) -> Result<String, Fault> {
     decoded.map(std::borrow::Cow::into_owned).map_err(|_| malformed())
 }
 
-/// A header's value with parameters: `form-data; name="key"`.
+/// A header value with parameters: `form-data; name="key"`.
 #[derive(Debug)]
 pub(super) struct HeaderValueParts<'a> {
     pub(super) kind: &'a str,
-    /// Names in lower case, each once.
+    /// Lower-case names, each once, with their values.
     parameters: Vec<(String, String)>,
 }
 
 impl<'a> HeaderValueParts<'a> {
-    /// `None` if it does not parse, or a parameter is given twice: then two readers could disagree.
+    /// Parses a value. `None` if it is malformed or repeats a parameter: two readers could use
+    /// different values.
     pub(super) fn parse(text: &'a str) -> Option<HeaderValueParts<'a>> {
         let (kind, mut rest) = text.split_once(';').unwrap_or((text, ""));
         let mut parameters: Vec<(String, String)> = Vec::new();
@@ -117,8 +118,9 @@ impl<'a> HeaderValueParts<'a> {
     }
 }
 
-/// The text up to the closing quotation mark, and what follows it. A backslash escapes a quotation
-/// mark and itself; before anything else it is one, as in the paths that old browsers send.
+/// Returns the text up to the closing quotation mark, and the rest. A backslash escapes only a
+/// quotation mark and a backslash; before other characters it is literal, as in the paths that old
+/// browsers send.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut characters = quoted.chars();

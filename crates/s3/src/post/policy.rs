@@ -1,4 +1,7 @@
-//! The policy of a form: what its signer lets others upload.
+//! The policy of a form: the uploads that its signer allows.
+//!
+//! For example, `{"expiration": "2026-01-01T00:00:00Z", "conditions": [{"bucket": "photos"},
+//! ["starts-with", "$key", "up/"]]}` allows uploads to `photos` with keys that begin with `up/`.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +19,17 @@ use super::refusal::{denied, invalid};
 use crate::Fault;
 use crate::name::BucketName;
 
-/// Some clients leave the padding out.
+/// The decoder of policies. Some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Fields that no condition needs to cover. None of them says what is uploaded.
+/// Fields that need no condition. None of them changes the object.
 const EXEMPT_FIELDS: [&str; 6] =
     ["awsaccesskeyid", "file", "policy", "signature", "submit", "x-amz-signature"];
 
-/// A policy that parses.
+/// A parsed policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostPolicy {
     expiration: OffsetDateTime,
@@ -35,9 +38,10 @@ pub struct PostPolicy {
 }
 
 impl PostPolicy {
-    /// Reads the field `policy`: JSON in base64.
+    /// Parses the field `policy`: JSON in base64.
     ///
-    /// Faults: `InvalidPolicyDocument`; `AccessDenied` for a condition that can never hold.
+    /// Fails with `InvalidPolicyDocument`, or with `AccessDenied` for a condition that can never
+    /// hold.
     pub fn parse(base64: &str) -> Result<PostPolicy, Fault> {
         let text = base64.trim();
         if text.is_empty() {
@@ -73,11 +77,11 @@ impl PostPolicy {
         Ok(policy)
     }
 
-    /// Checks that the policy is valid now and allows what a form says, for a bucket. The length of
-    /// the file, which has not arrived, is left to check.
+    /// Checks that the policy is valid at `now` and allows the fields of a form for a bucket.
+    /// Returns the length range, which the caller checks when the file arrives.
     ///
-    /// Fault: `AccessDenied` for a policy that has expired or does not name the bucket, for a field
-    /// that no condition covers, and for a condition that does not hold.
+    /// Fails with `AccessDenied` for a policy that has expired or does not name the bucket, for a
+    /// field without a condition, and for a condition that does not hold.
     pub fn check(
         &self,
         form: &Form,
@@ -92,7 +96,8 @@ impl PostPolicy {
         }
         for condition in &self.conditions {
             let field = condition.field.as_str();
-            // The bucket is that of the URL. A field that names another is not believed.
+            // The bucket comes from the URL. A form field with another bucket must not satisfy the
+            // condition.
             if field == "bucket" {
                 condition.check(Some(bucket.as_str()))?;
             }
@@ -106,16 +111,18 @@ impl PostPolicy {
         Ok(self.lengths)
     }
 
+    /// Returns true if a condition names the field.
     fn covers(&self, name: &str) -> bool {
         self.conditions.iter().any(|condition| condition.field == name)
     }
 }
 
+/// Returns true if the field needs a condition.
 fn needs_condition(name: &str) -> bool {
     !EXEMPT_FIELDS.contains(&name) && !name.starts_with("x-ignore-")
 }
 
-/// S3 lets a policy write `\$` for a dollar, which JSON does not know.
+/// Replaces `\$` by `$`. S3 allows this escape in policies, and JSON does not.
 fn without_dollar_escapes(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut characters = json.chars();
@@ -135,7 +142,7 @@ fn without_dollar_escapes(json: &str) -> String {
     out
 }
 
-/// The fault of a policy that has expired.
+/// Returns the fault of an expired policy.
 pub(crate) fn expired() -> Fault {
     denied("Policy expired.")
 }

@@ -1,4 +1,4 @@
-//! Reads a form as it arrives.
+//! Parses a form as it arrives.
 
 use bytes::Bytes;
 
@@ -9,19 +9,20 @@ use crate::fields::invalid;
 use crate::line::Line;
 use crate::{Code, Fault};
 
-/// The most bytes before the file: fields, their headers and the delimiters. S3's own limit.
+/// The maximum number of bytes before the file: fields, their headers and delimiters. This is S3's
+/// limit.
 pub const PRE_FILE_BYTES_MAX: usize = 20 << 10;
 
-/// The most fields before the file.
+/// The maximum number of fields before the file.
 pub const FIELDS_MAX: usize = 20;
 
-/// The longest boundary, by RFC 2046.
+/// The maximum length of a boundary in bytes (RFC 2046).
 const BOUNDARY_BYTES_MAX: usize = 70;
 
-/// The boundary that a request's `Content-Type` announces.
+/// Returns the boundary in a request's `Content-Type`.
 ///
-/// Faults: `PreconditionFailed` for any other type of body; `MalformedPOSTRequest` for a boundary
-/// that is missing or none.
+/// Fails with `PreconditionFailed` for another content type, or with `MalformedPOSTRequest` for a
+/// missing or invalid boundary.
 pub fn boundary(content_type: Option<&[u8]>) -> Result<String, Fault> {
     let text = content_type.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim();
@@ -45,53 +46,59 @@ pub fn boundary(content_type: Option<&[u8]>) -> Result<String, Fault> {
     Ok(boundary.to_owned())
 }
 
-/// What a form consists of, in the order in which it arrives: fields, at most one file with its
-/// content, and an end.
+/// A part of a form, in order of arrival: fields, then at most one file with its content, then its
+/// end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormEvent {
     /// A field before the file.
     Field {
-        /// In lower case.
+        /// The name, in lower case.
         name: String,
-        /// As sent.
+        /// The value as sent.
         value: String,
     },
     /// The file begins.
     File(FilePart),
-    /// Bytes of the file.
+    /// Content of the file.
     Content(Bytes),
-    /// The file has ended.
+    /// The file ends.
     End,
 }
 
-/// Reads one form. It keeps at most [`PRE_FILE_BYTES_MAX`], and nothing of the file.
+/// The parser of one form. It buffers at most [`PRE_FILE_BYTES_MAX`], and nothing of the file.
 #[derive(Debug)]
 pub struct FormReader {
     cutter: Cutter,
     state: State,
-    /// Bytes that arrived before the file.
+    /// The bytes that arrived before the file.
     pre_file_bytes: usize,
     fields: usize,
-    /// The first fault; after it nothing more is read.
+    /// The first fault; after it nothing more is parsed.
     broken: Option<Fault>,
 }
 
+/// The state of the parser.
+///
+/// ```text
+/// Preamble -> Head -> Field -> Head ...    fields
+///                  -> File -> Epilogue     the file
+/// ```
 #[derive(Debug)]
 enum State {
-    /// Nothing may precede the first delimiter.
+    /// Before the first delimiter; no content is allowed here.
     Preamble,
+    /// In the headers of a part.
     Head(Line, PartHead),
-    Field {
-        name: String,
-        value: Vec<u8>,
-    },
+    /// In the value of a field.
+    Field { name: String, value: Vec<u8> },
+    /// In the content of the file.
     File,
-    /// Whatever follows the file is ignored.
+    /// After the file; the rest of the body is ignored.
     Epilogue,
 }
 
 impl FormReader {
-    /// A reader for a body with a boundary that [`boundary`] has returned.
+    /// Returns a parser for a body with a boundary that [`boundary`] has returned.
     pub fn new(boundary: &str) -> FormReader {
         FormReader {
             cutter: Cutter::new(boundary),
@@ -102,11 +109,11 @@ impl FormReader {
         }
     }
 
-    /// Takes bytes as they arrived, and appends what they complete to `out`.
+    /// Parses bytes as they arrive, and appends the events that they complete to `out`.
     ///
-    /// Faults: `MalformedPOSTRequest`, also for more than 20 fields;
-    /// `MaxPostPreDataLengthExceededError`; `InvalidArgument` when there is no file, and for a
-    /// field that is not UTF-8. The first one is final.
+    /// Fails with `MalformedPOSTRequest`, also for more than 20 fields;
+    /// `MaxPostPreDataLengthExceededError`; or `InvalidArgument` if there is no file or a field is
+    /// not UTF-8. The first fault is final: each later call returns it again.
     pub fn push(&mut self, input: Bytes, out: &mut Vec<FormEvent>) -> Result<(), Fault> {
         if let Some(fault) = &self.broken {
             return Err(fault.clone());
@@ -118,8 +125,8 @@ impl FormReader {
         outcome
     }
 
-    /// Ends the body. Faults: `MalformedPOSTRequest` when the file has not ended, and whatever
-    /// `push` found.
+    /// Ends the body. Fails with `MalformedPOSTRequest` if the file has not ended, or with the
+    /// fault of `push`.
     pub fn finish(self) -> Result<(), Fault> {
         match (self.broken, self.state) {
             (Some(fault), _) => Err(fault),
@@ -142,7 +149,8 @@ impl FormReader {
                 }
                 State::Epilogue => return Ok(()),
                 State::Preamble | State::Head(..) | State::Field { .. } => {
-                    // No more is looked at than is allowed to come before the file.
+                    // No more bytes are parsed than may come before the file, so that the limit
+                    // does not depend on the size of the input.
                     let allowance = PRE_FILE_BYTES_MAX - self.pre_file_bytes;
                     if allowance == 0 {
                         return Err(pre_file_too_large());
@@ -159,7 +167,7 @@ impl FormReader {
         Ok(())
     }
 
-    /// Takes some of the input, at least one byte.
+    /// Parses some of the input, at least one byte.
     fn read_before_file(
         &mut self,
         input: &mut Bytes,
@@ -219,7 +227,8 @@ impl FormReader {
 
     fn begin_content(&mut self, head: PartHead, out: &mut Vec<FormEvent>) -> Result<(), Fault> {
         let (name, file) = head.finish()?;
-        // S3 knows the file by its field's name. Some clients give every field a file name.
+        // S3 recognizes the file by its field name, because some clients give each field a file
+        // name.
         if name == "file" {
             out.push(FormEvent::File(file));
             self.state = State::File;

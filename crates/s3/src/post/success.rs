@@ -1,4 +1,4 @@
-//! What a browser gets after an upload.
+//! The response to a browser after an upload.
 
 use http::{HeaderValue, StatusCode, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -6,12 +6,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::form::Form;
 use crate::name::{BucketName, ObjectKey};
 
+/// The characters that stay unescaped in the query of a redirect.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What a form wants as the answer to its success.
+/// The response that a form requests on success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuccessAction {
-    /// 303 to another page, a URL of HTTP.
+    /// 303 to another page, an HTTP or HTTPS URL.
     Redirect(Uri),
     /// 200 without a body.
     Ok,
@@ -22,8 +23,8 @@ pub enum SuccessAction {
 }
 
 impl SuccessAction {
-    /// Reads `success_action_redirect`, or `redirect` by its old name, and
-    /// `success_action_status`. S3 takes what it cannot interpret as if it were not there.
+    /// Parses `success_action_redirect`, or `redirect` as its older name, and
+    /// `success_action_status`. A malformed value counts as absent, as in S3.
     pub fn parse(form: &Form) -> SuccessAction {
         let redirect = form.get("success_action_redirect").or_else(|| form.get("redirect"));
         if let Some(page) = redirect.and_then(page) {
@@ -36,7 +37,7 @@ impl SuccessAction {
         }
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     pub const fn status(&self) -> StatusCode {
         match self {
             SuccessAction::Redirect(_) => StatusCode::SEE_OTHER,
@@ -46,8 +47,8 @@ impl SuccessAction {
         }
     }
 
-    /// Where to go, with bucket, key and ETag in the query; `None` if this is no redirect. The
-    /// ETag comes without quotes.
+    /// Returns the URL of a redirect, with bucket, key and ETag in its query; `None` for other
+    /// responses. `etag` has no quotes.
     pub fn redirect(
         &self,
         bucket: &BucketName,
@@ -70,7 +71,7 @@ impl SuccessAction {
     }
 }
 
-/// A URL that a browser can be sent to: absolute and of HTTP. Its fragment is dropped.
+/// Parses the URL of a redirect: absolute, with HTTP or HTTPS. Its fragment is removed.
 fn page(text: &str) -> Option<Uri> {
     let uri: Uri = text.trim().parse().ok()?;
     let http = matches!(uri.scheme_str(), Some("http" | "https"));

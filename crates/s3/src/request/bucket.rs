@@ -1,4 +1,5 @@
-//! Buckets: what `CreateBucket` carries, and the documents of their configurations.
+//! Requests about buckets: `CreateBucket` and the documents of ownership controls, ACLs and public
+//! access blocks.
 
 use super::Arguments;
 use crate::acl::{AclDocument, RequestedAcl};
@@ -6,26 +7,28 @@ use crate::tagging::{TagSet, Tagged};
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// Whom the objects of a bucket belong to, and whether access control lists count.
+/// The object ownership rule of a bucket: it decides who owns new objects, and whether ACLs have an
+/// effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OwnershipRule {
-    /// All to the bucket's owner; lists do not count.
+    /// The bucket owner owns all objects. ACLs have no effect.
     BucketOwnerEnforced,
-    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    /// The bucket owner owns an object if its writer grants the bucket owner full control;
+    /// otherwise the writer owns it.
     BucketOwnerPreferred,
-    /// To whoever writes them.
+    /// The writer owns the object.
     ObjectWriter,
 }
 
 impl OwnershipRule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [OwnershipRule; 3] = [
         OwnershipRule::BucketOwnerEnforced,
         OwnershipRule::BucketOwnerPreferred,
         OwnershipRule::ObjectWriter,
     ];
 
-    /// The name of it on the wire.
+    /// Returns the rule's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             OwnershipRule::BucketOwnerEnforced => "BucketOwnerEnforced",
@@ -34,31 +37,32 @@ impl OwnershipRule {
         }
     }
 
-    /// The one with this name.
+    /// Returns the rule with this name.
     pub fn parse(name: &str) -> Option<OwnershipRule> {
         OwnershipRule::ALL.into_iter().find(|one| one.as_str() == name)
     }
 }
 
-/// `CreateBucket`, in our region.
+/// A `CreateBucket` request for the gateway's region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateBucket {
-    /// The list that it is to have.
+    /// The ACL of the new bucket.
     pub acl: Option<RequestedAcl>,
-    /// Whom its objects are to belong to; if it does not say, as the gateway is set.
+    /// The ownership rule of the new bucket; `None` selects the gateway's default.
     pub ownership: Option<OwnershipRule>,
-    /// Its tags.
+    /// The tags of the new bucket.
     pub tags: TagSet,
-    /// The region that it is to be in, as the request names it; none if it names none.
+    /// The region in the request document; `None` if the document has none.
     pub location: Option<String>,
 }
 
 impl CreateBucket {
-    /// Reads the request. `region` is ours; no location, an empty one and ours are accepted, even
-    /// `us-east-1`, which S3 itself knows only as the one without a name: clients send it.
+    /// Parses the request. `region` is the gateway's region. The request may name this region, an
+    /// empty region or none. It may also name `us-east-1` if that is the gateway's region: S3 knows
+    /// this region only as the empty one, but clients send its name.
     ///
-    /// Faults: `InvalidLocationConstraint`, `InvalidArgument`, `NotImplemented` for
-    /// directory buckets, and those of ACLs, tags and XML.
+    /// Fails with `InvalidLocationConstraint`; `InvalidArgument`; `NotImplemented` for directory
+    /// buckets; or the faults of ACLs, tags and XML.
     pub fn parse(
         arguments: &Arguments<'_>,
         body: &[u8],
@@ -83,7 +87,7 @@ impl CreateBucket {
     }
 }
 
-/// Reads the document of `CreateBucket`, if there is one: its tags, and the region that it names.
+/// Parses the document of `CreateBucket`, if there is one. Returns its tags and its region.
 fn configuration(body: &[u8], region: &str) -> Result<(TagSet, Option<String>), Fault> {
     if is_blank(body) {
         return Ok((TagSet::default(), None));
@@ -108,23 +112,23 @@ fn configuration(body: &[u8], region: &str) -> Result<(TagSet, Option<String>), 
     Ok((tags, location.map(str::to_owned)))
 }
 
-/// Whether a body holds no document.
+/// Returns true if a body has no document.
 fn is_blank(body: &[u8]) -> bool {
     body.iter().all(u8::is_ascii_whitespace)
 }
 
-/// What `PutBucketAcl` and `PutObjectAcl` ask for.
+/// The ACL of a `PutBucketAcl` or `PutObjectAcl` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutAcl {
-    /// A list in headers.
+    /// An ACL in headers.
     Headers(RequestedAcl),
-    /// A document.
+    /// An ACL in an XML document.
     Document(AclDocument),
 }
 
 impl PutAcl {
-    /// Reads the request. Faults: `MissingSecurityHeader` for neither headers nor a document,
-    /// `UnexpectedContent` for both, and those of either.
+    /// Parses the request. Fails with `MissingSecurityHeader` if it has neither headers nor a
+    /// document, with `UnexpectedContent` if it has both, or with the faults of either form.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<PutAcl, Fault> {
         if is_blank(body) {
             RequestedAcl::parse(arguments.fields)?.map(PutAcl::Headers).ok_or_else(|| {
@@ -138,7 +142,7 @@ impl PutAcl {
     }
 }
 
-/// Reads the document of `PutBucketOwnershipControls`. Fault: `MalformedXML`.
+/// Parses the document of `PutBucketOwnershipControls`. Fails with `MalformedXML`.
 pub fn parse_ownership_controls(body: &[u8]) -> Result<OwnershipRule, Fault> {
     let root = Element::parse(body, "OwnershipControls", XmlLimits::SMALL)?;
     let rule = root.child("Rule")?.ok_or_else(|| malformed("there is no Rule"))?;
@@ -146,24 +150,24 @@ pub fn parse_ownership_controls(body: &[u8]) -> Result<OwnershipRule, Fault> {
     OwnershipRule::parse(name).ok_or_else(|| malformed("the ObjectOwnership is not known"))
 }
 
-/// What keeps a bucket from being public.
+/// Settings that prevent public access to a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "S3 has these four switches")]
 pub struct PublicAccessBlockConfiguration {
-    /// Lists that grant something to everybody are refused when they come.
+    /// Refuse a request that sets an ACL with grants to everyone.
     pub block_public_acls: bool,
-    /// What lists grant to everybody does not count.
+    /// Ignore ACL grants to everyone.
     pub ignore_public_acls: bool,
-    /// A policy that allows something to everybody is refused when it comes.
+    /// Refuse a request that sets a policy that allows access to everyone.
     pub block_public_policy: bool,
-    /// A policy that allows something to everybody counts for the bucket's own account alone.
+    /// Apply a policy that allows access to everyone only to the bucket's own account.
     pub restrict_public_buckets: bool,
 }
 
 impl PublicAccessBlockConfiguration {
-    /// Reads the document of `PutPublicAccessBlock`; what it does not name is off.
+    /// Parses the document of `PutPublicAccessBlock`. A setting that is absent is off.
     ///
-    /// Fault: `MalformedXML`.
+    /// Fails with `MalformedXML`.
     pub fn parse(body: &[u8]) -> Result<PublicAccessBlockConfiguration, Fault> {
         let root = Element::parse(body, "PublicAccessBlockConfiguration", XmlLimits::SMALL)?;
         let switch = |name: &str| match root.value(name)? {

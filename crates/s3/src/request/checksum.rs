@@ -1,4 +1,7 @@
-//! The checksums that requests name.
+//! Checksum algorithms and checksum types, as requests name them.
+//!
+//! For example, `x-amz-checksum-crc32c: AAAAAA==-3` is the composite CRC-32C of an object of three
+//! parts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::Fields;
 use crate::{Code, Fault};
 
-/// A checksum that S3 keeps with an object.
+/// A checksum algorithm that S3 stores with objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChecksumAlgorithm {
     /// CRC-32.
@@ -32,7 +35,7 @@ pub enum ChecksumAlgorithm {
 }
 
 impl ChecksumAlgorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [ChecksumAlgorithm; 10] = [
         ChecksumAlgorithm::Crc32,
         ChecksumAlgorithm::Crc32c,
@@ -46,7 +49,7 @@ impl ChecksumAlgorithm {
         ChecksumAlgorithm::Xxhash128,
     ];
 
-    /// The value of headers and elements that name the algorithm: `CRC32C`.
+    /// Returns the algorithm's name in headers and elements: `CRC32C`.
     pub const fn as_str(self) -> &'static str {
         match self {
             ChecksumAlgorithm::Crc32 => "CRC32",
@@ -62,7 +65,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// The element that holds a checksum: `ChecksumCRC32C`.
+    /// Returns the XML element that holds such a checksum: `ChecksumCRC32C`.
     pub const fn element(self) -> &'static str {
         match self {
             ChecksumAlgorithm::Crc32 => "ChecksumCRC32",
@@ -78,7 +81,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// The header that holds a checksum: `x-amz-checksum-crc32c`.
+    /// Returns the header that holds such a checksum: `x-amz-checksum-crc32c`.
     pub const fn header(self) -> &'static str {
         match self {
             ChecksumAlgorithm::Crc32 => "x-amz-checksum-crc32",
@@ -94,7 +97,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// How many bytes a checksum has.
+    /// Returns the length of such a checksum in bytes.
     pub const fn sum_bytes(self) -> usize {
         match self {
             ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
@@ -108,18 +111,19 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Decodes a checksum from base64; `None` if it has not as many bytes as the algorithm's have.
+    /// Decodes a checksum from base64. `None` if it is not base64 or has the wrong length for the
+    /// algorithm.
     pub fn decode(self, text: &str) -> Option<Vec<u8>> {
         let bytes = STANDARD.decode(text).ok()?;
         (bytes.len() == self.sum_bytes()).then_some(bytes)
     }
 
-    /// The algorithm whose checksum the header of this name holds: in lower case.
+    /// Returns the algorithm of a checksum header. `name` is in lower case.
     pub(crate) fn from_header(name: &str) -> Option<ChecksumAlgorithm> {
         ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.header() == name)
     }
 
-    /// Reads an algorithm's name. Fault: `InvalidRequest`.
+    /// Parses an algorithm's name, in upper or lower case. Fails with `InvalidRequest`.
     pub fn parse(text: &str) -> Result<ChecksumAlgorithm, Fault> {
         ChecksumAlgorithm::ALL
             .into_iter()
@@ -134,12 +138,13 @@ impl ChecksumAlgorithm {
             })
     }
 
-    /// The name as some sentences have it: `crc32c`.
+    /// Returns the name as some error messages have it: `crc32c`.
     pub fn lower_case(self) -> String {
         self.as_str().to_ascii_lowercase()
     }
 
-    /// The fault of a request that sends another checksum than an upload was begun with, or none.
+    /// Returns the fault of a request whose checksum algorithm differs from that of its multipart
+    /// upload. `sent` is `None` if the request has no checksum.
     pub fn mismatch(self, sent: Option<ChecksumAlgorithm>) -> Fault {
         let (wanted, sent) = (self.as_str(), sent.map_or("null", ChecksumAlgorithm::as_str));
         Fault::because(
@@ -151,12 +156,12 @@ impl ChecksumAlgorithm {
         )
     }
 
-    /// The fault of a header that should hold this checksum and does not.
+    /// Returns the fault of a header that does not hold a valid checksum of this algorithm.
     pub(crate) fn invalid_header(self) -> Fault {
         invalid_header(self.header())
     }
 
-    /// The fault of a request with two checksums.
+    /// Returns the fault of a request with two checksums.
     pub(crate) fn multiple_checksums() -> Fault {
         Fault::because(
             Code::InvalidRequest,
@@ -164,7 +169,7 @@ impl ChecksumAlgorithm {
         )
     }
 
-    /// The algorithm that `x-amz-checksum-algorithm` names.
+    /// Parses `x-amz-checksum-algorithm`.
     pub(super) fn requested(fields: Fields<'_>) -> Result<Option<ChecksumAlgorithm>, Fault> {
         fields.get("x-amz-checksum-algorithm")?.map(ChecksumAlgorithm::parse).transpose()
     }
@@ -174,20 +179,21 @@ fn invalid_header(name: &str) -> Fault {
     Fault::because(Code::InvalidRequest, format!("Value for {name} header is invalid."))
 }
 
-/// The checksum that a client expects a completed object to have.
+/// The checksum of the complete object, as the client expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalChecksum {
-    /// Its algorithm.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// The bytes, as many as the algorithm's have.
+    /// The checksum; its length fits the algorithm.
     pub sum: Vec<u8>,
-    /// The number of parts behind it. A client may leave it out.
+    /// The number of parts of a composite checksum. A client may omit it.
     pub parts: Option<u32>,
 }
 
 impl FinalChecksum {
-    /// The one checksum that the headers carry: base64, and `-N` behind it if it is made of those of
-    /// N parts. Faults: `InvalidRequest` for two, and for what is none.
+    /// Parses the one checksum in the headers: base64, then `-N` if it is composed of the checksums
+    /// of N parts. Fails with `InvalidRequest` if there are two checksums, or if the checksum is
+    /// malformed.
     pub(super) fn from_headers(fields: Fields<'_>) -> Result<Option<FinalChecksum>, Fault> {
         let mut sent = None;
         for algorithm in ChecksumAlgorithm::ALL {
@@ -205,7 +211,7 @@ impl FinalChecksum {
     fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Option<FinalChecksum> {
         let (sum, parts) = match text.split_once('-') {
             None => (text, None),
-            // This one is never made of those of parts.
+            // A CRC-64/NVME is never composite.
             Some(_) if algorithm == ChecksumAlgorithm::Crc64Nvme => return None,
             Some((sum, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (sum, Some(count.parse().ok()?))
@@ -216,17 +222,17 @@ impl FinalChecksum {
     }
 }
 
-/// How a multipart object's checksum comes from its parts'.
+/// The relation between the checksum of a multipart object and its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChecksumType {
-    /// It is that of the whole object's bytes.
+    /// The checksum of all bytes of the object.
     FullObject,
-    /// It is the checksum of the parts' checksums.
+    /// The checksum of the concatenated checksums of the parts.
     Composite,
 }
 
 impl ChecksumType {
-    /// The value of headers and elements.
+    /// Returns the type's name in headers and elements.
     pub const fn as_str(self) -> &'static str {
         match self {
             ChecksumType::FullObject => "FULL_OBJECT",
@@ -234,7 +240,7 @@ impl ChecksumType {
         }
     }
 
-    /// The type that `x-amz-checksum-type` names. Fault: `InvalidRequest`.
+    /// Parses `x-amz-checksum-type`. Fails with `InvalidRequest`.
     pub(super) fn requested(fields: Fields<'_>) -> Result<Option<ChecksumType>, Fault> {
         let Some(text) = fields.get("x-amz-checksum-type")? else { return Ok(None) };
         [ChecksumType::FullObject, ChecksumType::Composite]
@@ -244,8 +250,9 @@ impl ChecksumType {
             .ok_or_else(|| invalid_header("x-amz-checksum-type"))
     }
 
-    /// Whether an object of parts can have a checksum of this algorithm and type. Only CRCs of parts
-    /// combine to that of the whole, and CRC-64 is never made of checksums.
+    /// Returns true if a multipart object can have a checksum of this type and algorithm. Only CRCs
+    /// of parts can be combined to the CRC of the whole object, and S3 has no composite
+    /// CRC-64/NVME.
     pub const fn supports(self, algorithm: ChecksumAlgorithm) -> bool {
         match algorithm {
             ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => true,
@@ -260,8 +267,9 @@ impl ChecksumType {
         }
     }
 
-    /// The type that an upload gets: one made of the parts' checksums, where that can be, unless it
-    /// asks for the other. Fault: `InvalidRequest`.
+    /// Returns the checksum type of a new multipart upload: the requested type; or `Composite` by
+    /// default, if the algorithm supports it. Fails with `InvalidRequest` if the algorithm does not
+    /// support the requested type.
     pub(super) fn resolve(
         algorithm: ChecksumAlgorithm,
         wanted: Option<ChecksumType>,

@@ -1,4 +1,4 @@
-//! Deletions, of one object and of many.
+//! Requests that delete one object or many objects.
 
 use super::{Arguments, unserved};
 use crate::Fault;
@@ -6,20 +6,20 @@ use crate::conditions::{ETagList, StatPrecondition, WritePrecondition};
 use crate::name::{ObjectKey, VersionId};
 use crate::xml::{Element, XmlLimits, malformed};
 
-/// `DeleteObject`.
+/// A `DeleteObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteObject {
-    /// The version, if not the current one.
+    /// The version; `None` for the current version.
     pub version: Option<VersionId>,
-    /// `If-Match`, or none.
+    /// The precondition `If-Match`, if any.
     pub condition: WritePrecondition,
-    /// What else must hold of the object.
+    /// The preconditions on size and time.
     pub stat: StatPrecondition,
 }
 
 impl DeleteObject {
-    /// Reads the request. Faults: `NotImplemented` for conditions that S3 does not define on
-    /// deletions; `InvalidArgument` for those that cannot be read.
+    /// Parses the request. Fails with `NotImplemented` for a precondition that S3 does not define
+    /// for deletions, and with `InvalidArgument` for a malformed one.
     pub fn parse(arguments: &Arguments<'_>) -> Result<DeleteObject, Fault> {
         let fields = arguments.fields;
         if fields.has("if-none-match") {
@@ -33,36 +33,36 @@ impl DeleteObject {
     }
 }
 
-/// `DeleteObjects`.
+/// A `DeleteObjects` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteObjects {
-    /// What to delete, in order, duplicates included: 1 to 1000.
+    /// The objects to delete, in request order, duplicates included: 1 to 1000.
     pub deletions: Vec<Deletion>,
-    /// Whether the response leaves out what succeeded.
+    /// True if the response lists only the failures.
     pub quiet: bool,
 }
 
-/// One object of `DeleteObjects`.
+/// One entry of `DeleteObjects`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     /// The key.
     pub key: ObjectKey,
-    /// The version, if not the current one.
+    /// The version; `None` for the current version.
     pub version: Option<VersionId>,
-    /// The ETag that the object must have, or none.
+    /// The entity tag that the object must have, if any.
     pub condition: WritePrecondition,
-    /// What else must hold of the object.
+    /// The preconditions on size and time.
     pub stat: StatPrecondition,
 }
 
 impl DeleteObjects {
-    /// Objects of one request, at most.
+    /// The maximum number of objects in one request.
     pub const DELETIONS_MAX: usize = 1000;
 
-    /// Reads the body.
+    /// Parses the body.
     ///
-    /// Faults: `MalformedXML`, also for none and for more than 1000 objects; what a key answers;
-    /// `InvalidArgument` for conditions that cannot be read.
+    /// Fails with `MalformedXML`, also for no objects or more than 1000; with the faults of
+    /// `ObjectKey::parse`; or with `InvalidArgument` for a malformed precondition.
     pub fn parse(body: &[u8]) -> Result<DeleteObjects, Fault> {
         let root = Element::parse(body, "Delete", XmlLimits::LARGE)?;
         let mut deletions = Vec::new();
@@ -85,7 +85,7 @@ impl DeleteObjects {
 }
 
 fn deletion(object: &Element) -> Result<Deletion, Fault> {
-    // White space may be part of a key, so the text is not trimmed.
+    // White space can be part of a key, so the text is not trimmed.
     let key = object.child("Key")?.ok_or_else(|| malformed("an Object has no Key"))?;
     let version = match object.value("VersionId")? {
         None | Some("") => None,

@@ -1,4 +1,4 @@
-//! Listings: of buckets, objects, versions and uploads.
+//! Requests that list buckets, objects, versions or multipart uploads.
 
 use super::page::{page, url_encoded};
 use super::token::wrong_token;
@@ -6,94 +6,95 @@ use super::{Arguments, ContinuationToken, UploadIdText};
 use crate::Fault;
 use crate::name::{KeyPrefix, VersionId};
 
-/// Buckets on a page, at most.
+/// The maximum number of buckets on a page.
 const BUCKETS_MAX: u32 = 10_000;
 
-/// `ListBuckets`.
+/// A `ListBuckets` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListBuckets {
-    /// Only names that begin so.
+    /// Lists only names with this prefix.
     pub prefix: String,
-    /// Only after this name.
+    /// Lists only names after this one.
     pub after: Option<String>,
-    /// How many; `None` for all.
+    /// The maximum number of buckets on the page; `None` for no limit.
     pub max_buckets: Option<u32>,
-    /// Only buckets of this region.
+    /// Lists only buckets of this region.
     pub region: Option<String>,
 }
 
-/// `ListObjects`, the first version.
+/// A `ListObjects` request (version 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjects {
-    /// Only keys that begin so; nothing if the request does not say.
+    /// Lists only keys with this prefix. `None` if the request does not have it.
     pub prefix: Option<KeyPrefix>,
-    /// What groups keys into common prefixes; never empty.
+    /// The text that groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
-    /// Only after this key, or after this common prefix; nothing if the request does not say.
+    /// Lists only keys and common prefixes after this one. `None` if the request does not have it.
     pub marker: Option<KeyPrefix>,
-    /// Keys and common prefixes on the page, 0 to 1000.
+    /// The maximum number of keys and common prefixes on the page: 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the response.
+    /// True if the response percent-encodes keys.
     pub url_encoded: bool,
 }
 
-/// `ListObjectsV2`.
+/// A `ListObjectsV2` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsV2 {
-    /// Only keys that begin so; nothing if the request does not say.
+    /// Lists only keys with this prefix. `None` if the request does not have it.
     pub prefix: Option<KeyPrefix>,
-    /// What groups keys into common prefixes; never empty.
+    /// The text that groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
-    /// Where an earlier page ended. It wins over `start_after`.
+    /// The position where an earlier page ended. It takes precedence over `start_after`.
     pub token: Option<ContinuationToken>,
-    /// The token as sent, which the response repeats.
+    /// The token as sent; the response repeats it.
     pub token_text: Option<String>,
-    /// Only after this key.
+    /// Lists only keys after this one.
     pub start_after: Option<KeyPrefix>,
-    /// Keys and common prefixes on the page, 0 to 1000.
+    /// The maximum number of keys and common prefixes on the page: 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the response.
+    /// True if the response percent-encodes keys.
     pub url_encoded: bool,
-    /// Whether entries name their owner.
+    /// True if each entry in the response has its owner.
     pub fetch_owner: bool,
 }
 
-/// `ListObjectVersions`.
+/// A `ListObjectVersions` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectVersions {
-    /// Only keys that begin so.
+    /// Lists only keys with this prefix.
     pub prefix: KeyPrefix,
-    /// What groups keys into common prefixes; never empty.
+    /// The text that groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
-    /// Only after this key.
+    /// Lists only keys after this one.
     pub key_marker: KeyPrefix,
-    /// Only after this version of the key; never without a key.
+    /// Also lists the versions of `key_marker` after this one; `None` if `key_marker` is empty.
     pub version_marker: Option<VersionId>,
-    /// Versions and common prefixes on the page, 0 to 1000.
+    /// The maximum number of versions and common prefixes on the page: 0 to 1000.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded in the response.
+    /// True if the response percent-encodes keys.
     pub url_encoded: bool,
 }
 
-/// `ListMultipartUploads`.
+/// A `ListMultipartUploads` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListMultipartUploads {
-    /// Only keys that begin so.
+    /// Lists only keys with this prefix.
     pub prefix: KeyPrefix,
-    /// What groups keys into common prefixes; never empty.
+    /// The text that groups keys into common prefixes; never empty.
     pub delimiter: Option<String>,
-    /// Only after this key.
+    /// Lists only keys after this one.
     pub key_marker: KeyPrefix,
-    /// Also uploads of that key after this one; ignored without a key, as S3 does.
+    /// Also lists the uploads of `key_marker` after this one. Ignored if `key_marker` is empty, as
+    /// in S3.
     pub upload_marker: Option<UploadIdText>,
-    /// Uploads and common prefixes on the page, 0 to 1000.
+    /// The maximum number of uploads and common prefixes on the page: 0 to 1000.
     pub max_uploads: u32,
-    /// Whether keys are percent-encoded in the response.
+    /// True if the response percent-encodes keys.
     pub url_encoded: bool,
 }
 
 impl ListBuckets {
-    /// Reads the request. Fault: `InvalidArgument`.
+    /// Parses the request. Fails with `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListBuckets, Fault> {
         let query = arguments.query;
         let after = match query.get("continuation-token")? {
@@ -130,7 +131,7 @@ impl ListBuckets {
 }
 
 impl ListObjects {
-    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjects, Fault> {
         Ok(ListObjects {
             prefix: optional_prefix(arguments, "prefix")?,
@@ -143,7 +144,7 @@ impl ListObjects {
 }
 
 impl ListObjectsV2 {
-    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectsV2, Fault> {
         let query = arguments.query;
         let token_text = query.get("continuation-token")?;
@@ -173,7 +174,7 @@ impl ListObjectsV2 {
 }
 
 impl ListObjectVersions {
-    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectVersions, Fault> {
         let version_marker = match arguments.query.get("version-id-marker")? {
             None | Some("") => None,
@@ -208,7 +209,7 @@ impl ListObjectVersions {
 }
 
 impl ListMultipartUploads {
-    /// Reads the request. Faults: `InvalidArgument`, `KeyTooLongError`.
+    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListMultipartUploads, Fault> {
         let upload_marker = match arguments.query.get("upload-id-marker")? {
             None | Some("") => None,
@@ -237,6 +238,6 @@ fn optional_prefix(arguments: &Arguments<'_>, name: &str) -> Result<Option<KeyPr
 
 fn delimiter(arguments: &Arguments<'_>) -> Result<Option<String>, Fault> {
     let delimiter = arguments.query.get("delimiter")?.filter(|text| !text.is_empty());
-    // A longer one could occur in no key.
+    // A delimiter that is longer than a key occurs in no key, so the limits of a prefix apply.
     delimiter.map(KeyPrefix::parse).transpose().map(|found| found.map(|text| text.to_string()))
 }

@@ -1,8 +1,9 @@
-//! What each operation asks for, parsed once from query, headers and body.
+//! Requests as values: each operation's query, headers and body, parsed once.
 //!
-//! A request is a plain value, and nothing else of the HTTP request is needed to carry it out. What
-//! S3 knows and we do not serve is refused here, never ignored: a client that asked for encryption
-//! or a lock must not believe that it got one.
+//! Invariant: the value holds everything that the operation needs from the HTTP request. A feature
+//! of S3 that the gateway does not implement is refused here and never ignored, because a client
+//! that requested encryption or a lock must not believe that it was applied. For example, a PUT
+//! with `x-amz-server-side-encryption` fails with `NotImplemented`.
 
 mod bucket;
 mod checksum;
@@ -41,24 +42,24 @@ use crate::name::VersionId;
 pub use crate::query::Query;
 use crate::{Code, Fault};
 
-/// What a request says besides its method and resource.
+/// The query and the headers of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The query string.
     pub query: &'a Query,
-    /// The headers, hoisted ones included.
+    /// The headers, and the query parameters of a presigned URL that replace headers.
     pub fields: Fields<'a>,
-    /// Whether the request is anonymous.
+    /// True if the request is anonymous.
     pub anonymous: bool,
 }
 
 impl Arguments<'_> {
-    /// The version that the request names. Faults: as `VersionId::parse`.
+    /// Returns the version in the query. Fails as `VersionId::parse`.
     pub fn version(&self) -> Result<Option<VersionId>, Fault> {
         self.query.get("versionId")?.map(VersionId::parse).transpose()
     }
 
-    /// A count from the query: `None` if absent or empty.
+    /// Returns a count from the query; `None` if the parameter is absent or empty.
     fn count(&self, name: &'static str) -> Result<Option<u32>, Fault> {
         match self.query.get(name)? {
             None | Some("") => Ok(None),
@@ -67,12 +68,13 @@ impl Arguments<'_> {
     }
 }
 
-/// A count as S3 takes it: digits, at most 2^31 - 1.
+/// Parses a count as S3 does: only digits, at most 2^31 - 1.
 fn parse_count(name: &str, text: &str) -> Result<u32, Fault> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<i32>() {
         Ok(count) if digits => Ok(count.unsigned_abs()),
-        // A number that is negative is told apart from what is none, or does not fit.
+        // S3 has different messages for a negative number and for text that is not a number or is
+        // out of range.
         Ok(_) if text.starts_with('-') => Err(invalid_argument(
             name,
             text,
@@ -86,10 +88,10 @@ fn parse_count(name: &str, text: &str) -> Result<u32, Fault> {
     }
 }
 
-/// The header that makes a `PutObject` append.
+/// The header that turns a `PutObject` into an append.
 pub(crate) const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
 
-/// `InvalidArgument`, with the argument's name and value.
+/// Returns `InvalidArgument` with the argument's name and value.
 fn invalid_argument(name: &str, value: &str, why: impl Into<Cow<'static, str>>) -> Fault {
     Fault::because(Code::InvalidArgument, why)
         .with("ArgumentName", name)

@@ -1,4 +1,4 @@
-//! Multipart uploads.
+//! Requests about multipart uploads.
 
 use time::OffsetDateTime;
 
@@ -14,15 +14,15 @@ use crate::tagging::TagSet;
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// A part's number: 1 to 10,000.
+/// A part number: 1 to 10,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartNumber(u16);
 
 impl PartNumber {
-    /// The greatest.
+    /// The largest part number.
     pub const MAX: u16 = 10_000;
 
-    /// Reads a number. Fault: `InvalidArgument`.
+    /// Parses a part number. Fails with `InvalidArgument`.
     pub fn parse(text: &str) -> Result<PartNumber, Fault> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
@@ -36,19 +36,19 @@ impl PartNumber {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u16 {
         self.0
     }
 }
 
-/// An upload's id as a request states it: 1 to 256 visible ASCII characters. Whether there is such
-/// an upload is not known yet.
+/// An upload id in a request: 1 to 256 visible ASCII characters. The upload itself is not looked up
+/// here, so it may not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UploadIdText(String);
 
 impl UploadIdText {
-    /// Takes an id. Fault: `NoSuchUpload`, since no such id was ever given out.
+    /// Parses an id. Fails with `NoSuchUpload`, because the gateway never issued a malformed id.
     pub fn parse(text: &str) -> Result<UploadIdText, Fault> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
         if visible && (1..=256).contains(&text.len()) {
@@ -58,33 +58,33 @@ impl UploadIdText {
         }
     }
 
-    /// The id.
+    /// Returns the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The id in a request's query. Fault: as `parse`.
+    /// Returns the id in a request's query. Fails as `parse`.
     pub fn from_query(arguments: &Arguments<'_>) -> Result<UploadIdText, Fault> {
         UploadIdText::parse(arguments.query.get("uploadId")?.unwrap_or_default())
     }
 }
 
-/// `CreateMultipartUpload`.
+/// A `CreateMultipartUpload` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateMultipartUpload {
-    /// What will be stored beside the bytes.
+    /// The metadata of the object.
     pub metadata: Metadata,
-    /// The object's tags.
+    /// The tags of the object.
     pub tags: TagSet,
-    /// Whom the object is to be granted to.
+    /// The ACL of the object.
     pub acl: Option<RequestedAcl>,
-    /// The checksum that parts carry, and how the object's comes from them.
+    /// The checksum algorithm of the parts, and the checksum type of the object.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
 impl CreateMultipartUpload {
-    /// Reads the request. Faults as for `PutObject`; `InvalidRequest` for a checksum type that
-    /// stands alone or does not go with its algorithm.
+    /// Parses the request. Fails as `PutObject::parse`; or with `InvalidRequest` for a checksum
+    /// type without an algorithm, or for a type that the algorithm does not support.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
@@ -110,17 +110,17 @@ impl CreateMultipartUpload {
     }
 }
 
-/// `UploadPart`. Its checksums and the shape of its body are read by `checksum` and `body`.
+/// An `UploadPart` request. `checksum` and `body` parse its checksums and its framing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPart {
-    /// The upload.
+    /// The upload id.
     pub upload: UploadIdText,
-    /// The part's number.
+    /// The part number.
     pub part: PartNumber,
 }
 
 impl UploadPart {
-    /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`, `NotImplemented`.
+    /// Parses the request. Fails with `NoSuchUpload`, `InvalidArgument` or `NotImplemented`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPart, Fault> {
         unserved::refuse_encryption(arguments.fields)?;
         unserved::refuse_append(arguments.fields)?;
@@ -131,23 +131,24 @@ impl UploadPart {
     }
 }
 
-/// `UploadPartCopy`.
+/// An `UploadPartCopy` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPartCopy {
-    /// The upload.
+    /// The upload id.
     pub upload: UploadIdText,
-    /// The part's number.
+    /// The part number.
     pub part: PartNumber,
-    /// Where to copy from.
+    /// The object to copy from.
     pub source: CopySource,
-    /// The bytes to copy; `None` for all of them.
+    /// The bytes to copy; `None` for all bytes.
     pub range: Option<Range>,
-    /// What must hold for the source.
+    /// The preconditions on the source.
     pub source_conditions: ReadPreconditions,
 }
 
 impl UploadPartCopy {
-    /// Reads the request. Faults: as for `UploadPart`, and those of the copy source and range.
+    /// Parses the request. Fails as `UploadPart::parse`, or with the faults of the copy source and
+    /// of the range.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPartCopy, Fault> {
         let fields = arguments.fields;
         let UploadPart { upload, part } = UploadPart::parse(arguments)?;
@@ -161,40 +162,41 @@ impl UploadPartCopy {
     }
 }
 
-/// `CompleteMultipartUpload`.
+/// A `CompleteMultipartUpload` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteMultipartUpload {
-    /// The upload.
+    /// The upload id.
     pub upload: UploadIdText,
-    /// The parts that form the object, ascending: 1 to 10,000.
+    /// The parts of the object, in ascending order: 1 to 10,000.
     pub parts: Vec<CompletedPart>,
-    /// The size in bytes that the client expects.
+    /// The object size in bytes that the client expects.
     pub object_size: Option<u64>,
-    /// The checksum that the client expects.
+    /// The object checksum that the client expects.
     pub checksum: Option<FinalChecksum>,
-    /// How the client believes that checksum to come about.
+    /// The type of this checksum, as the client expects it.
     pub checksum_type: Option<ChecksumType>,
-    /// What must hold when the object is bound to its key.
+    /// The precondition, which the commit checks.
     pub condition: WritePrecondition,
 }
 
-/// A part as `CompleteMultipartUpload` names it.
+/// A part in the document of `CompleteMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedPart {
-    /// The part's number.
+    /// The part number.
     pub number: PartNumber,
-    /// Its ETag, without quotes.
+    /// The part's ETag, without quotes.
     pub etag: String,
-    /// Its checksum: as many bytes as the algorithm's have.
+    /// The part's checksum; its length fits the algorithm.
     pub checksum: Option<(ChecksumAlgorithm, Vec<u8>)>,
 }
 
 impl CompleteMultipartUpload {
-    /// Reads the request.
+    /// Parses the request.
     ///
-    /// Faults: `InvalidPartOrder`; `MalformedXML`, also without parts; `InvalidArgument` for a
-    /// number out of range and for a part's checksum that is none or not alone; `InvalidRequest` for
-    /// a checksum that is none, two of them, and an object size that is no number.
+    /// Fails with `InvalidPartOrder`; `MalformedXML`, also if there are no parts; `InvalidArgument`
+    /// for a part number out of range, and for a malformed or a second checksum of a part;
+    /// `InvalidRequest` for a malformed or a second checksum of the object, and for a malformed
+    /// object size.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<CompleteMultipartUpload, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
@@ -232,7 +234,7 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
         }
         parts.push(part);
     }
-    // Ascending numbers up to 10,000 cannot be more than 10,000.
+    // The part numbers are ascending and at most 10,000, so there are at most 10,000 parts.
     if parts.is_empty() {
         return Err(malformed("it names no part"));
     }
@@ -277,17 +279,18 @@ fn invalid_part_checksum(text: &str) -> Fault {
         .with("ArgumentValue", text)
 }
 
-/// `AbortMultipartUpload`.
+/// An `AbortMultipartUpload` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbortMultipartUpload {
-    /// The upload.
+    /// The upload id.
     pub upload: UploadIdText,
-    /// When it must have begun. Whole seconds count.
+    /// The time at which the upload must have begun, compared in whole seconds.
     pub initiated: Option<OffsetDateTime>,
 }
 
 impl AbortMultipartUpload {
-    /// Reads the request. Faults: `NoSuchUpload`; `InvalidArgument` for a time that cannot be read.
+    /// Parses the request. Fails with `NoSuchUpload`, or with `InvalidArgument` for a malformed
+    /// time.
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
         let initiated =
@@ -297,21 +300,21 @@ impl AbortMultipartUpload {
     }
 }
 
-/// `ListParts`.
+/// A `ListParts` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListParts {
-    /// The upload.
+    /// The upload id.
     pub upload: UploadIdText,
-    /// Parts on the page, 0 to 1000.
+    /// The maximum number of parts on the page: 0 to 1000.
     pub max_parts: u32,
-    /// Only parts after this number.
+    /// Lists only parts after this number.
     pub part_marker: u32,
-    /// Whether the key is percent-encoded in the response.
+    /// True if the response percent-encodes the key.
     pub url_encoded: bool,
 }
 
 impl ListParts {
-    /// Reads the request. Faults: `NoSuchUpload`, `InvalidArgument`.
+    /// Parses the request. Fails with `NoSuchUpload` or `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
         Ok(ListParts {
             upload: UploadIdText::from_query(arguments)?,

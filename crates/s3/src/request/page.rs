@@ -1,18 +1,18 @@
-//! Pages of listings: how many entries they have, and how keys are encoded.
+//! Parameters of listing pages: the maximum number of entries, and the encoding of keys.
 
 use super::Arguments;
 use crate::{Code, Fault};
 
-/// Entries on a page, at most.
+/// The maximum number of entries on a page.
 const PAGE_MAX: u32 = 1000;
 
-/// The number of entries that a page may have; the most if the request does not say. Fault:
-/// `InvalidArgument`.
+/// Returns the maximum number of entries on the page: the requested number, at most 1000, or 1000
+/// by default. Fails with `InvalidArgument`.
 pub(super) fn page(arguments: &Arguments<'_>, name: &'static str) -> Result<u32, Fault> {
     Ok(arguments.count(name)?.map_or(PAGE_MAX, |count| count.min(PAGE_MAX)))
 }
 
-/// Whether keys are percent-encoded in the response. Fault: `InvalidArgument`.
+/// Returns true if the response percent-encodes keys. Fails with `InvalidArgument`.
 pub(super) fn url_encoded(arguments: &Arguments<'_>) -> Result<bool, Fault> {
     match arguments.query.get("encoding-type")? {
         None | Some("") => Ok(false),

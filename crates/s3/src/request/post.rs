@@ -1,4 +1,4 @@
-//! `PostObject`: the upload that a form asks for.
+//! `PostObject`: the upload of a form.
 
 use http::HeaderMap;
 
@@ -10,23 +10,24 @@ use crate::name::ObjectKey;
 use crate::post::{SuccessAction, missing};
 use crate::tagging::{TagSet, Tagged};
 
-/// `PostObject`.
+/// A `PostObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostObject {
-    /// Where the file goes.
+    /// The key of the new object.
     pub key: ObjectKey,
-    /// What is stored beside it.
+    /// The upload, with the same properties as a `PutObject`.
     pub put: PutObject,
-    /// What the browser gets in the end.
+    /// The response that the form requests on success.
     pub success: SuccessAction,
     headers: HeaderMap,
 }
 
 impl PostObject {
-    /// Reads a verified form. The headers of its request do not matter: they are not signed.
+    /// Parses a verified form. The headers of the HTTP request are ignored, because the form's
+    /// signature does not cover them.
     ///
-    /// Faults: `InvalidArgument` without a key, and for a field that no header could be; those of
-    /// `ObjectKey`, `PutObject`, tags, and of XML.
+    /// Fails with `InvalidArgument` if the form has no key or has a field that is not a valid
+    /// header; or with the faults of `ObjectKey`, `PutObject`, tags and XML.
     pub fn parse(verified: &VerifiedForm<'_>) -> Result<PostObject, Fault> {
         let form = verified.form();
         let anonymous = verified.verified().access_key().is_none();
@@ -48,7 +49,8 @@ impl PostObject {
         Ok(PostObject { key, put, success: SuccessAction::parse(form), headers })
     }
 
-    /// The fields that count as headers, for `Expectation::parse`: `Content-MD5` and checksums.
+    /// Returns the form fields that count as headers, for `Expectation::parse`: `Content-MD5` and
+    /// checksums.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }

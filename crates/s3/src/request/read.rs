@@ -1,4 +1,4 @@
-//! Reads of one object: `GetObject`, `HeadObject`, `GetObjectAttributes`.
+//! Requests that read one object: `GetObject`, `HeadObject`, `GetObjectAttributes`.
 
 use time::OffsetDateTime;
 
@@ -8,25 +8,27 @@ use crate::name::VersionId;
 use crate::range::Range;
 use crate::{Code, Fault};
 
-/// `GetObject`, and `HeadObject`, which asks for the same without the bytes.
+/// A `GetObject` or `HeadObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetObject {
-    /// The version, if not the current one.
+    /// The version; `None` for the current version.
     pub version: Option<VersionId>,
-    /// The bytes wanted; `None` for all of them. Never together with a part.
+    /// The bytes to read; `None` for all bytes. Never set together with `part`.
     pub range: Option<Range>,
-    /// The part wanted.
+    /// The part to read.
     pub part: Option<PartNumber>,
-    /// What must hold for a response with content.
+    /// The preconditions of the read.
     pub conditions: ReadPreconditions,
-    /// Whether the object's checksum is wanted, where the response is the whole object or a part.
+    /// True if the response must include the object's checksum, if it contains the whole object or
+    /// a part.
     pub checksum: bool,
-    /// Headers that replace the stored ones: names in lower case.
+    /// Response headers that replace the stored ones: lower-case names with their values.
     pub overrides: Vec<(&'static str, String)>,
-    /// `If-Range`: see `range_for`.
+    /// The header `If-Range`: see `range_for`.
     if_range: Option<String>,
 }
 
+/// The query parameters that replace response headers, with the names of these headers.
 const OVERRIDES: [(&str, &str); 6] = [
     ("response-cache-control", "cache-control"),
     ("response-content-disposition", "content-disposition"),
@@ -37,11 +39,11 @@ const OVERRIDES: [(&str, &str); 6] = [
 ];
 
 impl GetObject {
-    /// Reads the request.
+    /// Parses the request.
     ///
-    /// Faults: `InvalidRequest` for overrides without a signature and for a range together with
-    /// a part; `InvalidArgument` for control characters in an override; `NotImplemented` for
-    /// keys of the client's.
+    /// Fails with `InvalidRequest` for overrides in an anonymous request, and for a range together
+    /// with a part; with `InvalidArgument` for control characters in an override; with
+    /// `NotImplemented` for encryption with a key of the client.
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObject, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
@@ -49,7 +51,7 @@ impl GetObject {
             None => None,
             Some(text) => Some(PartNumber::parse(text)?),
         };
-        // Several `Range` headers ask for several ranges, which are not served.
+        // Several `Range` headers ask for several ranges, which are not supported.
         let range = fields.joined("range")?;
         if part.is_some() && range.is_some() {
             return Err(Fault::because(
@@ -70,8 +72,9 @@ impl GetObject {
         })
     }
 
-    /// The range that applies to the object: none if `If-Range` names another version of it, so
-    /// that a resumed download never joins two versions. `etag` is without quotes.
+    /// Returns the range that applies to the object. `None` if `If-Range` names another version of
+    /// the object, so that a resumed download never joins bytes of two versions. `etag` has no
+    /// quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
         let Some(wanted) = &self.if_range else { return Some(range) };
@@ -117,21 +120,22 @@ pub enum ObjectAttribute {
     ObjectSize,
 }
 
-/// `GetObjectAttributes`.
+/// A `GetObjectAttributes` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetObjectAttributes {
-    /// The version, if not the current one.
+    /// The version; `None` for the current version.
     pub version: Option<VersionId>,
-    /// What is asked for; never empty.
+    /// The requested attributes; never empty.
     pub attributes: Vec<ObjectAttribute>,
-    /// Parts on the page, 0 to 1000.
+    /// The maximum number of parts on the page: 0 to 1000.
     pub max_parts: u32,
-    /// Only parts after this one.
+    /// Lists only parts after this number.
     pub part_marker: u32,
 }
 
 impl GetObjectAttributes {
-    /// Reads the request. Faults: `InvalidArgument`, and `InvalidRequest` when nothing is asked for.
+    /// Parses the request. Fails with `InvalidArgument`, or with `InvalidRequest` if no attribute
+    /// is requested.
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObjectAttributes, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;

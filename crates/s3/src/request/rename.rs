@@ -1,36 +1,39 @@
-//! `RenameObject`.
+//! The request `RenameObject`.
+//!
+//! For example, `PUT /bucket/new?renameObject` with `x-amz-rename-source: /bucket/old` renames the
+//! object `old` to `new`.
 
 use super::{Arguments, Fields, invalid_argument};
 use crate::conditions::ReadPreconditions;
 use crate::name::{BucketName, ObjectKey, decode_once};
 use crate::{Code, Fault};
 
-/// The header that says what is renamed.
+/// The header with the current key of the object.
 const SOURCE: &str = "x-amz-rename-source";
 
-/// The header by which a request is known again.
+/// The header with the idempotency token of the request.
 const TOKEN: &str = "x-amz-client-token";
 
-/// Characters of a token, at most.
+/// The maximum length of a token, in characters.
 const TOKEN_MAX: usize = 64;
 
-/// `RenameObject`: the key that the request names becomes that of an object of the same bucket.
+/// A `RenameObject` request: it gives an object of the bucket the key in the request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenameObject {
-    /// The key that the object has.
+    /// The current key of the object.
     pub source: ObjectKey,
-    /// What must hold for it.
+    /// The preconditions on this object.
     pub source_conditions: ReadPreconditions,
-    /// What must hold for the object that has the new key, if there is one.
+    /// The preconditions on the object that the rename replaces, if there is one.
     pub target_conditions: ReadPreconditions,
-    /// What the client calls this request, so that it is not carried out twice.
+    /// The idempotency token. A retry with the same token does not rename again.
     pub token: Option<String>,
 }
 
 impl RenameObject {
-    /// Reads the request. Faults: those of its parts; `InvalidRequest` for keys that end in `/`, as
-    /// S3 says ("will not succeed on objects that end with the slash delimiter", user guide,
-    /// "Renaming objects in directory buckets").
+    /// Parses the request. Fails with the faults of its parts; or with `InvalidRequest` for keys
+    /// that end in `/`, as in S3 ("will not succeed on objects that end with the slash delimiter",
+    /// user guide, "Renaming objects in directory buckets").
     pub fn parse(
         arguments: &Arguments<'_>,
         bucket: &BucketName,
@@ -52,9 +55,10 @@ impl RenameObject {
         })
     }
 
-    /// The key that is renamed: percent-encoded, after an optional slash, or after `/bucket/`.
+    /// Returns the current key of the object: percent-encoded, after an optional slash or after
+    /// `/bucket/`.
     ///
-    /// Faults: `InvalidArgument`, and what a key answers.
+    /// Fails with `InvalidArgument`, or with the faults of `ObjectKey::parse`.
     pub(crate) fn source(bucket: &BucketName, fields: Fields<'_>) -> Result<ObjectKey, Fault> {
         let value = fields.get(SOURCE)?.unwrap_or_default();
         let invalid = || {
@@ -68,8 +72,8 @@ impl RenameObject {
         if key.is_empty() { Err(invalid()) } else { ObjectKey::parse(key) }
     }
 
-    /// Whether the request compares something with the object that has the new key. Whether there
-    /// is one, `*`, every writer may ask.
+    /// Returns true if the request compares properties of the object that the rename replaces. `*`
+    /// only tests whether this object exists, and each writer may ask that.
     pub(crate) fn compares_target(fields: Fields<'_>) -> bool {
         let compares = |name| fields.joined(name).is_ok_and(|list| list.is_some_and(|l| l != "*"));
         ["if-match", "if-none-match"].into_iter().any(compares)
@@ -77,7 +81,8 @@ impl RenameObject {
     }
 }
 
-/// The token. Fault: `InvalidArgument` for one of other characters, or too many.
+/// Returns the idempotency token. Fails with `InvalidArgument` if it is too long or has characters
+/// that are not visible ASCII.
 fn token(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     let Some(token) = fields.get(TOKEN)? else { return Ok(None) };
     let valid =

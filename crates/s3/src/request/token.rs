@@ -1,4 +1,4 @@
-//! Continuation tokens: where a listing goes on.
+//! Continuation tokens: positions in listings.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use sha2::{Digest as _, Sha256};
@@ -9,20 +9,23 @@ use crate::{Code, Fault};
 const VERSION: u8 = 1;
 const CHECK_BYTES: usize = 4;
 
-/// A position in a listing. It contains all that is needed to go on, so that any gateway can, after
-/// any pause. Clients see it as opaque text. It grants nothing.
+/// A position in a listing.
+///
+/// The token contains the whole position, so any gateway can continue the listing after any time,
+/// without state on the server. To clients it is opaque text. It grants no permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContinuationToken {
-    /// After this key.
+    /// The position after this key.
     AfterKey(KeyPrefix),
-    /// After all keys that begin with this common prefix.
+    /// The position after all keys with this common prefix.
     AfterPrefix(KeyPrefix),
-    /// After this bucket.
+    /// The position after this bucket.
     AfterBucket(String),
 }
 
 impl ContinuationToken {
-    /// The token's text.
+    /// Returns the token as text: base64 of a format version, the kind of position, the name, and a
+    /// check value.
     pub fn encode(&self) -> String {
         let (kind, text) = match self {
             ContinuationToken::AfterKey(key) => (b'k', key.as_str()),
@@ -35,13 +38,13 @@ impl ContinuationToken {
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads a token. Fault: `InvalidArgument` when it is not one of ours.
+    /// Decodes a token. Fails with `InvalidArgument` if the gateway did not issue this token.
     pub fn decode(text: &str) -> Result<ContinuationToken, Fault> {
         decode(text).ok_or_else(wrong_token)
     }
 }
 
-/// The fault of a token that is none, or that of another listing.
+/// Returns the fault of a malformed token, or of a token of another kind of listing.
 pub(super) fn wrong_token() -> Fault {
     let why = "The continuation token provided is incorrect";
     Fault::because(Code::InvalidArgument, why).with("ArgumentName", "continuation-token")

@@ -1,4 +1,4 @@
-//! Writes of one object: `PutObject`, `CopyObject`.
+//! Requests that write one object: `PutObject`, `CopyObject`.
 
 use super::checksum::ChecksumAlgorithm;
 use super::{Arguments, Fields, WRITE_OFFSET, unserved};
@@ -9,25 +9,25 @@ use crate::name::{BucketName, CopySource, ObjectKey};
 use crate::tagging::TagSet;
 use crate::{Code, Fault};
 
-/// `PutObject`. Its checksums and the shape of its body are read by `checksum` and `body`.
+/// A `PutObject` request. `checksum` and `body` parse its checksums and its framing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutObject {
-    /// What is stored beside the bytes.
+    /// The metadata of the object.
     pub metadata: Metadata,
-    /// The object's tags.
+    /// The tags of the object.
     pub tags: TagSet,
-    /// Whom it is to be granted to.
+    /// The ACL of the object.
     pub acl: Option<RequestedAcl>,
-    /// What must hold when the object is bound to its key.
+    /// The precondition, which the commit checks.
     pub condition: WritePrecondition,
-    /// How long the object must be that the bytes are appended to; 0 also if there is none. Without
-    /// it they replace what is there.
+    /// The size in bytes that the existing object must have, to which the body is appended; 0 also
+    /// creates the object if it does not exist. `None` replaces the object.
     pub append_at: Option<u64>,
 }
 
 impl PutObject {
-    /// Reads the request. Faults: those of its parts; `NotImplemented` and `InvalidRequest` for
-    /// what is not served.
+    /// Parses the request. Fails with the faults of its parts, or with `NotImplemented` or
+    /// `InvalidRequest` for a feature that is not implemented.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
         unserved::refuse_encryption(arguments.fields)?;
         Ok(PutObject {
@@ -40,7 +40,7 @@ impl PutObject {
     }
 }
 
-/// `x-amz-write-offset-bytes`. Fault: `InvalidArgument`.
+/// Parses `x-amz-write-offset-bytes`. Fails with `InvalidArgument`.
 fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     let name = WRITE_OFFSET;
     let Some(text) = fields.get(name)? else { return Ok(None) };
@@ -52,21 +52,21 @@ fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// Whether a copy takes something from its source or from the request.
+/// The source of a property of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive<T> {
-    /// From the source.
+    /// The property comes from the copy source.
     Copy,
-    /// From the request, and nothing of the source.
+    /// The property comes from the request, and nothing from the copy source.
     Replace(T),
 }
 
-/// `CopyObject`.
+/// A `CopyObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyObject {
-    /// Where to copy from.
+    /// The object to copy from.
     pub source: CopySource,
-    /// What must hold for the source.
+    /// The preconditions on the source.
     pub source_conditions: ReadPreconditions,
     /// The metadata of the copy.
     pub metadata: Directive<Metadata>,
@@ -74,34 +74,35 @@ pub struct CopyObject {
     pub labels: CopyLabels,
     /// The tags of the copy.
     pub tags: Directive<TagSet>,
-    /// The checksum that the copy is to have.
+    /// The checksum algorithm that the copy must have; `None` if the request does not name one.
     pub checksum: Option<ChecksumAlgorithm>,
-    /// Whom it is to be granted to.
+    /// The ACL of the copy.
     pub acl: Option<RequestedAcl>,
-    /// What must hold when the copy is bound to its key.
+    /// The precondition on the destination, which the commit checks.
     pub condition: WritePrecondition,
-    /// Whether the request names a storage class, be it the usual one.
+    /// True if the request names a storage class, even the default one.
     has_storage_class: bool,
 }
 
-/// What a copy is labelled with, whatever else of its metadata comes from the source: labels never
-/// do.
+/// The labels of a copy: metadata that always comes from the request, even if the other metadata
+/// comes from the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyLabels {
-    /// As in `Metadata`.
+    /// See `Metadata::website_redirect`.
     pub website_redirect: Option<String>,
-    /// As in `Metadata`.
+    /// See `Metadata::storage_class`.
     pub storage_class: Option<String>,
 }
 
 impl CopyObject {
-    /// Reads the request. Faults as for `PutObject`, and those of the copy source.
+    /// Parses the request. Fails as `PutObject::parse`, or with the faults of the copy source.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CopyObject, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
         unserved::refuse_append(fields)?;
         let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
-        // What does not count must make sense, too.
+        // The metadata is parsed even if the source's metadata is used, so that a malformed header
+        // is always refused.
         let sent = Metadata::parse(fields)?;
         let labels = CopyLabels {
             website_redirect: sent.website_redirect.clone(),
@@ -132,7 +133,7 @@ impl CopyObject {
 
     /// Refuses a copy of an object to itself that would change nothing.
     ///
-    /// Fault: `InvalidRequest`.
+    /// Fails with `InvalidRequest`.
     pub fn check_not_to_itself(&self, bucket: &BucketName, key: &ObjectKey) -> Result<(), Fault> {
         let same = self.source.bucket == *bucket
             && self.source.key == *key

@@ -1,20 +1,20 @@
-//! Access control lists.
+//! The document of an ACL.
 
 use super::Owner;
 use crate::acl::{AclGrant, AclGrantee};
 use crate::xml::Writer;
 
-/// A list as responses show it.
+/// An ACL in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessControlPolicy {
     /// The owner.
     pub owner: Owner,
-    /// The rows, with the name for people of each grantee that is an account.
+    /// The grants, each with the display name of its grantee if that is an account.
     pub grants: Vec<(AclGrant, String)>,
 }
 
 impl AccessControlPolicy {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("AccessControlPolicy", |out| {

@@ -9,29 +9,29 @@ use crate::xml::Writer;
 /// The response to `ListBuckets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListBucketsOutput {
-    /// Whose buckets they are.
+    /// The owner of the buckets.
     pub owner: Owner,
-    /// The buckets, by name.
+    /// The buckets, sorted by name.
     pub buckets: Vec<BucketEntry>,
-    /// The prefix asked for, if any.
+    /// The prefix in the request, if any.
     pub prefix: Option<String>,
-    /// Where the next page begins, if there is one.
+    /// The token of the next page, if there is one.
     pub next_token: Option<String>,
 }
 
 /// A bucket in `ListBuckets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// When it was made.
+    /// The creation time.
     pub created: OffsetDateTime,
-    /// Its region, if the request pages or filters.
+    /// The region, if the request has a page size or a filter.
     pub region: Option<String>,
 }
 
 impl ListBucketsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("ListAllMyBucketsResult", |out| {
@@ -55,12 +55,12 @@ impl ListBucketsOutput {
 /// The response to `GetBucketLocation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocationConstraint {
-    /// The region; `us-east-1` is written as an empty element, as S3 has it.
+    /// The region. `us-east-1` becomes an empty element, as in S3.
     pub region: String,
 }
 
 impl LocationConstraint {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let region = if self.region == "us-east-1" { "" } else { &self.region };
         let mut out = Writer::document();
@@ -69,7 +69,7 @@ impl LocationConstraint {
     }
 }
 
-/// The response to `GetBucketOwnershipControls`.
+/// Returns the response to `GetBucketOwnershipControls`.
 pub fn ownership_controls(ownership: OwnershipRule) -> String {
     let mut out = Writer::document();
     out.root("OwnershipControls", |out| {
@@ -78,7 +78,7 @@ pub fn ownership_controls(ownership: OwnershipRule) -> String {
     out.finish()
 }
 
-/// The response to `GetPublicAccessBlock`.
+/// Returns the response to `GetPublicAccessBlock`.
 pub fn public_access_block(block: PublicAccessBlockConfiguration) -> String {
     let mut out = Writer::document();
     out.root("PublicAccessBlockConfiguration", |out| {
@@ -90,7 +90,7 @@ pub fn public_access_block(block: PublicAccessBlockConfiguration) -> String {
     out.finish()
 }
 
-/// The response to `GetBucketPolicyStatus`.
+/// Returns the response to `GetBucketPolicyStatus`.
 pub fn policy_status(is_public: bool) -> String {
     let mut out = Writer::document();
     out.root("PolicyStatus", |out| out.flag("IsPublic", is_public));

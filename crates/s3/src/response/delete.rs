@@ -3,39 +3,39 @@
 use crate::Fault;
 use crate::xml::Writer;
 
-/// The response to `DeleteObjects`; what succeeded is left out if the request was quiet.
+/// The response to `DeleteObjects`. It omits the deleted objects if the request has `Quiet`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteObjectsOutput {
-    /// What is gone, or was never there.
+    /// The objects that were deleted or did not exist.
     pub deleted: Vec<DeletedObject>,
-    /// What could not be deleted.
+    /// The objects that could not be deleted.
     pub errors: Vec<DeleteError>,
 }
 
-/// An object that is gone.
+/// A deleted object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedObject {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// The version asked for.
+    /// The version in the request.
     pub version: Option<String>,
-    /// The delete marker that was made or removed: its version id.
+    /// The version id of the delete marker that was created or removed.
     pub delete_marker: Option<String>,
 }
 
 /// An object that could not be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteError {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// The version asked for.
+    /// The version in the request.
     pub version: Option<String>,
-    /// Why.
+    /// The error.
     pub fault: Fault,
 }
 
 impl DeleteObjectsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("DeleteResult", |out| {

@@ -3,15 +3,15 @@
 use crate::Fault;
 use crate::xml::Writer;
 
-/// Bytes of a request's path that its error document repeats: those of a key and its bucket,
-/// encoded once.
+/// The maximum number of bytes of a request path that the error document repeats: a key and its
+/// bucket, percent-encoded once.
 const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
 
 impl Fault {
-    /// The error document. Not sent with HEAD and 304, which have no body.
+    /// Returns the error document. Responses to HEAD and responses with 304 have no body.
     ///
-    /// `resource` is the path as the client sent it, decoded once; of one that is longer than
-    /// a bucket and a key can be, only the beginning is repeated.
+    /// `resource` is the path as the client sent it, decoded once. A path that is longer than any
+    /// bucket and key is cut.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
         let resource = &resource[..resource.floor_char_boundary(RESOURCE_BYTES_MAX)];
         let mut out = Writer::document();
@@ -24,7 +24,7 @@ impl Fault {
         out.finish()
     }
 
-    /// Code, message and extras, as they also stand in a list of results.
+    /// Writes code, message and extra elements, as in a list of results.
     pub(crate) fn write_fields(&self, out: &mut Writer) {
         out.text("Code", self.code.as_str());
         out.text("Message", &self.message);

@@ -7,7 +7,7 @@ use crate::metadata::STANDARD;
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
-/// About how long a page of this many entries is. Keys are rarely long.
+/// Returns the approximate size of a page with this number of entries. Keys are rarely long.
 fn page_bytes(entries: usize) -> usize {
     1_024 + 384 * entries
 }
@@ -15,19 +15,19 @@ fn page_bytes(entries: usize) -> usize {
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEntry {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// When its content or name last changed.
+    /// The time when the content or the name last changed.
     pub last_modified: OffsetDateTime,
-    /// Its ETag, without quotes.
+    /// The ETag, without quotes.
     pub etag: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its checksum's algorithm and type, where known.
+    /// The algorithm and type of the checksum, if known.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// Its storage class; nothing for the usual one.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'static str>,
-    /// Its owner, where asked for.
+    /// The owner, if requested.
     pub owner: Option<Owner>,
 }
 
@@ -57,21 +57,21 @@ fn write_checksum(out: &mut Writer, checksum: Option<(ChecksumAlgorithm, Checksu
 /// The response to `ListObjects`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsOutput {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub name: String,
-    /// The prefix asked for, if any.
+    /// The prefix in the request, if any.
     pub prefix: Option<String>,
-    /// The marker asked for, if any.
+    /// The marker in the request, if any.
     pub marker: Option<String>,
-    /// The delimiter asked for.
+    /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded.
+    /// True if keys are percent-encoded.
     pub url_encoded: bool,
-    /// Whether more follows.
+    /// True if another page follows.
     pub truncated: bool,
-    /// Where to go on, if more follows.
+    /// The marker of the next page, if another page follows.
     pub next_marker: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,
@@ -80,7 +80,7 @@ pub struct ListObjectsOutput {
 }
 
 impl ListObjectsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =
@@ -104,21 +104,21 @@ impl ListObjectsOutput {
 /// The response to `ListObjectsV2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectsV2Output {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub name: String,
-    /// The prefix asked for, if any.
+    /// The prefix in the request, if any.
     pub prefix: Option<String>,
-    /// The delimiter asked for.
+    /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded.
+    /// True if keys are percent-encoded.
     pub url_encoded: bool,
-    /// The token asked with, as sent.
+    /// The continuation token in the request, as sent.
     pub token: Option<String>,
-    /// Where the next page begins; `Some` exactly if more follows.
+    /// The token of the next page; `Some` if and only if another page follows.
     pub next_token: Option<String>,
-    /// The key asked to start after.
+    /// The key `start-after` in the request, if any.
     pub start_after: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,
@@ -127,7 +127,7 @@ pub struct ListObjectsV2Output {
 }
 
 impl ListObjectsV2Output {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =
@@ -153,27 +153,27 @@ impl ListObjectsV2Output {
 /// The response to `ListObjectVersions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListObjectVersionsOutput {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub name: String,
-    /// The prefix asked for.
+    /// The prefix in the request.
     pub prefix: String,
-    /// The key asked to start after.
+    /// The key marker in the request.
     pub key_marker: String,
-    /// The version asked to start after.
+    /// The version marker in the request.
     pub version_marker: String,
-    /// The delimiter asked for.
+    /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_keys: u32,
-    /// Whether keys are percent-encoded.
+    /// True if keys are percent-encoded.
     pub url_encoded: bool,
-    /// Whether more follows.
+    /// True if another page follows.
     pub truncated: bool,
-    /// Where to go on: a key or common prefix.
+    /// The key marker of the next page: a key or a common prefix.
     pub next_key_marker: Option<String>,
-    /// Where to go on among that key's versions.
+    /// The version marker of the next page: a version of that key.
     pub next_version_marker: Option<String>,
-    /// The versions and delete markers, by key, newest first.
+    /// The versions and delete markers, sorted by key, newest first.
     pub versions: Vec<VersionEntry>,
     /// The common prefixes, in order.
     pub common_prefixes: Vec<String>,
@@ -182,26 +182,26 @@ pub struct ListObjectVersionsOutput {
 /// A version or a delete marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionEntry {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its id; `null` in a bucket without versioning.
+    /// The version id; `null` in a bucket without versioning.
     pub version: String,
-    /// Whether it is the current one.
+    /// True for the current version.
     pub is_latest: bool,
-    /// When its content or name last changed.
+    /// The time when the content or the name last changed.
     pub last_modified: OffsetDateTime,
-    /// ETag without quotes, and size in bytes; `None` for a delete marker.
+    /// The ETag without quotes, and the size in bytes; `None` for a delete marker.
     pub content: Option<(String, u64)>,
-    /// Its checksum's algorithm and type, where known.
+    /// The algorithm and type of the checksum, if known.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// Its storage class; nothing for the usual one.
+    /// The storage class; `None` for `STANDARD`.
     pub storage_class: Option<&'static str>,
-    /// Its owner.
+    /// The owner.
     pub owner: Owner,
 }
 
 impl ListObjectVersionsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =

@@ -1,8 +1,10 @@
-//! The documents of responses. Each is a plain value that can be written as XML.
+//! Response documents: plain values that are written as XML.
 //!
-//! An ETag comes without quotes and gets them here. A document always begins with the declaration
-//! `xml::DECLARATION`, so that a response that takes long can send it first and white space after
-//! it until the rest is known.
+//! An `ETag` in these values has no quotes; the writers add them. For example, `CopyObjectOutput {
+//! etag: "9e10…", .. }` is written as `<ETag>&quot;9e10…&quot;</ETag>`.
+//!
+//! Invariant: each document begins with `xml::DECLARATION`. A slow operation can therefore send the
+//! declaration first, then white space as a keep-alive, and the document when it is complete.
 
 mod acl;
 mod bucket;
@@ -32,23 +34,23 @@ pub use post::PostObjectOutput;
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
-/// Who owns a bucket or an object.
+/// The owner of a bucket or object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The id.
+    /// The canonical id.
     pub id: String,
-    /// The name for people.
+    /// The display name.
     pub display_name: String,
 }
 
-/// A checksum as responses show it.
+/// A checksum in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Its algorithm.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// Its value in base64, with `-N` if it is composite.
+    /// The value in base64, with `-N` for a composite checksum of N parts.
     pub value: String,
-    /// Its type, if the response states it.
+    /// The type, if the response has it.
     pub kind: Option<ChecksumType>,
 }
 
@@ -68,12 +70,12 @@ impl Checksum {
     }
 }
 
-/// Writes an ETag with its quotes.
+/// Writes an ETag with quotes.
 fn etag(out: &mut Writer, etag: &str) {
     out.quoted("ETag", etag);
 }
 
-/// How keys are encoded in a listing.
+/// The encoding of keys in a listing.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
     url_encoded: bool,

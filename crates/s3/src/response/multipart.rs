@@ -9,16 +9,16 @@ use crate::xml::Writer;
 /// The response to `CreateMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateMultipartUploadOutput {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The upload's id.
+    /// The upload id.
     pub upload_id: String,
 }
 
 impl CreateMultipartUploadOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("InitiateMultipartUploadResult", |out| {
@@ -33,20 +33,20 @@ impl CreateMultipartUploadOutput {
 /// The response to `CompleteMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteMultipartUploadOutput {
-    /// The object's URL.
+    /// The URL of the object.
     pub location: String,
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The object's ETag, without quotes.
+    /// The ETag of the object, without quotes.
     pub etag: String,
-    /// The object's checksum, if the upload has one.
+    /// The checksum of the object, if the upload has one.
     pub checksum: Option<Checksum>,
 }
 
 impl CompleteMultipartUploadOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("CompleteMultipartUploadResult", |out| {
@@ -65,45 +65,45 @@ impl CompleteMultipartUploadOutput {
 /// The response to `ListParts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPartsOutput {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The upload's id.
+    /// The upload id.
     pub upload_id: String,
-    /// Who began and will own it.
+    /// The initiator of the upload, who will own the object.
     pub owner: Owner,
-    /// The number asked to start after.
+    /// The part number marker in the request.
     pub part_marker: u32,
-    /// Where to go on, if more follows.
+    /// The marker of the next page, if another page follows.
     pub next_part_marker: Option<u32>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_parts: u32,
-    /// The parts, by number.
+    /// The parts, sorted by number.
     pub parts: Vec<PartEntry>,
-    /// The upload's checksum.
+    /// The checksum algorithm and type of the upload.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// Whether the key is percent-encoded.
+    /// True if the key is percent-encoded.
     pub url_encoded: bool,
 }
 
 /// A part in `ListParts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartEntry {
-    /// Its number.
+    /// The part number.
     pub number: u32,
-    /// When it arrived.
+    /// The time when the part was uploaded.
     pub last_modified: OffsetDateTime,
-    /// Its ETag, without quotes.
+    /// The ETag, without quotes.
     pub etag: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its checksum.
+    /// The checksum.
     pub checksum: Option<Checksum>,
 }
 
 impl ListPartsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out = Writer::document();
@@ -121,7 +121,7 @@ impl ListPartsOutput {
             }
             out.number("MaxParts", self.max_parts.into());
             out.flag("IsTruncated", self.next_part_marker.is_some());
-            // S3 says so where the upload was begun without one.
+            // S3 sends `null` for an upload without a checksum algorithm.
             let (algorithm, kind) = match self.checksum {
                 Some((algorithm, kind)) => (algorithm.as_str(), kind.as_str()),
                 None => ("null", "null"),
@@ -147,23 +147,23 @@ impl ListPartsOutput {
 /// The response to `ListMultipartUploads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListMultipartUploadsOutput {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
-    /// The prefix asked for.
+    /// The prefix in the request.
     pub prefix: String,
-    /// The delimiter asked for.
+    /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The key asked to start after.
+    /// The key marker in the request.
     pub key_marker: String,
-    /// The upload asked to start after.
+    /// The upload id marker in the request.
     pub upload_marker: String,
-    /// Where to go on: key and upload; `Some` exactly if more follows.
+    /// The markers of the next page, key and upload id; `Some` if and only if another page follows.
     pub next: Option<(String, String)>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_uploads: u32,
-    /// Whether keys are percent-encoded.
+    /// True if keys are percent-encoded.
     pub url_encoded: bool,
-    /// The uploads, by key and then by start.
+    /// The uploads, sorted by key and then by start time.
     pub uploads: Vec<UploadEntry>,
     /// The common prefixes, in order.
     pub common_prefixes: Vec<String>,
@@ -172,20 +172,20 @@ pub struct ListMultipartUploadsOutput {
 /// An upload in `ListMultipartUploads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadEntry {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its id.
+    /// The upload id.
     pub upload_id: String,
-    /// When it began.
+    /// The start time of the upload.
     pub initiated: OffsetDateTime,
-    /// Who began and will own it.
+    /// The initiator of the upload, who will own the object.
     pub owner: Owner,
-    /// Its checksum.
+    /// The checksum algorithm and type of the upload.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
 impl ListMultipartUploadsOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out = Writer::document();

@@ -8,34 +8,34 @@ use crate::xml::Writer;
 /// The response to `CopyObject`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyObjectOutput {
-    /// The copy's ETag, without quotes.
+    /// The ETag of the copy, without quotes.
     pub etag: String,
-    /// When the copy was made.
+    /// The creation time of the copy.
     pub last_modified: OffsetDateTime,
-    /// The copy's checksum.
+    /// The checksum of the copy.
     pub checksum: Option<Checksum>,
 }
 
 /// The response to `UploadPartCopy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyPartOutput {
-    /// The part's ETag, without quotes.
+    /// The ETag of the part, without quotes.
     pub etag: String,
-    /// When the part was made.
+    /// The creation time of the part.
     pub last_modified: OffsetDateTime,
-    /// The part's checksum.
+    /// The checksum of the part.
     pub checksum: Option<Checksum>,
 }
 
 impl CopyObjectOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         copy("CopyObjectResult", &self.etag, self.last_modified, self.checksum.as_ref())
     }
 }
 
 impl CopyPartOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         copy("CopyPartResult", &self.etag, self.last_modified, self.checksum.as_ref())
     }
@@ -53,10 +53,10 @@ fn copy(root: &str, etag: &str, time: OffsetDateTime, checksum: Option<&Checksum
     out.finish()
 }
 
-/// The response to `GetObjectAttributes`; each field is there if it was asked for and exists.
+/// The response to `GetObjectAttributes`. Each field is present if it was requested and exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetObjectAttributesOutput {
-    /// The ETag, which stands without quotes here and nowhere else.
+    /// The ETag. Only this document shows it without quotes.
     pub etag: Option<String>,
     /// The checksum.
     pub checksum: Option<Checksum>,
@@ -71,20 +71,20 @@ pub struct GetObjectAttributesOutput {
 /// The parts of a multipart object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectParts {
-    /// How many there are in all.
+    /// The total number of parts.
     pub total: u32,
-    /// The number asked to start after.
+    /// The part number marker in the request.
     pub part_marker: u32,
-    /// Where to go on, if more follows.
+    /// The marker of the next page, if another page follows.
     pub next_part_marker: Option<u32>,
-    /// The page size in force.
+    /// The page size that was applied.
     pub max_parts: u32,
-    /// The parts on the page; S3 lists them only where they have checksums.
+    /// The parts on the page. S3 lists them only if they have checksums.
     pub parts: Vec<PartEntry>,
 }
 
 impl GetObjectAttributesOutput {
-    /// The document.
+    /// Returns the document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("GetObjectAttributesResponse", |out| {
@@ -106,7 +106,7 @@ impl GetObjectAttributesOutput {
 
 impl ObjectParts {
     fn write(&self, out: &mut Writer) {
-        // The API reference calls it TotalPartsCount, the wire PartsCount.
+        // The API reference names this element `TotalPartsCount`, but S3 sends `PartsCount`.
         out.number("PartsCount", self.total.into());
         out.number("PartNumberMarker", self.part_marker.into());
         if let Some(next) = self.next_part_marker {

@@ -2,21 +2,21 @@
 
 use crate::xml::Writer;
 
-/// The response to `PostObject` when the form asks for status 201.
+/// The response to `PostObject` for a form that requests status 201.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostObjectOutput {
-    /// The object's URL.
+    /// The URL of the object.
     pub location: String,
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// The object's ETag, without quotes.
+    /// The ETag of the object, without quotes.
     pub etag: String,
 }
 
 impl PostObjectOutput {
-    /// The document. Unlike all others it has no namespace.
+    /// Returns the document. It is the only document without a namespace.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.element("PostResponse", |out| {

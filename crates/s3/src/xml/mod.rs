@@ -1,9 +1,11 @@
 //! XML as S3 uses it: documents of elements and text.
 //!
-//! The writer cannot produce a document that a parser refuses, whatever the keys and names in it.
-//! The reader accepts elements and text only, within limits: no document types, no entities of
-//! the sender's own, no deep nesting, no long lists of attributes. Neither knows what a document
-//! means: `request` and `response` do.
+//! The writer produces only well-formed documents, except for keys with characters that XML 1.0
+//! cannot represent; see [`Writer::text`]. The reader accepts only elements and text, within
+//! limits: no document types, no entity declarations, no deep nesting, no long attribute lists. For
+//! example, a "billion laughs" document is refused at its document type.
+//!
+//! Neither knows the meaning of a document; `request` and `response` do.
 
 mod read;
 mod write;

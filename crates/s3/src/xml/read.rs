@@ -1,4 +1,4 @@
-//! The reader: a whole document as a tree, or a fault.
+//! The reader: it returns a whole document as a tree, or a fault.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -7,31 +7,31 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::{Code, Fault};
 
-/// Elements may nest this deep.
+/// The maximum nesting depth of elements.
 const DEPTH_MAX: usize = 16;
-/// An element may have this many attributes.
+/// The maximum number of attributes of an element.
 const ATTRIBUTES_MAX: usize = 100;
 
-/// How large a document may be.
+/// The maximum size of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XmlLimits {
-    /// Bytes of the body.
+    /// The maximum size of the body in bytes.
     pub bytes: usize,
-    /// Elements in the document.
+    /// The maximum number of elements.
     pub elements: usize,
 }
 
 impl XmlLimits {
-    /// `DeleteObjects` and `CompleteMultipartUpload`: 4 MiB.
+    /// The limits of `DeleteObjects` and `CompleteMultipartUpload`: 4 MiB.
     pub const LARGE: XmlLimits = XmlLimits { bytes: 4 << 20, elements: 100_000 };
-    /// All others: 1 MiB.
+    /// The limits of all other documents: 1 MiB.
     pub const SMALL: XmlLimits = XmlLimits { bytes: 1 << 20, elements: 10_000 };
 }
 
-/// An element: its local name, the text directly in it, and its children in order.
+/// An element: its local name, its direct text, and its children in order.
 ///
-/// Namespaces and attributes carry no meaning in S3's requests and are dropped, but for the type of
-/// a grantee.
+/// Namespaces and attributes have no meaning in S3's requests and are ignored, except the type of a
+/// grantee.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     name: String,
@@ -41,9 +41,10 @@ pub struct Element {
 }
 
 impl Element {
-    /// Reads a document whose outermost element is called `root`.
+    /// Parses a document whose root element is `root`.
     ///
-    /// Faults: `MaxMessageLengthExceeded` beyond the limit in bytes, `MalformedXML` otherwise.
+    /// Fails with `MaxMessageLengthExceeded` for a document beyond the limit in bytes, otherwise
+    /// with `MalformedXML`.
     pub fn parse(body: &[u8], root: &str, limits: XmlLimits) -> Result<Element, Fault> {
         if body.len() > limits.bytes {
             return Err(Fault::too_long(limits.bytes));
@@ -56,27 +57,27 @@ impl Element {
         Ok(element)
     }
 
-    /// The element's local name.
+    /// Returns the local name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the attribute `xsi:type` says.
+    /// Returns the value of the attribute `xsi:type`.
     pub fn xsi_type(&self) -> Option<&str> {
         self.xsi_type.as_deref()
     }
 
-    /// The text directly in the element, as it stands.
+    /// Returns the direct text, white space included.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The children, in order.
+    /// Returns the children, in order.
     pub fn children(&self) -> &[Element] {
         &self.children
     }
 
-    /// The only child of this name. More than one is `MalformedXML`.
+    /// Returns the only child with this name. Fails with `MalformedXML` if there are several.
     pub fn child(&self, name: &str) -> Result<Option<&Element>, Fault> {
         let mut found = self.children.iter().filter(|child| child.name == name);
         let first = found.next();
@@ -86,18 +87,18 @@ impl Element {
         }
     }
 
-    /// The text of the only child of this name, without surrounding white space.
+    /// Returns the text of the only child with this name, without surrounding white space.
     pub fn value(&self, name: &str) -> Result<Option<&str>, Fault> {
         Ok(self.child(name)?.map(|child| child.text.trim()))
     }
 
-    /// Like `value`, but the child must be there.
+    /// Returns the same value as `value`, but fails if there is no such child.
     pub fn required(&self, name: &str) -> Result<&str, Fault> {
         self.value(name)?.ok_or_else(|| malformed(&format!("{name} is missing in {}", self.name)))
     }
 
-    /// Refuses children of other names, and text between them, so that what is not understood is
-    /// never passed over.
+    /// Refuses children with other names, and text between them, so that an unknown setting is
+    /// never ignored.
     pub(crate) fn refuse_unknown(&self, names: &[&str]) -> Result<(), Fault> {
         if !self.children.iter().all(|child| names.contains(&child.name.as_str())) {
             return Err(malformed(&format!("{} holds an element that is not known", self.name)));
@@ -109,24 +110,26 @@ impl Element {
     }
 }
 
-/// Reads a time as XML Schema has it, `2026-01-02T03:04:05Z`, with a fraction, an offset, or
-/// neither `Z` nor an offset, which S3 takes for UTC. The time is in UTC, of the years 0 to 9999.
+/// Parses a time in XML Schema format, `2026-01-02T03:04:05Z`, with an optional fraction. An offset
+/// may replace `Z`; without both, the time is UTC, as in S3. Returns the time in UTC, with a year
+/// from 0 to 9999.
 pub(crate) fn parse_time(text: &str) -> Option<OffsetDateTime> {
-    // RFC 3339 lets any character stand between date and time.
+    // The RFC 3339 parser accepts any character between date and time.
     if text.as_bytes().get(10) != Some(&b'T') {
         return None;
     }
     let time = OffsetDateTime::parse(text, &Rfc3339)
         .or_else(|_| OffsetDateTime::parse(&format!("{text}Z"), &Rfc3339));
-    // An offset may lead out of the years that there are.
+    // The conversion to UTC can leave the range of valid years.
     time.ok()?.checked_to_offset(UtcOffset::UTC).filter(|time| time.year() >= 0)
 }
 
-/// The one fault for documents that are not as they should be.
+/// Returns the fault of a malformed document. `why` is a fragment in our own words.
 pub(crate) fn malformed(why: &str) -> Fault {
     Fault::new(Code::MalformedXML).detail(why.to_owned())
 }
 
+/// Parses a document into its root element.
 fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;
@@ -150,6 +153,8 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
             }
             Event::Text(chunk) => append(&mut open, &chunk.xml10_content())?,
             Event::CData(chunk) => append(&mut open, &chunk.xml10_content())?,
+            // Only character references and the five predefined entities are accepted, so no text
+            // can expand to a longer one.
             Event::GeneralRef(reference) => {
                 let character = match reference.resolve_char_ref() {
                     Ok(Some(character)) => character,
@@ -169,6 +174,7 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     }
 }
 
+/// Checks the name, the depth and the attributes of an element, and counts it.
 fn check_limits(
     start: &BytesStart<'_>,
     depth: usize,
@@ -185,7 +191,8 @@ fn check_limits(
     if *elements > limits.elements {
         return Err(malformed("it has too many elements"));
     }
-    // Unchecked, because looking for duplicates is quadratic and attributes mean nothing here.
+    // The parser's check for duplicate attributes is quadratic, and attributes have no meaning
+    // here, so it is off.
     let mut attributes = start.attributes();
     attributes.with_checks(false);
     for (count, attribute) in attributes.enumerate() {
@@ -196,14 +203,16 @@ fn check_limits(
     Ok(())
 }
 
-/// Whether an element may be called so, by XML 1.0, section 2.3. The parser takes what stands before a
-/// space or the end. Of characters beyond ASCII, few of which are not allowed, none is looked at.
+/// Returns true if XML 1.0, section 2.3, allows the name. The XML parser accepts any text up to a
+/// space or the end of the tag. Characters that are not ASCII are not checked, because XML allows
+/// almost all of them.
 fn is_name(name: &str) -> bool {
     let begins = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':') || !c.is_ascii();
     let goes_on = |c: char| begins(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
     name.starts_with(begins) && name.chars().all(goes_on)
 }
 
+/// Returns an element with the name and type of a start tag.
 fn element_from(start: &BytesStart<'_>) -> Element {
     let mut attributes = start.attributes();
     attributes.with_checks(false);
@@ -216,6 +225,7 @@ fn element_from(start: &BytesStart<'_>) -> Element {
     }
 }
 
+/// Adds a complete element to its parent, or makes it the root.
 fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> Result<(), Fault> {
     match open.last_mut() {
         Some(parent) => parent.children.push(element),
@@ -225,6 +235,7 @@ fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> 
     Ok(())
 }
 
+/// Appends text to the open element.
 fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
@@ -234,6 +245,7 @@ fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Returns the character of a predefined entity.
 fn predefined(name: &str) -> Result<char, Fault> {
     match name {
         "amp" => Ok('&'),

@@ -1,4 +1,4 @@
-//! The writer: elements nest by closures, so an open element is always closed.
+//! The writer: elements nest as closures, so an open element is always closed.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,26 @@ use time::OffsetDateTime;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// What `encoding-type=url` leaves as it is: letters, digits, `-._~*` and `/`.
+/// The characters that `encoding-type=url` does not escape: letters, digits, `-._~*` and `/`.
 const URL_KEEP: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'*').remove(b'/');
 
-/// Encodes a key for `encoding-type=url`. `/` stays; a space becomes `%20`, `+` becomes `%2B`.
+/// Encodes a key for `encoding-type=url`. `/` is unchanged; a space becomes `%20` and `+` becomes
+/// `%2B`.
 pub fn url_encode(text: &str) -> String {
     utf8_percent_encode(text, URL_KEEP).to_string()
 }
 
-/// A time in responses: `2026-01-02T03:04:05.006Z`. Headers have whole seconds, but here clients
-/// need milliseconds to compare an object's time with a file's.
+/// Returns a time for documents: `2026-01-02T03:04:05.006Z`. Headers have whole seconds, but
+/// clients need milliseconds here to compare an object's time with a file's.
 pub fn format_time(time: OffsetDateTime) -> String {
     let mut out = String::with_capacity(24);
     push_time(&mut out, time);
     out
 }
 
+/// Appends a time directly, without a formatter or a temporary string: a listing has up to 1000
+/// times.
 fn push_time(out: &mut String, time: OffsetDateTime) {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (year, month, day) = time.date().to_calendar_date();
@@ -43,7 +46,7 @@ fn push_time(out: &mut String, time: OffsetDateTime) {
     }
 }
 
-/// The last `width` decimal digits of a number.
+/// Appends the last `width` decimal digits of a number.
 fn push_digits(out: &mut String, number: u16, width: u32) {
     for place in (0..width).rev() {
         let digit = number / 10_u16.pow(place) % 10;
@@ -51,22 +54,22 @@ fn push_digits(out: &mut String, number: u16, width: u32) {
     }
 }
 
-/// How every document begins.
+/// The beginning of each document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document being written.
+/// A document that is being written.
 #[derive(Debug)]
 pub struct Writer {
     out: String,
 }
 
 impl Writer {
-    /// A document with its XML declaration.
+    /// Returns a document with an XML declaration.
     pub fn document() -> Writer {
         Writer { out: DECLARATION.to_owned() }
     }
 
-    /// The same, with room for about so many bytes.
+    /// Returns the same, with memory for about `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Writer {
         let mut out = String::with_capacity(bytes);
         out.push_str(DECLARATION);
@@ -79,7 +82,7 @@ impl Writer {
         self.out.push('>');
     }
 
-    /// Opens an element with attributes that are constants of ours. Whoever opens it closes it.
+    /// Opens an element with constant attributes. The caller must close it.
     pub(crate) fn open_with(&mut self, name: &str, first: &'static str, second: &'static str) {
         let _ = write!(self.out, "<{name} {first} {second}>");
     }
@@ -90,19 +93,19 @@ impl Writer {
         self.out.push('>');
     }
 
-    /// Writes an element with what `body` writes inside it.
+    /// Writes an element; `body` writes its content.
     pub fn element(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
         self.open(name);
         body(self);
         self.close(name);
     }
 
-    /// Writes the outermost element, with S3's namespace.
+    /// Writes the root element with S3's namespace.
     pub fn root(&mut self, name: &str, body: impl FnOnce(&mut Writer)) {
         self.root_in(name, NAMESPACE, body);
     }
 
-    /// Writes the outermost element, with a namespace that is a constant of ours.
+    /// Writes the root element with another constant namespace.
     pub(crate) fn root_in(
         &mut self,
         name: &str,
@@ -114,26 +117,26 @@ impl Writer {
         self.close(name);
     }
 
-    /// Writes text directly inside the element that is open. Characters as for `text`.
+    /// Writes text directly into the open element. Characters are escaped as in `text`.
     pub fn characters(&mut self, text: &str) {
         escape(&mut self.out, text);
     }
 
-    /// Writes markup that is a constant of ours.
+    /// Writes constant markup.
     pub(crate) fn literal(&mut self, markup: &'static str) {
         self.out.push_str(markup);
     }
 
-    /// Writes an element that holds text.
+    /// Writes an element with text.
     ///
-    /// A character that XML 1.0 cannot hold is written as a reference, as S3 does. For example, U+0001
-    /// becomes `&#x1;`. Some parsers refuse such a document, but no client is told a wrong key.
-    /// Clients that may meet such keys ask for `encoding-type=url`.
+    /// A character that XML 1.0 cannot represent is written as a reference, as S3 does. For
+    /// example, U+0001 becomes `&#x1;`. Some parsers refuse such a document, but no client receives
+    /// a wrong key. Clients that may have such keys request `encoding-type=url`.
     pub fn text(&mut self, name: &str, text: &str) {
         self.element(name, |writer| escape(&mut writer.out, text));
     }
 
-    /// Writes an element that holds text between quotation marks.
+    /// Writes an element with text between quotation marks.
     pub(crate) fn quoted(&mut self, name: &str, text: &str) {
         self.element(name, |writer| {
             writer.out.push_str(QUOTATION_MARK);
@@ -142,37 +145,36 @@ impl Writer {
         });
     }
 
-    /// Writes an element that holds a key as [`url_encode`] encodes it, which leaves nothing that
-    /// would mean anything in a document.
+    /// Writes an element with a key encoded by [`url_encode`], which leaves no character to escape.
     pub(crate) fn url_encoded(&mut self, name: &str, key: &str) {
         self.element(name, |writer| writer.out.extend(utf8_percent_encode(key, URL_KEEP)));
     }
 
-    /// Writes an element that holds text, if there is any.
+    /// Writes an element with text, if there is a text.
     pub fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
         }
     }
 
-    /// Writes an element that holds a number.
+    /// Writes an element with a number.
     pub fn number(&mut self, name: &str, number: u64) {
         self.element(name, |writer| {
             let _ = write!(writer.out, "{number}");
         });
     }
 
-    /// Writes an element that holds `true` or `false`.
+    /// Writes an element with `true` or `false`.
     pub fn flag(&mut self, name: &str, flag: bool) {
         self.element(name, |writer| writer.out.push_str(if flag { "true" } else { "false" }));
     }
 
-    /// Writes an element that holds a time.
+    /// Writes an element with a time.
     pub fn time(&mut self, name: &str, time: OffsetDateTime) {
         self.element(name, |writer| push_time(&mut writer.out, time));
     }
 
-    /// The document.
+    /// Returns the document.
     pub fn finish(self) -> String {
         self.out
     }
@@ -180,10 +182,12 @@ impl Writer {
 
 const QUOTATION_MARK: &str = "&quot;";
 
+/// Appends text with escaped characters. Text without special characters is copied in one piece.
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(may_need_escape) {
-        // A byte that may need it begins a character: it is ASCII, or leads the last ones of three.
+        // This byte begins a character: it is ASCII, or the first of the three bytes of the last
+        // characters below U+10000.
         let (plain, special) = rest.split_at(at);
         out.push_str(plain);
         let mut characters = special.chars();
@@ -195,12 +199,12 @@ fn escape(out: &mut String, text: &str) {
     out.push_str(rest);
 }
 
-/// Whether a character that is written otherwise may begin with this byte.
+/// Returns true if a character that may need an escape can begin with this byte.
 const fn may_need_escape(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'>' | b'"' | 0..=0x1f | 0xef)
 }
 
-/// Whether a document can hold a character, by XML 1.0, section 2.2.
+/// Returns true if XML 1.0, section 2.2, allows the character.
 pub(crate) fn is_writable(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => true,
@@ -215,11 +219,11 @@ fn push_escaped(out: &mut String, character: char) {
         '<' => out.push_str("&lt;"),
         '>' => out.push_str("&gt;"),
         '"' => out.push_str(QUOTATION_MARK),
-        // A parser would turn these into other white space if they were written as they are.
+        // A parser would normalize these to other white space if they were written literally.
         '\r' => out.push_str("&#13;"),
         '\n' => out.push_str("&#10;"),
         '\t' => out.push_str("&#9;"),
-        // No reference may name it, and no key contains it.
+        // XML has no reference for NUL, and no key contains it.
         '\0' => out.push('\u{fffd}'),
         character if is_writable(character) => out.push(character),
         character => {
