@@ -26,7 +26,7 @@ pub(crate) struct Backend {
 
 impl Backend {
     /// Closes the stores, and leaves the session to the process that is going to go on with it.
-    pub(crate) async fn leave(&self) {
+    pub(crate) async fn hand_over(&self) {
         self.volume.hand_over().await;
         self.meta.close().await;
         if let Some(cache) = &self.cache {
@@ -80,7 +80,7 @@ pub(crate) async fn open(
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
         staged_inline_bytes_max: open.staged_inline_bytes.0,
-        deletion_grace: settings.deletion_grace.said(),
+        deletion_grace: settings.deletion_grace.given(),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()
     };

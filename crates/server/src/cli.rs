@@ -1,4 +1,8 @@
-//! The command line.
+//! The command line: parses it, settles the configuration, and runs the command.
+//!
+//! The documentation of each command and option is its `--help` text. A command exits with 0 on success,
+//! 1 if it fails, and 3 if `fsck` has findings. For example, `ashlar fsck` of a volume with a lost block
+//! prints the finding and exits with 3.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,14 +19,14 @@ use crate::problem::Problem;
 use crate::serve::GatewaySettings;
 use crate::{logging, serve};
 
-/// Threads that may wait for disks at a time.
+/// The most threads that block on disks at a time.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// An S3 gateway over a namespace in a database, with blocks in a folder or a bucket.
 #[derive(Debug, Parser)]
 #[command(name = "ashlar", version, about, max_term_width = 100)]
 struct Cli {
-    /// A configuration file; flags and variables beat it
+    /// The configuration file. Flags and variables override it
     #[arg(long, value_name = "FILE", env = "ASHLAR_CONFIG", global = true)]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -33,20 +37,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve S3, and show the volume as files if told to
+    /// Serve S3, and mount the volume if --mount is given
     Serve(Box<GatewayOptions>),
-    /// Show the volume as files in a folder, until it is unmounted
+    /// Mount the volume as a file system on a directory
     Mount(Box<mount::Mount>),
-    /// Take a mount away
+    /// Unmount a mount
     Umount(mount::Umount),
-    /// Tell what is known of a file, and where its content stands
+    /// Print the attributes of files, and where their content is stored
     Info(node::ShowNode),
-    /// Read files of a mount, so that they are in its cache
+    /// Read files of a mount into the cache
     Warmup(warmup::Warmup),
     /// Manage accounts
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// Manage access keys
+    /// Manage access keys, their secrets and their policies
     #[command(subcommand)]
     User(user::UserCommand),
     /// Manage named policies
@@ -55,31 +59,31 @@ enum Command {
     /// Show and change the settings of buckets
     #[command(subcommand)]
     Bucket(bucket::BucketCommand),
-    /// Look into the trash of a bucket, restore from it, and empty it
+    /// List, restore and delete the content of bucket trashes
     #[command(subcommand)]
     Trash(trash::TrashCommand),
-    /// Compare records with blocks, both ways; exits 3 if anything is wrong
+    /// Check that records and blocks agree; exit with 3 if there are findings
     Fsck(upkeep::Fsck),
-    /// Find blocks that no record names, and delete them if told to
+    /// Count or delete deleted files, and blocks without a reference
     Gc(upkeep::Gc),
-    /// Write the volume's metadata to a file, while gateways go on; blocks are not part of it
+    /// Write the metadata of a volume to a file. Gateways can run meanwhile; blocks are not included
     Dump(dump::Dump),
-    /// Fill an empty metadata store of any kind from a dump
+    /// Load a dump into an empty metadata store of any kind
     Load(dump::Load),
-    /// Measure how fast an S3 endpoint or a folder is
+    /// Measure the throughput and latency of an S3 endpoint or a directory
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Exit 0 if the gateway on this machine is ready to serve
+    /// Exit with 0 if the gateway on this machine is ready
     Health(Box<GatewayOptions>),
-    /// Print what the gateway on this machine says of itself
+    /// Print the status of the gateway on this machine, as JSON
     Status(Box<GatewayOptions>),
-    /// Check the configuration and print what is in force
+    /// Check the configuration, and print the settings in force
     CheckConfig(Box<GatewayOptions>),
     /// Print the version
     Version,
 }
 
-/// What a gateway is started with.
+/// The options of a gateway, and of commands that address the gateway of this machine.
 #[derive(Debug, clap::Args)]
 struct GatewayOptions {
     #[command(flatten)]
@@ -91,6 +95,7 @@ struct GatewayOptions {
 }
 
 impl GatewayOptions {
+    /// Returns the settings in force, from these options, `file` and the defaults.
     fn settle(self, volume: VolumeSettings, file: &File) -> Result<GatewaySettings, Problem> {
         Ok(GatewaySettings {
             volume,
@@ -101,10 +106,10 @@ impl GatewayOptions {
     }
 }
 
-/// Runs the program.
+/// Runs the program, and returns its exit status.
 pub fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if words.next().is_some_and(|program| fstab::is_asked_for(&program)) {
+    if words.next().is_some_and(|program| fstab::is_mount_helper(&program)) {
         eprintln!("ashlar: {}", fstab::run(words));
         return ExitCode::FAILURE;
     }
@@ -112,7 +117,8 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Well) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(3),
         Err(problem) => {
-            // Not a log line: a person, or a service manager's journal, reads it as it is.
+            // Plain text instead of a log line, because a person or the journal of a service
+            // manager reads it.
             eprintln!("ashlar: {problem}");
             ExitCode::FAILURE
         }
@@ -170,6 +176,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     Ok(Outcome::Well)
 }
 
+/// Runs a command on a runtime of its own.
 fn administer<F>(
     volume: &VolumeSettings,
     command: impl FnOnce(VolumeSettings) -> F,
@@ -180,6 +187,7 @@ where
     runtime()?.block_on(command(volume.clone()))
 }
 
+/// Returns a runtime with as many worker threads as the machine has cores.
 fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,9 +1,12 @@
-//! The keeper of a mount: the process that lives as long as the mount does.
+//! The keeper of a mount: a process with the lifetime of the mount.
 //!
-//! It opens the device and mounts, keeps both the descriptor and the mount's ledger, and starts the
-//! *worker*, which serves. When the worker dies, or is to be replaced, programs wait until the next one
-//! serves, and go on. The keeper holds no state of the volume, and no file on the mount: it would wait
-//! for itself.
+//! The keeper mounts, and holds the descriptor of the FUSE device and the mount's ledger. It starts the
+//! *worker*, which opens the volume and serves requests. If the worker exits or must be replaced, the
+//! keeper starts the next one with the same device and ledger. Programs wait meanwhile, and continue with
+//! their open files and locks. For example, `ashlar mount --replace` starts a worker of a new release.
+//!
+//! The keeper has no state of the volume. It opens no file on the mount, because it would wait for
+//! itself.
 
 mod background;
 mod control;
@@ -30,91 +33,103 @@ use worker::Worker;
 
 pub(crate) use background::{Announcement, detach};
 pub(crate) use control::replace;
-pub(crate) use link::{EXIT_LEFT, KeeperLink, ToWorker};
+pub(crate) use link::{EXIT_HANDED_OVER, KeeperLink, ToWorker};
 
-/// The pause before a worker is started that follows one that died soon; it doubles up to
-/// [`PAUSE_MAX`].
+/// The pause before the next worker starts if the last one served for less than [`STABLE_AFTER`]. It
+/// doubles with each such worker up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A worker that served for so long did not die soon.
-const SERVED_LONG: Duration = Duration::from_secs(1);
+/// A worker that served for this time is followed without a pause.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a worker may take to end, or to leave the mount to the next one, before it is killed.
-const END_PATIENCE: Duration = Duration::from_secs(100);
+/// The time after which a worker is killed that was asked to unmount or to hand over.
+const STOP_TIMEOUT: Duration = Duration::from_secs(100);
 
-/// How often the keeper looks whether there still is a mount while nobody serves it.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// The interval at which the keeper checks, without a worker, that the mount still exists.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Events that may wait for the keeper.
+/// The capacity of the keeper's event queue.
 const EVENTS_MAX: usize = 64;
 
-/// How often workers may die in a row while the mount is being ended.
-const END_TRIES: u32 = 3;
+/// The limit of failed workers during an unmount. After it, the keeper unmounts lazily.
+const UNMOUNT_ATTEMPTS_MAX: u32 = 3;
 
-/// What a keeper is started with.
+/// The parameters of a keeper.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     pub(crate) folder: PathBuf,
     pub(crate) options: MountOptions,
-    /// What workers are started with.
+    /// The arguments of workers.
     pub(crate) arguments: Vec<OsString>,
     pub(crate) announcement: Announcement,
 }
 
-/// What a keeper waits for.
+/// An event that the keeper handles.
 #[derive(Debug)]
 enum Event {
-    /// The mount is to be ended.
+    /// A signal asks the keeper to unmount.
     Signal,
-    /// A worker says something.
-    Said(u64, FromWorker),
-    /// A worker has ended.
-    Ended(u64, std::io::Result<ExitStatus>),
-    /// Somebody wants another program to serve.
+    /// The worker with this number sent a message.
+    Message(u64, FromWorker),
+    /// The worker with this number exited.
+    Exited(u64, std::io::Result<ExitStatus>),
+    /// `ashlar mount --replace` asks for a worker of another program.
     Replace(ReplaceRequest),
 }
 
-/// Where the keeper is with its worker.
+/// The phase of the current worker.
+///
+/// ```text
+/// Starting --it reports that it serves--> Serving --HandOver or Unmount is sent--> Stopping
+///     ^                                      |                                        |
+///     +-------------- it exits and the mount still exists: the next worker -----------+
+/// ```
 #[derive(Debug)]
 enum Phase {
-    /// It is being started, for the first time or again.
+    /// The worker opens the volume.
     Starting,
-    /// It serves, since then.
+    /// The worker serves requests since this instant.
     Serving(Instant),
-    /// It was told to leave the mount to another one, or to end it.
-    Leaving,
+    /// The worker was asked to hand over or to unmount.
+    Stopping,
 }
 
+/// The state of a keeper.
 #[derive(Debug)]
 struct Keeper {
     folder: PathBuf,
     options: MountOptions,
     arguments: Vec<OsString>,
     ledger: File,
+    /// The FUSE device, once the mount exists.
     device: Option<Device>,
     control: Option<ControlSocket>,
     events: SyncSender<Event>,
-    /// What workers run; another one while it is tried out.
+    /// The program of workers.
     program: PathBuf,
-    before: Option<(PathBuf, ReplaceRequest)>,
+    /// During a replacement: the previous program, which is used again if the new one fails, and the
+    /// request, which gets the result.
+    replacing: Option<(PathBuf, ReplaceRequest)>,
     worker: Worker,
     phase: Phase,
-    /// When the worker is killed.
+    /// The time at which a stopping worker is killed.
     deadline: Option<Instant>,
+    /// The next pause before a worker starts.
     pause: Duration,
-    /// Whether the mount is to be ended, and how many workers have died since.
-    ending: Option<u32>,
-    /// What the worker said before it failed.
-    said: Option<String>,
+    /// During an unmount: the number of workers that failed since it was requested.
+    unmounting: Option<u32>,
+    /// The error that the worker reported before it exited.
+    reported: Option<String>,
 }
 
-/// Mounts, and keeps the mount until it ends.
+/// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, or if the
+/// keeper cannot start workers any more.
 pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
     let Keeping { folder, options, arguments, announcement } = keeping;
     let (sender, events) = sync_channel(EVENTS_MAX);
     let signals = sender.clone();
-    // An event that finds no room comes after many others that say the same.
+    // A full queue already contains signals, so another one may be dropped.
     let caught = ctrlc::set_handler(move || drop(signals.try_send(Event::Signal)));
     caught.map_err(|error| Problem::new("catch signals", error))?;
     let ledger = Ledger::make().map_err(|error| keeping_problem(&folder, error))?;
@@ -130,28 +145,29 @@ pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
         control: None,
         events: sender,
         program,
-        before: None,
+        replacing: None,
         worker,
         phase: Phase::Starting,
         deadline: None,
         pause: PAUSE_MIN,
-        ending: None,
-        said: None,
+        unmounting: None,
+        reported: None,
     };
-    keeper.begin(&events)?;
+    keeper.wait_for_first_worker(&events)?;
     announcement.mounted();
-    let kept = keeper.keep_on(&events);
-    if let Err(problem) = &kept {
-        tracing::error!(%problem, "the mount is given up");
+    let ended = keeper.run(&events);
+    if let Err(problem) = &ended {
+        tracing::error!(%problem, "the keeper ends; the mount has no server any more");
     }
-    kept
+    ended
 }
 
 fn keeping_problem(folder: &Path, error: impl std::fmt::Display) -> Problem {
     Problem::new(format!("keep a mount on {}", folder.display()), error)
 }
 
-/// Starts a worker, whose words and end are events.
+/// Starts a worker. Its messages and its exit become events. `handed` is the ledger, and the device if the
+/// mount exists.
 fn start(
     number: u64,
     program: &Path,
@@ -159,53 +175,57 @@ fn start(
     handed: (&File, Option<&Device>),
     events: &SyncSender<Event>,
 ) -> std::io::Result<Worker> {
-    let (said, ended) = (events.clone(), events.clone());
-    // A keeper that is at its end hears no more.
-    let hear = move |what| drop(said.send(Event::Said(number, what)));
-    let end = move |status| drop(ended.send(Event::Ended(number, status)));
-    Worker::start(number, program, arguments, handed, (hear, end))
+    let (messages, exits) = (events.clone(), events.clone());
+    // A send fails only if the keeper is ending.
+    let on_message = move |message| drop(messages.send(Event::Message(number, message)));
+    let on_exit = move |status| drop(exits.send(Event::Exited(number, status)));
+    Worker::start(number, program, arguments, handed, (on_message, on_exit))
 }
 
 impl Keeper {
-    /// Listens for those who want something of the mount.
+    /// Listens for requests to replace the program.
     fn listen(&self) -> std::io::Result<ControlSocket> {
         let events = self.events.clone();
         let hear = move |request| events.send(Event::Replace(request)).is_ok();
         ControlSocket::listen(&self.folder, hear)
     }
 
-    /// Waits until the first worker serves. If it does not, nothing is mounted.
-    fn begin(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
+    /// Waits until the first worker serves, and mounts when it has opened the volume. If the worker fails,
+    /// nothing stays mounted.
+    fn wait_for_first_worker(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
         loop {
             match events.recv().map_err(|error| keeping_problem(&self.folder, error))? {
-                Event::Said(_, FromWorker::Opened) => self.mount()?,
-                Event::Said(_, FromWorker::Serving) => {
+                Event::Message(_, FromWorker::Opened) => self.mount()?,
+                Event::Message(_, FromWorker::Serving) => {
                     self.phase = Phase::Serving(Instant::now());
                     let control = self.listen();
                     self.control = control
                         .inspect_err(|error| {
-                            tracing::warn!(%error, "this mount's program cannot be replaced");
+                            tracing::warn!(%error, "cannot listen for requests of `ashlar mount --replace`");
                         })
                         .ok();
                     return Ok(());
                 }
-                Event::Said(_, FromWorker::Failed(why)) => self.said = Some(why),
-                Event::Signal => self.worker.say(ToWorker::End),
-                Event::Ended(_, status) => {
+                Event::Message(_, FromWorker::Failed(why)) => self.reported = Some(why),
+                Event::Signal => self.worker.send_command(ToWorker::Unmount),
+                Event::Exited(_, status) => {
                     if self.device.is_some() {
                         let _unmounted = fuse::unmount(&self.folder, UnmountMode::Lazy);
                     }
                     return Err(self.failure(&status));
                 }
-                Event::Replace(request) => request.refuse("the mount is being made"),
+                Event::Replace(request) => {
+                    request.refuse("the mount is not ready yet; try again soon");
+                }
             }
         }
     }
 
+    /// Mounts, and sends the device to the first worker.
     fn mount(&mut self) -> Result<(), Problem> {
         let mounted = fuse::mount(&self.folder, &self.options);
         let device = mounted.map_err(|error| {
-            self.worker.let_go();
+            self.worker.close_link();
             not_mounted(&self.folder, &error)
         })?;
         let sent = self.worker.send_device(&device);
@@ -213,106 +233,120 @@ impl Keeper {
         sent.map_err(|error| keeping_problem(&self.folder, error))
     }
 
+    /// Returns the problem of a first worker that exited: its own report, or else its exit status.
     fn failure(&mut self, status: &std::io::Result<ExitStatus>) -> Problem {
-        match self.said.take() {
-            Some(why) => Problem::said(why),
-            None => keeping_problem(&self.folder, format!("its server has ended: {}", how(status))),
+        match self.reported.take() {
+            Some(why) => Problem::rendered(why),
+            None => keeping_problem(
+                &self.folder,
+                format!("the worker has exited: {}", exit_text(status)),
+            ),
         }
     }
 
-    /// Keeps the mount until it ends.
-    fn keep_on(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
+    /// Handles events until the mount has ended.
+    fn run(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
         loop {
-            let wait = self.deadline.map_or(END_PATIENCE, |deadline| {
+            let wait = self.deadline.map_or(STOP_TIMEOUT, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
             match events.recv_timeout(wait) {
-                Ok(Event::Signal) => self.end(),
+                Ok(Event::Signal) => self.unmount(),
                 Ok(Event::Replace(request)) => self.replace(request),
-                Ok(Event::Said(number, said)) if number == self.worker.number() => self.hear(said),
-                Ok(Event::Ended(number, status)) if number == self.worker.number() => {
-                    if self.followed(&status, events)? {
+                Ok(Event::Message(number, message)) if number == self.worker.number() => {
+                    self.handle_message(message);
+                }
+                Ok(Event::Exited(number, status)) if number == self.worker.number() => {
+                    if self.handle_exit(&status, events)? {
                         return Ok(());
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if self.deadline.take().is_some() => {
-                    tracing::error!("the worker does not end; it is killed");
+                    tracing::error!("killing the worker, which did not stop in time");
                     self.worker.kill();
                 }
-                Ok(Event::Said(..) | Event::Ended(..)) | Err(_) => {}
+                // Messages and exits of earlier workers.
+                Ok(Event::Message(..) | Event::Exited(..)) | Err(_) => {}
             }
         }
     }
 
-    fn hear(&mut self, said: FromWorker) {
-        match said {
+    fn handle_message(&mut self, message: FromWorker) {
+        match message {
             FromWorker::Opened => {}
-            FromWorker::Failed(why) => self.said = Some(why),
+            FromWorker::Failed(why) => self.reported = Some(why),
             FromWorker::Serving => {
-                tracing::info!(worker = self.worker.id(), "the mount is served again");
+                tracing::info!(worker = self.worker.id(), "a new worker serves the mount");
                 self.phase = Phase::Serving(Instant::now());
-                if let Some((_, request)) = self.before.take() {
+                if let Some((_, request)) = self.replacing.take() {
                     request.done();
                 }
-                if self.ending.is_some() {
-                    self.end();
+                if self.unmounting.is_some() {
+                    self.unmount();
                 }
             }
         }
     }
 
-    /// Has the worker end the mount. While there is none, the next one does.
-    fn end(&mut self) {
-        self.ending.get_or_insert(0);
+    /// Asks the worker to unmount. If it is starting, it is asked when it serves.
+    fn unmount(&mut self) {
+        self.unmounting.get_or_insert(0);
         if let Phase::Serving(_) = self.phase {
-            self.worker.say(ToWorker::End);
-            self.phase = Phase::Leaving;
-            self.deadline = Some(Instant::now() + END_PATIENCE);
+            self.worker.send_command(ToWorker::Unmount);
+            self.phase = Phase::Stopping;
+            self.deadline = Some(Instant::now() + STOP_TIMEOUT);
         }
     }
 
-    /// Has the worker leave the mount to one that runs another program.
+    /// Asks the worker to hand over to a worker of another program.
     fn replace(&mut self, request: ReplaceRequest) {
         match self.phase {
-            Phase::Serving(_) if self.before.is_none() && self.ending.is_none() => {
-                tracing::info!(program = %request.program().display(), "the worker is replaced");
-                let before = std::mem::replace(&mut self.program, request.program().to_owned());
-                self.before = Some((before, request));
-                self.worker.say(ToWorker::Leave);
-                self.phase = Phase::Leaving;
-                self.deadline = Some(Instant::now() + END_PATIENCE);
+            Phase::Serving(_) if self.replacing.is_none() && self.unmounting.is_none() => {
+                tracing::info!(program = %request.program().display(), "replacing the worker");
+                let previous = std::mem::replace(&mut self.program, request.program().to_owned());
+                self.replacing = Some((previous, request));
+                self.worker.send_command(ToWorker::HandOver);
+                self.phase = Phase::Stopping;
+                self.deadline = Some(Instant::now() + STOP_TIMEOUT);
             }
-            _ => request.refuse("its worker is being started or ended; try again soon"),
+            _ => request.refuse("the worker is starting or stopping; try again soon"),
         }
     }
 
-    /// Starts the worker that follows one that has ended. Answers whether the mount has ended, too.
-    fn followed(
+    /// Handles the exit of the worker: starts the next one if the mount still exists. Returns true if the
+    /// mount has ended.
+    fn handle_exit(
         &mut self,
         status: &std::io::Result<ExitStatus>,
         events: &Receiver<Event>,
     ) -> Result<bool, Problem> {
         self.deadline = None;
         let code = status.as_ref().ok().and_then(ExitStatus::code);
-        if code == Some(0) || self.is_gone() {
+        if code == Some(0) || self.is_unmounted() {
             return Ok(true);
         }
-        let left = code == Some(EXIT_LEFT);
-        if !left {
-            let why = self.said.take().unwrap_or_else(|| how(status));
-            tracing::error!(worker = self.worker.id(), why, "the worker has died; another follows");
+        let handed_over = code == Some(EXIT_HANDED_OVER);
+        if !handed_over {
+            let why = self.reported.take().unwrap_or_else(|| exit_text(status));
+            tracing::error!(
+                worker = self.worker.id(),
+                why,
+                "the worker has failed; starting another one"
+            );
             self.resend();
+            // A replacement that fails before it serves: the previous program serves again.
             if matches!(self.phase, Phase::Starting)
-                && let Some((before, request)) = self.before.take()
+                && let Some((previous, request)) = self.replacing.take()
             {
-                request.refuse(&format!("the program that was to serve does not: {why}"));
-                self.program = before;
+                request.refuse(&format!("the new program failed to serve: {why}"));
+                self.program = previous;
             }
-            if let Some(died) = &mut self.ending {
-                *died += 1;
-                if *died > END_TRIES {
+            if let Some(failed) = &mut self.unmounting {
+                *failed += 1;
+                if *failed > UNMOUNT_ATTEMPTS_MAX {
                     let _unmounted = fuse::unmount(&self.folder, UnmountMode::Lazy);
-                    let wrong = "its worker dies again and again; what programs wrote last is lost";
+                    let wrong =
+                        "its workers fail repeatedly during the unmount; dirty data is lost";
                     return Err(keeping_problem(&self.folder, wrong));
                 }
             }
@@ -323,43 +357,43 @@ impl Keeper {
         self.start_worker(events)
     }
 
-    /// Requests that nobody has answered wait for the next worker, and who made them can be killed
-    /// meanwhile.
+    /// Asks the kernel to queue the requests again that the failed worker has read and not answered. The
+    /// next worker reads them, and their callers can be killed meanwhile.
     fn resend(&self) {
         let Some(device) = &self.device else { return };
         if let Err(error) = Notifier::new(device.clone()).resend() {
-            tracing::debug!(%error, "the kernel does not send requests again");
+            tracing::debug!(%error, "the kernel cannot resend requests");
         }
     }
 
-    /// Waits before the next worker is started, the longer the more often one has died soon. Answers
-    /// whether the mount has ended meanwhile.
+    /// Waits before the next worker starts, unless the last one served for a while. Repeated failures
+    /// double the pause. Returns true if the mount has ended meanwhile.
     fn pause(&mut self, events: &Receiver<Event>) -> bool {
         let served = match self.phase {
             Phase::Serving(since) => since.elapsed(),
-            Phase::Starting | Phase::Leaving => Duration::ZERO,
+            Phase::Starting | Phase::Stopping => Duration::ZERO,
         };
         self.phase = Phase::Starting;
-        if served >= SERVED_LONG {
+        if served >= STABLE_AFTER {
             self.pause = PAUSE_MIN;
             return false;
         }
         let until = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.is_gone() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if self.is_unmounted() {
                 return true;
             }
-            if left.is_zero() || self.ending.is_some() {
+            if rest.is_zero() || self.unmounting.is_some() {
                 return false;
             }
-            match events.recv_timeout(left.min(LOOK_INTERVAL)) {
-                Ok(Event::Signal) => self.end(),
+            match events.recv_timeout(rest.min(CHECK_INTERVAL)) {
+                Ok(Event::Signal) => self.unmount(),
                 Ok(Event::Replace(request)) => {
-                    // Nobody serves: it is the one that is started next.
-                    self.before = Some((self.program.clone(), request));
-                    if let Some((_, request)) = &self.before {
+                    // No worker serves, so the new program starts next.
+                    self.replacing = Some((self.program.clone(), request));
+                    if let Some((_, request)) = &self.replacing {
                         self.program = request.program().to_owned();
                     }
                     return false;
@@ -369,23 +403,25 @@ impl Keeper {
         }
     }
 
+    /// Starts the next worker, and tries again until it starts. Returns true if the mount has ended
+    /// meanwhile.
     fn start_worker(&mut self, events: &Receiver<Event>) -> Result<bool, Problem> {
         self.phase = Phase::Starting;
         loop {
-            let ledger = (&self.ledger, self.device.as_ref());
+            let handed = (&self.ledger, self.device.as_ref());
             let number = self.worker.number() + 1;
-            match start(number, &self.program, &self.arguments, ledger, &self.events) {
+            match start(number, &self.program, &self.arguments, handed, &self.events) {
                 Ok(worker) => {
                     self.worker = worker;
                     return Ok(false);
                 }
                 Err(error) => {
-                    tracing::error!(%error, program = %self.program.display(), "no worker starts");
-                    if let Some((before, request)) = self.before.take() {
-                        request.refuse(&format!("the program does not start: {error}"));
-                        self.program = before;
+                    tracing::error!(%error, program = %self.program.display(), "cannot start a worker");
+                    if let Some((previous, request)) = self.replacing.take() {
+                        request.refuse(&format!("the new program does not start: {error}"));
+                        self.program = previous;
                     } else {
-                        // The file may have been replaced: the keeper's own program is there.
+                        // An update may have deleted the file; the keeper's own program still exists.
                         self.program = this_program()?;
                     }
                     if self.pause(events) {
@@ -396,15 +432,16 @@ impl Keeper {
         }
     }
 
-    fn is_gone(&self) -> bool {
+    /// Returns true if the mount does not exist any more.
+    fn is_unmounted(&self) -> bool {
         self.device.as_ref().is_none_or(Device::is_unmounted)
     }
 }
 
-/// How a process has ended, in words.
-fn how(status: &std::io::Result<ExitStatus>) -> String {
+/// Returns the exit status of a process as text.
+fn exit_text(status: &std::io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
-        Err(error) => format!("it cannot be waited for: {error}"),
+        Err(error) => format!("its exit status is unknown: {error}"),
     }
 }

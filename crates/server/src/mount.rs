@@ -1,4 +1,9 @@
-//! A volume as files: a mount from its beginning to its end.
+//! A mount of the volume: its start, its handover to another process, and its end.
+//!
+//! `Mounted` connects three parts: `fuse` reads the kernel's requests, `glue` translates them, and `files`
+//! carries them out on the volume. `ashlar serve --mount` mounts by itself; a worker of `ashlar mount` gets
+//! the device from its keeper, and may hand it over. For example, at SIGTERM `Mounted::end` writes dirty
+//! data back, unmounts, and waits for operations in flight.
 
 mod beside;
 mod glue;
@@ -36,47 +41,47 @@ use shape::ShownAs;
 use space::Space;
 use stats::Stats;
 
-/// How far the kernel reads ahead of a program, in KiB.
+/// The kernel's read-ahead, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
 
-/// Requests with data that may be in this process at a time. None waits for memory: what it brings is
-/// taken first.
+/// The limit of concurrent requests with data. A write request does not wait for memory: its bytes are
+/// copied first, and the request is freed.
 const LARGE_REQUESTS_MAX: usize = 256;
 
-/// How long the end of a mount waits for what is under way.
-const END_PATIENCE: Duration = Duration::from_secs(30);
+/// The limit of time of each step at the end of a mount.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a process that leaves its mount to another waits for requests that it has read.
-const LEAVE_PATIENCE: Duration = Duration::from_secs(30);
+/// The limit of time for requests in flight before a handover.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the end of a mount, or of a process that serves it, waits until it is kept when files were
-/// read.
-const READS_PATIENCE: Duration = Duration::from_secs(5);
+/// The limit of time to commit access times at the end of a mount and before a handover.
+const ACCESS_TIMES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it looks.
-const LEAVE_PAUSE: Duration = Duration::from_millis(5);
+/// The interval at which a handover polls the requests in flight.
+const HANDOVER_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// When the kernel has certainly said again all that the process before this one did not answer.
-const UNASKED_AFTER: Duration = Duration::from_mins(1);
+/// The time after which the kernel has resent all requests that the previous worker did not answer.
+const RESEND_COMPLETE_AFTER: Duration = Duration::from_mins(1);
 
-/// A volume that is mounted.
+/// A mounted volume.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     folder: PathBuf,
     files: Arc<Files>,
     session: Arc<KernelSession>,
     tasks: TaskTracker,
+    /// Cancelled when the mount does not exist any more.
     gone: CancellationToken,
 }
 
-/// A mount that outlives the process that serves it.
+/// A mount that outlives its worker, as the keeper hands it to each worker.
 #[derive(Debug)]
 pub(crate) struct KeptMount {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) device: Device,
 }
 
-/// How the kernel is told to mount.
+/// Returns the options for mount(2). Set-uid programs and device files work only if root mounts.
 pub(crate) fn mount_options(settings: &MountSettings) -> MountOptions {
     let mut options = MountOptions::new("ashlar", "ashlar");
     options.read_only = settings.read_only;
@@ -86,19 +91,20 @@ pub(crate) fn mount_options(settings: &MountSettings) -> MountOptions {
     options
 }
 
-/// Fails if a folder cannot be mounted on, or FUSE is missing, before anything else is done.
+/// Fails if the directory cannot be a mount point, or if FUSE is missing. Called before any other step of
+/// a start.
 pub(crate) fn check_mountable(settings: &MountSettings, folder: &Path) -> Result<(), Problem> {
     let checked = fuse::check_mountable(folder, &mount_options(settings));
     checked.map_err(|error| not_mounted(folder, &error))
 }
 
-/// The problem of a mount that failed, with the remedy for its cause.
+/// Returns the problem of a failed mount, with the remedy for its cause.
 pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
     let problem = Problem::new(format!("mount on {}", folder.display()), error);
     match error {
-        MountError::Missing => problem.remedy("make the folder, or name another one"),
-        MountError::NotAFolder | MountError::NotEmpty => problem.remedy("name an empty folder"),
-        // These texts say what to do.
+        MountError::Missing => problem.remedy("create the directory, or give another one"),
+        MountError::NotAFolder | MountError::NotEmpty => problem.remedy("give an empty directory"),
+        // The texts of these errors contain the remedy.
         MountError::InUse { .. }
         | MountError::Dead
         | MountError::DeviceMissing
@@ -110,8 +116,8 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
     }
 }
 
-/// The owner that a mount shows: the one that is set, or else the user who mounts. Root sees each
-/// file's own owner, since it may change all files anyway and sets owners itself.
+/// Returns the owner that a mount shows, or `None` for each file's own. The default is the user who mounts;
+/// for root it is each file's own, because root may change all files anyway, and sets owners itself.
 fn shown_owner(set: Option<Owner>, mounter: u32, is_root: bool) -> Option<u32> {
     match set {
         Some(Owner::Number(number)) => Some(number),
@@ -121,8 +127,9 @@ fn shown_owner(set: Option<Owner>, mounter: u32, is_root: bool) -> Option<u32> {
 }
 
 impl Mounted {
-    /// Mounts a volume. Buckets that are made as directories belong to the first account.
-    pub(crate) async fn begin(
+    /// Mounts a volume on a directory. Buckets that programs create as directories belong to the first
+    /// account.
+    pub(crate) async fn mount(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         folder: &Path,
@@ -131,15 +138,15 @@ impl Mounted {
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
-        let begun = Mounted::serve((backend, metrics), settings, folder, (device, None)).await;
-        if begun.is_err() {
+        let mounted = Mounted::serve((backend, metrics), settings, folder, (device, None)).await;
+        if mounted.is_err() {
             let _unmounted = fuse::unmount(folder, UnmountMode::Lazy);
         }
-        begun
+        mounted
     }
 
-    /// Serves a mount that somebody keeps, the first one to do it or the next.
-    pub(crate) async fn go_on(
+    /// Serves the mount of a keeper, as its first worker or a later one.
+    pub(crate) async fn resume(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
         folder: &Path,
@@ -148,6 +155,7 @@ impl Mounted {
         Mounted::serve((backend, metrics), settings, folder, (device, Some(ledger))).await
     }
 
+    /// Starts the session with the kernel, and the background tasks of the mount.
     async fn serve(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
@@ -166,6 +174,8 @@ impl Mounted {
             ledger: ledger.clone(),
         };
         let files = Files::new(Arc::clone(volume), options);
+        // Restores the open files and dirty data of the previous worker from the ledger, before the first
+        // request can refer to them.
         files.take_over().await.map_err(|error| serving(folder, error))?;
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let shown = ShownAs {
@@ -190,12 +200,12 @@ impl Mounted {
             beside: Arc::new(beside),
         });
         let kernel = KernelOptions {
-            posix_acl: shown.is_as_it_is(),
+            posix_acl: shown.is_unchanged(),
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };
-        let begun = begin_session(folder, device, kernel, glue, ledger.clone()).await?;
-        let session = Arc::new(begun);
+        let session = start_session(folder, device, kernel, glue, ledger.clone()).await?;
+        let session = Arc::new(session);
         let (queue, _thread) = session.notice_queue().map_err(|error| serving(folder, error))?;
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
@@ -207,7 +217,8 @@ impl Mounted {
             tasks.spawn(forget_unclaimed(ledger, gone.clone()));
         }
         let folder = folder.to_owned();
-        // Whyever nobody reads requests any more: the mount is at its end.
+        // The session ends when the kernel has unmounted, or when reading from the device fails. In both
+        // cases the mount has no server any more.
         let (served, end) = (Arc::clone(&session), gone.clone());
         let watching = std::thread::Builder::new().name("mount".to_owned()).spawn(move || {
             served.join();
@@ -217,89 +228,99 @@ impl Mounted {
         Ok(Mounted { folder, files, session, tasks, gone })
     }
 
-    /// Waits until somebody has unmounted it.
-    pub(crate) async fn gone(&self) {
+    /// Waits until the mount does not exist any more, for example after `umount`.
+    pub(crate) async fn unmounted(&self) {
         self.gone.cancelled().await;
     }
 
-    /// Makes everything that was written durable, and unmounts it.
+    /// Writes dirty data back, unmounts, and waits for operations in flight. Dirty data that cannot be
+    /// written within the limits is lost, and an error is logged.
     pub(crate) async fn end(self) {
         if !self.gone.is_cancelled() {
             self.files.write_back_maps().await;
         }
         self.flush().await;
-        // One that somebody has unmounted is not there, and what is there by now is another's.
+        // If another process has unmounted, the directory may already be the mount point of another file
+        // system, which must not be unmounted.
         if self.gone.is_cancelled() && self.session.join() == SessionEnd::Unmounted {
-            tracing::info!(folder = %self.folder.display(), "it was unmounted");
+            tracing::info!(folder = %self.folder.display(), "another process has unmounted the mount");
             return self.finish().await;
         }
-        match tokio::time::timeout(END_PATIENCE, self.unmount()).await {
+        match tokio::time::timeout(END_TIMEOUT, self.unmount()).await {
             Ok(Ok(())) => tracing::info!(folder = %self.folder.display(), "unmounted"),
-            Ok(Err(error)) => tracing::warn!(%error, "the mount could not be taken away"),
-            Err(_late) => tracing::warn!("the mount did not end in time"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot unmount"),
+            Err(_late) => tracing::warn!("the unmount did not end in time"),
         }
         self.finish().await;
     }
 
-    /// Stops reading requests, and waits until those that were read are answered, but those that wait
-    /// for locks. The mount is there for the process that goes on with it. What this one still has to
-    /// do must not answer anybody: it is to end at once.
-    pub(crate) async fn leave(&self) {
-        self.keep_reads().await;
+    /// Prepares the handover to the next worker: stops reading requests, and waits for the responses to
+    /// those that were read, except requests that wait for locks. The next worker gets the others again
+    /// from the kernel, so this process must exit without answering them.
+    pub(crate) async fn hand_over(&self) {
+        self.commit_access_times().await;
         let session = Arc::clone(&self.session);
         let stopped = tokio::task::spawn_blocking(move || session.stop_reading()).await;
         if !matches!(stopped, Ok(Ok(_))) {
-            tracing::warn!(?stopped, "requests may be read still");
+            tracing::warn!(?stopped, "reading requests did not stop; some may be lost");
         }
-        let until = Instant::now() + LEAVE_PATIENCE;
+        let until = Instant::now() + HANDOVER_TIMEOUT;
         while self.session.in_flight() > self.files.locks().waiting() {
             if Instant::now() >= until {
-                tracing::warn!("requests are under way still; they are left to the next process");
+                tracing::warn!("requests are still in flight; the next worker carries them out");
                 return;
             }
-            tokio::time::sleep(LEAVE_PAUSE).await;
+            tokio::time::sleep(HANDOVER_POLL_INTERVAL).await;
         }
     }
 
-    /// Waits for what is under way, and makes durable what that has written.
+    /// Stops the background tasks, waits for operations in flight, and flushes the data that they wrote.
     async fn finish(&self) {
         self.gone.cancel();
         self.files.unwatch();
         self.tasks.close();
-        if tokio::time::timeout(END_PATIENCE, self.tasks.wait()).await.is_err() {
-            tracing::warn!("operations of the mount are still under way");
+        if tokio::time::timeout(END_TIMEOUT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("operations of the mount are still in flight");
         }
         self.flush().await;
     }
 
+    /// Writes all dirty data to the stores, and commits access times. Logs an error if data is lost.
     async fn flush(&self) {
-        match tokio::time::timeout(END_PATIENCE, self.files.flush_all()).await {
+        match tokio::time::timeout(END_TIMEOUT, self.files.flush_all()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "what programs have written last is lost"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot write dirty data back; it is lost"),
             Err(_late) => {
-                tracing::error!("what programs have written last is lost: no answer in time");
+                tracing::error!("cannot write dirty data back in time; it is lost");
             }
         }
-        self.keep_reads().await;
+        self.commit_access_times().await;
     }
 
-    /// Keeps what was read when, unless that takes long.
-    async fn keep_reads(&self) {
-        if tokio::time::timeout(READS_PATIENCE, self.files.persist_access_times()).await.is_err() {
-            tracing::debug!("it is not kept of all files when they were read last");
+    /// Commits the access times of files, unless that takes long.
+    async fn commit_access_times(&self) {
+        if tokio::time::timeout(ACCESS_TIMES_TIMEOUT, self.files.persist_access_times())
+            .await
+            .is_err()
+        {
+            tracing::debug!("some access times are not updated");
         }
     }
 
-    /// Takes the mount away, from programs that use it if need be, and waits for its session.
+    /// Unmounts, and waits for the end of the session. If programs use the mount, their operations are
+    /// aborted.
     async fn unmount(&self) -> Result<(), UnmountError> {
         let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
         let (ended, end) = oneshot::channel();
-        // A thread of its own: whoever gives up waiting for it can leave it behind.
+        // A thread instead of a blocking task: unmount(2) can hang, and the runtime would wait for the
+        // task at its end.
         let thread = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
             let unmounted = match fuse::unmount(&folder, UnmountMode::IfUnused) {
                 Err(UnmountError::NotMounted) => Ok(()),
                 Err(UnmountError::Busy) => {
-                    tracing::warn!("programs have files open on the mount; it is taken from them");
+                    tracing::warn!(
+                        "programs have files open on the mount; aborting their operations"
+                    );
                     fuse::unmount(&folder, UnmountMode::Abort)
                         .or_else(|_| fuse::unmount(&folder, UnmountMode::Lazy))
                 }
@@ -316,8 +337,9 @@ impl Mounted {
     }
 }
 
-/// Begins the session with the kernel, or goes on with the one of another process.
-async fn begin_session(
+/// Starts the session with the kernel, or continues the one of the previous worker, whose negotiated
+/// features are in the ledger.
+async fn start_session(
     folder: &Path,
     device: Device,
     kernel: KernelOptions,
@@ -331,9 +353,9 @@ async fn begin_session(
             let agreed = Negotiated::from_bytes(&agreed).map_err(|error| error.to_string())?;
             let session = KernelSession::resume(device, agreed, kernel, glue)
                 .map_err(|error| error.to_string())?;
-            // Names that the kernel remembers are asked for once more, and so known here, too.
+            // The kernel looks cached names up again, so that this process knows them, too.
             if let Err(error) = session.notifier().increase_epoch() {
-                tracing::debug!(%error, "the kernel goes on with the names that it remembers");
+                tracing::debug!(%error, "the kernel keeps its cached names");
             }
             return Ok(session);
         }
@@ -344,27 +366,31 @@ async fn begin_session(
             ledger.set_negotiated(&agreed).map_err(|error| error.to_string())?;
         }
         if let Err(error) = fuse::raise_read_ahead(&at, READ_AHEAD_KIB) {
-            tracing::debug!(%error, "the kernel reads ahead no further than usual");
+            tracing::debug!(%error, "cannot raise the kernel's read-ahead");
         }
         Ok(session)
     });
     let begun = begun.await.map_err(|error| serving(folder, error))?;
-    begun.map_err(|wrong: String| serving(folder, wrong).remedy("see the kernel's log"))
+    begun.map_err(|wrong: String| {
+        serving(folder, wrong).remedy("the kernel's log may have the reason")
+    })
 }
 
+/// Returns a problem of serving the mount.
 fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
     Problem::new(format!("serve the mount on {}", folder.display()), wrong)
 }
 
-/// Forgets requests that the kernel has not said again by now: nobody waits for their answers.
+/// Deletes the journal's entries of requests that the kernel has not resent: their callers do not wait any
+/// more.
 async fn forget_unclaimed(ledger: Arc<Ledger>, gone: CancellationToken) {
     tokio::select! {
         () = gone.cancelled() => {}
-        () = tokio::time::sleep(UNASKED_AFTER) => ledger.forget_unclaimed(),
+        () = tokio::time::sleep(RESEND_COMPLETE_AFTER) => ledger.forget_unclaimed(),
     }
 }
 
-/// The directory that is mounted, and the bucket that it is in: the root if it is the root.
+/// Returns the mounted directory, and its bucket: the root for both if the whole volume is mounted.
 async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<(Ino, Ino), Problem> {
     let (mut at, mut bucket) = (Ino::ROOT, Ino::ROOT);
     for name in &settings.subdir {
@@ -378,7 +404,7 @@ async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<(Ino, Ino)
 
 fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {
     Problem::new(format!("mount the directory {:?}", settings.subdir.join("/")), error)
-        .remedy("make it first, or mount the whole volume")
+        .remedy("create it first, or mount the whole volume")
 }
 
 #[cfg(test)]

@@ -1,29 +1,36 @@
-//! Why a command cannot do its work, in one sentence for whoever runs it.
+//! The error of a command, as one sentence for the operator: the action, the cause, and the remedy.
+//!
+//! For example: "cannot listen on 127.0.0.1:9700: Address already in use; another program has this port:
+//! stop it, or choose another port".
 
 use std::fmt;
 
-/// Why a command ends: what was being done, what is wrong, and what to do about it.
+/// The error of a command. `Display` is `cannot ACTION: CAUSE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
+    /// The action, as a phrase after "cannot".
     doing: String,
+    /// The cause.
     wrong: String,
+    /// The operator's next step.
     remedy: Option<String>,
-    /// All of it, of a problem that another process of this program has put into words.
-    said: Option<String>,
+    /// The complete text, if another process of this program has rendered the problem.
+    rendered: Option<String>,
 }
 
 impl Problem {
-    /// `doing` fits after "cannot": "listen on 127.0.0.1:9700".
+    /// Returns a problem without a remedy. `doing` is a phrase after "cannot", for example "listen on
+    /// 127.0.0.1:9700".
     pub(crate) fn new(doing: impl Into<String>, wrong: impl fmt::Display) -> Problem {
-        Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None, said: None }
+        Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None, rendered: None }
     }
 
-    /// One that another process of this program has put into words.
-    pub(crate) fn said(said: impl Into<String>) -> Problem {
-        Problem { said: Some(said.into()), ..Problem::new("", "") }
+    /// Returns a problem that another process of this program has rendered.
+    pub(crate) fn rendered(text: impl Into<String>) -> Problem {
+        Problem { rendered: Some(text.into()), ..Problem::new("", "") }
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy: the operator's next step.
     #[must_use]
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Problem {
         self.remedy = Some(remedy.into());
@@ -32,7 +39,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// Adds a remedy, if there is one.
+    /// Adds a remedy if there is one.
     #[must_use]
     pub(crate) fn remedy_if(self, remedy: Option<&'static str>) -> Problem {
         match remedy {
@@ -44,10 +51,10 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(said) = &self.said {
-            return f.write_str(said);
+        if let Some(rendered) = &self.rendered {
+            return f.write_str(rendered);
         }
-        // Some drivers write several lines, and a problem is one.
+        // Errors of some drivers have several lines; a problem is one line.
         let wrong = self.wrong.trim().trim_end_matches('.').replace(['\n', '\r'], " ");
         write!(f, "cannot {}: {wrong}", self.doing)?;
         match &self.remedy {

@@ -136,7 +136,7 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
             OwnershipClass::ObjectWriter => ObjectOwnership::ObjectWriter,
         },
         sigv2_presign: serve.sigv2_presign,
-        lifecycle_day: Duration::from_secs(serve.lifecycle_day),
+        lifecycle_day: Duration::from_secs(serve.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
         ..gateway::Settings::default()
     }
@@ -157,7 +157,7 @@ async fn mount_beside(
     serve: &ServeSettings,
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
-    let mounted = Mounted::begin((backend, metrics), mount, folder).await;
+    let mounted = Mounted::mount((backend, metrics), mount, folder).await;
     if mounted.is_err() {
         backend.close().await;
     }
@@ -178,7 +178,7 @@ fn listener<S: Service>(
         hosts: Hosts::new(host_limits(serve)),
         metrics: Arc::clone(metrics),
         patience: AnswerPatience {
-            stream: Duration::from_secs(serve.answer_timeout_seconds),
+            stream: Duration::from_secs(serve.download_timeout_seconds),
             in_memory: Duration::from_secs(serve.body_timeout_seconds),
         },
         lingering: Lingering::default(),

@@ -572,7 +572,7 @@ fn blocks_of_another_volume_are_refused_in_a_sentence_and_left_alone() {
     let variables = [("ASHLAR_DATA_DIR", &*other)];
     Gateway::start(&folder, &["--meta", &new, "--blocks", &own, "--create"], &variables).stop();
     let foreign = ["--meta", &new, "--blocks", &theirs];
-    for command in [&["serve"][..], &["gc", "--delete", "--share-max", "100"]] {
+    for command in [&["serve"][..], &["gc", "--delete", "--delete-percent-max", "100"]] {
         let done = folder.run(&[command, &foreign].concat(), &variables);
         let line = done.log.lines().last().unwrap_or_default();
         assert_eq!(done.code, Some(1), "{}", done.log);

@@ -1,4 +1,7 @@
-//! `ashlar account`: manages accounts, while a gateway may be running.
+//! `ashlar account`: manages accounts. A gateway may be running.
+//!
+//! For example, `ashlar account add research` creates an account, and `ashlar user add anna --account
+//! research` an access key in it.
 
 use admin::Admin;
 use clap::Subcommand;
@@ -11,21 +14,21 @@ use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// Add an account: buckets of one are closed to the access keys of others unless it lets them in
+    /// Add an account. Its buckets are closed to access keys of other accounts unless it grants access
     Add {
-        /// Its name: letters, digits and . _ -
+        /// The name: letters, digits and . _ -
         name: String,
     },
-    /// List accounts, with the ids by which S3 shows them as owners
+    /// List accounts with their canonical ids, which S3 shows as owners
     List,
     /// Remove an account that has neither access keys nor buckets
     Remove {
-        /// Its name or its number
+        /// The name or the number
         name: String,
     },
 }
 
-/// Runs a command.
+/// Runs an `ashlar account` command.
 pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Result<(), Problem> {
     let administration = Administration::open(&settings, "manage accounts").await?;
     let admin = &administration.admin;

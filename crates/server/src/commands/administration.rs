@@ -1,4 +1,4 @@
-//! The administration of a volume that a gateway may be serving, for one command.
+//! Access to a volume for one administrative command. Gateways may be serving the volume.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engines::{self, Use};
 use crate::problem::Problem;
 use crate::{founding, operator};
 
-/// The administration of a volume, and the store that was opened for it.
+/// The administration of a volume, and the metadata store that was opened for it.
 #[derive(Debug)]
 pub(super) struct Administration {
     pub(super) admin: Admin,
@@ -18,15 +18,16 @@ pub(super) struct Administration {
 }
 
 impl Administration {
-    /// Opens the metadata store that the settings name. Fails if it has no volume; then nothing is made.
+    /// Opens the metadata store of the settings. `doing` is the action for error texts. Fails if the store
+    /// is in memory or has no volume; neither a file nor a table is created then.
     pub(super) async fn open(
         settings: &VolumeSettings,
         doing: &str,
     ) -> Result<Administration, Problem> {
         if settings.meta == MetaPlace::Memory {
-            let wrong = "a store in memory is another one in every process";
+            let wrong = "memory: is a separate store in each process";
             return Err(
-                Problem::new(doing, wrong).remedy("name the gateway's metadata store with --meta")
+                Problem::new(doing, wrong).remedy("give the gateway's metadata store with --meta")
             );
         }
         founding::check_present(settings, doing).await?;

@@ -1,7 +1,7 @@
-//! `ashlar bench`: measures how fast an S3 endpoint or a folder is, as seen from this machine.
+//! `ashlar bench`: measures the throughput and latency of an S3 endpoint or a directory from this machine.
 //!
-//! The endpoint may be a gateway of ours or any other. Only what clients see is measured; no volume
-//! is opened.
+//! The endpoint may be any S3 server. The measurement includes the network and the client; no volume is
+//! opened. For example, `ashlar bench s3 --endpoint A --compare B` measures two servers in turn.
 
 mod folder;
 mod live;
@@ -14,13 +14,13 @@ use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Measure an S3 endpoint, alone or beside another one
+    /// Measure an S3 endpoint, alone or in turn with another one
     S3(Box<s3::S3>),
-    /// Measure a folder, through the calls of the operating system
+    /// Measure a directory, with system calls
     Fs(folder::Fs),
 }
 
-/// Runs a command.
+/// Runs an `ashlar bench` command.
 pub(crate) async fn run(command: BenchCommand) -> Result<(), Problem> {
     match command {
         BenchCommand::S3(options) => s3::run(*options).await,

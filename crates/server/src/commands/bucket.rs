@@ -1,5 +1,7 @@
-//! `ashlar bucket`: shows and changes the settings of buckets, and forks them, while a gateway may be
-//! running.
+//! `ashlar bucket`: shows and changes the settings of buckets, and forks them. A gateway may be running.
+//!
+//! For example, `ashlar bucket quota photos --bytes 500GiB` limits a bucket, and `ashlar bucket quota
+//! photos` prints its usage and limits.
 
 mod fork;
 
@@ -18,59 +20,58 @@ use crate::safe_name::safe_name;
 pub(crate) enum BucketCommand {
     /// Print a bucket's settings
     Show {
-        /// Its name
+        /// The bucket
         name: String,
     },
-    /// Change a bucket's settings; what is in it stays as it is
+    /// Change a bucket's settings for future uploads
     Set {
-        /// Its name
+        /// The bucket
         name: String,
-        /// Whether the entity tag of what is uploaded from now on says nothing of its bytes, so
-        /// that no MD5 is computed for it
+        /// Give new objects an opaque entity tag instead of their MD5, which saves the time to compute it
         #[arg(long, value_name = "true|false", action = ArgAction::Set)]
         opaque_etags: bool,
     },
-    /// List buckets, what they hold and what they may hold
+    /// List buckets with their usage and quotas
     List,
-    /// Print or change how much a bucket may hold; what it holds already stays
+    /// Print or change the quota of a bucket. Existing objects stay, even beyond it
     Quota {
-        /// Its name
+        /// The bucket
         name: String,
-        /// Bytes of its objects, such as 500GiB
+        /// The limit of bytes of all objects, such as 500GiB
         #[arg(long, value_name = "SIZE", conflicts_with = "none")]
         bytes: Option<Size>,
-        /// Objects
+        /// The limit of the number of objects
         #[arg(long, value_name = "NUMBER", conflicts_with = "none")]
         objects: Option<u64>,
-        /// Let it hold any amount
+        /// Remove the quota
         #[arg(long)]
         none: bool,
     },
-    /// Print or change how long what was deleted or replaced stays in a bucket's trash
+    /// Print or change the number of days for which deleted and replaced objects stay in the trash
     Trash {
-        /// Its name
+        /// The bucket
         name: String,
-        /// Days that it stays, from now on and for what is in it
+        /// The number of days, for future items and for those in the trash
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         trash_days: Option<u32>,
-        /// Let what is deleted or replaced be gone at once; the trash has to be empty
+        /// Remove the trash, which must be empty: objects are deleted at once then
         #[arg(long, conflicts_with = "trash_days")]
         none: bool,
     },
     /// Remove a bucket's policy, CORS configuration or access control list
     Clear {
-        /// Its name
+        /// The bucket
         name: String,
-        /// What of it
+        /// The configuration to remove
         #[arg(value_enum)]
-        what: Clearable,
+        configuration: Clearable,
     },
-    /// Make a bucket that holds what another one holds now; their blocks are shared, and either can be
-    /// changed without the other
+    /// Create a bucket with the current content of another one. The buckets share blocks, and changes
+    /// of one do not affect the other
     Fork(fork::Fork),
 }
 
-/// What keeps people out or lets them in.
+/// The configurations that control access, which an operator can remove if they lock everyone out.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Clearable {
     Policy,
@@ -78,7 +79,7 @@ pub(crate) enum Clearable {
     Acl,
 }
 
-/// Runs a command.
+/// Runs an `ashlar bucket` command.
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
     let doing = match &command {
         BucketCommand::Show { name }
@@ -109,15 +110,15 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         BucketCommand::Trash { name, trash_days, none } => {
             set_trash(&administration.admin, name, *trash_days, *none).await
         }
-        BucketCommand::Clear { name, what } => {
-            let kind = match what {
+        BucketCommand::Clear { name, configuration } => {
+            let kind = match configuration {
                 Clearable::Policy => BucketConfigKind::Policy,
                 Clearable::Cors => BucketConfigKind::Cors,
                 Clearable::Acl => BucketConfigKind::Acl,
             };
             administration.admin.clear_bucket(name, kind).await
         }
-        BucketCommand::Fork(_) => unreachable!("it opens the volume itself"),
+        BucketCommand::Fork(_) => unreachable!("fork returned above"),
     };
     administration.close().await;
     done.map_err(|error| refusal::problem(doing, error))
@@ -165,9 +166,9 @@ fn say_usage(used: &BucketUsage) {
     say(format_args!("bytes         {}{}", used.bytes, of(bytes)));
 }
 
-/// How a bound stands behind what there is.
-fn of(most: Option<u64>) -> String {
-    most.map_or_else(String::new, |most| format!(" of {most}"))
+/// Returns ` of LIMIT` for output after a usage, or nothing without a limit.
+fn of(limit: Option<u64>) -> String {
+    limit.map_or_else(String::new, |limit| format!(" of {limit}"))
 }
 
 async fn list(admin: &Admin) -> Result<(), AdminError> {

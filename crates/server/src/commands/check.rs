@@ -1,5 +1,8 @@
-//! `ashlar health`, `status` and `check-config`: questions to a gateway on this machine, and about
-//! its configuration.
+//! `ashlar health`, `ashlar status` and `ashlar check-config`.
+//!
+//! The first two send one HTTP request to the gateway of this machine, at the address of its
+//! configuration. For example, if the gateway listens on `0.0.0.0:9700`, the request goes to
+//! `127.0.0.1:9700`. `check-config` opens nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +22,23 @@ use crate::output::say;
 use crate::problem::Problem;
 use crate::serve::GatewaySettings;
 
-/// How long a response may take.
+/// The limit of time for a connection and its response.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of a response that are read.
+/// The limit of bytes of a response.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// `ashlar health`.
+/// Runs `ashlar health`: returns without an error if the readiness check answers 200.
 pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
     let address = reachable(&settings.listen);
-    let doing = || format!("find the gateway at {address} ready");
-    let remedy = "is it running, and at this address? --listen or ASHLAR_LISTEN names another";
+    let doing = || format!("check the gateway at {address}");
+    let remedy =
+        "check that it runs at this address, or give its address as --listen or ASHLAR_LISTEN";
     let answer = tokio::time::timeout(ANSWER_WAIT, async {
         let stream = TcpStream::connect(&address).await?;
         match &settings.tls {
             None => get(stream, "/-/ready").await,
-            Some(files) => get(trusting(files, stream).await?, "/-/ready").await,
+            Some(files) => get(connect_pinned(files, stream).await?, "/-/ready").await,
         }
     });
     let answer = answer
@@ -45,25 +49,25 @@ pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
         200 => Ok(()),
         503 => Err(Problem::new(
             doing(),
-            "it answers 503: it is starting, stopping, or a store is away",
+            "it answers 503: it is starting or stopping, or a store is unreachable",
         )
-        .remedy("its log says which")),
+        .remedy("its log has the reason")),
         status => Err(Problem::new(doing(), format!("it answers {status}"))
-            .remedy("another program answers there: --listen or ASHLAR_LISTEN names the gateway")),
+            .remedy("another program listens there: give the gateway's address as --listen or ASHLAR_LISTEN")),
     }
 }
 
-/// `ashlar status`.
+/// Runs `ashlar status`: prints the JSON of `/status`.
 pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
     let address = match settings.admin_listen {
         AdminListen::Default => ADMIN_LISTEN_DEFAULT.to_owned(),
         AdminListen::At(address) => reachable(&address),
         AdminListen::Off => {
-            return Err(Problem::new("ask for the status", "--admin-listen is off"));
+            return Err(Problem::new("get the status", "--admin-listen is off"));
         }
     };
-    let doing = || format!("ask for the status at {address}");
-    let remedy = "is the gateway running, and with this --admin-listen? Its first lines say so";
+    let doing = || format!("get the status at {address}");
+    let remedy = "check that the gateway runs with this --admin-listen; the log of its start has the address";
     let answer = tokio::time::timeout(ANSWER_WAIT, async {
         get(TcpStream::connect(&address).await?, "/status").await
     });
@@ -73,13 +77,13 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
         .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
     if answer.status != 200 {
         return Err(Problem::new(doing(), format!("it answers {}", answer.status))
-            .remedy("another program answers there: name the gateway's --admin-listen"));
+            .remedy("another program listens there: give the gateway's --admin-listen"));
     }
     say(format_args!("{}", answer.body.trim_end()));
     Ok(())
 }
 
-/// `ashlar check-config`.
+/// Runs `ashlar check-config`: prints the settings in force as a configuration file.
 pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     let text = toml::to_string(&in_force(volume, open, mount, serve))
@@ -88,7 +92,8 @@ pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The address at which a listener is reached from this machine, if it listens on all addresses.
+/// Returns the address under which this machine reaches a listener: the loopback, if the listener has all
+/// addresses of the machine.
 fn reachable(listen: &str) -> String {
     match listen.rsplit_once(':') {
         Some(("0.0.0.0" | "[::]" | "", port)) => format!("127.0.0.1:{port}"),
@@ -102,7 +107,7 @@ struct HttpResponse {
     body: String,
 }
 
-/// One GET over a connection of its own.
+/// Sends a GET request on a new connection, and reads the response.
 async fn get<T>(mut stream: T, path: &str) -> std::io::Result<HttpResponse>
 where
     T: AsyncRead + AsyncWrite + Unpin,
@@ -111,7 +116,7 @@ where
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
     let mut bytes = Vec::new();
-    // A response is good even if the peer closes the connection without ending TLS.
+    // The response is complete even if the peer closes the connection without a TLS close_notify.
     match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await {
         Err(error) if bytes.is_empty() => return Err(error),
         _ => {}
@@ -119,12 +124,12 @@ where
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let not_http = || std::io::Error::other("what answers there does not speak HTTP");
+    let not_http = || std::io::Error::other("the program at this address does not speak HTTP");
     Ok(HttpResponse { status: status.ok_or_else(not_http)?, body: body.to_owned() })
 }
 
-/// TLS with a server that has the certificate in `files`, whatever name that is for.
-async fn trusting(
+/// Returns a TLS connection to a server with the certificate in `files`, for any host name.
+async fn connect_pinned(
     files: &TlsFiles,
     stream: TcpStream,
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
@@ -144,7 +149,8 @@ async fn trusting(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Accepts one certificate only: the gateway's own, read from this machine's disk.
+/// Accepts a single certificate: the gateway's own, read from this machine's disk. The name in it is not
+/// checked, because the request goes to an address.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,
@@ -163,7 +169,9 @@ impl ServerCertVerifier for Pinned {
         if *end_entity == self.certificate {
             return Ok(ServerCertVerified::assertion());
         }
-        Err(rustls::Error::General("it has another certificate than --tls-cert".to_owned()))
+        Err(rustls::Error::General(
+            "the gateway has another certificate than --tls-cert".to_owned(),
+        ))
     }
 
     fn verify_tls12_signature(

@@ -1,9 +1,10 @@
-//! `ashlar dump` and `ashlar load`: a volume's metadata as one file, and from there into another
+//! `ashlar dump` and `ashlar load`: copy the metadata of a volume to a file, and from there into another
 //! database.
 //!
-//! A dump gets its name when all of it is on disk. Only its owner can read it, and it replaces no
-//! file without `--force`. A store that is loaded only in part is no volume, because the volume's
-//! own record is written last.
+//! `dump` writes a temporary file, and renames it when all of it is on disk. Only its owner can read the
+//! file, and it replaces an existing file only with `--force`. `load` writes the volume record last, so a
+//! store that is loaded only in part is not a volume. For example, `ashlar dump - | ashlar load - --meta
+//! postgres://…` moves a volume from SQLite to PostgreSQL.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek};
@@ -26,31 +27,31 @@ use crate::output::say;
 use crate::problem::Problem;
 use crate::{credentials, founding};
 
-/// The file name that stands for standard input or output.
+/// The file name that means standard input or output.
 const STANDARD: &str = "-";
 
-/// Sessions are counted up to this number.
+/// The limit up to which open sessions are counted.
 const SESSIONS_COUNTED: u32 = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
-    /// The file to write, or - for standard output
+    /// The file to write; - writes to standard output
     file: PathBuf,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// The file to read, or - for standard input
+    /// The file to read; - reads standard input
     file: PathBuf,
-    /// Verify the file, and write nothing
+    /// Verify the dump, and write nothing
     #[arg(long)]
     check: bool,
 }
 
-/// Writes the metadata of a volume to a file, while others may be using the volume.
+/// Writes the metadata of a volume to a file. Gateways may be serving the volume.
 pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outcome, Problem> {
     let doing = "dump the volume";
     let problem = |error: DumpError| Problem::new(doing, error);
@@ -69,21 +70,21 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
     bar.0.finish_and_clear();
     meta.close().await;
     let (summary, sessions) = dumped?;
-    // If the dump goes to standard output, nothing else may.
-    let tell = |line: String| {
+    // If the dump goes to standard output, messages must not.
+    let report = |line: String| {
         if is_standard(&command.file) { eprintln!("{line}") } else { say(format_args!("{line}")) }
     };
-    tell(format!("dumped {}", InWords(&summary)));
+    report(format!("dumped {}", InWords(&summary)));
     if sessions > 0 {
-        tell(format!(
-            "open sessions: {sessions}; what gateways change from now on is not in the dump, and \
-             blocks that it names may be deleted: to move the volume, stop them first"
+        report(format!(
+            "open sessions: {sessions}; later changes are not in the dump, and gateways may delete \
+             blocks that it references: to move the volume, stop them first"
         ));
     }
     Ok(Outcome::Well)
 }
 
-/// Fills an empty metadata store from a file.
+/// Fills an empty metadata store from a dump.
 pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outcome, Problem> {
     let doing = || format!("load {}", command.file.display());
     let mut input = input(&command.file)?;
@@ -93,7 +94,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
         let summary = ::dump::verify(&mut input, &bar);
         bar.0.finish_and_clear();
         let summary = summary.map_err(|error| Problem::new(doing(), error))?;
-        say(format_args!("the dump is whole: {}", InWords(&summary)));
+        say(format_args!("the dump is complete: {}", InWords(&summary)));
         return Ok(Outcome::Well);
     }
     let meta = target(&settings, &doing()).await?;
@@ -112,17 +113,17 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     if sessions > 0 {
         say(format_args!(
             "open sessions in the dump: {sessions}; stop those gateways before one starts on this \
-             store: it ends their sessions, and deletes blocks that they wrote since"
+             store: it ends their sessions, and deletes blocks that they wrote after the dump"
         ));
     }
     say(format_args!(
-        "the blocks are where they were, and belong to this store now: never serve the one that \
-         the dump came from again, or each deletes blocks of the other"
+        "the blocks are not moved, and belong to this store now: never serve the source of the \
+         dump again, or each of the two deletes blocks of the other"
     ));
     Ok(Outcome::Well)
 }
 
-/// Opens the metadata store of a volume that exists. Others may go on using it.
+/// Opens the metadata store of an existing volume, which gateways may be serving.
 async fn existing(
     settings: &VolumeSettings,
     doing: &str,
@@ -131,7 +132,7 @@ async fn existing(
     if settings.meta == MetaPlace::Memory {
         return Err(absent());
     }
-    // Opening a database file that is not there would make it.
+    // Opening a database file that does not exist would create it.
     founding::check_present(settings, doing).await?;
     let meta = engines::meta(settings, Use::Administer).await?;
     let at = key::volume();
@@ -149,13 +150,13 @@ async fn existing(
     Ok((meta, volume))
 }
 
-/// Opens the metadata store that is to be filled. Nobody else may be using it, as far as the engine
-/// can ensure that.
+/// Opens the metadata store to fill. SQLite ensures that no other process uses it; the other engines
+/// cannot.
 async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaStore>, Problem> {
     match &settings.meta {
         MetaPlace::Memory => {
-            let wrong = "a store in memory ends with this command";
-            return Err(Problem::new(doing, wrong).remedy("name a database with --meta"));
+            let wrong = "memory: ends with this command";
+            return Err(Problem::new(doing, wrong).remedy("give a database with --meta"));
         }
         MetaPlace::Sqlite(path) => {
             if let Some(folder) = path.parent().filter(|folder| *folder == settings.data_dir) {
@@ -167,42 +168,41 @@ async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaSt
     engines::meta(settings, Use::Serve).await
 }
 
-/// Why a store was not filled, and what to do about it.
+/// Returns the problem of a store that was not filled, with a remedy for its cause.
 fn refusal(doing: &str, place: &MetaPlace, error: &DumpError) -> Problem {
     let empty = match place {
-        MetaPlace::Memory => "take a database".to_owned(),
+        MetaPlace::Memory => "use a database".to_owned(),
         MetaPlace::Sqlite(path) => {
             let path = path.display();
-            format!("remove {path} and what is named {path}-… beside it, or name another file")
+            format!("remove {path} and {path}-…, or give another file")
         }
         MetaPlace::Server(server) => match server.kind {
             ServerKind::Postgres | ServerKind::Mysql => {
-                "drop the database and create it anew, or name another one".to_owned()
+                "drop the database and create it again, or give another one".to_owned()
             }
             ServerKind::Redis => {
-                "delete the keys that begin with its prefix, or name another prefix".to_owned()
+                "delete the keys with its prefix, or give another prefix".to_owned()
             }
         },
     };
     let problem = Problem::new(doing, error);
     match error {
         DumpError::NotEmpty(_) => problem.remedy(format!(
-            "a dump is loaded into an empty store only: if what is there is given up, {empty}"
+            "a dump is loaded into an empty store only: if its content is no longer needed, {empty}"
         )),
-        DumpError::Unfinished => {
-            problem.remedy(format!("if that one does not run any more, {empty}, and load again"))
-        }
+        DumpError::Unfinished => problem
+            .remedy(format!("if the other load does not run any more, {empty}, and load again")),
         DumpError::Contested | DumpError::Changed | DumpError::Store(_) => problem.remedy(format!(
-            "the store is no volume; if something was written to it, {empty}, and load again"
+            "the store is not a volume; if records were written to it, {empty}, and load again"
         )),
         DumpError::Cut(_) | DumpError::Damaged { .. } => {
-            problem.remedy("nothing was written; take another dump")
+            problem.remedy("nothing was written; use another dump")
         }
         _ => problem,
     }
 }
 
-/// How many sessions are open, according to the store.
+/// Returns the number of open sessions in the store, at most [`SESSIONS_COUNTED`].
 async fn sessions(meta: &dyn MetaStore) -> Result<usize, store::StoreError> {
     let (start, end) = key::partition(space::SESSION, 0);
     let limit = SESSIONS_COUNTED.min(meta.limits().range_records);
@@ -217,7 +217,8 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == STANDARD
 }
 
-/// Returns when a signal asks the command to end, so that it can clean up.
+/// Returns at SIGINT or SIGTERM, so that the command can clean up. Never returns if the signals cannot
+/// be caught.
 pub(super) async fn interrupted() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -230,11 +231,11 @@ pub(super) async fn interrupted() {
     }
 }
 
-/// Where a dump goes.
+/// The destination of a dump.
 enum DumpOutput {
     Standard,
-    /// To a temporary file beside `file`. It gets that name at the end, and is deleted if it does
-    /// not.
+    /// A temporary file in the directory of `file`. It is renamed to `file` when the dump is complete, and
+    /// deleted otherwise.
     File {
         part: NamedTempFile,
         file: PathBuf,
@@ -247,33 +248,33 @@ impl DumpOutput {
         let file = &command.file;
         if is_standard(file) {
             if io::stdout().is_terminal() {
-                let wrong = "standard output is a terminal, and a dump is no text";
+                let wrong = "standard output is a terminal, and a dump is binary";
                 return Err(Problem::new("dump the volume", wrong)
-                    .remedy("name a file, or lead it into another program"));
+                    .remedy("give a file, or redirect the output"));
             }
             return Ok(DumpOutput::Standard);
         }
         let doing = || format!("write {}", file.display());
         if !command.force && file.symlink_metadata().is_ok() {
-            return Err(Problem::new(doing(), "it is there already").remedy(REPLACE));
+            return Err(Problem::new(doing(), "the file exists").remedy(REPLACE));
         }
         let Some(name) = file.file_name() else {
-            return Err(Problem::new(doing(), "it names no file"));
+            return Err(Problem::new(doing(), "it is not the name of a file"));
         };
         let mut prefix = name.to_owned();
         prefix.push(".");
-        // The library makes temporary files that only their owner can read.
+        // tempfile creates the file with mode 0600.
         let part = tempfile::Builder::new()
             .prefix(&prefix)
             .suffix(".part")
             .tempfile_in(folder(file))
             .map_err(|error| {
-                Problem::new(doing(), error).remedy("the folder must exist and be writable")
+                Problem::new(doing(), error).remedy("the directory must exist and be writable")
             })?;
         Ok(DumpOutput::File { part, file: file.clone(), force: command.force })
     }
 
-    /// Writes the dump, and gives it its name when it is on disk.
+    /// Writes the dump, and renames the file when it is on disk.
     async fn dump(self, meta: &dyn MetaStore, label: &[u8], bar: &Bar) -> Result<Summary, Problem> {
         let problem = |error: DumpError| Problem::new("dump the volume", error);
         match self {
@@ -290,7 +291,7 @@ impl DumpOutput {
     }
 }
 
-const REPLACE: &str = "name another file, or replace it with --force";
+const REPLACE: &str = "give another file, or replace it with --force";
 
 fn folder(file: &Path) -> &Path {
     match file.parent() {
@@ -299,7 +300,7 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// Gives a complete file its name, durably.
+/// Renames a complete dump to `file`, and syncs the file and its directory.
 fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
     let problem = |error: io::Error| {
         let there = error.kind() == io::ErrorKind::AlreadyExists;
@@ -312,7 +313,8 @@ fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
     File::open(folder(file)).and_then(|folder| folder.sync_all()).map_err(problem)
 }
 
-/// Opens a dump so that it can be read twice. A pipe is copied to a temporary file first.
+/// Opens a dump for two passes: one verifies it, one loads it. A pipe is copied to a temporary file first,
+/// because it can be read only once.
 fn input(file: &Path) -> Result<File, Problem> {
     let problem = |error| Problem::new(format!("read {}", file.display()), error);
     let spool = |from: &mut dyn io::Read| {
@@ -324,7 +326,7 @@ fn input(file: &Path) -> Result<File, Problem> {
     if is_standard(file) {
         if io::stdin().is_terminal() {
             return Err(Problem::new("load a dump", "standard input is a terminal")
-                .remedy("name a file, or lead a dump into this command"));
+                .remedy("give a file, or redirect a dump to the input"));
         }
         return spool(&mut io::stdin().lock()).map_err(problem);
     }
@@ -335,7 +337,7 @@ fn input(file: &Path) -> Result<File, Problem> {
     spool(&mut opened).map_err(problem)
 }
 
-/// What a dump contains, in words.
+/// The content of a dump, as a phrase for output.
 struct InWords<'a>(&'a Summary);
 
 impl std::fmt::Display for InWords<'_> {
@@ -346,11 +348,11 @@ impl std::fmt::Display for InWords<'_> {
     }
 }
 
-/// A progress bar on a terminal; nothing elsewhere.
+/// A progress bar. It is shown only if standard error is a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {
-    /// A progress bar for a dump of `length` bytes; `None` if the length is not known.
+    /// Returns a progress bar for a dump of `length` bytes, or a spinner if the length is unknown.
     fn new(length: Option<u64>) -> Bar {
         let (bar, template) = match length {
             Some(length) => (

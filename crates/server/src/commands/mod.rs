@@ -1,4 +1,4 @@
-//! Commands other than `serve`.
+//! The commands of the program, except `serve`. Each module is one command.
 
 pub(crate) mod account;
 mod administration;

@@ -1,7 +1,9 @@
-//! `ashlar mount` and `ashlar umount`: a volume as files, without S3.
+//! `ashlar mount` and `ashlar umount`: a volume as a file system, without S3.
 //!
-//! The command that is typed starts a keeper in the background, and ends. The keeper starts a worker,
-//! which has the volume open and serves. All three are this program.
+//! Three processes of this program take part. The command that the user types starts a *keeper* in the
+//! background, and ends when the mount exists. The keeper holds the FUSE device. It starts a *worker*,
+//! which opens the volume and serves the requests of the kernel. For example, if a worker crashes, the
+//! keeper starts another one, and programs with open files continue.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{File, MountSettings, Mounting, OpenSettings, Opening, VolumeSettings};
 use crate::founding::{self, Intent};
-use crate::keeper::{self, Announcement, EXIT_LEFT, KeeperLink, Keeping, ToWorker};
+use crate::keeper::{self, Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, ToWorker};
 use crate::metrics::Metrics;
 use crate::mount::{Mounted, check_mountable, mount_options};
 use crate::problem::Problem;
@@ -23,19 +25,19 @@ use crate::{backend, credentials, logging};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
 pub(crate) struct Mount {
-    /// The folder on which it is mounted: an empty one
+    /// An empty directory to mount on
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Stay in the foreground, until it is unmounted
+    /// Stay in the foreground until the mount is unmounted
     #[arg(long)]
     foreground: bool,
-    /// Have a mount that is there served by this program from now on, while programs go on
+    /// Replace the program that serves an existing mount by this one, without interrupting programs
     #[arg(long)]
     replace: bool,
-    /// Keep the mount in the background, for the command that was typed
+    /// Run as the keeper in the background
     #[arg(long, hide = true)]
     detached: bool,
-    /// Serve the mount for its keeper
+    /// Run as the worker of a keeper
     #[arg(long, hide = true)]
     worker: bool,
     #[command(flatten)]
@@ -46,15 +48,15 @@ pub(crate) struct Mount {
 
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
-    /// The folder on which it is mounted
+    /// The mount point
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Take the name away at once; the mount ends when no program uses it any more
+    /// Detach the mount point at once. The mount ends when no program uses it any more
     #[arg(long)]
     lazy: bool,
 }
 
-/// What a mount is served with.
+/// The settings of a worker.
 #[derive(Debug)]
 struct Settings {
     folder: PathBuf,
@@ -63,7 +65,8 @@ struct Settings {
     mount: MountSettings,
 }
 
-/// Mounts, as whichever process this is.
+/// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is created
+/// only for a worker: the keeper works with threads alone.
 pub(crate) fn run(
     command: Mount,
     volume: VolumeSettings,
@@ -90,44 +93,44 @@ pub(crate) fn run(
     logging::start(&settings.volume)?;
     let options = mount_options(&settings.mount);
     let announcement = if detached { Announcement::detached() } else { Announcement::Log };
-    // A keeper in the background is started with the arguments of the command that was typed, and so
-    // are its workers.
+    // Workers are started with the arguments of the typed command, and `--worker`.
     let arguments = arguments.into_iter().filter(|word| word != "--detached").collect();
-    let kept = keeper::keep(Keeping { folder: settings.folder, options, arguments, announcement });
-    if let (Err(problem), true) = (&kept, detached) {
+    let ended = keeper::keep(Keeping { folder: settings.folder, options, arguments, announcement });
+    if let (Err(problem), true) = (&ended, detached) {
         Announcement::Command.failed(problem);
     }
-    kept
+    ended
 }
 
 /// Serves a mount for its keeper.
 fn serve(settings: Settings, runtime: &Runtime) -> Result<(), Problem> {
-    let link = KeeperLink::take()?;
+    let link = KeeperLink::accept()?;
     let served = runtime.block_on(work(settings, &link));
     if let Err(problem) = &served {
-        link.failed(problem);
+        link.report_failure(problem);
     }
     match served {
         Ok(End::Unmounted) => Ok(()),
-        // Requests that were read and not answered are for the process that follows. Nothing that is
-        // dropped here may answer them.
-        Ok(End::Left) => std::process::exit(EXIT_LEFT),
+        // The next worker answers the requests that this one has read and not answered. So the process
+        // exits without destructors: a dropped `Reply` would answer its request with an error.
+        Ok(End::HandedOver) => std::process::exit(EXIT_HANDED_OVER),
         Err(problem) => {
-            tracing::error!(%problem, "this worker ends");
+            tracing::error!(%problem, "the worker ends with an error");
             std::process::exit(1)
         }
     }
 }
 
-/// How a worker has ended.
+/// The end of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// With the mount.
+    /// The mount ended, too.
     Unmounted,
-    /// And the mount is there.
-    Left,
+    /// The mount continues, with the next worker.
+    HandedOver,
 }
 
+/// Opens the volume, serves the mount, and returns when either ends.
 async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let Settings { folder, volume, open, mount } = settings;
     let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
@@ -140,34 +143,34 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let backend = backend::open(&volume, &open, seed, Some(link.ledger()), meta).await?;
     let metrics = Arc::new(Metrics::new());
     observe::register(&metrics, &backend);
-    let begun = match link.mount() {
-        Ok(kept) => Mounted::go_on((&backend, &metrics), &mount, &folder, kept).await,
+    let mounted = match link.mount() {
+        Ok(kept) => Mounted::resume((&backend, &metrics), &mount, &folder, kept).await,
         Err(problem) => Err(problem),
     };
-    let mounted = match begun {
+    let mounted = match mounted {
         Ok(mounted) => mounted,
         Err(problem) => {
-            backend.leave().await;
+            backend.hand_over().await;
             return Err(problem);
         }
     };
-    link.serving();
-    let told = tokio::select! {
-        () = mounted.gone() => ToWorker::End,
-        _ = terminate.recv() => ToWorker::End,
-        _ = interrupt.recv() => ToWorker::End,
-        told = link.hear() => told,
+    link.report_serving();
+    let command = tokio::select! {
+        () = mounted.unmounted() => ToWorker::Unmount,
+        _ = terminate.recv() => ToWorker::Unmount,
+        _ = interrupt.recv() => ToWorker::Unmount,
+        command = link.next_command() => command,
         () = backend.volume.lost() => {
-            // What was read is answered by the process that follows, in a session of its own.
-            let wrong = "its session was ended: it did not show for too long that it lives, or \
-                         the metadata store forgot something";
-            return Err(Problem::new("go on", wrong));
+            // The next worker answers the requests that this one has read, in a session of its own.
+            let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
+                         commits";
+            return Err(Problem::new("serve the mount", wrong));
         }
     };
-    if told == ToWorker::Leave {
-        mounted.leave().await;
-        backend.leave().await;
-        return Ok(End::Left);
+    if command == ToWorker::HandOver {
+        mounted.hand_over().await;
+        backend.hand_over().await;
+        return Ok(End::HandedOver);
     }
     mounted.end().await;
     backend.close().await;
@@ -175,7 +178,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
 }
 
 impl Umount {
-    /// Takes a mount away.
+    /// Unmounts. Fails if programs use the mount, unless `--lazy` is given.
     pub(crate) fn run(self) -> Result<(), Problem> {
         let mode = if self.lazy { UnmountMode::Lazy } else { UnmountMode::IfUnused };
         let doing = format!("unmount {}", self.folder.display());

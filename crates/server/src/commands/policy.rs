@@ -1,4 +1,5 @@
-//! `ashlar policy`: named policies, in the JSON of AWS.
+//! `ashlar policy`: named policies, in the JSON syntax of AWS. For example, `ashlar policy add reports
+//! reports.json` creates a policy that `ashlar user policy anna reports` assigns to an access key.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +14,28 @@ use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Make or replace a policy
+    /// Create or replace a policy
     Add {
-        /// Its name: 1 to 64 letters, digits, and . _ -
+        /// The name: 1 to 64 letters, digits, and . _ -
         name: String,
-        /// Its document, in JSON
+        /// The file with the policy document, in JSON
         file: PathBuf,
     },
     /// List policies
     List,
-    /// Print a policy's document
+    /// Print the document of a policy
     Show {
-        /// Its name
+        /// The name
         name: String,
     },
-    /// Remove a policy that no access key has
+    /// Remove a policy. It must not be assigned to an access key
     Remove {
-        /// Its name
+        /// The name
         name: String,
     },
 }
 
-/// Runs a command.
+/// Runs an `ashlar policy` command.
 pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Result<(), Problem> {
     let administration = Administration::open(&settings, "manage access keys").await?;
     let admin = &administration.admin;
@@ -58,8 +59,8 @@ async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
     let set = set.map_err(|error| problem(format!("add the policy {name:?}"), error))?;
     for (denied, open) in set.half_denied {
         say(format_args!(
-            "note: it denies {denied} and not {open}: S3 asks for one of the two, by whether a \
-             request names a version (?versionId=null does)"
+            "note: it denies {denied}, but not {open}. S3 checks one of the two: the action depends on \
+             whether the request names a version (?versionId=null does)"
         ));
     }
     Ok(())
@@ -81,10 +82,10 @@ async fn show(admin: &Admin, name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An error about a policy. If there is no such policy, that is the one that the command names.
+/// Returns the problem for an error about the policy that the command names.
 fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
     match error {
-        AdminError::NoSuchPolicy(_) => Problem::new(doing, "there is none of this name"),
+        AdminError::NoSuchPolicy(_) => Problem::new(doing, "there is no policy of this name"),
         error => refusal::problem(doing, error),
     }
 }

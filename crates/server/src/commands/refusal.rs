@@ -1,55 +1,51 @@
-//! The table of what commands say when the volume refuses something, and what to do about it.
+//! The table of the errors of administrative commands, each with its remedy.
 
 use admin::AdminError;
 
 use crate::problem::Problem;
 
-/// The problem for an error that happened while doing `doing`.
+/// Returns the problem for an error of the action `doing`.
 pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
     match error {
         AdminError::UserExists => Problem::new(doing, error)
             .remedy("remove it first, or change its policies with `ashlar user policy`"),
         AdminError::NoSuchAccount(_) => {
-            Problem::new(doing, error).remedy("`ashlar account list` shows all of them")
+            Problem::new(doing, error).remedy("`ashlar account list` prints all accounts")
         }
-        AdminError::AccountHasUsers(_) => {
-            Problem::new(doing, error).remedy("remove them with `ashlar user remove` first")
-        }
-        AdminError::AccountHasBuckets(_) => {
-            Problem::new(doing, error).remedy("delete them with an access key of the account first")
-        }
+        AdminError::AccountHasUsers(_) => Problem::new(doing, error)
+            .remedy("remove those access keys first, with `ashlar user remove`"),
+        AdminError::AccountHasBuckets(_) => Problem::new(doing, error)
+            .remedy("delete those buckets first, with an access key of the account"),
         AdminError::NoSuchUser => {
-            Problem::new(doing, error).remedy("`ashlar user list` shows all of them")
+            Problem::new(doing, error).remedy("`ashlar user list` prints all access keys")
         }
         AdminError::NoSuchPolicy(name) => {
-            Problem::new(format!("use the policy {name:?}"), "there is none of this name").remedy(
-                "there are readwrite, readonly, writeonly, and those of `ashlar policy list`",
-            )
+            Problem::new(format!("use the policy {name:?}"), "there is no policy of this name")
+                .remedy("use readwrite, readonly, writeonly, or a policy of `ashlar policy list`")
         }
-        AdminError::PolicyInUse(_) => {
-            Problem::new(doing, error).remedy("give them others with `ashlar user policy` first")
-        }
+        AdminError::PolicyInUse(_) => Problem::new(doing, error)
+            .remedy("assign other policies to those access keys first, with `ashlar user policy`"),
         AdminError::BucketExists => {
-            Problem::new(doing, error).remedy("name another one, or delete that one first")
+            Problem::new(doing, error).remedy("give another name, or delete that bucket first")
         }
         AdminError::HasNoTrash => Problem::new(doing, error)
             .remedy("give it one with `ashlar bucket trash NAME --trash-days DAYS`"),
         AdminError::KeepsVersions => Problem::new(doing, error)
-            .remedy("what is deleted stays there as versions; lifecycle rules end them"),
+            .remedy("deleted objects stay as noncurrent versions; lifecycle rules can expire them"),
         AdminError::TrashLeft => {
             Problem::new(doing, error).remedy("empty it first with `ashlar trash empty`")
         }
         AdminError::NotInTrash => {
-            Problem::new(doing, error).remedy("`ashlar trash list` shows what is in it")
+            Problem::new(doing, error).remedy("`ashlar trash list` prints the items of the trash")
         }
         AdminError::NoSuchNode => Problem::new(doing, error)
-            .remedy("name a file or directory on a mount, or BUCKET/KEY of the volume"),
+            .remedy("give a file or directory on a mount, or BUCKET/KEY of the volume"),
         AdminError::Contended | AdminError::Late => Problem::new(doing, error).remedy("try again"),
         AdminError::Unread(error) => Problem::new("read the metadata store", error),
         AdminError::Corrupt(wrong) => Problem::new("read the metadata store", wrong),
         AdminError::Unchanged(error) => Problem::new("change the metadata store", error),
         AdminError::Unknown(_) => Problem::new("change the metadata store", error)
-            .remedy("see whether it did, and try again if not"),
+            .remedy("check whether the change was made, and try again if not"),
         AdminError::Random(wrong) => Problem::new("draw random bytes", wrong),
         error => Problem::new(doing, error),
     }

@@ -1,4 +1,7 @@
-//! `ashlar trash`: what was deleted or replaced in a bucket that has a trash.
+//! `ashlar trash`: lists, restores and deletes the items of a bucket's trash.
+//!
+//! An item is an object that was deleted or replaced. For example, after a client has deleted `a/b`,
+//! `ashlar trash restore photos a/b` gives the key its object back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,43 +19,43 @@ use crate::problem::Problem;
 use crate::safe_name::safe_name;
 use crate::{engines, operator};
 
-/// How often the progress bar moves.
+/// The interval between refreshes of the progress bar.
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrashCommand {
-    /// List what is in the trash of a bucket: key, when it lost it, bytes and id
+    /// List the items in the trash of a bucket: key, time of deletion, bytes and id
     List {
         /// The bucket
         bucket: String,
-        /// What the keys begin with
+        /// List only keys with this prefix
         #[arg(default_value = "")]
         prefix: String,
     },
-    /// Give a key back what it has lost; what has the key by now goes to the trash
+    /// Restore an item to its key. An object that has the key moves to the trash
     Restore {
         /// The bucket
         bucket: String,
-        /// The key; with --all, what the keys begin with
+        /// The key; with --all, a prefix of keys
         key: String,
-        /// What `list` says of it, if not the last that it lost
+        /// The id of the item, from `list` [default: the newest item of the key]
         #[arg(long, conflicts_with = "all")]
         id: Option<VersionStamp>,
-        /// Restore all keys that begin with KEY, unless they have something by now
+        /// Restore all keys that begin with KEY, except those that have an object
         #[arg(long)]
         all: bool,
     },
-    /// Remove for good what is in the trash of a bucket
+    /// Delete the items in the trash of a bucket permanently
     Empty {
         /// The bucket
         bucket: String,
-        /// What the keys begin with
+        /// Delete only items whose key has this prefix
         #[arg(default_value = "")]
         prefix: String,
     },
 }
 
-/// Runs a command, while gateways may be running.
+/// Runs an `ashlar trash` command. Gateways may be running.
 pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Result<(), Problem> {
     let (bucket, doing) = match &command {
         TrashCommand::List { bucket, .. } => (bucket, format!("list the trash of {bucket:?}")),
@@ -94,7 +97,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
             let restored = restored?;
             say(format_args!("restored {} keys", restored.restored));
             if restored.taken > 0 {
-                say(format_args!("left {} keys as they are, which have something", restored.taken));
+                say(format_args!("skipped {} keys that have an object", restored.taken));
             }
             Ok(())
         }
@@ -122,7 +125,7 @@ async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
     }
 }
 
-/// How far restoring has come, on a terminal; nothing elsewhere.
+/// Returns a progress bar. It is shown only if standard error is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {human_pos} keys, {per_sec}") {

@@ -1,5 +1,7 @@
-//! `ashlar fsck` and `ashlar gc`: checks a volume and collects garbage, with or without a gateway
-//! running.
+//! `ashlar fsck` and `ashlar gc`: check a volume, and collect garbage. Gateways may be running.
+//!
+//! For example, `ashlar gc --dry-run` counts the blocks without a reference that a crashed gateway left,
+//! and `ashlar gc --delete` deletes them.
 
 use std::sync::Arc;
 
@@ -19,26 +21,26 @@ use crate::{credentials, founding, operator};
 pub(crate) struct Fsck {}
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["dry_run", "delete"]))]
+#[command(group = clap::ArgGroup::new("action").required(true).args(["dry_run", "delete"]))]
 pub(crate) struct Gc {
-    /// Count what could be deleted, and change nothing
+    /// Count files and blocks that can be deleted, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete what is dead, and blocks of ended sessions that no record names
+    /// Delete the blocks of deleted files, and blocks of ended sessions without a reference
     #[arg(long)]
     delete: bool,
-    /// Look at the blocks of all ended sessions again. Otherwise those are left alone that earlier
-    /// collections have looked at, an hour after their first look or later
+    /// Check the blocks of all ended sessions, including sessions that an earlier collection has checked
+    /// completely
     #[arg(long)]
     all: bool,
-    /// The share of the blocks looked at that may be deleted in one go, in percent. A larger share
-    /// more often means a wrong database than that many leftovers
+    /// The limit of deletions, in percent of the blocks checked. A larger share of blocks without a
+    /// reference is more often a wrong database than garbage
     #[arg(long, value_name = "PERCENT", default_value_t = volume::SWEEP_SHARE_PERCENT,
           value_parser = clap::value_parser!(u64).range(0..=100))]
-    share_max: u64,
+    delete_percent_max: u64,
 }
 
-/// Compares records with blocks.
+/// Runs `ashlar fsck`: checks that records and blocks agree, and prints the findings.
 pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, Problem> {
     let doing = "check the volume";
     let (meta, _) = existing(&settings, doing).await?;
@@ -76,7 +78,7 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     }
 }
 
-/// Deletes what is dead.
+/// Runs `ashlar gc`: deletes or counts garbage. Fails if the share of blocks to delete is over the limit.
 pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
     let doing = "collect garbage";
     let (meta, sole) = existing(&settings, doing).await?;
@@ -84,36 +86,38 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     let sweep = SweepOptions {
         scope: if command.all { SweepScope::All } else { SweepScope::Unswept },
         dry_run: command.dry_run,
-        share_percent: command.share_max,
+        share_percent: command.delete_percent_max,
     };
-    let how = Collection { sole, deletion_grace: settings.deletion_grace.said(), sweep };
-    let collected = operator::over(Arc::clone(&meta)).collect(blocks.store, how).await;
+    let collection = Collection { sole, deletion_grace: settings.deletion_grace.given(), sweep };
+    let collected = operator::over(Arc::clone(&meta)).collect(blocks.store, collection).await;
     meta.close().await;
     let Collected { reaped, swept } =
         collected.map_err(|error| problem(&settings, doing, error))?;
     if command.delete {
         let (orphans, blocks) = (reaped.orphans, reaped.blocks);
-        say(format_args!("deleted {orphans} dead files, parts and uploads, and {blocks} blocks"));
+        say(format_args!(
+            "reclaimed {orphans} deleted files, parts and uploads, and {blocks} blocks"
+        ));
     }
     say(format_args!(
-        "{} ended sessions left {} blocks, of which no record names {} ({} bytes); deleted {}",
+        "{} ended sessions with {} blocks; without a reference: {} ({} bytes); deleted: {}",
         swept.sessions, swept.listed, swept.unreferenced, swept.bytes, swept.deleted
     ));
     if swept.beyond_share && command.delete {
         let wrong = format!(
             "{} of {} blocks is more than {} percent",
-            swept.unreferenced, swept.listed, command.share_max
+            swept.unreferenced, swept.listed, command.delete_percent_max
         );
-        return Err(Problem::new("delete blocks that no record names", wrong).remedy(
-            "make sure that --meta and --blocks belong together, then allow it with --share-max",
+        return Err(Problem::new("delete blocks without a reference", wrong).remedy(
+            "check that --meta and --blocks belong together, then allow it with --delete-percent-max",
         ));
     }
     Ok(Outcome::Well)
 }
 
-/// Opens the metadata store of a volume that exists, and tells whether nobody else uses it. A
-/// database that does not exist is an error: otherwise it would be made, and be found in perfect
-/// order.
+/// Opens the metadata store of an existing volume. Returns true with it if no other process can have the
+/// volume open. Fails if the database does not exist: opening it would create an empty one, and the
+/// check of an empty one finds nothing wrong.
 pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,
@@ -124,12 +128,13 @@ pub(super) async fn existing(
         MetaPlace::Memory => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
             Ok(alone) => (alone, true),
-            // Perhaps a gateway is running. If it is something else, this fails too, and says why.
+            // Exclusive access fails if a gateway is running. If it failed for another reason, shared
+            // access fails, too, and its error has the reason.
             Err(_) => (engines::meta(settings, Use::Administer).await?, false),
         },
         MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
     };
-    // Opened before the block store, because opening a folder for blocks would make it.
+    // Before the block store, because opening a directory of blocks would create it.
     match operator::over(Arc::clone(&meta)).has_volume().await {
         Ok(true) => {
             founding::check_folder(settings, &meta, false).await?;
@@ -140,6 +145,7 @@ pub(super) async fn existing(
     }
 }
 
+/// Returns the problem for an error of the action `doing`.
 pub(super) fn problem(settings: &VolumeSettings, doing: &str, error: AdminError) -> Problem {
     match error {
         AdminError::NoVolume => founding::no_volume(settings, doing),
@@ -147,13 +153,14 @@ pub(super) fn problem(settings: &VolumeSettings, doing: &str, error: AdminError)
     }
 }
 
+/// Returns a random seed for the jitter of retries.
 pub(super) fn seed() -> Result<u64, Problem> {
     let mut bytes = [0; 8];
     credentials::random(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// A progress bar on a terminal; nothing elsewhere.
+/// A progress bar. It is shown only if standard error is a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {

@@ -1,4 +1,7 @@
-//! `ashlar user`: access keys, their secrets and their policies.
+//! `ashlar user`: access keys, their secrets, policies and file owners.
+//!
+//! For example, `ashlar user add anna --policy readonly --uid 1001` creates the access key `anna`, prints
+//! its secret once, and lets it read all buckets of its account.
 
 use std::path::PathBuf;
 
@@ -17,47 +20,47 @@ use crate::operator::UnderMasterKey;
 use crate::output::say;
 use crate::problem::Problem;
 
-/// The default user and group of files.
+/// The default user and group of files that an access key creates.
 const OWNER_DEFAULT: u32 = 1000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Make an access key; prints its secret, once
+    /// Create an access key, and print its secret. The secret cannot be printed again
     Add {
         /// The access key: 3 to 128 letters, digits, and . _ - @ + =
         name: String,
-        /// A policy: readwrite, readonly, writeonly, or one made with `ashlar policy add`;
-        /// may be repeated. Without one the key may do nothing
+        /// A policy: readwrite, readonly, writeonly, or a name of `ashlar policy add`. Can be repeated.
+        /// Without a policy, the key has no permissions
         #[arg(long, value_name = "POLICY")]
         policy: Vec<String>,
-        /// The account that it belongs to, by name or number; the first one if none is named
+        /// The account of the key, by name or number [default: the first account]
         #[arg(long, value_name = "ACCOUNT")]
         account: Option<String>,
-        /// The user that its files belong to
+        /// The owner (uid) of files that this key creates
         #[arg(long, value_name = "NUMBER", default_value_t = OWNER_DEFAULT)]
         uid: u32,
-        /// The group that its files belong to
+        /// The group (gid) of files that this key creates
         #[arg(long, value_name = "NUMBER", default_value_t = OWNER_DEFAULT)]
         gid: u32,
-        /// Permissions that they are not made with, in octal: of 777 for directories, of 666 for files
+        /// The umask, in octal: permissions to remove from 777 of new directories and 666 of new files
         #[arg(long, value_name = "OCTAL", default_value_t = Umask(UMASK_DEFAULT))]
         umask: Umask,
-        /// A file with the secret, instead of a random one
+        /// A file with the secret [default: a random secret]
         #[arg(long, value_name = "FILE")]
         secret_file: Option<PathBuf>,
     },
-    /// Change whom the files belong to that an access key makes from now on
+    /// Set the owner (uid, gid, umask) of files that this access key creates from now on
     #[command(arg_required_else_help = true)]
     Set {
         /// The access key
         name: String,
-        /// The user
+        /// The owner (uid) of new files
         #[arg(long, value_name = "NUMBER")]
         uid: Option<u32>,
-        /// The group
+        /// The group (gid) of new files
         #[arg(long, value_name = "NUMBER")]
         gid: Option<u32>,
-        /// Permissions that they are not made with, in octal
+        /// The umask of new files and directories, in octal
         #[arg(long, value_name = "OCTAL")]
         umask: Option<Umask>,
     },
@@ -68,16 +71,16 @@ pub(crate) enum UserCommand {
         /// The access key
         name: String,
     },
-    /// Set the policies of an access key, in place of those it had
+    /// Replace the policies of an access key
     Policy {
         /// The access key
         name: String,
-        /// Its policies; with none, it may do nothing
+        /// The new policies. Without any, the key has no permissions
         policies: Vec<String>,
     },
 }
 
-/// Runs a command.
+/// Runs an `ashlar user` command.
 pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Result<(), Problem> {
     let administration = Administration::open(&settings, "manage access keys").await?;
     let admin = &administration.admin;
@@ -113,7 +116,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
     done
 }
 
-/// The account of a new access key.
+/// Returns the account of a new access key.
 async fn owning_account(admin: &Admin, named: Option<&str>) -> Result<AccountId, Problem> {
     let Some(named) = named else { return Ok(AccountId::MAIN) };
     let found = admin.account(named).await;
@@ -131,10 +134,10 @@ async fn add(
         |error: AdminError| refusal::problem(format!("add the access key {name:?}"), error);
     let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     if root.is_some_and(|root| root.expose() == name) {
-        let wrong = "it is the operator's own, which stands in no record";
+        let wrong = "it is the root user's access key";
         return Err(Problem::new(format!("add the access key {name:?}"), wrong));
     }
-    // Checked first, so that no master key is made for a user that is refused.
+    // First, so that a refused user does not create a master key.
     admin.check_new_user(&new).await.map_err(problem)?;
     let given = file.map(|file| secret_file(&file)).transpose()?;
     if let Some(given) = &given {
@@ -156,7 +159,7 @@ async fn add(
         say(format_args!("secret key  {}", issued.secret));
     }
     match issued.key.policies.as_slice() {
-        [] => say(format_args!("policies    none: it may do nothing yet")),
+        [] => say(format_args!("policies    none: the key has no permissions yet")),
         policies => say(format_args!("policies    {}", policies.join(" "))),
     }
     Ok(())
@@ -168,7 +171,7 @@ async fn list(admin: &Admin) -> Result<(), Problem> {
         let state = if user.enabled { "" } else { "  (disabled)" };
         let (name, policies) = (user.access_key, user.policies.join(" "));
         let (uid, gid, umask) = (user.uid, user.gid, Umask(user.umask));
-        // Whoever has one account needs not see it.
+        // An operator with a single account does not need its number.
         let account = match user.account {
             AccountId::MAIN => String::new(),
             other => format!("account={other} "),

@@ -1,8 +1,9 @@
-//! `ashlar warmup`: reads files of a mount, so that what serves the mount has them in its cache.
+//! `ashlar warmup`: reads files of a mount, so that the process of the mount has them in its cache.
 //!
-//! The files are read past the kernel's own cache: pages that are there already would not be asked of
-//! the mount, and those that come would take room from others. Each file is read from its end: front to
-//! back the mount would read ahead in long runs, and a cache in memory keeps nothing of those.
+//! The files are read with `O_DIRECT`: the kernel would answer reads of cached pages itself, and new pages
+//! would evict others. Each file is read from its end to its start, because the mount answers sequential
+//! reads with long read-aheads, which the memory cache does not keep. For example, `ashlar warmup
+//! /mnt/models` reads all files below that directory.
 
 use std::fs::{File, Metadata, OpenOptions, ReadDir};
 use std::io;
@@ -21,53 +22,56 @@ use crate::node_report::ATTRIBUTE;
 use crate::output::say;
 use crate::problem::Problem;
 
-/// Files that are read at a time unless told otherwise, and at most.
+/// The default and the limit of files that are read concurrently.
 const JOBS_DEFAULT: u16 = 8;
 const JOBS_MAX: u16 = 64;
 
-/// Files that wait to be read.
-const WAITING_MAX: usize = 1_024;
+/// The limit of files that are found and not read yet.
+const PENDING_FILES_MAX: usize = 1_024;
 
-/// What one read asks for.
+/// The bytes of one read.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Files of which it is told why they could not be read; of more it is told how many.
-const FAILURES_TOLD_MAX: u64 = 10;
+/// The limit of error messages. Further failures are only counted.
+const FAILURES_PRINTED_MAX: u64 = 10;
 
-/// How often the progress bar moves.
+/// The interval between refreshes of the progress bar.
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warmup {
-    /// Files and directories on a mount; of directories all that is below them
+    /// Files and directories on a mount. All files below a directory are read
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Files that are read at a time
+    /// The number of files to read concurrently
     #[arg(long, value_name = "COUNT", default_value_t = JOBS_DEFAULT,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(JOBS_MAX)))]
     jobs: u16,
 }
 
-/// What was done so far.
+/// The progress of the command.
 #[derive(Debug)]
 struct Tally {
+    /// Files that were read.
     files: AtomicU64,
+    /// Bytes that were read.
     bytes: AtomicU64,
-    /// Bytes of the files that were found.
-    found: AtomicU64,
+    /// The total size in bytes of the files that were found.
+    found_bytes: AtomicU64,
+    /// Files and directories that could not be read.
     failed: AtomicU64,
     bar: ProgressBar,
 }
 
 impl Warmup {
-    /// Reads all of it.
+    /// Reads all files: this thread finds them, and `jobs` threads read them. Fails if any file failed.
     pub(crate) fn run(self) -> Result<(), Problem> {
         for path in &self.paths {
             on_a_mount(path)?;
         }
         let began = Instant::now();
         let tally = Tally::new();
-        let (found, next) = sync_channel(WAITING_MAX);
+        let (found, next) = sync_channel(PENDING_FILES_MAX);
         let next = Mutex::new(next);
         let started: io::Result<()> = std::thread::scope(|scope| {
             for _ in 0..self.jobs {
@@ -78,34 +82,34 @@ impl Warmup {
             drop(found);
             Ok(())
         });
-        started.map_err(|error| Problem::new("start reading", error))?;
+        started.map_err(|error| Problem::new("start a thread", error))?;
         tally.bar.finish_and_clear();
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         let (files, bytes) = (count(&tally.files), HumanBytes(count(&tally.bytes)));
         say(format_args!("read {files} files, {bytes}, in {}", HumanDuration(began.elapsed())));
         match count(&tally.failed) {
             0 => Ok(()),
-            failed => Err(Problem::new("read all of it", format!("{failed} failed"))
-                .remedy("what was read is in the cache; run it again for the rest")),
+            failed => Err(Problem::new("read all files", format!("{failed} failed"))
+                .remedy("the others are in the cache; run the command again for the rest")),
         }
     }
 }
 
-/// Refuses what is on no mount of this program.
+/// Fails if a path is not on a mount of this program.
 fn on_a_mount(path: &Path) -> Result<(), Problem> {
     let doing = || format!("warm up {}", path.display());
-    let mut room = [0; 0];
-    match rustix::fs::getxattr(path, ATTRIBUTE, &mut room[..]) {
+    let mut buffer = [0; 0];
+    match rustix::fs::getxattr(path, ATTRIBUTE, &mut buffer[..]) {
         Ok(_) => Ok(()),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {
-            Err(Problem::new(doing(), "it is on no mount of Ashlar")
+            Err(Problem::new(doing(), "it is not on a mount of Ashlar")
                 .remedy("mount the volume first, with `ashlar mount`"))
         }
         Err(error) => Err(Problem::new(doing(), error)),
     }
 }
 
-/// Finds files: directories are read one entry after the other, and links are not followed.
+/// Sends the files at or below `path` to the readers. Symbolic links below it are not followed.
 fn find(path: &Path, found: &SyncSender<PathBuf>, tally: &Tally) {
     let seen = match std::fs::metadata(path) {
         Ok(seen) => seen,
@@ -114,40 +118,42 @@ fn find(path: &Path, found: &SyncSender<PathBuf>, tally: &Tally) {
     if !seen.is_dir() {
         return tally.found(path.to_owned(), &seen, found);
     }
-    // Of each directory on the way down how far it was read.
-    let mut way: Vec<(PathBuf, ReadDir)> = Vec::new();
-    let enter = |path: PathBuf, way: &mut Vec<(PathBuf, ReadDir)>| match std::fs::read_dir(&path) {
-        Ok(entries) => way.push((path, entries)),
+    // The open directories from `path` down to the current one. A directory is read entry by entry, so
+    // memory does not grow with its size.
+    let mut stack: Vec<(PathBuf, ReadDir)> = Vec::new();
+    let enter = |path: PathBuf, stack: &mut Vec<(PathBuf, ReadDir)>| match std::fs::read_dir(&path)
+    {
+        Ok(entries) => stack.push((path, entries)),
         Err(error) => tally.failed(&path, &error),
     };
-    enter(path.to_owned(), &mut way);
-    while let Some((path, entries)) = way.last_mut() {
+    enter(path.to_owned(), &mut stack);
+    while let Some((path, entries)) = stack.last_mut() {
         let entry = match entries.next() {
             Some(Ok(entry)) => entry,
             Some(Err(error)) => {
                 tally.failed(path, &error);
-                way.pop();
+                stack.pop();
                 continue;
             }
             None => {
-                way.pop();
+                stack.pop();
                 continue;
             }
         };
         match entry.metadata() {
-            // What is mounted in it is another's.
+            // Another file system is mounted there.
             Ok(below) if below.dev() != seen.dev() => {}
-            Ok(below) if below.is_dir() => enter(entry.path(), &mut way),
+            Ok(below) if below.is_dir() => enter(entry.path(), &mut stack),
             Ok(below) if below.is_file() => tally.found(entry.path(), &below, found),
             Ok(_) => {}
-            // It has gone since.
+            // It was removed after the directory was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tally.failed(&entry.path(), &error),
         }
     }
 }
 
-/// Reads files until there are no more.
+/// Reads files until the finder has sent all.
 fn read_all(next: &Mutex<Receiver<PathBuf>>, tally: &Tally) {
     let mut piece = vec![0; usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX)];
     loop {
@@ -161,6 +167,7 @@ fn read_all(next: &Mutex<Receiver<PathBuf>>, tally: &Tally) {
     }
 }
 
+/// Reads a file from its end to its start, in aligned pieces.
 fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
     let file = open(path)?;
     let mut end = file.metadata()?.len();
@@ -170,7 +177,7 @@ fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
         while at < end {
             let wanted = usize::try_from(end - at).unwrap_or(piece.len()).min(piece.len());
             match file.read_at(&mut piece[..wanted], at)? {
-                // It was cut meanwhile.
+                // Another program truncated the file.
                 0 => break,
                 bytes => at += bytes as u64,
             }
@@ -181,7 +188,8 @@ fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file past the kernel's cache, and without its being noted that it was read, if it may be.
+/// Opens a file for reads that pass the kernel's page cache, and that do not update the access time if
+/// this user may do that.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let with = |flags: OFlags| {
@@ -189,7 +197,7 @@ fn open(path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).custom_flags(flags).open(path)
     };
     match with(flags | OFlags::NOATIME) {
-        // The file is somebody else's.
+        // O_NOATIME is for the file's owner and root.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => with(flags),
         opened => opened,
     }
@@ -203,14 +211,14 @@ impl Tally {
             bar.set_style(style);
         }
         bar.enable_steady_tick(TICK);
-        let [files, bytes, found, failed] = [0; 4].map(AtomicU64::new);
-        Tally { files, bytes, found, failed, bar }
+        let [files, bytes, found_bytes, failed] = [0; 4].map(AtomicU64::new);
+        Tally { files, bytes, found_bytes, failed, bar }
     }
 
     fn found(&self, path: PathBuf, seen: &Metadata, found: &SyncSender<PathBuf>) {
-        let all = self.found.fetch_add(seen.len(), Ordering::Relaxed) + seen.len();
+        let all = self.found_bytes.fetch_add(seen.len(), Ordering::Relaxed) + seen.len();
         self.bar.set_length(all);
-        // Whoever reads is there as long as there is something to send.
+        // Cannot fail: the readers end after this sender is dropped.
         let _gone = found.send(path);
     }
 
@@ -221,7 +229,7 @@ impl Tally {
     }
 
     fn failed(&self, path: &Path, error: &io::Error) {
-        if self.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_TOLD_MAX {
+        if self.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_PRINTED_MAX {
             self.bar.suspend(|| eprintln!("ashlar: cannot read {}: {error}", path.display()));
         }
     }

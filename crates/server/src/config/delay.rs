@@ -1,4 +1,4 @@
-//! A time span, as the operator writes it.
+//! A time span of an option.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! How long freed blocks are kept, as the operator writes it.
+//! The option `deletion_grace`: the time for which freed blocks are kept.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// `auto`, or a time such as `10s`, `5m` or `1h 30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Grace {
-    /// As long as the durability of the metadata store requires.
+    /// The time that the durability of the metadata store requires.
     #[default]
     Auto,
-    /// This long.
+    /// The operator's choice.
     For(Duration),
 }
 
 impl Grace {
-    /// What the operator said, if anything.
-    pub(crate) fn said(self) -> Option<Duration> {
+    /// Returns the time that the operator has chosen, or `None` for `auto`.
+    pub(crate) fn given(self) -> Option<Duration> {
         match self {
             Grace::Auto => None,
             Grace::For(time) => Some(time),

@@ -1,24 +1,25 @@
-//! How much memory this process may use.
+//! The default size of the block cache, from the memory of the machine or container.
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use super::Size;
 
-/// By default the cache takes one part in this many of that memory.
+/// The divisor of the memory: by default the cache takes 1/16 of it.
 const CACHE_PARTS: u64 = 16;
 
-/// The least that the cache takes by default.
+/// The minimum of the default.
 const CACHE_MIN: Size = Size::mebibytes(128);
 
-/// The most that the cache takes by default.
+/// The maximum of the default.
 const CACHE_MAX: Size = Size::mebibytes(1024);
 
-/// The default of `cache_memory`.
+/// Returns the default of `cache_memory`.
 pub(super) fn cache_default() -> Size {
     cache_of(available())
 }
 
-/// Bytes of memory of the machine, or the limit of the container; 0 if the system reports neither.
+/// Returns the memory of the machine in bytes, or the limit of the container if that is lower. Returns 0
+/// if the system reports neither.
 fn available() -> u64 {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let Ok(system) = System::new_with_specifics(memory) else { return 0 };
@@ -26,7 +27,7 @@ fn available() -> u64 {
     system.cgroup_limits().map_or(all, |limits| limits.total_memory.min(all))
 }
 
-/// Rounds to whole MiB, for people.
+/// Returns the size of the cache for this much memory, in whole MiB so that it is easy to read.
 fn cache_of(available: u64) -> Size {
     let share = available / CACHE_PARTS;
     Size::mebibytes(share >> 20).clamp(CACHE_MIN, CACHE_MAX)

@@ -1,8 +1,9 @@
-//! Configuration, from flags, environment variables and a file.
+//! Configuration: flags, environment variables and a file become checked settings.
 //!
-//! A flag beats a variable, a variable beats the file, the file beats the default. All three
-//! sources have the same options, which are declared once, in `options`. Their values are checked
-//! once, here; the rest of the program sees only settings that are valid. Secrets are not options.
+//! A flag overrides a variable, a variable overrides the file, and the file overrides the default. All
+//! three sources have the same options, which the table in `options` declares once. `settle` checks the
+//! values; the rest of the program sees only valid settings. For example, `--requests-max 0` fails there,
+//! so the queues need not handle a limit of 0. Secrets are not options: see `environment`.
 
 mod delay;
 mod grace;
@@ -36,29 +37,29 @@ pub(crate) use umask::Umask;
 
 use crate::problem::Problem;
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line, for programs
     Json,
 }
 
-/// How true what the kernel of a mount remembers is while others have the volume open.
+/// The kernel's cache of names and attributes on a mount while other processes have the volume open.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CoherenceClass {
-    /// It remembers nothing then: programs see what others change at once.
+    /// Cache nothing: programs see changes of other processes at once
     #[default]
     Strict,
-    /// It remembers names and attributes for a second, unless it hears of a change before.
+    /// Cache for a second at most; the mount invalidates changed entries before, when it learns of them
     Pushed,
 }
 
@@ -71,54 +72,54 @@ impl From<CoherenceClass> for Coherence {
     }
 }
 
-/// What an acknowledged change must survive.
+/// The crashes that an acknowledged change must survive.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DurabilityClass {
-    /// It survives a crash of the machine that keeps the metadata.
+    /// A crash of the metadata store's machine
     #[default]
     Strict,
-    /// It survives what the database's own settings promise.
+    /// Only the crashes that the database's settings cover
     Relaxed,
 }
 
-/// Whom the objects of a new bucket belong to, as S3 names it.
+/// The object ownership of new buckets, with S3's names.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "PascalCase")]
 #[clap(rename_all = "PascalCase")]
 pub(crate) enum OwnershipClass {
-    /// All to the bucket's owner, and access control lists do not count.
+    /// The bucket's owner owns all objects, and access control lists are disabled
     #[default]
     BucketOwnerEnforced,
-    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    /// The bucket's owner owns objects whose writer grants it full control; the writer owns the others
     BucketOwnerPreferred,
-    /// To whoever writes them.
+    /// The writer of an object owns it
     ObjectWriter,
 }
 
-/// Where metrics and the detailed status are served.
+/// The address of metrics and the detailed status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminListen {
-    /// The default address, or a free port if that one is taken, so that a second gateway on the
-    /// same machine starts without any settings.
+    /// The default address, or a free port if that port is in use, so that a second gateway on the same
+    /// machine starts without settings.
     Default,
-    /// Nowhere.
+    /// No listener.
     Off,
-    /// At this address; the start fails if it is taken.
+    /// This address. The start fails if it is in use.
     At(String),
 }
 
-/// The data directory of a start that names none.
+/// The default data directory, relative to the working directory.
 pub(crate) const DATA_DIR_DEFAULT: &str = "ashlar-data";
 
-/// Where metrics are served by default.
+/// The default address of metrics and status.
 pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 
-/// The settings that every command needs which opens a volume.
+/// The settings of each command that opens a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeSettings {
     pub(crate) data_dir: PathBuf,
@@ -131,7 +132,7 @@ pub(crate) struct VolumeSettings {
     pub(crate) log_format: LogFormat,
 }
 
-/// The settings of a process that has a volume open.
+/// The settings of a process that serves a volume: a gateway or a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenSettings {
     pub(crate) block_bytes: Size,
@@ -143,7 +144,7 @@ pub(crate) struct OpenSettings {
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk: Size,
-    /// A place of blocks without the volume's mark is marked anew.
+    /// True: a block store without the volume's mark is accepted and marked.
     pub(crate) adopt_blocks: bool,
 }
 
@@ -151,46 +152,48 @@ pub(crate) struct OpenSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountSettings {
     pub(crate) read_only: bool,
-    /// The directory that is mounted: names from the bucket's down; none for the volume.
+    /// The path of the mounted directory: the bucket and the names below it. Empty for the whole volume.
     pub(crate) subdir: Vec<String>,
     pub(crate) allow_other: bool,
-    /// Whether it is not noted when files are read.
+    /// True: reads do not update access times.
     pub(crate) noatime: bool,
-    /// The owner that all files are shown with; none is the user who mounts, unless that is root.
+    /// The owner that all files are shown with. `None` is the user who mounts, or each file's own owner if
+    /// that is root.
     pub(crate) uid: Option<Owner>,
     pub(crate) gid: Option<Owner>,
-    /// The permissions that nobody is shown to have, if not those of each file.
+    /// The permissions that all files are shown without; they are shown with all others. `None` shows each
+    /// file's own permissions.
     pub(crate) umask: Option<Umask>,
     pub(crate) coherence: CoherenceClass,
     pub(crate) write_memory: Size,
     pub(crate) io_timeout_seconds: u64,
 }
 
-/// The settings of `serve` besides.
+/// The settings of `ashlar serve` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeSettings {
-    /// A volume is made whatever the data directory shows.
+    /// True: a volume is created even if the data directory belongs to another one.
     pub(crate) create: bool,
-    /// Where the volume is mounted.
+    /// The directory on which the gateway mounts the volume, if any.
     pub(crate) mount: Option<PathBuf>,
     pub(crate) listen: String,
     pub(crate) admin_listen: AdminListen,
-    /// More names in `Host` that the administrative listener accepts.
+    /// Additional host names that the administrative listener accepts.
     pub(crate) admin_hosts: Vec<String>,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
     pub(crate) sigv2_presign: bool,
     pub(crate) default_object_ownership: OwnershipClass,
-    /// Seconds that a day of lifecycle rules takes.
-    pub(crate) lifecycle_day: u64,
+    /// The length of a day of lifecycle rules, in seconds.
+    pub(crate) lifecycle_day_seconds: u64,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) host_connections_max: u32,
     pub(crate) host_requests_max: u32,
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) body_timeout_seconds: u64,
-    pub(crate) answer_timeout_seconds: u64,
+    pub(crate) download_timeout_seconds: u64,
     /// The time between the signal to stop and the close of the listener.
     pub(crate) shutdown_delay: Delay,
     pub(crate) drain_timeout_seconds: u64,
@@ -205,19 +208,19 @@ pub(crate) struct TlsFiles {
 }
 
 impl File {
-    /// Reads a configuration file. An unknown field is an error: it may be a misspelt one.
+    /// Reads a configuration file. Fails for an unknown field, which is usually a misspelt one.
     pub(crate) fn read(path: &Path) -> Result<File, Problem> {
         let doing = || format!("read the configuration in {}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| {
             Problem::new(doing(), error)
-                .remedy("--config (ASHLAR_CONFIG) names a file in TOML that this user can read")
+                .remedy("--config (ASHLAR_CONFIG) must be a TOML file that this user can read")
         })?;
         File::parse(&text).map_err(|wrong| {
             Problem::new(doing(), wrong).remedy("config/default.toml lists every field")
         })
     }
 
-    /// Reads a configuration, or says in one line what is wrong with it.
+    /// Parses a configuration. The error is one line with the number of the wrong line.
     pub(crate) fn parse(text: &str) -> Result<File, String> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| {
@@ -229,7 +232,7 @@ impl File {
 }
 
 impl Common {
-    /// The settings in force for commands that open a volume.
+    /// Returns the settings in force of a command that opens a volume.
     pub(crate) fn settle(self, file: &File) -> Result<VolumeSettings, Problem> {
         let common = self.or(Common::from_file(file));
         let data_dir = common.data_dir.filter(|path| !path.as_os_str().is_empty());
@@ -257,7 +260,7 @@ impl Common {
 }
 
 impl Opening {
-    /// The settings in force for whoever opens a volume for long.
+    /// Returns the settings in force of a process that serves a volume.
     pub(crate) fn settle(self, file: &File) -> Result<OpenSettings, Problem> {
         let opening = self.or(Opening::from_file(file));
         let present = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -282,8 +285,9 @@ impl Opening {
 }
 
 impl OpenSettings {
+    /// Fails if a value is out of range.
     fn check(&self) -> Result<(), Problem> {
-        // The block's size first: the least budget follows from it.
+        // The block size first, because the minimum of the budget depends on it.
         at_least(&[("block_bytes", self.block_bytes.0, 64 << 10)])?;
         if self.block_bytes.0 > 16 << 20 {
             let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
@@ -300,7 +304,7 @@ impl OpenSettings {
 }
 
 impl Mounting {
-    /// The settings in force for a mount.
+    /// Returns the settings in force of a mount.
     pub(crate) fn settle(self, file: &File) -> Result<MountSettings, Problem> {
         let mounting = self.or(Mounting::from_file(file));
         let subdir = text(mounting.mount_subdir).unwrap_or_default();
@@ -322,7 +326,7 @@ impl Mounting {
     }
 }
 
-/// Refuses numbers that are too small.
+/// Fails if a value is below its minimum. Each item is the option, its value and its minimum.
 fn at_least(options: &[(&str, u64, u64)]) -> Result<(), Problem> {
     for (name, value, least) in options {
         if value < least {
@@ -334,7 +338,7 @@ fn at_least(options: &[(&str, u64, u64)]) -> Result<(), Problem> {
 }
 
 impl Serving {
-    /// The settings in force for `serve`.
+    /// Returns the settings in force of `ashlar serve`.
     pub(crate) fn settle(self, file: &File) -> Result<ServeSettings, Problem> {
         let serving = self.or(Serving::from_file(file));
         let present = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -343,7 +347,7 @@ impl Serving {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
             (None, None) => None,
             _ => {
-                let wrong = "of the certificate and its key only one is named";
+                let wrong = "only one of the certificate and its key is given";
                 return Err(Problem::new("serve TLS", wrong)
                     .remedy("give both --tls-cert and --tls-key, or neither"));
             }
@@ -358,7 +362,7 @@ impl Serving {
         };
         let connections_max = serving.connections_max.unwrap_or(4096);
         let requests_max = serving.requests_max.unwrap_or(512);
-        // By default one host may have half of what there is.
+        // Half of each limit, so that one host leaves as much to all others.
         let half = |all: u32| all.div_ceil(2);
         let settings = ServeSettings {
             create: serving.create.unwrap_or(false),
@@ -371,14 +375,14 @@ impl Serving {
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             default_object_ownership: serving.default_object_ownership.unwrap_or_default(),
-            lifecycle_day: serving.lifecycle_day.unwrap_or(86_400),
+            lifecycle_day_seconds: serving.lifecycle_day_seconds.unwrap_or(86_400),
             connections_max,
             requests_max,
             host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
             host_requests_max: serving.host_requests_max.unwrap_or(half(requests_max)),
             trusted_proxies: serving.trusted_proxy.unwrap_or_default(),
             body_timeout_seconds: serving.body_timeout_seconds.unwrap_or(30),
-            answer_timeout_seconds: serving.answer_timeout_seconds.unwrap_or(300),
+            download_timeout_seconds: serving.download_timeout_seconds.unwrap_or(300),
             shutdown_delay: serving.shutdown_delay.unwrap_or_default(),
             drain_timeout_seconds: serving.drain_timeout_seconds.unwrap_or(30),
             openid: serving.openid.unwrap_or_default(),
@@ -389,6 +393,7 @@ impl Serving {
 }
 
 impl ServeSettings {
+    /// Fails if a value is out of range.
     fn check(&self) -> Result<(), Problem> {
         let least = [
             ("connections_max", u64::from(self.connections_max), 1),
@@ -396,15 +401,15 @@ impl ServeSettings {
             ("host_connections_max", u64::from(self.host_connections_max), 1),
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
-            ("answer_timeout_seconds", self.answer_timeout_seconds, 1),
-            ("lifecycle_day", self.lifecycle_day, 1),
+            ("download_timeout_seconds", self.download_timeout_seconds, 1),
+            ("lifecycle_day_seconds", self.lifecycle_day_seconds, 1),
         ];
         at_least(&least)?;
         openid::check(&self.openid)
     }
 }
 
-/// The settings in force, as a configuration file with the same effect.
+/// Returns the settings in force as a configuration file with the same effect.
 pub(crate) fn in_force(
     volume: &VolumeSettings,
     open: &OpenSettings,
@@ -445,7 +450,7 @@ pub(crate) fn in_force(
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
         default_object_ownership: Some(serve.default_object_ownership),
-        lifecycle_day: Some(serve.lifecycle_day),
+        lifecycle_day_seconds: Some(serve.lifecycle_day_seconds),
         block_bytes: Some(open.block_bytes),
         memory_budget: Some(open.memory_budget),
         staged_inline_bytes: Some(open.staged_inline_bytes),
@@ -461,14 +466,14 @@ pub(crate) fn in_force(
         host_requests_max: Some(serve.host_requests_max),
         trusted_proxy: Some(serve.trusted_proxies.clone()),
         body_timeout_seconds: Some(serve.body_timeout_seconds),
-        answer_timeout_seconds: Some(serve.answer_timeout_seconds),
+        download_timeout_seconds: Some(serve.download_timeout_seconds),
         shutdown_delay: Some(serve.shutdown_delay),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
         openid: Some(serve.openid.clone()),
     }
 }
 
-/// An empty text counts as unset, so that a variable can be emptied in a compose file.
+/// Returns `None` for an empty text: a compose file can unset a variable only by an empty value.
 fn text(value: Option<String>) -> Option<String> {
     value.filter(|text| !text.is_empty())
 }

@@ -14,17 +14,18 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network. An address of the other family never is.
+    /// Returns true if the network contains an address. IPv4 networks contain no IPv6 addresses, and the
+    /// reverse.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let (ours, all) = number(self.address);
         let (theirs, family) = number(address);
-        // Shifting a number by all of its bits overflows.
+        // A shift by all bits overflows: `/0` contains all addresses.
         let differ = (ours ^ theirs).checked_shr(all - self.bits).unwrap_or(0);
         all == family && differ == 0
     }
 }
 
-/// An address as a number, and the number of its bits.
+/// Returns an address as a number, and the number of its bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u32::from(address).into(), u32::BITS),

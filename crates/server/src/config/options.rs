@@ -1,4 +1,7 @@
-//! Every option, declared once for its flag, its variable and its field in the file.
+//! The table of options: each is declared once for its flag, its variable and its field in the file.
+//!
+//! The documentation of an option is its `--help` text. For example, `block_bytes` is the field
+//! `block_bytes`, the flag `--block-bytes` and the variable `ASHLAR_BLOCK_BYTES`.
 
 #![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
 
@@ -9,12 +12,14 @@ use super::{
     OwnershipClass, Size, Umask,
 };
 
-/// Reads a switch that is often set by a variable: `true`, `yes`, `on` and `1`, and their opposites.
+/// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on` and
+/// `1`, and their opposites.
 fn boolish() -> clap::builder::BoolishValueParser {
     clap::builder::BoolishValueParser::new()
 }
 
-/// Declares groups of options for the command line, and one file that holds them all.
+/// Declares groups of options for the command line, and the configuration file with the fields of all
+/// groups.
 macro_rules! options {
     ($(
         $(#[doc = $group_doc:literal])*
@@ -38,12 +43,12 @@ macro_rules! options {
             }
 
             impl $group {
-                /// These options, and those of `weaker` where these are not set.
+                /// Returns these options, with the values of `weaker` for those that are not set.
                 pub(crate) fn or(self, weaker: $group) -> $group {
                     $group { $($name: self.$name.or(weaker.$name),)* }
                 }
 
-                /// What a file says about these options.
+                /// Returns the values that a configuration file gives to these options.
                 pub(crate) fn from_file(file: &File) -> $group {
                     $group { $($name: file.$name.clone(),)* }
                 }
@@ -61,200 +66,205 @@ macro_rules! options {
             )*)*
         }
 
-        /// Every option: its field in the file and its variable.
+        /// All options: the field in the file and the variable of each.
         #[cfg(test)]
         pub(crate) const ALL: &[(&str, &str)] = &[$($((stringify!($name), $variable),)*)*];
     };
 }
 
 options! {
-    /// Where a volume lives, and how to speak about it.
+    /// The stores of a volume, and the log. Every command that opens a volume has these options.
     group Common {
-        /// Where the metadata lives: sqlite:PATH, postgres://USER@HOST:PORT/DATABASE,
+        /// The metadata store: sqlite:PATH, postgres://USER@HOST:PORT/DATABASE,
         /// mysql://USER@HOST:PORT/DATABASE, redis://HOST:PORT/?prefix=NAME, or memory:
         /// [default: sqlite:DATA_DIR/meta.db]
         #[arg(value_name = "URL", global = true)]
         meta: String = "ASHLAR_META",
-        /// What an acknowledged change must survive: strict, a crash of the database's machine; or
-        /// relaxed, what the database's own settings promise [default: strict]
+        /// The crash that an acknowledged change must survive. strict: a crash of the database's
+        /// machine. relaxed: only the crashes that the database's own settings cover
+        /// [default: strict]
         #[arg(value_name = "CLASS", global = true)]
         metadata_durability: DurabilityClass = "ASHLAR_METADATA_DURABILITY",
-        /// How long a block is kept after the commit that freed it, longer than the metadata store
-        /// may forget: a time such as 10s, or auto for 1m where the store's durability is relaxed
-        /// and 0s elsewhere. Set it where a replica may take over before it has heard of every
-        /// commit [default: auto]
+        /// Keep each block for this time after the commit that freed it. It must be longer than the
+        /// time of commits that the metadata store can lose. auto: 1m if the store's durability is
+        /// relaxed, else 0s. Set a time such as 10s if a replica may be promoted before it has
+        /// received every commit [default: auto]
         #[arg(value_name = "TIME", global = true)]
         deletion_grace: Grace = "ASHLAR_DELETION_GRACE",
-        /// Where blocks live: file:PATH, memory:, or
+        /// The block store: file:PATH, memory:, or
         /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default: file:DATA_DIR/blocks]
         #[arg(value_name = "URL", global = true)]
         blocks: String = "ASHLAR_BLOCKS",
-        /// What the gateway keeps on this machine [default: ashlar-data]
+        /// The directory for the gateway's local files [default: ashlar-data]
         #[arg(value_name = "DIR", global = true)]
         data_dir: PathBuf = "ASHLAR_DATA_DIR",
-        /// The key under which users' secrets rest; made at the first start
-        /// [default: DATA_DIR/master.key]
+        /// The file with the master key, which encrypts the users' secrets in the metadata store. The
+        /// first start creates it [default: DATA_DIR/master.key]
         #[arg(value_name = "FILE", global = true)]
         master_key_file: PathBuf = "ASHLAR_MASTER_KEY_FILE",
-        /// What is logged: error, warn, info, debug, trace, or filters such as info,access=debug
+        /// The log level: error, warn, info, debug, trace, or filters such as info,access=debug
         /// [default: info]
         #[arg(value_name = "LEVEL", global = true)]
         log: String = "ASHLAR_LOG",
-        /// How log lines are written [default: text]
+        /// The format of log lines [default: text]
         #[arg(value_name = "FORMAT", global = true)]
         log_format: LogFormat = "ASHLAR_LOG_FORMAT",
     }
 
-    /// How a process has a volume open.
+    /// Memory, caches and blocks of a process that has a volume open.
     group Opening {
-        /// The size of a block; fixed when a volume is made [default: 16MiB]
+        /// The size of a block, 64KiB to 16MiB. A volume keeps the size that it was created with
+        /// [default: 16MiB]
         #[arg(value_name = "SIZE")]
         block_bytes: Size = "ASHLAR_BLOCK_BYTES",
-        /// The most that bodies in flight may hold in memory [default: 128MiB]
+        /// The limit of memory for request and response bodies in flight, at least four blocks
+        /// [default: 128MiB]
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
-        /// Bytes of small uploads that may be staged in the metadata store until they are put into
-        /// blocks, of clients that send one at a time; 0 for none [default: 32MiB]
+        /// The limit of bytes of small uploads that are staged in the metadata store until they are
+        /// moved into blocks. Only uploads of clients that send one at a time are staged. 0 disables
+        /// staging [default: 32MiB]
         #[arg(value_name = "SIZE")]
         staged_inline_bytes: Size = "ASHLAR_STAGED_INLINE_BYTES",
-        /// Memory for the metadata of objects that a gateway remembers; 0 for none [default: 128MiB]
+        /// The memory for cached metadata records; 0 disables the cache [default: 128MiB]
         #[arg(value_name = "SIZE")]
         record_cache_bytes: Size = "ASHLAR_RECORD_CACHE_BYTES",
-        /// Whether a gateway that is the only one of its volume answers from that memory without
-        /// asking the metadata store [default: true]
+        /// Answer reads from the record cache without a round trip to the metadata store while this is
+        /// the only gateway of the volume [default: true]
         #[arg(value_name = "BOOL")]
         authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
-        /// Memory for blocks that were read or just written; 0 for none
-        /// [default: a sixteenth of what there is, 128MiB to 1GiB]
+        /// The memory for cached blocks; 0 disables it
+        /// [default: 1/16 of the machine's or container's memory, at least 128MiB, at most 1GiB]
         #[arg(value_name = "SIZE")]
         cache_memory: Size = "ASHLAR_CACHE_MEMORY",
-        /// The folder for blocks that left that memory; for this gateway alone
-        /// [default: DATA_DIR/cache]
+        /// The directory of the disk cache, for this gateway alone [default: DATA_DIR/cache]
         #[arg(value_name = "DIR")]
         cache_dir: PathBuf = "ASHLAR_CACHE_DIR",
-        /// What may lie in that folder, 64MiB or more; 0 for nothing [default: 0]
+        /// The size of the disk cache, at least 64MiB; 0 disables it [default: 0]
         #[arg(value_name = "SIZE")]
         cache_disk: Size = "ASHLAR_CACHE_DISK",
-        /// Whether a place of blocks that lacks the mark of the volume is accepted and marked anew: for
-        /// one start after the blocks were restored without it [default: false]
+        /// Accept a block store without the volume's mark, and write the mark. Use it for one start
+        /// after the blocks were restored without the mark [default: false]
         #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
         adopt_blocks: bool = "ASHLAR_ADOPT_BLOCKS",
     }
 
-    /// How a volume is shown as files.
+    /// A mount of the volume.
     group Mounting {
-        /// Whether nothing may be changed through the mount [default: false]
+        /// Mount read-only [default: false]
         #[arg(value_name = "BOOL", visible_alias = "read-only", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_read_only: bool = "ASHLAR_MOUNT_READ_ONLY",
-        /// The directory that is mounted, as BUCKET/PATH [default: the volume]
+        /// Mount this directory instead of the whole volume [default: the volume]
         #[arg(value_name = "BUCKET/PATH", visible_alias = "subdir")]
         mount_subdir: String = "ASHLAR_MOUNT_SUBDIR",
-        /// Whether other users than the one who mounts may use the mount [default: false]
+        /// Allow other users than the one who mounts to use the mount [default: false]
         #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
-        /// The user that all files on the mount are shown as belonging to, and that owns the files made
-        /// there: a number, or own for each file's own user [default: the user who mounts; own for root]
+        /// Show all files as owned by this user, and create files with it: a number, or own for each
+        /// file's own user [default: the user who mounts; own for root]
         #[arg(value_name = "NUMBER", visible_alias = "uid")]
         mount_uid: Owner = "ASHLAR_MOUNT_UID",
-        /// The group that all files on the mount are shown as belonging to, and that owns the files made
-        /// there: a number, or own for each file's own group [default: as mount_uid]
+        /// Show all files as owned by this group, and create files with it: a number, or own for each
+        /// file's own group [default: the group of the user who mounts; own for root]
         #[arg(value_name = "NUMBER", visible_alias = "gid")]
         mount_gid: Owner = "ASHLAR_MOUNT_GID",
-        /// The permissions, in octal, that nobody is shown to have on the mount; all others anybody has
-        /// [default: each file's own permissions]
+        /// Show all files with all permissions except these, in octal: 007 shows files as 660 and
+        /// directories as 770 [default: each file's own permissions]
         #[arg(value_name = "OCTAL", visible_alias = "umask")]
         mount_umask: Umask = "ASHLAR_MOUNT_UMASK",
-        /// Whether it is not noted when files are read through the mount [default: false]
+        /// Do not update access times when files are read [default: false]
         #[arg(value_name = "BOOL", visible_alias = "noatime", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_noatime: bool = "ASHLAR_MOUNT_NOATIME",
-        /// How true what the kernel remembers is while others have the volume open [default: strict]
+        /// The kernel's cache of names and attributes while other processes have the volume open.
+        /// strict: it caches nothing. pushed: it caches for a second at most [default: strict]
         #[arg(value_name = "CLASS")]
         coherence: CoherenceClass = "ASHLAR_COHERENCE",
-        /// The most that programs may have written and that waits in memory [default: 128MiB]
+        /// The limit of memory for dirty data, at least 16MiB. Writers beyond it wait [default: 128MiB]
         #[arg(value_name = "SIZE")]
         write_memory: Size = "ASHLAR_WRITE_MEMORY",
-        /// How long programs wait while the metadata store or the blocks cannot be reached, before
-        /// they are told of an error [default: 3600]
+        /// The time in seconds after which a file operation fails if a store is unreachable
+        /// [default: 3600]
         #[arg(value_name = "SECONDS")]
         io_timeout_seconds: u64 = "ASHLAR_IO_TIMEOUT_SECONDS",
     }
 
-    /// How the gateway serves.
+    /// The listeners of a gateway, their limits, and its S3 settings.
     group Serving {
-        /// Whether a new volume is made if --meta has none, though the data directory does not exist or
-        /// belongs to another volume [default: false]
+        /// Create a volume if --meta has none, even if the data directory does not exist or belongs to
+        /// another volume [default: false]
         #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
         create: bool = "ASHLAR_CREATE",
-        /// A folder on which the volume is mounted besides, as a file system
+        /// Also mount the volume as a file system on this empty directory
         #[arg(value_name = "DIR")]
         mount: PathBuf = "ASHLAR_MOUNT",
         /// The address of the S3 endpoint [default: 127.0.0.1:9700]
         #[arg(value_name = "HOST:PORT")]
         listen: String = "ASHLAR_LISTEN",
         /// The address of metrics and status, or off [default: 127.0.0.1:9701, or any free port if
-        /// that one is taken]
+        /// that port is in use]
         #[arg(value_name = "HOST:PORT")]
         admin_listen: String = "ASHLAR_ADMIN_LISTEN",
-        /// A name by which metrics and status are asked for, besides addresses, localhost and the
-        /// name in --admin-listen; may be repeated
+        /// A host name that clients of metrics and status may use, in addition to addresses, localhost
+        /// and the name in --admin-listen. Can be repeated
         #[arg(value_name = "NAME", value_delimiter = ',')]
         admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
-        /// The certificate chain in PEM; with it, the S3 endpoint speaks TLS
+        /// The certificate chain in PEM. With it, the S3 endpoint uses TLS
         #[arg(value_name = "FILE")]
         tls_cert: PathBuf = "ASHLAR_TLS_CERT",
         /// The certificate's private key in PEM
         #[arg(value_name = "FILE")]
         tls_key: PathBuf = "ASHLAR_TLS_KEY",
-        /// The region that signatures name [default: us-east-1]
+        /// The region that clients sign with [default: us-east-1]
         #[arg(value_name = "NAME")]
         region: String = "ASHLAR_REGION",
-        /// A domain below which buckets are host names; may be repeated
+        /// A domain for virtual-hosted requests: its subdomains are bucket names. Can be repeated
         #[arg(value_name = "DOMAIN", value_delimiter = ',')]
         domain: Vec<String> = "ASHLAR_DOMAIN",
-        /// Whether URLs presigned with signature version 2 are accepted [default: true]
+        /// Accept URLs that are presigned with signature version 2 [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
-        /// Whom the objects of new buckets belong to, and whether access control lists count there,
-        /// unless a bucket is made with another setting [default: BucketOwnerEnforced]
+        /// The object ownership of new buckets whose CreateBucket request names none
+        /// [default: BucketOwnerEnforced]
         #[arg(value_name = "CLASS")]
         default_object_ownership: OwnershipClass = "ASHLAR_DEFAULT_OBJECT_OWNERSHIP",
-        /// How many seconds a day of lifecycle rules takes; anything else than 86400 is for tests of
+        /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests of
         /// rules [default: 86400]
         #[arg(value_name = "SECONDS")]
-        lifecycle_day: u64 = "ASHLAR_LIFECYCLE_DAY",
-        /// Connections served at a time [default: 4096]
+        lifecycle_day_seconds: u64 = "ASHLAR_LIFECYCLE_DAY_SECONDS",
+        /// The limit of connections [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",
-        /// Requests served at a time [default: 512]
+        /// The limit of requests in flight [default: 512]
         #[arg(value_name = "COUNT")]
         requests_max: u32 = "ASHLAR_REQUESTS_MAX",
-        /// Connections of one host at a time [default: half of connections_max]
+        /// The limit of connections of one host [default: half of --connections-max]
         #[arg(value_name = "COUNT")]
         host_connections_max: u32 = "ASHLAR_HOST_CONNECTIONS_MAX",
-        /// Requests of one host at a time [default: half of requests_max]
+        /// The limit of requests in flight of one host [default: half of --requests-max]
         #[arg(value_name = "COUNT")]
         host_requests_max: u32 = "ASHLAR_HOST_REQUESTS_MAX",
-        /// The address of a proxy that appends its client's to X-Forwarded-For, or a network of
-        /// such, as 10.0.0.0/8; may be repeated
+        /// The address or network, such as 10.0.0.0/8, of proxies that append their client's address to
+        /// X-Forwarded-For. Can be repeated
         #[arg(value_name = "ADDRESS", value_delimiter = ',')]
         trusted_proxy: Vec<Network> = "ASHLAR_TRUSTED_PROXY",
-        /// How long the body of a request may stall before the request ends, and how long a client may
-        /// take nothing of an answer that is in memory [default: 30]
+        /// The time in seconds over which a client must send at least 1 KiB of request body per second,
+        /// and read something of a response that is in memory [default: 30]
         #[arg(value_name = "SECONDS")]
         body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",
-        /// How long a client may take nothing of an object that it downloads [default: 300]
+        /// The time in seconds after which a download ends if its client reads nothing [default: 300]
         #[arg(value_name = "SECONDS")]
-        answer_timeout_seconds: u64 = "ASHLAR_ANSWER_TIMEOUT_SECONDS",
-        /// How long the gateway still accepts connections after SIGTERM, while its readiness check
-        /// answers 503, so that load balancers stop sending clients: a time such as 10s. A second
-        /// signal ends it [default: 0s]
+        download_timeout_seconds: u64 = "ASHLAR_DOWNLOAD_TIMEOUT_SECONDS",
+        /// The time between SIGTERM and the close of the listener, such as 10s. The readiness check
+        /// answers 503 meanwhile, so that load balancers send no new clients. A second signal ends it
+        /// [default: 0s]
         #[arg(value_name = "TIME")]
         shutdown_delay: Delay = "ASHLAR_SHUTDOWN_DELAY",
-        /// How long requests under way may take to finish once the listener is closed [default: 30]
+        /// The time in seconds that requests in flight have to finish after the listener is closed
+        /// [default: 30]
         #[arg(value_name = "SECONDS")]
         drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",
-        /// An OpenID issuer and the role that its users get, as a table of TOML with `role`,
-        /// `issuer`, `audience` and others; may be repeated, and the variable has one on each line
+        /// An OpenID issuer and the role of its users: a TOML table with `role`, `issuer`, `audience`
+        /// and other fields. Can be repeated; the variable has one table on each line
         #[arg(value_name = "TABLE", value_delimiter = '\n')]
         openid: Vec<OpenIdRole> = "ASHLAR_OPENID",
     }

@@ -1,16 +1,16 @@
-//! The owner that files on a mount are shown with, as the operator writes it.
+//! The options `mount_uid` and `mount_gid`: the owner that files on a mount are shown with.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The number of a user or a group, or `own` for the one that each file has.
+/// The number of a user or group, or `own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The one that each file has.
+    /// The owner of each file.
     Own,
-    /// This one for all files.
+    /// This owner for all files.
     Number(u32),
 }
 

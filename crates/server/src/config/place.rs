@@ -1,7 +1,8 @@
-//! Where metadata and blocks are stored, as URLs.
+//! The URLs of metadata stores and block stores.
 //!
-//! No secret of a URL is ever shown. In a valid URL only the password of a database is a secret,
-//! and `Display` leaves it out. Of an invalid one hardly anything is shown.
+//! No output contains a secret of a URL. In a valid URL only the password of a database is a secret, and
+//! `Display` omits it. An invalid URL can contain a secret anywhere, so errors show only its scheme. For
+//! example, the error about `s3://KEY:SECRET@bucket` shows `s3:…`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::Problem;
 
-/// Where metadata is stored.
+/// The place of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MetaPlace {
-    /// In a file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// In a database server.
+    /// A database server.
     Server(ServerPlace),
-    /// In this process, until it ends.
+    /// The memory of this process.
     Memory,
 }
 
@@ -31,21 +32,21 @@ pub(crate) enum ServerKind {
     Redis,
 }
 
-/// A database server. `Display` leaves out the password.
+/// A database server. `Display` omits the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerPlace {
     pub(crate) kind: ServerKind,
     url: url::Url,
 }
 
-/// Where blocks are stored.
+/// The place of the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BlocksPlace {
-    /// In a folder.
+    /// A directory.
     Folder(PathBuf),
-    /// In this process, until it ends.
+    /// The memory of this process.
     Memory,
-    /// In a bucket.
+    /// A bucket.
     Bucket(BucketPlace),
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct BucketPlace {
     pub(crate) bucket: String,
     /// The prefix of every block's name, without slashes at its ends.
     pub(crate) prefix: String,
-    /// `None` for AWS itself.
+    /// `None` means AWS.
     pub(crate) endpoint: Option<String>,
     pub(crate) region: String,
 }
@@ -66,7 +67,7 @@ const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
 
 impl MetaPlace {
-    /// The metadata store of a data directory, if no other one is named.
+    /// Returns the default metadata store of a data directory.
     pub(crate) fn default_in(data_dir: &Path) -> MetaPlace {
         MetaPlace::Sqlite(data_dir.join("meta.db"))
     }
@@ -82,13 +83,13 @@ impl MetaPlace {
         match url.split_once(':') {
             Some(("sqlite", path)) => match file_path(path) {
                 Some(path) => Ok(MetaPlace::Sqlite(path)),
-                None => Err(problem("it names no file".to_owned())),
+                None => Err(problem("the URL has no file".to_owned())),
             },
             Some(("memory", "")) => Ok(MetaPlace::Memory),
             Some(("postgres" | "postgresql", _)) => server(ServerKind::Postgres, url),
             Some(("mysql" | "mariadb", _)) => server(ServerKind::Mysql, url),
             Some(("redis" | "rediss", _)) => server(ServerKind::Redis, url),
-            _ => Err(problem("it is none that is known".to_owned())),
+            _ => Err(problem("the scheme is not known".to_owned())),
         }
     }
 }
@@ -101,21 +102,21 @@ impl ServerPlace {
         };
         let url = url::Url::parse(&text).map_err(|error| error.to_string())?;
         if url.host_str().is_none_or(str::is_empty) {
-            return Err("it names no host".to_owned());
+            return Err("the URL has no host".to_owned());
         }
         let named = !url.path().trim_matches('/').is_empty();
         if !named && kind != ServerKind::Redis {
-            return Err("it names no database".to_owned());
+            return Err("the URL has no database".to_owned());
         }
         Ok(ServerPlace { kind, url })
     }
 
-    /// The URL as the engine takes it, with this password if it has none of its own.
+    /// Returns the URL for the engine. `password` is added if the URL has none.
     pub(crate) fn url(&self, password: Option<&str>) -> Result<String, String> {
         let mut url = self.url.clone();
         if let (None, Some(password)) = (url.password(), password) {
             let set = url.set_password(Some(password));
-            set.map_err(|()| "a password does not fit into it".to_owned())?;
+            set.map_err(|()| "a URL of this form cannot have a password".to_owned())?;
         }
         Ok(url.into())
     }
@@ -124,7 +125,7 @@ impl ServerPlace {
 impl fmt::Display for ServerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.url.clone();
-        // This fails only for URLs that cannot have a password.
+        // Fails only for URLs that cannot have a password.
         let _none = url.set_password(None);
         let secret = |name: &str| name.contains("password") || name.contains("key");
         if url.query_pairs().any(|(name, _)| secret(&name)) {
@@ -148,18 +149,18 @@ impl BlocksPlace {
         match url.split_once(':') {
             Some(("file", path)) => match file_path(path) {
                 Some(path) => Ok(BlocksPlace::Folder(path)),
-                None => Err(problem("it names no folder".to_owned())),
+                None => Err(problem("the URL has no directory".to_owned())),
             },
             Some(("memory", "")) => Ok(BlocksPlace::Memory),
             Some(("s3", _)) => BucketPlace::parse(url).map(BlocksPlace::Bucket).map_err(problem),
-            _ => Err(problem("it is none that is known".to_owned())),
+            _ => Err(problem("the scheme is not known".to_owned())),
         }
     }
 }
 
 impl BucketPlace {
     fn parse(text: &str) -> Result<BucketPlace, String> {
-        // Checked before the URL is parsed, because a secret with a slash would move its parts.
+        // Before the URL is parsed, because a slash in a secret would shift the parts of the URL.
         let authority = text.strip_prefix("s3://").unwrap_or_default();
         if authority.split(['/', '?', '#']).next().is_some_and(|name| name.contains([':', '@'])) {
             return Err(NO_CREDENTIALS.to_owned());
@@ -167,7 +168,7 @@ impl BucketPlace {
         let url = url::Url::parse(text).map_err(|error| error.to_string())?;
         let bucket = url.host_str().unwrap_or_default().to_owned();
         if bucket.is_empty() {
-            return Err("it names no bucket".to_owned());
+            return Err("the URL has no bucket".to_owned());
         }
         let prefix = url.path().trim_matches('/').to_owned();
         let (mut endpoint, mut region) = (None, "us-east-1".to_owned());
@@ -175,16 +176,16 @@ impl BucketPlace {
             match &*name {
                 "endpoint" => endpoint = Some(checked_endpoint(&value)?),
                 "region" => region = value.into_owned(),
-                name if is_word(name) => return Err(format!("its parameter {name} is not known")),
+                name if is_word(name) => return Err(format!("the parameter {name} is not known")),
                 // The value is not shown, because it may be a secret.
-                _ => return Err("one of its parameters is not known".to_owned()),
+                _ => return Err("a parameter is not known".to_owned()),
             }
         }
         Ok(BucketPlace { bucket, prefix, endpoint, region })
     }
 }
 
-/// Whether a text looks like the name of a parameter.
+/// Returns true if a text looks like the name of a parameter, not like a secret.
 fn is_word(text: &str) -> bool {
     const WORD_BYTES_MAX: usize = 20;
     text.len() <= WORD_BYTES_MAX
@@ -194,23 +195,23 @@ fn is_word(text: &str) -> bool {
 const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
      ASHLAR_BLOCKS_SECRET_KEY";
 
-/// Checks an endpoint. It must name a server and nothing else, because it is shown as it is.
+/// Returns an endpoint if it is the URL of a server without credentials and parameters. Output shows it
+/// unchanged.
 fn checked_endpoint(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let Some(rest) = rest else {
-        return Err("its endpoint is neither http:// nor https://".to_owned());
+        return Err("the endpoint is neither http:// nor https://".to_owned());
     };
     if rest.contains('@') {
         return Err(NO_CREDENTIALS.to_owned());
     }
     if rest.contains(['?', '#']) {
-        return Err("its endpoint has parameters of its own, which are not known".to_owned());
+        return Err("the endpoint has parameters, which are not known".to_owned());
     }
     Ok(text.to_owned())
 }
 
-/// What may be shown of an invalid URL, which may have a secret anywhere: its scheme, if it is a
-/// known one.
+/// Returns the part of an invalid URL that errors may show: its scheme, if it is in [`SCHEMES`].
 fn shown(url: &str) -> String {
     match url.split_once(':') {
         Some((scheme, _)) if SCHEMES.contains(&scheme) => format!("{scheme}:…"),
@@ -218,7 +219,7 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// Schemes that may be shown. Anything else may be a key.
+/// Schemes that errors may show. Any other text before a colon may be an access key.
 const SCHEMES: [&str; 14] = [
     "etcd",
     "file",
@@ -236,7 +237,8 @@ const SCHEMES: [&str; 14] = [
     "sqlite",
 ];
 
-/// The path that follows `sqlite:` or `file:`. Two more slashes may stand before it.
+/// Returns the path after `sqlite:` or `file:`, which two slashes may precede. Returns `None` for an empty
+/// path.
 fn file_path(text: &str) -> Option<PathBuf> {
     let path = text.strip_prefix("//").unwrap_or(text);
     (!path.is_empty()).then(|| PathBuf::from(path))
@@ -268,7 +270,7 @@ impl fmt::Display for BlocksPlace {
     }
 }
 
-/// A value as it is written in a query, escaped only if it must be.
+/// Returns a value of a query, escaped only if necessary.
 fn in_query(value: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte);
     if value.bytes().all(plain) {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) struct Size(pub(crate) u64);
 
 impl Size {
+    /// Returns a size of `count` MiB.
     pub(crate) const fn mebibytes(count: u64) -> Size {
         Size(count << 20)
     }
@@ -25,7 +26,7 @@ impl FromStr for Size {
     }
 }
 
-/// Exact, in the largest unit that divides the number.
+/// The exact number, in the largest unit that divides it.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

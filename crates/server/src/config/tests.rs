@@ -13,9 +13,9 @@ fn file(text: &str) -> File {
 }
 
 #[test]
-fn the_default_file_says_exactly_the_defaults() {
+fn the_default_file_has_the_default_values() {
     let (nothing, default) = (File::default(), file(DEFAULT));
-    assert_ne!(default, nothing, "the file says something");
+    assert_ne!(default, nothing, "the file has fields");
     let common = |file| Common::default().settle(file).expect("defaults settle");
     let serving = |file| Serving::default().settle(file).expect("defaults settle");
     assert_eq!(common(&default), common(&nothing));
@@ -27,7 +27,7 @@ fn the_default_file_says_exactly_the_defaults() {
 }
 
 #[test]
-fn the_default_file_names_every_option_even_where_it_is_commented_out() {
+fn the_default_file_lists_every_option() {
     for (name, _) in ALL {
         let named = DEFAULT.lines().any(|line| {
             let line = line.strip_prefix("# ").unwrap_or(line);
@@ -38,7 +38,7 @@ fn the_default_file_names_every_option_even_where_it_is_commented_out() {
 }
 
 #[test]
-fn what_the_default_file_comments_out_is_valid_too() {
+fn commented_fields_of_the_default_file_are_valid() {
     let uncommented: String = DEFAULT
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -64,7 +64,7 @@ fn every_option_has_a_variable_of_its_own_name() {
 }
 
 #[test]
-fn a_field_that_nobody_knows_is_refused_by_line_and_name() {
+fn an_unknown_field_is_refused_with_its_line_and_name() {
     let wrong = File::parse("region = \"x\"\n\nlisten_address = \"y\"\n").expect_err("unknown");
     assert!(wrong.starts_with("line 3: unknown field `listen_address`"), "{wrong}");
     assert!(!wrong.contains('\n'));
@@ -72,7 +72,7 @@ fn a_field_that_nobody_knows_is_refused_by_line_and_name() {
 }
 
 #[test]
-fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+fn a_flag_overrides_the_file_and_the_file_overrides_the_default() {
     let file = file("region = \"from-file\"\nlisten = \"1.2.3.4:5\"\nlog_format = \"json\"");
     let flags = Serving { region: Some("from-flag".to_owned()), ..Serving::default() };
     let serve = flags.settle(&file).expect("it settles");
@@ -92,7 +92,7 @@ fn places_below_the_data_directory_follow_it() {
 }
 
 #[test]
-fn what_is_in_force_brings_itself_into_force() {
+fn printed_settings_parse_to_the_same_settings() {
     let given = file(
         "blocks = \"s3://b/p/q?endpoint=http://127.0.0.1:9000&region=eu\"\nblock_bytes = \"1MiB\"
          tls_cert = \"c\"\ntls_key = \"k\"\nadmin_listen = \"off\"\ndomain = [\"a\", \"b\"]
@@ -111,7 +111,7 @@ fn what_is_in_force_brings_itself_into_force() {
 }
 
 #[test]
-fn urls_say_where_things_live() {
+fn urls_name_files_and_buckets() {
     let path = |text: &str| Some(PathBuf::from(text));
     let sqlite = |url| match MetaPlace::parse(url) {
         Ok(MetaPlace::Sqlite(path)) => Some(path),
@@ -132,22 +132,22 @@ fn urls_say_where_things_live() {
 }
 
 #[test]
-fn places_that_this_release_does_not_have_are_refused_in_a_sentence() {
+fn unknown_or_incomplete_urls_are_refused_with_the_reason() {
     let sentence = |url: &str| MetaPlace::parse(url).expect_err(url).to_string();
     let etcd = sentence("etcd://host/db");
-    assert!(etcd.contains("none that is known; --meta takes"), "{etcd}");
-    assert!(sentence("postgres://host/").contains("names no database"));
-    assert!(sentence("mysql:///db").contains("names no host"));
-    assert!(sentence("sqlite:").contains("names no file"));
-    assert!(sentence("nonsense").contains("none that is known"));
+    assert!(etcd.contains("scheme is not known; --meta takes"), "{etcd}");
+    assert!(sentence("postgres://host/").contains("has no database"));
+    assert!(sentence("mysql:///db").contains("has no host"));
+    assert!(sentence("sqlite:").contains("has no file"));
+    assert!(sentence("nonsense").contains("scheme is not known"));
     let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
     assert!(blocks("s3://b/?endpont=x").contains("endpont is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
-    assert!(blocks("s3:///prefix").contains("names no bucket"));
+    assert!(blocks("s3:///prefix").contains("has no bucket"));
 }
 
 #[test]
-fn what_is_wrong_with_a_url_is_told_without_what_may_be_a_secret() {
+fn errors_about_urls_contain_no_secrets() {
     for (url, why) in [
         ("s3://key:hush@b/", "credentials do not belong in a URL"),
         ("s3://hush@b/", "credentials do not belong in a URL"),
@@ -155,16 +155,16 @@ fn what_is_wrong_with_a_url_is_told_without_what_may_be_a_secret() {
         ("s3://key:1/hush@b/p", "credentials do not belong in a URL"),
         ("s3://b/?endpoint=http://key:hush@h:9000", "credentials do not belong in a URL"),
         ("s3://b/?endpoint=http%3A%2F%2Fkey%3Ahush%40h", "credentials do not belong in a URL"),
-        ("s3://b/?endpoint=http://h:9000?secret=hush", "parameters of its own"),
+        ("s3://b/?endpoint=http://h:9000?secret=hush", "endpoint has parameters"),
         ("s3://b/?endpoint=key:hush@h", "neither http:// nor https://"),
         ("s3://b/?secret_key=hush", "secret_key is not known"),
-        ("s3://b/?endpoint=http://h:9000&KEY:hush", "one of its parameters is not known"),
-        ("s3://b/?hush-hush-hush-hush-hush", "one of its parameters is not known"),
-        ("https://key:hush@h/b", "none that is known"),
-        ("s3:key:hush@b", "names no bucket"),
-        ("key:hush@b", "none that is known"),
-        ("hush", "none that is known"),
-        ("hush+hush+hush+hush:x", "none that is known"),
+        ("s3://b/?endpoint=http://h:9000&KEY:hush", "a parameter is not known"),
+        ("s3://b/?hush-hush-hush-hush-hush", "a parameter is not known"),
+        ("https://key:hush@h/b", "scheme is not known"),
+        ("s3:key:hush@b", "has no bucket"),
+        ("key:hush@b", "scheme is not known"),
+        ("hush", "scheme is not known"),
+        ("hush+hush+hush+hush:x", "scheme is not known"),
     ] {
         let sentence = BlocksPlace::parse(url).expect_err(url).to_string();
         assert!(sentence.contains(why), "{url}: {sentence}");
@@ -197,7 +197,7 @@ fn servers_are_shown_without_their_passwords() {
 }
 
 #[test]
-fn limits_that_cannot_work_are_refused() {
+fn limits_out_of_range_are_refused() {
     for text in [
         "requests_max = 0",
         "connections_max = 0",
@@ -250,7 +250,7 @@ fn a_umask_is_octal() {
 }
 
 #[test]
-fn a_flag_of_a_mount_leaves_the_word_behind_it_alone() {
+fn a_flag_of_a_mount_does_not_take_the_next_argument_as_its_value() {
     #[derive(clap::Parser)]
     struct Line {
         folder: String,

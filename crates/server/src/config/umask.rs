@@ -1,14 +1,14 @@
-//! Permissions that are not given, in octal.
+//! A umask, in octal: the permissions that a new file does not get.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The permissions of the owner, the group and the others.
+/// All permissions of the owner, the group and the others.
 const PERMISSIONS: u32 = 0o777;
 
-/// Permissions that are not given: `022`, `0077`, or `0o27`.
+/// A umask, parsed from `022`, `0077` or `0o27`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Umask(pub(crate) u32);
 
@@ -20,7 +20,7 @@ impl FromStr for Umask {
         let is_octal = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let bits = is_octal.then(|| u32::from_str_radix(digits, 8).ok()).flatten();
         let bits = bits.filter(|bits| *bits <= PERMISSIONS);
-        bits.map(Umask).ok_or_else(|| format!("{text:?} is no octal number from 000 to 777"))
+        bits.map(Umask).ok_or_else(|| format!("{text:?} is not an octal number from 000 to 777"))
     }
 }
 

@@ -1,4 +1,7 @@
-//! Going to the background: the command that was typed ends when the mount is there.
+//! The start of a keeper in the background: the typed command waits until the mount exists, and ends.
+//!
+//! The keeper reports over its standard output: `mounted`, or the reason of a failure. For example, if the
+//! directory is not empty, the command prints the keeper's error and exits with 1.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -10,79 +13,81 @@ use std::process::{Command, Stdio};
 use super::program::this_program;
 use crate::problem::Problem;
 
-/// The flag with which a keeper is started that is in the background.
+/// The flag of a keeper in the background.
 const FLAG: &str = "--detached";
 
-/// What such a keeper says when the mount is there. Whatever else it says is why there is none.
+/// The report of success. Any other report is an error text.
 const MOUNTED: &str = "mounted\n";
 
-/// The log of mounts in the background, in the data directory.
+/// The log file of keepers and workers in the background, in the data directory.
 const LOG_FILE: &str = "mount.log";
 
-/// Whom a keeper tells that its mount is there, or that there will be none.
+/// The recipient of a keeper's report.
 #[derive(Debug)]
 pub(crate) enum Announcement {
-    /// Whoever reads the log.
+    /// None: a keeper in the foreground only logs.
     Log,
-    /// The command that was typed, over the standard output.
+    /// The typed command, over standard output.
     Command,
 }
 
 impl Announcement {
-    /// Of a keeper that is in the background: it leaves the terminal of the command that was typed.
+    /// Returns the announcement of a keeper in the background. Starts a session of its own, so that signals
+    /// of the typed command's terminal do not reach the keeper.
     pub(crate) fn detached() -> Announcement {
         if let Err(error) = rustix::process::setsid() {
-            tracing::debug!(%error, "this process stays in its session");
+            tracing::debug!(%error, "cannot start a new session");
         }
         Announcement::Command
     }
 
-    /// The mount is there.
+    /// Reports that the mount exists, and closes standard output.
     pub(super) fn mounted(self) {
         if let Announcement::Command = self {
-            say(MOUNTED);
+            report(MOUNTED);
             if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
-                // The command that was typed waits for the end of what is said.
+                // The typed command reads to the end of the stream.
                 let _stays = rustix::stdio::dup2_stdout(&nowhere);
             }
         }
     }
 
-    /// There will be none.
+    /// Reports that there will be no mount.
     pub(crate) fn failed(&self, problem: &Problem) {
         if let Announcement::Command = self {
-            say(&problem.to_string());
+            report(&problem.to_string());
         }
     }
 }
 
-fn say(what: &str) {
+fn report(text: &str) {
     let mut output = std::io::stdout().lock();
-    // The command may have been stopped meanwhile.
-    let _gone = output.write_all(what.as_bytes()).and_then(|()| output.flush());
+    // The typed command may have been killed.
+    let _gone = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// Starts a keeper in the background, and waits until its mount is there.
+/// Starts a keeper in the background with `arguments`, and waits for its report. Fails with the keeper's
+/// error if there is no mount.
 pub(crate) fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Problem> {
-    let failed = |error: std::io::Error| Problem::new("go to the background", error);
+    let failed = |error: std::io::Error| Problem::new("start the mount in the background", error);
     let log = open_log(data_dir)?;
     let mut command = Command::new(this_program()?);
     command.args(arguments).arg(FLAG).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     let mut keeper = command.spawn().map_err(failed)?;
-    let mut said = String::new();
+    let mut report = String::new();
     if let Some(mut output) = keeper.stdout.take() {
-        output.read_to_string(&mut said).map_err(failed)?;
+        output.read_to_string(&mut report).map_err(failed)?;
     }
-    if said == MOUNTED {
+    if report == MOUNTED {
         return Ok(());
     }
     let status = keeper.wait().map_err(failed)?;
-    if said.is_empty() {
-        let wrong = format!("the process in the background has ended: {status}");
+    if report.is_empty() {
+        let wrong = format!("the process in the background has exited: {status}");
         let remedy = format!("see {}", data_dir.join(LOG_FILE).display());
         return Err(Problem::new("mount", wrong).remedy(remedy));
     }
-    Err(Problem::said(said))
+    Err(Problem::rendered(report))
 }
 
 fn open_log(data_dir: &Path) -> Result<File, Problem> {

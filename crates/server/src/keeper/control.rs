@@ -1,7 +1,8 @@
-//! How a running mount is told to go on with another program.
+//! The control socket of a keeper, for `ashlar mount --replace`.
 //!
-//! The keeper listens on a socket that is named by the number which the kernel has given the mount.
-//! It listens to root and to its own user, and says what it does to them alone.
+//! The keeper listens on an abstract Unix socket, `ashlar-mount-DEVICE`, where DEVICE is the device number
+//! of the mount. It accepts requests of root and of its own user. A request is the path of a program and a
+//! NUL byte. The response is `done` when a worker of that program serves, or else the reason of a failure.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -16,46 +17,50 @@ use rustix::net::sockopt::socket_peercred;
 use super::program::this_program;
 use crate::problem::Problem;
 
-/// How long whoever connects may take to say what it wants.
-const ASK_PATIENCE: Duration = Duration::from_secs(5);
+/// The limit of time for a client to send its request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a replacement may take.
-const REPLACE_PATIENCE: Duration = Duration::from_mins(4);
+/// The limit of time of a replacement.
+const REPLACE_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// How long the keeper of a mount that is gone may take to end, and how often it is looked for.
-const PREDECESSOR_PATIENCE: Duration = Duration::from_mins(5);
+/// The time to wait for the keeper of an earlier mount with the same device number, and the interval
+/// between attempts.
+const PREDECESSOR_TIMEOUT: Duration = Duration::from_mins(5);
 const PREDECESSOR_PAUSE: Duration = Duration::from_millis(500);
 
+/// The response of success.
 const DONE: &str = "done";
 
-/// The longest request.
+/// The limit of bytes of a request.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
 
+/// A control socket with a thread that listens.
 #[derive(Debug)]
 pub(super) struct ControlSocket;
 
-/// Somebody who wants another program to serve a mount, and waits for it.
+/// A request to serve the mount with another program. Its sender waits for the response.
 #[derive(Debug)]
 pub(super) struct ReplaceRequest {
     program: PathBuf,
     socket: UnixStream,
 }
 
+/// Returns the address of the control socket of the mount on a directory.
 fn address(folder: &Path) -> io::Result<SocketAddr> {
     let device = fuse::device_of(folder)?.ok_or_else(|| io::Error::other("nothing is mounted"))?;
     SocketAddr::from_abstract_name(format!("ashlar-mount-{device}"))
 }
 
-/// Whether the one at the other end is root or this user.
+/// Returns true if the peer is root or this user.
 fn is_trusted(socket: &UnixStream) -> bool {
     socket_peercred(socket)
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-/// Listens at an address. The kernel gives the number of a mount that is gone to the next one, maybe
-/// before the keeper of the one that is gone has ended.
+/// Listens at an address. The kernel reuses device numbers, so the keeper of an earlier mount may still
+/// have the address until it ends.
 fn listener(address: &SocketAddr) -> io::Result<UnixListener> {
-    let until = Instant::now() + PREDECESSOR_PATIENCE;
+    let until = Instant::now() + PREDECESSOR_TIMEOUT;
     loop {
         match UnixListener::bind_addr(address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
@@ -67,23 +72,25 @@ fn listener(address: &SocketAddr) -> io::Result<UnixListener> {
 }
 
 impl ControlSocket {
-    /// Listens for those who want something of the mount on a folder.
-    /// `hear` answers whether it hears any more.
+    /// Listens for requests about the mount on a directory. `handle` gets each request, and returns false
+    /// to stop.
     pub(super) fn listen(
         folder: &Path,
-        hear: impl Fn(ReplaceRequest) -> bool + Send + 'static,
+        handle: impl Fn(ReplaceRequest) -> bool + Send + 'static,
     ) -> io::Result<ControlSocket> {
         let address = address(folder)?;
         let listen = move || {
             let listener = match listener(&address) {
                 Ok(listener) => listener,
-                Err(error) => return tracing::warn!(%error, "nobody can replace this program"),
+                Err(error) => {
+                    return tracing::warn!(%error, "cannot listen for requests of `ashlar mount --replace`");
+                }
             };
             for socket in listener.incoming().filter_map(Result::ok) {
-                // Whoever says nothing sensible is left alone.
+                // Invalid requests are ignored.
                 if is_trusted(&socket)
                     && let Ok(request) = ReplaceRequest::read(socket)
-                    && !hear(request)
+                    && !handle(request)
                 {
                     return;
                 }
@@ -95,11 +102,12 @@ impl ControlSocket {
 }
 
 impl ReplaceRequest {
+    /// Reads a request from a connection.
     fn read(socket: UnixStream) -> io::Result<ReplaceRequest> {
-        socket.set_read_timeout(Some(ASK_PATIENCE))?;
+        socket.set_read_timeout(Some(REQUEST_TIMEOUT))?;
         let mut program = Vec::new();
-        let mut words = BufReader::new(io::Read::take(&socket, REQUEST_BYTES_MAX));
-        words.read_until(0, &mut program)?;
+        let mut input = BufReader::new(io::Read::take(&socket, REQUEST_BYTES_MAX));
+        input.read_until(0, &mut program)?;
         if program.pop() != Some(0) {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -107,43 +115,45 @@ impl ReplaceRequest {
         Ok(ReplaceRequest { program, socket })
     }
 
+    /// The program to serve with.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The program serves.
+    /// Responds that the program serves.
     pub(super) fn done(self) {
-        self.answer(DONE);
+        self.respond(DONE);
     }
 
-    /// It does not.
+    /// Responds with the reason of a failure.
     pub(super) fn refuse(self, why: &str) {
-        self.answer(why);
+        self.respond(why);
     }
 
-    /// Whoever asked may have gone.
-    fn answer(mut self, what: &str) {
-        let _gone = self.socket.write_all(what.as_bytes());
+    /// Sends a response. The sender of the request may have ended.
+    fn respond(mut self, response: &str) {
+        let _gone = self.socket.write_all(response.as_bytes());
     }
 }
 
-/// Has the mount on a folder served by this program from now on. Returns when it is.
+/// Asks the keeper of the mount on a directory to serve it with this program. Returns when a worker of this
+/// program serves.
 pub(crate) fn replace(folder: &Path) -> Result<(), Problem> {
     let doing = || format!("replace the program that serves {}", folder.display());
     let failed = |error: io::Error| {
-        Problem::new(doing(), error).remedy("name the folder of a mount that ashlar mount made")
+        Problem::new(doing(), error).remedy("give the directory of a mount that ashlar mount made")
     };
     let program = this_program()?;
     let mut socket = UnixStream::connect_addr(&address(folder).map_err(failed)?).map_err(failed)?;
     if !is_trusted(&socket) {
-        return Err(Problem::new(doing(), "another user made the mount").remedy("do it as root"));
+        return Err(Problem::new(doing(), "another user made the mount").remedy("run this as root"));
     }
-    let ask = [program.as_os_str().as_bytes(), &[0]].concat();
-    socket.write_all(&ask).map_err(failed)?;
-    socket.set_read_timeout(Some(REPLACE_PATIENCE)).map_err(failed)?;
-    let mut answer = String::new();
-    io::Read::read_to_string(&mut socket, &mut answer).map_err(failed)?;
-    match answer.as_str() {
+    let request = [program.as_os_str().as_bytes(), &[0]].concat();
+    socket.write_all(&request).map_err(failed)?;
+    socket.set_read_timeout(Some(REPLACE_TIMEOUT)).map_err(failed)?;
+    let mut response = String::new();
+    io::Read::read_to_string(&mut socket, &mut response).map_err(failed)?;
+    match response.as_str() {
         DONE => Ok(()),
         "" => Err(Problem::new(doing(), "the mount has ended")),
         why => Err(Problem::new(doing(), why)),

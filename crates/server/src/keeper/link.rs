@@ -1,4 +1,17 @@
-//! What keeper and worker say to each other, over a socket that is the worker's standard input.
+//! The protocol between keeper and worker, over a socket that is the worker's standard input.
+//!
+//! ```text
+//! keeper                              worker
+//!   ledger, and "new" or "again"  -->
+//!                                 <--  opened      (only for a new mount: the volume is open)
+//!   device                        -->              (mounted after "opened" if new)
+//!                                 <--  serving
+//!   leave | end                   -->              (hand over | unmount)
+//!                                 <--  failed REASON  (at any time, before the worker exits)
+//! ```
+//!
+//! The two processes may be of different releases, for example after `ashlar mount --replace`, so these
+//! words must not change.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -12,42 +25,46 @@ use volume::Ledger;
 use crate::mount::KeptMount;
 use crate::problem::Problem;
 
-/// The exit status of a worker that has left its mount to the next one.
-pub(crate) const EXIT_LEFT: i32 = 10;
+/// The exit status of a worker that has handed its mount over to the next one.
+pub(crate) const EXIT_HANDED_OVER: i32 = 10;
 
-/// What goes along with the ledger, to a worker that is to make the mount or to go on with it.
-pub(super) const NEW: &[u8] = b"new";
-pub(super) const AGAIN: &[u8] = b"again";
+/// The message with the ledger, for a worker that makes a new mount.
+pub(super) const NEW_MOUNT: &[u8] = b"new";
 
-/// What a keeper tells its worker.
+/// The message with the ledger, for a worker that continues an existing mount.
+pub(super) const EXISTING_MOUNT: &[u8] = b"again";
+
+/// A command of the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToWorker {
-    /// Leave the mount to the process that follows.
-    Leave,
-    /// End the mount, as on SIGTERM.
-    End,
+    /// Hand the mount over to the next worker.
+    HandOver,
+    /// Unmount, as on SIGTERM.
+    Unmount,
 }
 
 impl ToWorker {
+    /// The line of the command on the socket.
     pub(super) fn line(self) -> &'static str {
         match self {
-            ToWorker::Leave => "leave\n",
-            ToWorker::End => "end\n",
+            ToWorker::HandOver => "leave\n",
+            ToWorker::Unmount => "end\n",
         }
     }
 }
 
-/// What a worker tells its keeper.
+/// A message of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FromWorker {
-    /// The stores are open: mount.
+    /// The volume is open; the keeper mounts.
     Opened,
-    /// Programs are served.
+    /// The worker serves requests.
     Serving,
-    /// Why it is about to end.
+    /// The worker exits because of this error.
     Failed(String),
 }
 
+/// The start of a line with an error.
 const FAILED: &str = "failed ";
 
 impl FromWorker {
@@ -60,10 +77,10 @@ impl FromWorker {
     }
 }
 
-/// What a worker says, until it says no more.
-pub(super) fn listen(socket: UnixStream, mut hear: impl FnMut(FromWorker)) {
+/// Calls `on_message` for each message of a worker, until the worker closes its end.
+pub(super) fn listen(socket: UnixStream, mut on_message: impl FnMut(FromWorker)) {
     let lines = BufReader::new(socket).lines().map_while(Result::ok);
-    lines.filter_map(|line| FromWorker::parse(&line)).for_each(&mut hear);
+    lines.filter_map(|line| FromWorker::parse(&line)).for_each(&mut on_message);
 }
 
 /// A worker's end of the socket.
@@ -76,60 +93,60 @@ pub(crate) struct KeeperLink {
 
 fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::new("serve a mount for its keeper", error)
-        .remedy("this is started by ashlar mount, not by hand")
+        .remedy("--worker is for `ashlar mount` only; use `ashlar mount` without it")
 }
 
 impl KeeperLink {
-    /// Takes what the keeper has for its worker.
-    pub(crate) fn take() -> Result<KeeperLink, Problem> {
+    /// Receives the ledger from the keeper. Fails if the standard input is not a keeper's socket.
+    pub(crate) fn accept() -> Result<KeeperLink, Problem> {
         let input = io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
         let socket = UnixStream::from(input);
-        let (ledger, what) = take_over(&socket).map_err(failed)?;
+        let (ledger, kind) = take_over(&socket).map_err(failed)?;
         let ledger = Arc::new(Ledger::open(ledger).map_err(failed)?);
-        Ok(KeeperLink { socket, ledger, is_new: what == NEW })
+        Ok(KeeperLink { socket, ledger, is_new: kind == NEW_MOUNT })
     }
 
-    /// Where it stands what outlives the worker.
+    /// The ledger of the mount, which outlives the worker.
     pub(crate) fn ledger(&self) -> Arc<Ledger> {
         Arc::clone(&self.ledger)
     }
 
-    /// The mount, which is made now if it is a new one.
+    /// Receives the mount. If it is new, the keeper mounts now.
     pub(crate) fn mount(&self) -> Result<KeptMount, Problem> {
         if self.is_new {
-            self.say("opened\n");
+            self.send("opened\n");
         }
         let (device, _) = Device::receive(&self.socket).map_err(failed)?;
         Ok(KeptMount { ledger: self.ledger(), device })
     }
 
-    /// Programs are served.
-    pub(crate) fn serving(&self) {
-        self.say("serving\n");
+    /// Reports that the worker serves requests.
+    pub(crate) fn report_serving(&self) {
+        self.send("serving\n");
     }
 
-    /// Why the worker is about to end.
-    pub(crate) fn failed(&self, problem: &Problem) {
+    /// Reports the error because of which the worker exits.
+    pub(crate) fn report_failure(&self, problem: &Problem) {
         let why = problem.to_string().replace('\n', " ");
-        self.say(&format!("{FAILED}{why}\n"));
+        self.send(&format!("{FAILED}{why}\n"));
     }
 
-    /// A keeper that has gone needs not be told.
-    fn say(&self, line: &str) {
+    /// Sends a line. An error means that the keeper has exited, which `next_command` notices.
+    fn send(&self, line: &str) {
         let _gone = (&self.socket).write_all(line.as_bytes());
     }
 
-    /// What the keeper says next. One that is gone says that the mount is to end.
-    pub(crate) async fn hear(&self) -> ToWorker {
-        let Ok(socket) = self.socket.try_clone() else { return ToWorker::End };
+    /// Waits for the next command of the keeper. Returns `Unmount` if the keeper has exited.
+    pub(crate) async fn next_command(&self) -> ToWorker {
+        let Ok(socket) = self.socket.try_clone() else { return ToWorker::Unmount };
         let listening = socket
             .set_nonblocking(true)
             .and_then(|()| tokio::net::UnixStream::from_std(socket).map(tokio::io::BufReader::new));
-        let Ok(listening) = listening else { return ToWorker::End };
+        let Ok(listening) = listening else { return ToWorker::Unmount };
         let mut lines = listening.lines();
         match lines.next_line().await {
-            Ok(Some(line)) if line == ToWorker::Leave.line().trim_end() => ToWorker::Leave,
-            _ => ToWorker::End,
+            Ok(Some(line)) if line == ToWorker::HandOver.line().trim_end() => ToWorker::HandOver,
+            _ => ToWorker::Unmount,
         }
     }
 }

@@ -1,4 +1,7 @@
-//! A worker, as its keeper knows it.
+//! A worker process, from the keeper's side.
+//!
+//! A thread of the keeper reads the messages of each worker and waits for its exit. For example, after
+//! SIGKILL the worker's end of the socket closes, and the thread reports the exit status.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,32 +18,34 @@ use std::time::{Duration, Instant};
 use fuse::{Device, hand_over};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::link::{AGAIN, FromWorker, NEW, ToWorker, listen};
+use super::link::{EXISTING_MOUNT, FromWorker, NEW_MOUNT, ToWorker, listen};
 
-/// The flag with which this program serves a mount for a keeper.
+/// The flag of a worker.
 const FLAG: &str = "--worker";
 
-/// How long a worker that has closed its files may take to be gone, before and after it is killed.
-const END_GRACE: Duration = Duration::from_millis(300);
-const END_LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// The time in which a worker must exit after it has closed its files, and again after SIGKILL.
+const EXIT_GRACE: Duration = Duration::from_millis(300);
+/// The interval at which the exit is polled.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// A running worker.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// Counts the workers of the mount.
+    /// The number of this worker among those of the mount, from 1.
     number: u64,
     pid: Pid,
     socket: UnixStream,
 }
 
 impl Worker {
-    /// Starts a worker, and hands it the ledger, and the device if there is a mount. What it says and
-    /// how it ends is told.
+    /// Starts a worker, and sends it the ledger, and the device if the mount exists. `on_message` gets its
+    /// messages, `on_exit` its exit status.
     pub(super) fn start(
         number: u64,
         program: &Path,
         arguments: &[OsString],
         (ledger, device): (&File, Option<&Device>),
-        (hear, ended): (
+        (on_message, on_exit): (
             impl FnMut(FromWorker) + Send + 'static,
             impl FnOnce(io::Result<ExitStatus>) + Send + 'static,
         ),
@@ -49,22 +54,26 @@ impl Worker {
         let mut command = Command::new(program);
         command.args(arguments).arg(FLAG).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         let child = command.spawn();
-        // The command holds the other end of the socket; with it open there would be no end of it.
+        // The command holds the worker's end of the socket. If it stayed open, the exit of the worker would
+        // not close the socket.
         drop(command);
         let mut child = child?;
         let worker = Worker { number, pid: Pid::from_child(&child), socket };
         let listening = worker.socket.try_clone()?;
         let watch = move || {
-            // Its end of the socket is closed with all its files when it dies.
-            listen(listening, hear);
-            ended(end_of(&mut child));
+            // The kernel closes the worker's end of the socket when it exits, so this returns then.
+            listen(listening, on_message);
+            on_exit(exit_status(&mut child));
             let _reaped = child.wait();
         };
         thread::Builder::new().name("worker".to_owned()).spawn(watch)?;
-        // One that dies before it has taken these says so by its end.
-        let _died =
-            hand_over(&worker.socket, ledger.as_fd(), if device.is_some() { AGAIN } else { NEW })
-                .and_then(|()| device.map_or(Ok(()), |device| worker.send_device(device)));
+        // If the worker exits before it has received these, `on_exit` reports that.
+        let _exited = hand_over(
+            &worker.socket,
+            ledger.as_fd(),
+            if device.is_some() { EXISTING_MOUNT } else { NEW_MOUNT },
+        )
+        .and_then(|()| device.map_or(Ok(()), |device| worker.send_device(device)));
         Ok(worker)
     }
 
@@ -72,50 +81,55 @@ impl Worker {
         self.number
     }
 
-    /// The number of its process.
+    /// The process id.
     pub(super) fn id(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
+    /// Sends the FUSE device.
     pub(super) fn send_device(&self, device: &Device) -> io::Result<()> {
         device.send(&self.socket, &[])
     }
 
-    /// Tells it something. One that has ended says so by itself.
-    pub(super) fn say(&self, what: ToWorker) {
-        let _ended = (&self.socket).write_all(what.line().as_bytes());
+    /// Sends a command. If the worker has exited, `on_exit` reports that.
+    pub(super) fn send_command(&self, command: ToWorker) {
+        let _exited = (&self.socket).write_all(command.line().as_bytes());
     }
 
-    /// Lets it know that there will be no mount.
-    pub(super) fn let_go(&self) {
-        let _ended = self.socket.shutdown(Shutdown::Both);
+    /// Closes the socket, so that the worker exits: there will be no mount.
+    pub(super) fn close_link(&self) {
+        let _exited = self.socket.shutdown(Shutdown::Both);
     }
 
+    /// Kills the worker.
     pub(super) fn kill(&self) {
         if let Err(error) = kill_process(self.pid, Signal::KILL) {
-            tracing::warn!(%error, "the worker could not be killed");
+            tracing::warn!(%error, "cannot kill the worker");
         }
     }
 }
 
-/// How a worker ends that has closed its files.
+/// Returns the exit status of a worker that has closed its files, and kills it if it does not exit.
 ///
-/// One that was killed while it told the kernel something stays until the next worker has answered
-/// the request for which the kernel waits (see `fuse::NoticeQueue`). Nothing of it runs any more: it is
-/// taken for dead.
-fn end_of(child: &mut Child) -> io::Result<ExitStatus> {
+/// A worker that was killed during a notification to the kernel can hang in the kernel, until the next
+/// worker has answered the request for which the kernel waits (see `fuse::NoticeQueue`). Its code does not
+/// run any more, so it counts as exited.
+fn exit_status(child: &mut Child) -> io::Result<ExitStatus> {
     for is_killed in [false, true] {
-        let until = Instant::now() + END_GRACE;
+        let until = Instant::now() + EXIT_GRACE;
         while Instant::now() < until {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            thread::sleep(END_LOOK_INTERVAL);
+            thread::sleep(EXIT_POLL_INTERVAL);
         }
         if !is_killed {
             child.kill()?;
         }
     }
-    tracing::debug!(worker = child.id(), "it is held up in the kernel on its way to its end");
+    tracing::debug!(
+        worker = child.id(),
+        "the killed worker hangs in the kernel; it counts as exited"
+    );
     Ok(ExitStatus::from_raw(Signal::KILL.as_raw()))
 }

@@ -341,7 +341,7 @@ impl Call {
             // Names are durable when they are answered.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
-            FileOperation::StatFs => Answer::Space(self.beside.space.told().await),
+            FileOperation::StatFs => Answer::Space(self.beside.space.figures().await),
             FileOperation::GetXattr { .. }
             | FileOperation::ListXattr { .. }
             | FileOperation::SetXattr { .. }

@@ -1,4 +1,7 @@
-//! Taking back from the kernel what it remembers and is not so any more.
+//! Invalidation of the kernel's caches when another process changes the volume.
+//!
+//! The volume reports changed names and nodes, and this module queues the FUSE notifications. For example,
+//! after a gateway has replaced an object, the kernel drops the pages and attributes of its file.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,11 +11,11 @@ use record::Ino;
 use tokio::sync::oneshot;
 use volume::{NodeChanges, NodeWatch};
 
-/// Notices to the kernel of one mount.
+/// The queue of notifications of one mount.
 #[derive(Debug)]
 pub(super) struct Notices {
     pub(super) queue: NoticeQueue,
-    /// Which directory the kernel calls its root.
+    /// The mounted directory, which the kernel knows as node 1.
     pub(super) root: Ino,
 }
 
@@ -33,16 +36,17 @@ impl NodeWatch for Notices {
             nodes.map(|ino| Notice::InvalInode { node: self.node(*ino), offset: 0, length: 0 });
         let mut notices: Vec<Notice> = names.chain(nodes).collect();
         let Some(last) = notices.pop() else { return };
-        // What the queue has no room for, the kernel forgets by itself in a moment.
+        // If the queue is full, the cached entries time out within a second. `done` is dropped then, so the
+        // caller does not wait. It is signalled when the kernel has taken the last notification.
         if notices.into_iter().all(|notice| self.queue.push(notice).is_ok()) {
             let _full_or_gone = self.queue.push_with(last, move |_taken| {
-                let _nobody_waits = done.map(|done| done.send(()));
+                let _caller_gone = done.map(|done| done.send(()));
             });
         }
     }
 
     fn all_changed(&self) {
-        // Attributes run out by themselves, in a moment.
+        // The new epoch invalidates names. Attributes time out within a second.
         let _full_or_gone = self.queue.push(Notice::IncreaseEpoch);
     }
 }

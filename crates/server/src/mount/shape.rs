@@ -1,19 +1,22 @@
-//! Attributes and times, as the kernel has them and as the file system does.
+//! Translates attributes and times between the kernel's form and that of `files`.
+//!
+//! For example, a mount with `--umask 077 --uid 7` shows each file with the owner 7 and the mode 600 or 700.
 
 use files::{NodeKind, NodeStat, SetNode};
 use fuse::{AttributeChanges, FileTime, NodeAttributes};
 use record::Timestamp;
 use volume::{AttributeChange, SetTime};
 
-/// Bits of `st_mode` that say who may do what.
+/// The permission bits of `st_mode`.
 pub(super) const PERMISSION_BITS: u32 = 0o7777;
 
 /// The permission of a file's owner to execute it.
 const OWNER_EXECUTES: u32 = 0o100;
 
-/// Bytes that programs are advised to read and write at once.
+/// The preferred size in bytes of reads and writes (`st_blksize`).
 const PREFERRED_BYTES: u32 = 128 << 10;
 
+/// Returns the changes of a SETATTR request.
 pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
     let time = |time: fuse::TimeChange| match time {
         fuse::TimeChange::Now => SetTime::Now,
@@ -35,6 +38,7 @@ pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
+/// Returns a time in the kernel's form.
 pub(super) fn file_time(time: Timestamp) -> FileTime {
     let nanoseconds = time.0.rem_euclid(NANOSECONDS);
     FileTime {
@@ -43,11 +47,13 @@ pub(super) fn file_time(time: Timestamp) -> FileTime {
     }
 }
 
+/// Returns a time of the kernel. Times out of range become the nearest timestamp.
 pub(super) fn timestamp(time: FileTime) -> Timestamp {
     let nanoseconds = time.seconds.saturating_mul(NANOSECONDS);
     Timestamp(nanoseconds.saturating_add(i64::from(time.nanoseconds)))
 }
 
+/// Returns the type bits of `st_mode`.
 pub(super) fn kind_bits(kind: NodeKind) -> u32 {
     match kind {
         NodeKind::Fifo => 0o010_000,
@@ -60,23 +66,23 @@ pub(super) fn kind_bits(kind: NodeKind) -> u32 {
     }
 }
 
-/// As whose all on a mount is shown, if not as whose it is.
+/// The owner and permissions that a mount shows instead of each file's own. `None` keeps the file's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShownAs {
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
-    /// The permissions that nobody has. Anybody has the others, but nobody executes a file that its
-    /// owner may not.
+    /// The permissions that files are shown without. All others are shown for all users, except the
+    /// permission to execute a file whose owner does not have it.
     pub(super) umask: Option<u32>,
 }
 
 impl ShownAs {
-    /// Whether all is shown as it is. Else access control lists have no say.
-    pub(super) fn is_as_it_is(&self) -> bool {
+    /// Returns true if files are shown unchanged. Otherwise access control lists have no effect.
+    pub(super) fn is_unchanged(&self) -> bool {
         *self == ShownAs::default()
     }
 
-    /// The attributes of a node.
+    /// Returns the attributes of a node, as this mount shows them.
     pub(super) fn attributes(&self, stat: &NodeStat) -> NodeAttributes {
         let mut shown = attributes(stat);
         shown.uid = self.uid.unwrap_or(shown.uid);

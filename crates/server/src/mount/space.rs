@@ -1,8 +1,9 @@
-//! What `df` tells of a mount.
+//! The space of a mount, for `df`.
 //!
-//! Used is what the volume's counters say, and free is what the file system has that the blocks lie
-//! in. Both are remembered for a moment, so that a loop of questions costs nothing, and nobody waits
-//! long for an answer: a store that is away leaves the figures as they were.
+//! The used space comes from the volume's counters, the free space from the file system of the block
+//! store's directory. Both are cached for a second, because programs may poll them. If a store does not
+//! answer within [`TIMEOUT`], the last figures are used. For example, over a bucket, whose free space is
+//! unknown, `df` shows 1 PiB free.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,55 +15,59 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use volume::{Usage, Volume};
 
-/// How long an answer is given again.
-const REMEMBERED_FOR: Duration = Duration::from_secs(1);
+/// The lifetime of cached figures.
+const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// How long anybody waits for a new one.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The limit of time to get new figures.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The unit of the answer, in bytes.
+/// The block size of the figures, in bytes.
 const UNIT_BYTES: u32 = 4 << 10;
 
-/// What is free where nobody can tell, as in a bucket: a pebibyte.
-const ENDLESS_BYTES: u64 = 1 << 50;
+/// The free space if it is unknown, as in a bucket: 1 PiB.
+const UNKNOWN_FREE_BYTES: u64 = 1 << 50;
 
-/// Names that can be made still: no store has a limit to them.
+/// The number of free inodes. No store has a limit, so it is only a large number.
 const NAMES_FREE: u64 = 1 << 40;
 
-/// The longest name, in bytes.
+/// The limit of bytes of a name.
 const NAME_BYTES_MAX: u32 = 255;
 
-/// What is free: for anybody, and for those who may use what is set aside besides.
+/// The free bytes of the block store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
+    /// Bytes that any user can write.
     available: u64,
+    /// The same with the reserve for privileged users.
     all: u64,
 }
 
-/// What is said of the space of a mount.
+/// The space of a mount.
 #[derive(Debug)]
 pub(super) struct Space {
     volume: Arc<Volume>,
-    /// The bucket that is mounted, or in which what is mounted lies; the root for the volume.
-    of: Ino,
-    /// The folder of blocks, if they lie in one.
+    /// The mounted bucket, or the bucket of the mounted directory; the root for the whole volume.
+    bucket: Ino,
+    /// The directory of the block store, if it is one.
     folder: Option<PathBuf>,
+    /// The cached figures, and the time of the query.
     known: Mutex<Option<(Instant, Usage, Free)>>,
 }
 
 impl Space {
-    pub(super) fn new(volume: &Arc<Volume>, of: Ino, folder: Option<PathBuf>) -> Space {
-        Space { volume: Arc::clone(volume), of, folder, known: Mutex::default() }
+    pub(super) fn new(volume: &Arc<Volume>, bucket: Ino, folder: Option<PathBuf>) -> Space {
+        Space { volume: Arc::clone(volume), bucket, folder, known: Mutex::default() }
     }
 
-    /// What there is, as of the last moment.
-    pub(super) async fn told(&self) -> FileSystemSpace {
+    /// Returns the space, at most [`CACHED_FOR`] old if the stores answer.
+    pub(super) async fn figures(&self) -> FileSystemSpace {
         let mut known = self.known.lock().await;
         let (held, free) = match *known {
-            Some((asked, held, free)) if asked.elapsed() < REMEMBERED_FOR => (held, free),
+            Some((asked, held, free)) if asked.elapsed() < CACHED_FOR => (held, free),
             before => {
-                let (_, held, free) = before.unwrap_or((Instant::now(), Usage::default(), ENDLESS));
-                let asked = tokio::time::timeout(PATIENCE, self.volume.holdings(self.of));
+                let (_, held, free) =
+                    before.unwrap_or((Instant::now(), Usage::default(), UNKNOWN_FREE));
+                let asked = tokio::time::timeout(TIMEOUT, self.volume.holdings(self.bucket));
                 let (counted, seen) = futures::join!(asked, self.free());
                 let held = counted.ok().and_then(Result::ok).unwrap_or(held);
                 let free = seen.unwrap_or(free);
@@ -70,24 +75,24 @@ impl Space {
                 (held, free)
             }
         };
-        said(held, free)
+        space_of(held, free)
     }
 
-    /// What is free where the blocks lie; none if that is not known in time.
+    /// Returns the free space of the block store, or `None` if its file system does not answer in time.
     async fn free(&self) -> Option<Free> {
-        let Some(folder) = self.folder.clone() else { return Some(ENDLESS) };
-        // A folder on another machine may not answer.
+        let Some(folder) = self.folder.clone() else { return Some(UNKNOWN_FREE) };
+        // A network file system may not answer, so this runs on a thread that may block.
         let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&folder));
-        let seen = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?.ok()?;
+        let seen = tokio::time::timeout(TIMEOUT, asked).await.ok()?.ok()?.ok()?;
         let bytes = |fragments: u64| fragments.saturating_mul(seen.f_frsize);
         Some(Free { available: bytes(seen.f_bavail), all: bytes(seen.f_bfree) })
     }
 }
 
-const ENDLESS: Free = Free { available: ENDLESS_BYTES, all: ENDLESS_BYTES };
+const UNKNOWN_FREE: Free = Free { available: UNKNOWN_FREE_BYTES, all: UNKNOWN_FREE_BYTES };
 
-/// The answer: all there is, is what is used and what is free.
-fn said(held: Usage, free: Free) -> FileSystemSpace {
+/// Returns the figures for statfs(2). The size is the sum of used and free space.
+fn space_of(held: Usage, free: Free) -> FileSystemSpace {
     let unit = u64::from(UNIT_BYTES);
     let used = held.bytes.div_ceil(unit);
     let blocks_free = free.all / unit;

@@ -1,8 +1,8 @@
-//! `.ashlar/stats` at the root of a mount: what its process has counted, as text.
+//! The file `.ashlar/stats` at the root of a mount: the metrics of the process, as text.
 //!
-//! The folder is found by its name and stands in no list; where the volume has something of that name,
-//! that is found. Each open of the file is a text of its own, of that moment. Nothing of it is in the
-//! volume, and nobody changes it.
+//! The directory `.ashlar` is not listed, but a lookup of its name finds it, unless the volume has an entry
+//! with that name. Each open makes a snapshot of the metrics, which the reads of that handle return. The
+//! file is read-only and not part of the volume. For example, `cat /mnt/.ashlar/stats`.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -13,27 +13,29 @@ use rustix::io::Errno;
 
 use crate::metrics::Metrics;
 
-/// The name of the folder.
+/// The name of the directory.
 pub(super) const FOLDER_NAME: &str = ".ashlar";
 
 /// The name of the file in it.
 pub(super) const FILE_NAME: &str = "stats";
 
-/// Handles of it have numbers from here on, which no handle of a file has.
+/// The lowest handle of the stats file. Handles of other files are below.
 const HANDLES: u64 = 1 << 63;
 
-/// Handles that programs may have of it.
+/// The limit of open handles of the stats file. Each holds a text in memory.
 const HANDLES_MAX: usize = 64;
 
-/// What was counted, and the texts that programs read.
+/// The metrics, and the snapshots of open handles.
 #[derive(Debug)]
 pub(super) struct Stats {
     metrics: Arc<Metrics>,
     open: Mutex<Open>,
 }
 
+/// The open handles.
 #[derive(Debug, Default)]
 struct Open {
+    /// The number of the newest handle.
     last: u64,
     texts: HashMap<u64, Arc<str>>,
 }
@@ -47,12 +49,12 @@ impl Stats {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a handle is of this file.
+    /// Returns true for a handle of the stats file.
     pub(super) fn is_handle(handle: FileHandle) -> bool {
         handle.0 >= HANDLES
     }
 
-    /// Opens the file.
+    /// Opens the file with a new snapshot. Fails with `MFILE` at [`HANDLES_MAX`] open handles.
     pub(super) fn open(&self) -> Result<FileHandle, Errno> {
         let text = self.metrics.text().map_err(|_| Errno::IO)?;
         let mut open = self.lock();
@@ -65,7 +67,7 @@ impl Stats {
         Ok(FileHandle(handle))
     }
 
-    /// Answers a read. A handle that a process before this one gave has no text here.
+    /// Replies to a read. Fails with `ESTALE` for a handle of the previous worker, whose snapshot is lost.
     pub(super) fn read(&self, handle: FileHandle, offset: u64, size: u32, reply: fuse::Reply) {
         let text = self.lock().texts.get(&handle.0).cloned();
         let Some(text) = text else { return reply.error(fuse::Errno::ESTALE) };

@@ -57,7 +57,7 @@ fn a_mount_tells_where_the_content_of_its_files_stands() {
     assert_eq!(objects[0]["in_blocks"].as_array().unwrap().len() as u64, objects[0]["blocks"]);
     assert_eq!((&objects[1]["open_here"], &objects[1]["size_here"]), (&1.into(), &7.into()));
     assert_eq!(objects[2]["kind"], "directory");
-    refused(&["info"], kept.folder.path(), "it is on no mount of Ashlar");
+    refused(&["info"], kept.folder.path(), "it is not on a mount of Ashlar");
     refused(&["info"], &kept.path("bucket/none"), "No such file");
     let listed = Command::new("getfattr").args(["-d", "-m", "-"]).arg(&paths[0]).output();
     assert!(!listed.is_ok_and(|listed| String::from_utf8_lossy(&listed.stdout).contains("info")));

@@ -282,7 +282,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    let environment = [CACHE, ("ASHLAR_LIFECYCLE_DAY", LIFECYCLE_DAY)];
+    let environment = [CACHE, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 

@@ -274,9 +274,9 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
 /// never named.
 fn collect(setup: &Setup) -> usize {
     // So many kills leave more than a collection takes without being told.
-    let (status, said) = setup.run("gc", &["--delete", "--share-max", "100"]);
+    let (status, said) = setup.run("gc", &["--delete", "--delete-percent-max", "100"]);
     assert!(status.success(), "{status}\n{said}");
-    let count = said.split_once("no record names ").map(|(_, rest)| rest);
+    let count = said.split_once("without a reference: ").map(|(_, rest)| rest);
     let count = count.and_then(|rest| rest.split(' ').next()?.parse().ok());
     count.unwrap_or_else(|| panic!("gc says: {said}"))
 }

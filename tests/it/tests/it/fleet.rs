@@ -304,7 +304,7 @@ impl Fleet {
     /// Clears up after gateways that did not end in good order.
     #[track_caller]
     pub(crate) fn collect(&self) {
-        let (status, said) = self.first.run("gc", &["--delete", "--share-max", "100"]);
+        let (status, said) = self.first.run("gc", &["--delete", "--delete-percent-max", "100"]);
         assert!(status.success(), "{status}\n{said}");
     }
 

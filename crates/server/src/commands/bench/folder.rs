@@ -1,4 +1,4 @@
-//! `ashlar bench fs`: rounds of system calls on a folder.
+//! `ashlar bench fs`: rounds of system calls in a directory.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,32 +15,32 @@ use crate::problem::Problem;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fs {
-    /// The folder; files lie below a folder of their own in it
+    /// The directory. The files are created in a new subdirectory
     dir: PathBuf,
     /// The size of the large file
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     size: Size,
-    /// Threads at a time, where more than one makes sense
+    /// The number of concurrent threads, for workloads that allow more than one
     #[arg(long, value_name = "COUNT", default_value_t = 4,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// How long a round lasts, unless the large file is read or written
+    /// The length of a round in seconds. Reads and writes of the large file end with the file
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Rounds; figures are their medians
+    /// The number of rounds. The table shows their medians
     #[arg(long, value_name = "COUNT", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Write the figures of every round to a file, as JSON
+    /// Write the figures of every round to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Leave the files where they are
+    /// Keep the files
     #[arg(long)]
     keep: bool,
 }
 
-/// Measures, prints a table, cleans up.
+/// Measures, prints the table, and deletes the files unless `--keep` is given.
 pub(super) async fn run(options: Fs) -> Result<(), Problem> {
     let mut random = [0; 8];
     credentials::random(&mut random)?;
@@ -52,7 +52,7 @@ fn measure(options: &Fs, random: u64, live: &Live) -> Result<(), Problem> {
     let problem = |trouble| Problem::new(doing.clone(), trouble);
     let path = options.dir.join(format!("ashlar-bench-{random:016x}"));
     let mut folder = Folder::make(&path, random).map_err(|trouble| {
-        problem(trouble).remedy("name a folder that exists and that this user can write")
+        problem(trouble).remedy("give a directory that exists and that this user can write")
     })?;
     let rows = rows(options, &mut folder, live);
     if options.keep {
@@ -83,7 +83,7 @@ fn rows(
     };
     live.say(format_args!("{}", table::file_titles()));
     let mut rows: Vec<_> = FileVerb::ALL.map(|verb| (verb, Vec::new())).into();
-    // Each round runs all of them: what one round deletes, the next one makes again.
+    // Each round runs all workloads, because later ones need the files that earlier ones create.
     for number in 0..options.rounds {
         for (verb, rounds) in &mut rows {
             live.step(format!("{verb}, round {} of {}", number + 1, options.rounds));

@@ -1,4 +1,4 @@
-//! The progress of a measurement, and how signals end it.
+//! The progress line of a measurement, and its end by a signal.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::problem::Problem;
 
-/// How often the progress line is refreshed.
+/// The interval between refreshes of the progress line.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A progress line on a terminal; nothing elsewhere.
+/// A progress line. It is shown only if standard error is a terminal.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     bar: ProgressBar,
     step: Arc<Mutex<String>>,
-    /// Counts what the load does, and can stop it.
+    /// Counts the operations of the load, and stops it on request.
     pub(super) gauge: Arc<Gauge>,
 }
 
@@ -32,7 +32,7 @@ impl Live {
         Live { bar, step: Arc::default(), gauge: Arc::default() }
     }
 
-    /// Shows what begins now.
+    /// Sets the name of the step that starts now.
     pub(super) fn step(&self, name: String) {
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
@@ -58,8 +58,8 @@ impl Live {
     }
 }
 
-/// Runs `work` on a thread of its own, and shows its progress. SIGINT and SIGTERM ask it to end,
-/// and it still cleans up then.
+/// Runs `work` on a blocking thread, and shows its progress. After SIGINT or SIGTERM the gauge asks the
+/// load to stop, and `work` still cleans up.
 pub(super) async fn watched<T: Send + 'static>(
     work: impl FnOnce(Live) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -1,4 +1,4 @@
-//! `ashlar bench s3`: rounds of requests, against one endpoint or two in turn.
+//! `ashlar bench s3`: rounds of requests to one endpoint, or to two in turn.
 
 #![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
 
@@ -16,18 +16,18 @@ use crate::credentials;
 use crate::environment::{first_secret, variable};
 use crate::problem::Problem;
 
-/// The variable with the access key, if that is not on the command line.
+/// The variable with the access key, if neither the flag nor `ASHLAR_BENCH_ACCESS_KEY` is given.
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 
-/// The variables with the secrets, in the order in which they are looked for.
+/// The variables with the secrets, in the order of precedence.
 const SECRET_KEYS: [&str; 2] = ["ASHLAR_BENCH_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"];
 const SESSION_TOKENS: [&str; 2] = ["ASHLAR_BENCH_SESSION_TOKEN", "AWS_SESSION_TOKEN"];
 
-/// What the help says about secrets.
+/// The paragraph about secrets at the end of `--help`.
 const SECRETS: &str = "Secrets come from the environment: ASHLAR_BENCH_SECRET_KEY or \
-    AWS_SECRET_ACCESS_KEY, and ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint; the same \
-    names with _FILE behind them point to files. Without credentials of its own, the other \
-    endpoint gets the same.";
+    AWS_SECRET_ACCESS_KEY, and ASHLAR_BENCH_COMPARE_SECRET_KEY for the other endpoint. With \
+    the suffix _FILE, a variable names a file with the secret. Without credentials of its own, the \
+    other endpoint gets those of the first.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SECRETS)]
@@ -38,14 +38,13 @@ pub(crate) struct S3 {
     /// The access key [default: the variable AWS_ACCESS_KEY_ID]
     #[arg(long, value_name = "KEY", env = "ASHLAR_BENCH_ACCESS_KEY", hide_env_values = true)]
     access_key: Option<String>,
-    /// The region that signatures name
+    /// The region to sign with
     #[arg(long, value_name = "NAME", default_value = "us-east-1")]
     region: String,
-    /// The bucket, made if it is not there; objects lie below a prefix of their own in it
+    /// The bucket; it is created if it does not exist. The objects get a new prefix in it
     #[arg(long, value_name = "NAME", default_value = "ashlar-bench")]
     bucket: String,
-    /// What to do, in this order: put, get, head, list, delete, delete-batch, mixed, multipart,
-    /// range
+    /// The workloads, in order: put, get, head, list, delete, delete-batch, mixed, multipart, range
     #[arg(
         long,
         value_name = "LIST",
@@ -53,38 +52,38 @@ pub(crate) struct S3 {
         default_value = "put,get,head,list,delete"
     )]
     workload: Vec<Verb>,
-    /// The size of objects; may name several, separated by commas
+    /// The size of objects, or several sizes separated by commas
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB")]
     size: Vec<Size>,
     /// The size of ranges [default: 128KiB]
     #[arg(long, value_name = "SIZE")]
     range_size: Option<Size>,
-    /// The size of parts, 5 MiB at least [default: 8MiB]
+    /// The size of parts, at least 5MiB [default: 8MiB]
     #[arg(long, value_name = "SIZE")]
     part_size: Option<Size>,
-    /// Objects to read, list or begin with [default: by workload and size]
+    /// The number of objects to read, list or start with [default: by workload and size]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     objects: Option<u32>,
-    /// Clients at a time, each with one connection
+    /// The number of concurrent clients, each with one connection
     #[arg(long, value_name = "COUNT", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
-    /// How long a round lasts
+    /// The length of a round in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 8,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Rounds of each workload; figures are their medians
+    /// The number of rounds of each workload. The table shows their medians
     #[arg(long, value_name = "COUNT", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Threads of the load; more than one only pays if the endpoint is on another machine
+    /// The number of threads of the load. More than one helps only if the endpoint is on another machine
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Another endpoint to measure in turn, round by round, and to compare with
+    /// Another endpoint, to measure in turn with the first and to compare
     #[arg(long, value_name = "URL")]
     compare: Option<String>,
-    /// Its access key
+    /// The access key of the other endpoint
     #[arg(
         long,
         value_name = "KEY",
@@ -93,16 +92,16 @@ pub(crate) struct S3 {
         requires = "compare"
     )]
     compare_access_key: Option<String>,
-    /// Certificates in PEM to trust, besides those that this machine trusts
+    /// A file of certificates in PEM to trust, in addition to those that this machine trusts
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Send bodies unsigned, so that no endpoint verifies a SHA-256
+    /// Send bodies unsigned, so that the endpoint does not verify their SHA-256
     #[arg(long)]
     unsigned: bool,
-    /// Write the figures of every round to a file, as JSON
+    /// Write the figures of every round to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Leave the objects where they are
+    /// Keep the objects
     #[arg(long)]
     keep: bool,
 }
@@ -113,7 +112,8 @@ struct Side {
     runner: Runner,
 }
 
-/// Measures, prints a table and cleans up. Fails if any request failed.
+/// Measures, prints the table, and deletes the objects unless `--keep` is given. Fails if any request
+/// failed.
 pub(super) async fn run(options: S3) -> Result<(), Problem> {
     let targets = options.targets()?;
     let mut random = [0; 8];
@@ -158,7 +158,7 @@ fn measure(
     verdict(&sides, &rows)
 }
 
-/// Runs all workloads. Prints the lines of each as soon as it is done.
+/// Runs all workloads. Prints the lines of each workload when it ends.
 fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Problem> {
     let endpoints: Vec<String> = sides.iter().map(|side| side.endpoint.clone()).collect();
     for (name, endpoint) in table::NAMES.iter().zip(&endpoints).filter(|_| endpoints.len() > 1) {
@@ -170,8 +170,8 @@ fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Probl
         let mut row = Row { workload, sides: vec![Vec::new(); sides.len()] };
         for number in 0..options.rounds {
             let mut order: Vec<usize> = (0..sides.len()).collect();
-            // Rounds begin with one endpoint and the other in turn, so that none always has the
-            // advantage of a machine that is warmed up.
+            // The endpoints alternate at the start of rounds, so that the warm machine does not always
+            // favour the same one.
             order.rotate_left(usize::from(number % 2 == 1).min(sides.len() - 1));
             for place in order {
                 let (side, rounds) = (&mut sides[place], &mut row.sides[place]);
@@ -194,14 +194,14 @@ fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Probl
 
 fn clean(sides: &mut [Side], live: &Live) -> Result<(), Problem> {
     for side in sides {
-        let doing = format!("delete what was written to {}", side.endpoint);
+        let doing = format!("delete the objects at {}", side.endpoint);
         live.step(doing.clone());
         side.runner.clean().map_err(|trouble| Problem::new(doing, trouble))?;
     }
     Ok(())
 }
 
-/// An error if any request failed: the rates of failing requests mean nothing.
+/// Fails if any request failed, because the rate of failing requests has no meaning.
 fn verdict(sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
     for (place, side) in sides.iter().enumerate() {
         let all = || rows.iter().flat_map(|row| &row.sides[place]);
@@ -279,7 +279,8 @@ impl S3 {
     }
 }
 
-/// An access key, from the command line or a variable, and its secret.
+/// Returns an access key, from the command line or a variable, and its secret. Returns `None` if both are
+/// missing, and fails if only one is.
 fn credentials(
     access_key: Option<String>,
     variable_name: &str,
@@ -298,11 +299,11 @@ fn credentials(
             Ok(Some(KeyPair { access_key, secret_key, session_token }))
         }
         (Some(_), None) => {
-            let wrong = "there is an access key without a secret";
+            let wrong = "the access key has no secret";
             Err(Problem::new("measure", wrong).remedy(format!("set {}", secrets.join(" or "))))
         }
         (None, Some(_)) => {
-            let wrong = "there is a secret without an access key";
+            let wrong = "the secret has no access key";
             Err(Problem::new("measure", wrong).remedy(format!("set {variable_name}")))
         }
     }

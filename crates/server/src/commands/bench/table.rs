@@ -1,4 +1,4 @@
-//! Figures as lines of a table, and as JSON.
+//! The figures of a measurement as lines of a table, and as JSON.
 
 use load::{FileVerb, Round, Workload, median};
 use serde_json::{Value, json};
@@ -15,10 +15,10 @@ pub(super) struct Row {
     pub(super) sides: Vec<Vec<Round>>,
 }
 
-/// Percentiles that are shown.
+/// The percentiles of the table.
 const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
 
-/// The titles of the columns, for one endpoint or two.
+/// Returns the titles of the columns, for one endpoint or two.
 pub(super) fn titles(endpoints: usize) -> String {
     let ratio = if endpoints > 1 { "   A ÷ B" } else { "" };
     let title = format!(
@@ -38,16 +38,16 @@ pub(super) fn titles(endpoints: usize) -> String {
     title.trim_end().to_owned()
 }
 
-/// A line for each endpoint, with medians over its rounds.
+/// Returns a line for each endpoint, with medians over its rounds.
 pub(super) fn lines(row: &Row) -> Vec<String> {
     let several = row.sides.len() > 1;
     let ratio = ratio(row).filter(|_| several);
     let lines = row.sides.iter().zip(NAMES).enumerate().map(|(place, (rounds, name))| {
-        let what = row.workload;
+        let workload = row.workload;
         let first = place == 0;
-        let label = if first { what.verb.name() } else { "" };
-        let size = if first { Size(what.object_bytes).to_string() } else { String::new() };
-        let clients = if first { what.clients.to_string() } else { String::new() };
+        let label = if first { workload.verb.name() } else { "" };
+        let size = if first { Size(workload.object_bytes).to_string() } else { String::new() };
+        let clients = if first { workload.clients.to_string() } else { String::new() };
         let letter = if several { format!(" {name}") } else { String::new() };
         let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent));
         let errors: u64 = rounds.iter().map(|round| round.errors).sum();
@@ -60,13 +60,13 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
         format!(
             "{label:<12} {size:>7} {clients:>3}{letter} {rate:>10.1} {:<10} {moved:>8.1} {p50:>9.2} \
              {p90:>9.2} {p99:>9.2} {errors:>7}{ratio}",
-            what.verb.unit()
+            workload.verb.unit()
         )
     });
     lines.collect()
 }
 
-/// The rate of the first endpoint divided by that of the second.
+/// Returns the rate of the first endpoint divided by that of the second, or `None` without a second.
 fn ratio(row: &Row) -> Option<f64> {
     match row.sides.as_slice() {
         [one, other] => Some(rates(one, Round::rate) / rates(other, Round::rate)),
@@ -82,7 +82,7 @@ fn millis(rounds: &[Round], percent: f64) -> f64 {
     median(rounds.iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3).collect())
 }
 
-/// All results of a workload.
+/// Returns all results of a workload.
 pub(super) fn json(row: &Row) -> Value {
     let sides: Vec<Value> = row.sides.iter().map(|rounds| side(rounds)).collect();
     json!({
@@ -93,13 +93,13 @@ pub(super) fn json(row: &Row) -> Value {
     })
 }
 
-/// The rounds of one endpoint, or of a folder.
+/// Returns the rounds of one endpoint, or of a directory.
 pub(super) fn side(rounds: &[Round]) -> Value {
     let all: Vec<Value> = rounds.iter().map(one_round).collect();
     json!({ "median_rate": rates(rounds, Round::rate), "rounds": all })
 }
 
-/// The titles of the columns, for a folder.
+/// Returns the titles of the columns, for a directory.
 pub(super) fn file_titles() -> String {
     format!(
         "{:<12} {:>12} {:>9} {:>10} {:>10} {:>10}",
@@ -107,7 +107,7 @@ pub(super) fn file_titles() -> String {
     )
 }
 
-/// The line of a verb, with medians over its rounds.
+/// Returns the line of a file operation, with medians over its rounds.
 pub(super) fn file_line(verb: FileVerb, rounds: &[Round]) -> String {
     let [p50, p90, p99] = PERCENTS.map(|percent| millis(rounds, percent) * 1e3);
     let (rate, moved) = (rates(rounds, Round::rate), rates(rounds, Round::mib_rate));

@@ -1,4 +1,4 @@
-//! `ashlar bucket fork`: a new bucket of what another one holds, with the same blocks.
+//! `ashlar bucket fork`: creates a bucket with the content of another one, which shares its blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,20 @@ use crate::output::say;
 use crate::problem::Problem;
 use crate::{engines, operator};
 
-/// How often the progress bar moves.
+/// The interval between refreshes of the progress bar.
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fork {
-    /// The bucket that is there
+    /// The existing bucket
     source: String,
-    /// The name of the new one
+    /// The name of the new bucket
     target: String,
 }
 
 impl Fork {
-    /// Makes the bucket, while others may be using the volume.
+    /// Forks the bucket. Gateways may be serving the volume. If entries of the source changed at each
+    /// attempt to copy them, the fork lacks them, and the command lists them and fails.
     pub(super) async fn run(&self, settings: &VolumeSettings) -> Result<(), Problem> {
         let Fork { source, target } = self;
         let doing = format!("fork the bucket {source:?} as {target:?}");
@@ -38,7 +39,7 @@ impl Fork {
         meta.close().await;
         let forked = forked.map_err(|error| match error {
             AdminError::Interrupted | AdminError::ForkTaken => Problem::new(doing.as_str(), error)
-                .remedy(format!("what was copied is in {target}: delete it, and fork again")),
+                .remedy(format!("{target} is incomplete: delete it, and fork again")),
             error => refusal::problem(doing.as_str(), error),
         })?;
         say(format_args!("forked {source} as {target}: {}", InWords(&forked)));
@@ -48,14 +49,14 @@ impl Fork {
         for path in &forked.omitted_paths {
             eprintln!("ashlar: left out {path}");
         }
-        Err(Problem::new(doing, format!("{} are left out", forked.omitted)).remedy(
-            "they changed each time that they were to be copied, or have too many long extended \
-             attributes; copy them by another program",
+        Err(Problem::new(doing, format!("{} entries are left out", forked.omitted)).remedy(
+            "they changed at each attempt to copy them, or have too many long extended attributes; \
+             copy them with another program",
         ))
     }
 }
 
-/// What a fork has made, in words.
+/// The content of a fork, as a phrase for output.
 struct InWords<'a>(&'a Forked);
 
 impl std::fmt::Display for InWords<'_> {
@@ -63,7 +64,7 @@ impl std::fmt::Display for InWords<'_> {
         let Forked { directories, files, bytes, others, links, .. } = self.0;
         write!(f, "{files} files of {bytes} bytes in {directories} directories")?;
         if *links > 0 {
-            write!(f, ", {links} further names of them")?;
+            write!(f, ", {links} hard links")?;
         }
         if *others > 0 {
             write!(f, ", {others} symbolic links and special files")?;
@@ -72,7 +73,7 @@ impl std::fmt::Display for InWords<'_> {
     }
 }
 
-/// A progress bar on a terminal; nothing elsewhere.
+/// A progress bar. It is shown only if standard error is a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {

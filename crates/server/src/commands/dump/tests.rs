@@ -91,7 +91,7 @@ async fn a_dump_is_private_whole_and_replaces_nothing_unasked() {
 
     change(&volume, vec![Change::Delete(key::epoch())]).await;
     let refused = sentence(dump(volume.clone(), dump_to(&file, false))).await;
-    assert!(refused.contains("it is there already; "), "{refused}");
+    assert!(refused.contains("the file exists; "), "{refused}");
     assert!(refused.ends_with("replace it with --force"), "{refused}");
     assert_eq!(std::fs::read(&file).expect("a dump"), first, "it was left alone");
     dump(volume.clone(), dump_to(&file, true)).await.expect("dumped");
@@ -101,7 +101,7 @@ async fn a_dump_is_private_whole_and_replaces_nothing_unasked() {
 
     let nowhere = folder.path().join("nowhere/volume.dump");
     let refused = sentence(dump(volume, dump_to(&nowhere, false))).await;
-    assert!(refused.contains("the folder must exist and be writable"), "{refused}");
+    assert!(refused.contains("the directory must exist and be writable"), "{refused}");
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn damaged_dumps_and_places_without_a_volume_are_refused() {
     make_volume(&old).await;
     dump(old, dump_to(&file, false)).await.expect("dumped");
     let refused = sentence(load(memory, load_from(&file))).await;
-    assert!(refused.contains("a store in memory ends with this command"), "{refused}");
+    assert!(refused.contains("memory: ends with this command"), "{refused}");
     let whole = std::fs::read(&file).expect("a dump");
     let cut = folder.path().join("cut.dump");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("written");

@@ -1,7 +1,7 @@
 use super::*;
 
 fn said(words: &[&str]) -> Result<Vec<OsString>, String> {
-    meant(words.iter().map(OsString::from))
+    mount_arguments(words.iter().map(OsString::from))
 }
 
 #[test]
@@ -47,6 +47,6 @@ fn what_is_no_such_line_is_refused() {
 
 #[test]
 fn it_goes_by_its_name() {
-    assert!(is_asked_for(OsStr::new("/sbin/mount.ashlar")));
-    assert!(!is_asked_for(OsStr::new("/usr/bin/ashlar")));
+    assert!(is_mount_helper(OsStr::new("/sbin/mount.ashlar")));
+    assert!(!is_mount_helper(OsStr::new("/usr/bin/ashlar")));
 }

@@ -12,7 +12,7 @@ fn settle(text: &str) -> Result<Vec<OpenIdRole>, String> {
 }
 
 #[test]
-fn a_role_is_read_alike_from_a_file_and_from_a_flag() {
+fn a_role_parses_alike_from_a_file_and_from_a_flag() {
     let flag: OpenIdRole = FULL.replace('\n', " ").parse().expect("a role");
     let file = r#"[[openid]]
         role = "staff"
@@ -37,7 +37,7 @@ fn a_role_is_read_alike_from_a_file_and_from_a_flag() {
 }
 
 #[test]
-fn what_is_not_said_has_defaults() {
+fn absent_fields_have_defaults() {
     let bare = r#"{ role = "r", issuer = "https://i", audience = ["a"] }"#;
     let role: OpenIdRole = bare.parse().expect("a role");
     assert_eq!(role.policy_claim().as_deref(), Some("policy"));
@@ -50,25 +50,25 @@ fn what_is_not_said_has_defaults() {
 }
 
 #[test]
-fn roles_that_cannot_work_are_refused_in_a_sentence() {
+fn invalid_roles_are_refused_with_the_reason() {
     let role = |fields: &str| format!("openid = [{{ issuer = \"https://i\", {fields} }}]");
     let require =
         |claims: &str| role(&format!("role = \"r\", audience = [\"a\"], require = {{ {claims} }}"));
     let claims: Vec<String> =
         (0..=REQUIRED_CLAIMS_MAX).map(|at| format!(r#"c{at} = ["v"]"#)).collect();
     let values = vec![r#""v""#; REQUIRED_VALUES_MAX + 1].join(",");
-    assert!(settle(&require(&claims[1..].join(","))).is_ok(), "as many as there may be");
+    assert!(settle(&require(&claims[1..].join(","))).is_ok(), "the limit itself is valid");
     for (text, why) in [
         (role(r#"role = "r""#), "missing field `audience`"),
-        (role(r#"role = "r", audience = []"#), "without an audience"),
-        (role(r#"role = "r", audience = [""]"#), "without an audience"),
-        (role(r#"role = "", audience = ["a"]"#), "a role has 1 to 64"),
-        (role(r#"role = "a/b", audience = ["a"]"#), "a role has 1 to 64"),
+        (role(r#"role = "r", audience = []"#), "audience is empty"),
+        (role(r#"role = "r", audience = [""]"#), "audience is empty"),
+        (role(r#"role = "", audience = ["a"]"#), "must have 1 to 64"),
+        (role(r#"role = "a/b", audience = ["a"]"#), "must have 1 to 64"),
         (role(r#"role = "r", audience = ["a"], account = "7""#), "12 digits"),
         (role(r#"role = "r", audience = ["a"], policy_claim = """#), "policy_claim is empty"),
-        (require("org = []"), "no value for \"org\""),
+        (require("org = []"), "no value, or an empty one, for \"org\""),
         (require(r#"org = ["acme", ""]"#), "or an empty one"),
-        (require(r#""" = ["acme"]"#), "a claim that require names is empty"),
+        (require(r#""" = ["acme"]"#), "name of a claim in require is empty"),
         (require(r#"org = "acme""#), "expected a sequence"),
         (require(&claims.join(",")), "more than 16 claims"),
         (require(&format!("org = [{values}]")), "more than 256 values for \"org\""),
@@ -78,7 +78,7 @@ fn roles_that_cannot_work_are_refused_in_a_sentence() {
                 "{0}\n{0}",
                 "[[openid]]\nrole = \"r\"\nissuer = \"https://i\"\naudience = [\"a\"]"
             ),
-            "two of them are the role \"r\"",
+            "two tables have the role \"r\"",
         ),
     ] {
         let wrong = settle(&text).expect_err(&text);

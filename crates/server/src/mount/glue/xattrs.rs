@@ -22,7 +22,7 @@ impl Call {
             FileOperation::GetXattr { name, .. }
             | FileOperation::SetXattr { name, .. }
             | FileOperation::RemoveXattr { name } => {
-                !self.beside.shown.is_as_it_is() && AclKind::of(name.as_bytes()).is_some()
+                !self.beside.shown.is_unchanged() && AclKind::of(name.as_bytes()).is_some()
             }
             _ => false,
         }
@@ -44,7 +44,7 @@ impl Call {
             FileOperation::ListXattr { size } => {
                 let mut names = Vec::new();
                 for name in files.xattr_names(node).await? {
-                    if !self.beside.shown.is_as_it_is() && AclKind::of(&name).is_some() {
+                    if !self.beside.shown.is_unchanged() && AclKind::of(&name).is_some() {
                         continue;
                     }
                     names.extend_from_slice(&name);

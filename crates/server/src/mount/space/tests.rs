@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn all_is_what_is_used_and_what_is_free() {
     let held = Usage { bytes: 10_000, names: 7 };
-    let told = said(held, Free { available: 8_192, all: 16_384 });
+    let told = space_of(held, Free { available: 8_192, all: 16_384 });
     assert_eq!((told.blocks, told.blocks_free, told.blocks_available), (3 + 4, 4, 2));
     assert_eq!((told.nodes - told.nodes_free, told.fragment_bytes), (7, 4_096));
 }
@@ -11,8 +11,8 @@ fn all_is_what_is_used_and_what_is_free() {
 #[test]
 fn a_full_folder_has_nothing_free_and_a_bucket_a_pebibyte() {
     let held = Usage { bytes: 4_096, names: 1 };
-    let full = said(held, Free { available: 0, all: 4_095 });
+    let full = space_of(held, Free { available: 0, all: 4_095 });
     assert_eq!((full.blocks, full.blocks_free, full.blocks_available), (1, 0, 0));
-    let told = said(held, ENDLESS);
+    let told = space_of(held, UNKNOWN_FREE);
     assert_eq!(told.blocks_available * u64::from(told.block_bytes), 1 << 50);
 }

@@ -35,7 +35,7 @@ const RULES: &str = "<LifecycleConfiguration><Rule><ID>old</ID><Status>Enabled</
     </Rule></LifecycleConfiguration>";
 
 const OPTIONS: [&str; 6] =
-    ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--lifecycle-day", "1"];
+    ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--lifecycle-day-seconds", "1"];
 
 /// The bytes of a version.
 type Written = (u64, usize);
