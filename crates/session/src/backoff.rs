@@ -1,20 +1,23 @@
-//! Pauses between two tries of something that others got in the way of.
+//! Random pauses between two tries of an operation that other writers refused.
+//!
+//! For example, two gateways that write one key at the same moment pause for different times, and
+//! do not collide again in step.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long an operation goes on while other writers keep changing what it depends on. Then it
+/// Time for which an operation is tried while other writers keep changing its records. Then it
 /// fails with [`namespace::FsError::Contended`].
 pub const CONTENTION_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The longest first pause. Each further one may be twice as long, up to [`PAUSE_MAX`].
+/// Limit of the first pause. The limit doubles with each further one, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-/// Exponential backoff with full jitter: a pause has any length between nothing and its limit, and
-/// the limit doubles. So two writers that collided do not collide again in step.
+/// Exponential backoff with full jitter: a pause has a random length between zero and its limit,
+/// and the limit doubles.
 #[derive(Debug)]
 pub struct Backoff {
     deadline: Instant,
@@ -29,23 +32,23 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Backs off until a deadline.
+    /// Creates a backoff that ends at `deadline`.
     pub fn until(deadline: Instant) -> Backoff {
         Backoff { deadline, pauses: 0, random: RandomState::new() }
     }
 
-    /// When the last try begins at the latest.
+    /// Returns the time until which the last try begins.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Pauses before the next try. Returns false, without a pause, if the deadline has passed.
+    /// Pauses before the next try. Returns false without a pause if the deadline has passed.
     pub async fn pause(&mut self) -> bool {
         let limit = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
         self.pause_within(limit).await
     }
 
-    /// Pauses for a random time up to `limit`. Returns false, without a pause, if the deadline has
+    /// Pauses for a random time up to `limit`. Returns false without a pause if the deadline has
     /// passed.
     pub(crate) async fn pause_within(&mut self, limit: Duration) -> bool {
         if Instant::now() >= self.deadline {

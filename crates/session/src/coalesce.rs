@@ -1,17 +1,19 @@
 //! Coalesced reads: short reads that wait are sent to the store as one.
 //!
-//! A few short reads are under way at a time. Reads that come meanwhile wait in a bounded queue, and
-//! are sent as one as soon as one under way has its answer, or after [`COALESCE_PATIENCE`] if that
-//! takes longer. So an idle volume adds no delay and a busy one shares its round trips. A question
-//! that several callers have is sent once.
+//! A few short reads are in flight at a time. Further reads wait in a bounded queue. When a read in
+//! flight is answered, or after [`COALESCE_PATIENCE`] if that takes longer, the waiting reads are
+//! sent together. So an idle volume adds no delay and a busy one shares its round trips. A question
+//! that several callers have is sent once. For example, 50 concurrent GETs of one bucket read the
+//! bucket's record once.
 //!
-//! A read is sent after it was asked for, so it sees every commit that was acknowledged before, and
-//! one snapshot for all is more than any single caller could ask for. A caller that goes away harms
-//! nobody: it is passed over if it still waits, and a read for several callers runs in a task of the
-//! session. An error reaches everyone whom it concerns; one that a single record may have caused is
-//! looked for by sending each caller's read again by itself.
+//! - **Freshness.** A read is sent after its caller asked, so it sees every commit that was
+//!   acknowledged before. All callers of a coalesced read get one snapshot.
+//! - **Cancellation.** A caller that is dropped while it waits is skipped. A read for several
+//!   callers runs in a task of the session.
+//! - **Errors.** An error of the store's connection goes to all callers. An error that one record
+//!   may have caused leads to a read of its own for each caller.
 //!
-//! Nothing here knows what the questions mean, and nothing is remembered.
+//! This module does not know the meaning of the records, and keeps none of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -26,24 +28,25 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::error::VolumeError;
 use crate::meters::Meters;
 
-/// How long an operation waits for one read of metadata.
+/// Time limit of one metadata read of an operation.
 pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
 
-/// For how long a read that is under way makes others wait. If it takes longer, the time goes into
-/// the network or the store, and waiting for it would cost others more than sharing saves.
+/// Time for which a read in flight makes others wait. A longer time is spent in the network or the
+/// store, and waiting for it would cost more than sharing saves.
 pub(crate) const COALESCE_PATIENCE: Duration = Duration::from_millis(2);
 
-/// Callers that wait in the queue; more go to the store by themselves.
+/// Most callers in the queue. Further ones read by themselves.
 pub(crate) const COALESCE_CALLERS_MAX: usize = 1_024;
 
-/// Questions of a read that waits for others; one that has more goes by itself and delays nobody.
+/// Most questions of a read that may wait for others. A longer one is sent alone, so that it delays
+/// no other.
 pub(crate) const SHORT_QUESTIONS_MAX: usize = 16;
 
-/// Questions of a coalesced read, and bytes of their keys.
+/// Most questions of a coalesced read, and most bytes of their keys.
 pub(crate) const COALESCED_QUESTIONS_MAX: usize = 128;
 pub(crate) const COALESCED_BYTES_MAX: usize = 64 << 10;
 
-/// What a caller gets.
+/// The answer to one caller.
 type ReadAnswer = Result<Vec<ReadResult>, StoreError>;
 
 /// Coalesces the short reads of a session.
@@ -62,32 +65,32 @@ struct ReadContext {
     queue: Mutex<ReadQueue>,
 }
 
-/// Who waits. Somebody does only while every place is taken.
+/// The waiting reads. The queue is empty unless all permits are taken.
 #[derive(Debug, Default)]
 struct ReadQueue {
     taken: usize,
     waiting: VecDeque<QueuedRead>,
 }
 
-/// A read that waits to leave.
+/// A read that waits to be sent.
 #[derive(Debug)]
 struct QueuedRead {
     reads: Vec<Read>,
     caller: oneshot::Sender<ReadAnswer>,
 }
 
-/// What becomes of a read.
+/// How a read is sent.
 enum Admission {
-    /// It may leave at once.
+    /// At once, with a permit.
     Now(ReadPermit),
-    /// It leaves with others, and this is where its answer comes.
+    /// With others. The receiver gets the answer.
     Coalesced(oneshot::Receiver<ReadAnswer>),
-    /// It leaves at once and counts for nobody.
+    /// At once and without a permit, because it is long or the queue is full.
     Uncounted,
 }
 
 impl ReadCoalescer {
-    /// Lets `in_flight` short reads go at a time.
+    /// Allows `in_flight` short reads at a time.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         meters: &Arc<Meters>,
@@ -107,10 +110,11 @@ impl ReadCoalescer {
         }
     }
 
-    /// Answers questions from one snapshot that holds every commit acknowledged before the call.
+    /// Answers `reads` from one snapshot that contains every commit that was acknowledged before
+    /// the call.
     ///
     /// # Errors
-    /// What the store says; [`VolumeError::Unavailable`] after [`META_READ_DEADLINE`].
+    /// The store's errors; [`VolumeError::Unavailable`] after [`META_READ_DEADLINE`].
     pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         let deadline = Instant::now() + META_READ_DEADLINE;
         let late =
@@ -121,6 +125,7 @@ impl ReadCoalescer {
                 match timeout(COALESCE_PATIENCE, &mut reading).await {
                     Ok(answer) => answer,
                     Err(_slow) => {
+                        // The next read need not wait for a slow one.
                         drop(place);
                         timeout_at(deadline, reading).await.map_err(|_| late())?
                     }
@@ -139,7 +144,7 @@ impl ReadCoalescer {
 
     fn admit(&self, reads: &[Read]) -> Admission {
         let context = &self.context;
-        // What a store would refuse must not be refused to others.
+        // A read that the store would refuse must not make it refuse the reads of others.
         if !is_short(reads) || context.store.limits().check_read(reads).is_err() {
             return Admission::Uncounted;
         }
@@ -157,13 +162,13 @@ impl ReadCoalescer {
     }
 }
 
-/// Whether a read takes no longer than others can wait for.
+/// Returns true if the read is short enough to make others wait.
 fn is_short(reads: &[Read]) -> bool {
     let single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
     reads.len() <= SHORT_QUESTIONS_MAX && reads.iter().all(single)
 }
 
-/// What a question weighs: the bytes that it names.
+/// Returns the bytes of the keys that a question names.
 fn bytes(read: &Read) -> usize {
     let key = |key: &Key| key.as_bytes().len();
     match read {
@@ -184,14 +189,14 @@ impl ReadContext {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One round trip.
+    /// Reads in one round trip.
     async fn read(&self, reads: &[Read]) -> ReadAnswer {
         self.meters.reads.add(1);
         self.store.read(reads).await
     }
 
-    /// Those who leave next, in their order, as many as one read may carry. If nobody waits, a
-    /// place becomes free.
+    /// Returns the callers whose reads are sent next, in the order of the queue, as many as one
+    /// read may carry. If there are none, gives the permit back.
     fn next(&self) -> Vec<QueuedRead> {
         let mut queue = self.queue();
         let (mut leaving, mut questions, mut weight) = (Vec::new(), 0, 0);
@@ -214,7 +219,7 @@ impl ReadContext {
     }
 }
 
-/// The right to have a read under way. Let go of, it passes to those who wait.
+/// The right to have a read in flight. When dropped it passes to the waiting reads.
 #[derive(Debug)]
 struct ReadPermit {
     context: Arc<ReadContext>,
@@ -222,14 +227,15 @@ struct ReadPermit {
 }
 
 impl ReadPermit {
-    /// Those who leave next in this place; if nobody waits, it is given back.
+    /// Returns the callers that are sent next with this permit; `None` if none waits.
     fn next(mut self) -> Option<(ReadPermit, Vec<QueuedRead>)> {
         let leaving = self.context.next();
         self.held = !leaving.is_empty();
         self.held.then_some((self, leaving))
     }
 
-    /// Reads for those who leave, and for those who wait meanwhile, until nobody does.
+    /// Reads for these callers, and then for those that have come in between, until the queue is
+    /// empty.
     async fn serve(self, leaving: Vec<QueuedRead>) {
         let context = Arc::clone(&self.context);
         let mut next = Some((self, leaving));
@@ -266,14 +272,14 @@ impl Drop for ReadPermit {
     }
 }
 
-/// Someone who waits for an answer, with the indices of what was asked.
+/// A caller and the indices of its questions among those that are sent.
 #[derive(Debug)]
 struct Caller {
     waiting: QueuedRead,
     answers: Vec<usize>,
 }
 
-/// What is asked for all: each question once.
+/// Merges the questions of all callers, each question once.
 fn coalesce(leaving: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
     let mut places: HashMap<Read, usize> = HashMap::new();
     let mut questions = Vec::new();
@@ -293,7 +299,7 @@ fn coalesce(leaving: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
     (questions, callers)
 }
 
-/// Tells each caller what was answered to its questions.
+/// Sends each caller the answers to its own questions.
 fn deliver(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer) {
     let found = match answer {
         Ok(found) => found,
@@ -301,14 +307,14 @@ fn deliver(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer)
     };
     for Caller { waiting, answers } in callers {
         let own = answers.iter().map(|place| found.get(*place).cloned());
-        // Whoever asked counts the answers.
+        // The caller checks the number of its answers.
         let own = own.flatten().collect();
         let _gone = waiting.caller.send(Ok(own));
     }
 }
 
-/// Tells of an error. One that is not the store's absence may concern one caller alone: then each
-/// is answered by itself, in a task of its own, so that nobody waits for it.
+/// Sends an error to the callers. An error other than `Unavailable` may concern one caller alone.
+/// Then each caller's read is sent again by itself, in a task, so that no other read waits for it.
 fn deliver_error(context: &Arc<ReadContext>, callers: Vec<Caller>, error: &StoreError) {
     if error.kind() == StoreErrorKind::Unavailable || callers.len() == 1 {
         for caller in callers {

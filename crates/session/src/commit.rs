@@ -1,15 +1,28 @@
-//! Group commit, and what becomes of a plan whose outcome is not known.
+//! Group commit: plans are sent in batches, and every plan gets a certain outcome.
 //!
-//! Plans wait in a bounded queue. Whatever waits when a batch may go, or comes from tasks that are
-//! ready by then, forms the batch, so an idle volume adds no delay and a busy one shares its round
-//! trips. From there on nobody's disconnect stops anything: the batch, its resolution and its
-//! bookkeeping run in tasks of the volume.
+//! Roles. A *caller* puts a plan into a bounded queue. The *queue task* forms batches of the
+//! waiting plans, and of those that ready tasks add in the same moment. So an idle volume adds no
+//! delay, and a busy one shares its round trips. The *batch task* sends a batch and settles its
+//! plans. If the store did not say what happened, the *resolver* finds out. From the queue on, a
+//! caller that disconnects stops nothing.
 //!
-//! Every plan guards its session and takes a step in an *idempotency slot* (see [`crate::slots`]).
-//! When the store cannot say whether a plan happened, the same step is taken with the mark `aborted`:
-//! then either the plan can never happen, or the slot says that it did. Until one is certain the plan
-//! holds its slot, its reader's epoch and its staged blocks, which are deleted only when no plan that
-//! names them can commit.
+//! Every plan guards its session's record and advances an *idempotency slot* (see
+//! [`crate::slots`]). If the outcome of a plan is unknown, the resolver advances the same slot to
+//! the same step with the mark `aborted`. Either that commits, and the plan can never happen; or it
+//! is refused, because the plan has advanced the slot itself. Until then the plan keeps its slot,
+//! the epoch of its reader and its staged blocks. So a block is deleted only if no plan that names
+//! it can commit.
+//!
+//! ```text
+//! queued -> sent -> committed | refused | failed      (the store's verdict)
+//!            |
+//!            \\-> unknown -> committed | aborted        (the resolver, by the slot)
+//!                     \\---> left to the next session  (this session has ended)
+//! ```
+//!
+//! For example, the connection breaks after a batch was sent. The resolver sends the aborting step
+//! of each plan. The step of a plan that had committed is refused by its slot, and its caller gets
+//! success. The steps of the others commit, and their operations are planned again.
 
 mod batch;
 mod context;
@@ -37,13 +50,13 @@ pub(crate) use context::CommitContext;
 pub(crate) use context::CommittedFor;
 pub use context::Outcome;
 
-/// Plans that wait for a batch. More make their callers wait.
+/// Most plans that wait for a batch. Further callers wait for room in the queue.
 pub const QUEUE_PLANS_MAX: usize = 1_024;
 
-/// How long a caller waits for the outcome of its plan, from when it asked.
+/// Time from the call until a caller gets an answer, also if the outcome is still unknown.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Where plans go. Dropping it ends the queue once what waits has been sent.
+/// The entry of the commit queue. When the last clone is dropped, the queued plans are still sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Committer {
     queue: mpsc::Sender<QueuedPlan>,
@@ -51,7 +64,7 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Begins to commit; `in_flight` batches at a time.
+    /// Starts the queue task, with at most `in_flight` batches in flight.
     pub(crate) fn new(context: CommitContext, in_flight: usize) -> Committer {
         let (queue, plans) = mpsc::channel(QUEUE_PLANS_MAX);
         let context = Arc::new(context);
@@ -60,26 +73,26 @@ impl Committer {
         Committer { queue, context }
     }
 
-    /// What was sent and has not come back by the feed.
+    /// Returns the writes that were sent and that the feed has not reported yet.
     pub(crate) fn self_writes(&self) -> Arc<SelfWrites> {
         Arc::clone(&self.context.self_writes)
     }
 
-    /// Ends the session: the store does not hold what this session wrote.
+    /// Fences the session, because the store has lost records that this session wrote.
     pub(crate) fn fence(&self, how: &str) {
         self.context.state.fence(how);
     }
 
-    /// The slots, to be removed with the session.
+    /// Returns the slots, whose records are deleted when the session ends.
     pub(crate) fn slots(&self) -> &IdempotencySlots {
         &self.context.slots
     }
 
-    /// Commits a plan together with others. `reading` is held until the plan has settled, and
-    /// `staged` is given back if the plan certainly did not happen; what is given back to nobody
-    /// is deleted. `note` is the request that it carries out.
+    /// Commits a plan, in a batch with others. The epoch of `reading` stays pinned until the
+    /// outcome is certain. `staged` is returned if the plan certainly did not commit; if the caller
+    /// is gone then, the blocks are deleted. `note` names the request in the ledger's journal.
     ///
-    /// Dropping the returned future takes nothing back once the plan is in the queue.
+    /// Once the plan is in the queue it is committed even if the returned future is dropped.
     pub(crate) async fn commit(
         &self,
         plan: Plan,
@@ -99,7 +112,7 @@ impl Committer {
         let deadline = Instant::now() + COMMIT_DEADLINE;
         let (caller, answer) = oneshot::channel();
         let Ok(Ok(place)) = tokio::time::timeout_at(deadline, self.queue.reserve()).await else {
-            let busy = "the queue of commits does not move or is closed".to_owned();
+            let busy = "the commit queue is closed, or was full until the deadline".to_owned();
             let outcome = Outcome::Failed(VolumeError::Unavailable(busy));
             return CommitAnswer::without(outcome, staged);
         };

@@ -1,25 +1,25 @@
-//! Progress of operations whose plans other writers refuse.
+//! Fairness between operations whose plans other writers refuse.
 //!
-//! A plan is refused if a record that it guards was changed since it was planned. The operation then
-//! plans again. By itself that is not fair: the writer that commits last always knows the newest
-//! record, so it can go on refusing the others.
+//! A plan is refused if a record that it guards was changed since it was planned. The operation
+//! then plans again. By itself that is not fair: the writer that committed last knows the newest
+//! record, so it can refuse the others again and again.
 //!
-//! Writers of this process form a line. After its first refusal an operation makes a *reservation* of
-//! the records and ranges that its plan guards. An operation whose plan would change a reserved record
-//! waits until all earlier reservations of that record have ended, and then plans again. A plan that
-//! changes nothing reserved waits for nothing. For example, of 100 clients that put one key each waits
-//! for the one before it, while PUTs of other keys go on.
+//! Writers of one process form a queue. After its first refusal an operation gets a place in the
+//! queue and *reserves* the records and ranges that its plan guards. An operation whose plan would
+//! change a reserved record waits until all earlier reservations of that record have ended, and
+//! then plans again. For example, of 100 clients that PUT one key each waits for the one before it,
+//! while PUTs of other keys go on.
 //!
-//! - An operation waits only for earlier reservations, so there is no circle of waiters.
-//! - The first in the line can be refused only by plans that were already sent, and by other
-//!   processes.
+//! - An operation waits only for earlier reservations, so there is no deadlock.
+//! - The first operation in the queue can be refused only by plans that were already in flight, and
+//!   by other processes.
 //!
-//! Writers of other processes are not in the line. An operation that they refuse pauses for a random
-//! time before it tries again (see [`Backoff`]). An operation that had to wait in the line pauses
-//! before its commit while there are other sessions: otherwise a line that is never empty would leave
-//! no gap for them.
+//! Writers of other processes are not in the queue. An operation that they refuse pauses for a
+//! random time before it tries again (see [`Backoff`]). An operation that had to wait in the queue
+//! pauses before its commit while other sessions exist: otherwise a queue that is never empty would
+//! leave no gap for them.
 //!
-//! All waiting ends at the deadline of the operation: [`crate::CONTENTION_DEADLINE`], or an earlier one.
+//! All waiting ends at the operation's deadline: [`crate::CONTENTION_DEADLINE`], or an earlier one.
 
 mod table;
 
@@ -37,12 +37,12 @@ use crate::state::SessionState;
 
 use table::Table;
 
-/// Refusals by one record after which an operation pauses. Other plans of this process that were
-/// already under way may cause so many.
+/// Refusals by one record before an operation pauses. Plans of this process that were already in
+/// flight may cause so many.
 const REPEATS_WITHOUT_PAUSE: u32 = 2;
 
-/// Bounds of the gap that a line leaves for other sessions. In between it is [`GAP_COMMITS`] commits
-/// long.
+/// Bounds of the gap that a queue leaves for other sessions. Between them it takes [`GAP_COMMITS`]
+/// commits.
 const GAP_MIN: Duration = Duration::from_millis(2);
 const GAP_MAX: Duration = Duration::from_millis(100);
 const GAP_COMMITS: u32 = 2;
@@ -51,11 +51,11 @@ const GAP_COMMITS: u32 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     table: Table,
-    /// How long the last commit of an operation in the line took, in microseconds.
+    /// Duration of the last commit of an operation in the queue, in microseconds.
     commit_micros: AtomicU64,
 }
 
-/// A place in the line, and the records reserved for it. Dropping it ends the reservation.
+/// A place in the queue and the records reserved for it. Dropping it ends the reservation.
 #[derive(Debug)]
 struct Reservation {
     place: u64,
@@ -68,13 +68,13 @@ impl Drop for Reservation {
     }
 }
 
-/// One operation, as far as others get in its way.
+/// One operation, with its place in the queue and its pauses.
 #[derive(Debug)]
 pub(crate) struct Contender<'s> {
     reservations: &'s Arc<Reservations>,
     session: &'s SessionState,
     deadline: Instant,
-    /// Made when it is needed first.
+    /// Created at the first pause.
     backoff: Option<Backoff>,
     reservation: Option<Reservation>,
     /// Refusals by a record that this operation had met before.
@@ -82,7 +82,7 @@ pub(crate) struct Contender<'s> {
 }
 
 impl<'s> Contender<'s> {
-    /// An operation that waits for others until `deadline`.
+    /// Creates the state of an operation that waits for others until `deadline`.
     pub(crate) fn until(
         deadline: Instant,
         reservations: &'s Arc<Reservations>,
@@ -92,8 +92,9 @@ impl<'s> Contender<'s> {
         Contender { reservations, session, deadline, backoff, reservation, repeats: 0 }
     }
 
-    /// Waits while earlier operations of this process depend on what `plan` would change. Returns
-    /// whether it has waited: then what was known is old, and the operation is to be planned again.
+    /// Waits while earlier operations of this process depend on records that `plan` would change.
+    /// Returns true if it has waited: then the facts of the operation are old, and it must be
+    /// planned again.
     ///
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
@@ -121,8 +122,8 @@ impl<'s> Contender<'s> {
         Ok(true)
     }
 
-    /// Takes note that a plan with these guards was refused. `repeats` says that the operation had
-    /// met the record that refused it before. Pauses if that happens again and again.
+    /// Handles a refusal of a plan with these guards. `repeats` is true if the operation had met
+    /// the refusing record before; if that happens repeatedly, it pauses.
     ///
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
@@ -136,8 +137,8 @@ impl<'s> Contender<'s> {
             None => self.join(guards),
         }
         self.repeats += u32::from(repeats);
-        // The first try after a pause learns what the record is by now, and the second one may win.
-        // So every second refusal is followed by a pause.
+        // The first try after a pause learns the newest record, and the second may win. So a pause
+        // follows only every second refusal.
         let pauses = self.repeats > REPEATS_WITHOUT_PAUSE && self.repeats.is_multiple_of(2);
         let in_time = if repeats && pauses {
             self.backoff().pause().await
@@ -147,7 +148,7 @@ impl<'s> Contender<'s> {
         if in_time { Ok(()) } else { Err(FsError::Contended.into()) }
     }
 
-    /// Pauses before an operation that found no consistent state begins anew.
+    /// Pauses before an operation that found no consistent state is planned from the beginning.
     ///
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
@@ -155,7 +156,7 @@ impl<'s> Contender<'s> {
         if self.backoff().pause().await { Ok(()) } else { Err(FsError::Contended.into()) }
     }
 
-    /// Takes note of how long a commit took.
+    /// Stores the duration of a commit, for the length of the gap.
     pub(crate) fn record_commit_time(&self, took: Duration) {
         if self.reservation.is_some() {
             let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -163,7 +164,7 @@ impl<'s> Contender<'s> {
         }
     }
 
-    /// Leaves the line.
+    /// Leaves the queue.
     pub(crate) fn leave(&mut self) {
         self.reservation = None;
     }
@@ -172,14 +173,15 @@ impl<'s> Contender<'s> {
         self.backoff.get_or_insert_with(|| Backoff::until(self.deadline))
     }
 
-    /// Takes the last place in the line. If too many operations are in it, this one goes without.
+    /// Takes the last place in the queue. If the queue is full, the operation goes on without a
+    /// place.
     fn join(&mut self, guards: &[Guard]) {
         let reservations = Arc::clone(self.reservations);
         self.reservation =
             reservations.table.join(guards).map(|place| Reservation { place, reservations });
     }
 
-    /// Reserves what the newest plan guards instead of what the one before did.
+    /// Replaces the operation's reservation by the records that its newest plan guards.
     fn reserve(&self, guards: &[Guard]) {
         if let Some(Reservation { place, .. }) = self.reservation {
             self.reservations.table.reserve(place, guards);

@@ -1,12 +1,14 @@
-//! Which epochs this process still reads in.
+//! The epochs in which readers of this process are active.
 //!
-//! Whoever may hold the name of a block pins the epoch that it began in, by a [`ReaderGuard`].
-//! The reaper moves the volume's epoch on and deletes only when every session has *passed* it: when
-//! nobody there holds an older one. The epoch that counts here is the last one that this process
-//! has seen, which may lag; that delays a deletion and never permits one.
+//! A reader pins the current epoch with a [`ReaderGuard`] before it reads a record that names
+//! blocks. The reaper increases the volume's epoch, and deletes blocks of removed files only when
+//! every session has *passed* the old epoch: no reader of the session pins an older one. The
+//! current epoch of this process is the last one that its heartbeat has read. It may lag behind the
+//! volume's, which delays a deletion and never permits one.
 //!
-//! What is pinned holds back every deletion of the volume, so it is pinned for moments. A reader that
-//! lasts holds the one file that it reads instead: see [`crate::holds`].
+//! For example, a GET that began in epoch 7 keeps all blocks that were freed in epoch 7 or later. A
+//! pin therefore delays every deletion of the volume, so pins must be short. A long reader gets a
+//! hold on its file instead: see [`crate::holds`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +18,7 @@ use content::{Pin, Pins};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The readers of this process, by epoch.
+/// The readers of this process, by the epoch that they pin.
 #[derive(Debug)]
 pub struct Epochs {
     readers: Mutex<Readers>,
@@ -30,11 +32,12 @@ struct Readers {
     pinned: BTreeMap<u64, Pinned>,
 }
 
-/// Those who pin one epoch.
+/// The readers that pin one epoch.
 #[derive(Debug, Default)]
 struct Pinned {
     count: u64,
-    /// When the volume passed_changed on to the next epoch.
+    /// The time at which this process learned of the next epoch; `None` while the pinned epoch is
+    /// the current one.
     superseded: Option<Instant>,
 }
 
@@ -44,7 +47,7 @@ impl Readers {
     }
 }
 
-/// Pins the epoch that its reader began in, until it is dropped.
+/// Pins the epoch in which its reader began, until it is dropped.
 #[derive(Debug)]
 pub struct ReaderGuard {
     epochs: Arc<Epochs>,
@@ -52,13 +55,14 @@ pub struct ReaderGuard {
 }
 
 impl Epochs {
-    /// Nobody reads yet.
+    /// Creates the registry, without readers, for a session that began in epoch `current`.
     pub fn new(current: u64) -> Arc<Epochs> {
         let readers = Mutex::new(Readers { current, pinned: BTreeMap::new() });
         Arc::new(Epochs { readers, passed_changed: Notify::new() })
     }
 
-    /// Both fields agree between any two statements, so a panic elsewhere leaves them usable.
+    /// Each method changes both fields without an await or a panic in between, so a poisoned lock
+    /// is still consistent.
     fn readers(&self) -> MutexGuard<'_, Readers> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -71,7 +75,7 @@ impl Epochs {
         ReaderGuard { epochs: Arc::clone(self), epoch }
     }
 
-    /// Takes note of the volume's epoch.
+    /// Sets the current epoch to the volume's, as the heartbeat has read it.
     pub fn observe(&self, epoch: u64) {
         let mut readers = self.readers();
         let before = readers.passed();
@@ -87,25 +91,25 @@ impl Epochs {
         }
     }
 
-    /// The newest epoch that was ever seen here.
+    /// Returns the newest epoch that this process has read.
     pub fn current(&self) -> u64 {
         self.readers().current
     }
 
-    /// For how long an epoch that the volume has left has been pinned here: what holds back
-    /// deletions.
+    /// Returns the time since the epoch of the oldest reader was superseded; `None` if no reader
+    /// pins an old epoch. While it grows, deletions wait.
     pub fn oldest_pin(&self) -> Option<Duration> {
         let readers = self.readers();
         let (_, oldest) = readers.pinned.first_key_value()?;
         oldest.superseded.map(|at| at.elapsed())
     }
 
-    /// Whether anybody here reads.
+    /// Returns true if any reader is active.
     pub fn has_readers(&self) -> bool {
         !self.readers().pinned.is_empty()
     }
 
-    /// The newest epoch such that nobody here reads in an older one.
+    /// Returns the newest epoch such that no reader of this process pins an older one.
     pub fn passed(&self) -> u64 {
         self.readers().passed()
     }
@@ -118,14 +122,14 @@ impl Pins for Epochs {
 }
 
 impl ReaderGuard {
-    /// Whether the volume has left the epoch that this pins.
+    /// Returns true if the volume has a newer epoch than the pinned one.
     pub(crate) fn is_outdated(&self) -> bool {
         self.epoch < self.epochs.readers().current
     }
 }
 
 impl Clone for ReaderGuard {
-    /// Pins the same epoch once more: for what goes on where the reader left off.
+    /// Pins the same epoch once more, for work that continues the reader's.
     fn clone(&self) -> ReaderGuard {
         let mut readers = self.epochs.readers();
         readers.pinned.entry(self.epoch).or_default().count += 1;

@@ -1,4 +1,4 @@
-//! Why an operation on a volume failed, by what the caller answers.
+//! Errors of operations on a volume, grouped by what the caller answers to its client.
 
 use block::BlockError;
 use content::{ContentError, Overloaded};
@@ -6,32 +6,35 @@ use namespace::FsError;
 use record::DecodeError;
 use store::{Key, StoreError, StoreErrorKind};
 
-/// Why an operation failed: an answer of the namespace, or trouble behind it.
+/// The reason for which an operation failed: an answer of the namespace, or a failure below it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// The namespace's answer.
+    /// The namespace refused the operation. For example, the key does not exist.
     #[error(transparent)]
     Fs(#[from] FsError),
-    /// The metadata store or the blocks cannot be reached, or answer too late. Nothing happened.
+    /// A store cannot be reached, or answered too late. Nothing was changed, so the caller may
+    /// retry.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// The metadata store or the block store is out of space. Nothing happened.
-    #[error("no room: {0}")]
+    /// The metadata store or the block store is out of space. Nothing was changed.
+    #[error("out of space: {0}")]
     Full(String),
-    /// Whether a change happened was not known in time: nothing may be assumed.
+    /// The outcome of a change was not known in time. The change may have been committed, or may be
+    /// committed later.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// The byte budget was not granted in time: the load is beyond what fits into memory.
+    /// No memory was granted in time: more bodies are in flight than fit into the byte budget.
     #[error("overloaded: no memory within the deadline")]
     Overloaded,
-    /// A record or block is not what was written. A person must look.
+    /// A record or a block is damaged. An operator must look.
     #[error("corrupt: {0}")]
     Corrupt(String),
-    /// The volume is not opened as it was asked for. A person must ask otherwise.
+    /// The volume was not opened, because the options do not fit the stores. The text gives the
+    /// operator the reason and the cure.
     #[error("{0}")]
     Refused(String),
-    /// This session has ended; another may have taken over.
+    /// The session is fenced: another process has ended it. Only a new process can serve.
     #[error("the session has ended")]
     Fenced,
 }
@@ -72,12 +75,12 @@ impl From<StoreError> for VolumeError {
     }
 }
 
-/// A record that cannot be read.
+/// Returns the error for a record that cannot be decoded.
 pub fn corrupt(key: &Key, error: &DecodeError) -> VolumeError {
     VolumeError::Corrupt(format!("the record {key:?} cannot be read: {error}"))
 }
 
-/// Why nothing new is begun.
+/// Returns the error for work that is not begun because the volume is closing.
 pub fn closing() -> VolumeError {
     VolumeError::Unavailable("the volume is closing".to_owned())
 }

@@ -1,11 +1,21 @@
-//! Listening to what other gateways change.
+//! The listener: reads the store's change feed and invalidates what other gateways changed.
 //!
-//! A task asks the store now and then what changed. Hints that others made stale are forgotten, so
-//! that operations seldom have to find out by a refused commit, and whoever keeps users and
-//! policies is notified to read them again. None of this needs to be right: a hint may be stale at
-//! any time, and a commit checks what it took from one.
+//! Ten times a second the task asks the store for the keys that were written since its last
+//! position. For each key that another session wrote:
 //!
-//! What has to be right is who else is there: see [`crate::peers`].
+//! - the record cache drops its entry, so that operations seldom learn of a change by a refused
+//!   commit;
+//! - the watch (the mount of this process) is notified, to invalidate kernel caches;
+//! - if it belongs to an account, user or policy, the permissions are read again;
+//! - if it belongs to a lock, tasks that wait for locks look again;
+//! - if it is a session's record, [`crate::peers`] ends the authority.
+//!
+//! Only the last one has to be exact. The others save time: a hint may be old, because a commit
+//! checks it by its guards. If the store no longer has all changes since the position (a *gap*),
+//! everything is invalidated.
+//!
+//! For example, gateway B overwrites the object `a`. Within about 100 ms gateway A drops its
+//! entries of the dentry and of the old inode, and its next GET of `a` plans with fresh records.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,17 +35,17 @@ use crate::peers::Peers;
 use crate::records::{self, RecordCache};
 use crate::watch::Watches;
 
-/// How often the store is asked what changed.
+/// Interval at which the store is asked for changes.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How many keys of our own are remembered until the feed notifies of them.
+/// Most keys of this session's own writes that wait for their notification.
 const SELF_WRITES_MAX: usize = 65_536;
 
-/// What this session wrote itself and has not been notified of yet.
+/// The writes of this session that the feed has not reported yet.
 ///
-/// The feed notifies a gateway of its own changes too, and it should not forget what it has just
-/// learnt by writing it. So each key is counted when a plan that writes it is sent, and a change is
-/// taken for somebody else's only if the count does not cover it.
+/// The feed reports a gateway's own changes as well, and the gateway must not drop the records that
+/// it has just learned from its own commits. So each key is counted when a plan that writes it is
+/// sent. A reported change is another session's only if the count of its key is zero.
 #[derive(Debug, Default)]
 pub(crate) struct SelfWrites {
     counts: Mutex<HashMap<Key, u32>>,
@@ -46,11 +56,12 @@ impl SelfWrites {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A plan is about to be sent.
+    /// Counts the keys of a plan that is about to be sent.
     pub(crate) fn sent(&self, plan: &Plan) {
         let mut counts = self.counts();
         if counts.len() >= SELF_WRITES_MAX {
-            // Some hints are then forgotten for nothing.
+            // Some entries will be dropped although only this session changed them, which costs a
+            // read each.
             counts.clear();
         }
         for key in cached_keys(plan) {
@@ -58,7 +69,7 @@ impl SelfWrites {
         }
     }
 
-    /// No notification will come of a plan that was sent, because it did not happen.
+    /// Uncounts the keys of a plan that did not commit: no notification will come.
     pub(crate) fn dropped(&self, plan: &Plan) {
         let mut counts = self.counts();
         for key in cached_keys(plan) {
@@ -66,7 +77,7 @@ impl SelfWrites {
         }
     }
 
-    /// Takes a notification of a change. Answers whether it is one of our own.
+    /// Handles a notification. Returns true if the change is counted as this session's own.
     fn notified(&self, key: &Key) -> bool {
         decrement(&mut self.counts(), key)
     }
@@ -85,7 +96,7 @@ fn decrement(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
     true
 }
 
-/// The keys of a plan whose records are remembered.
+/// Returns the cached keys that a plan writes.
 fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
     plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, _) | Write::Delete(key) if records::is_cached_space(key.space()) => {
@@ -95,7 +106,7 @@ fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
     })
 }
 
-/// The task that listens.
+/// The task that reads the feed.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
@@ -103,27 +114,28 @@ pub(crate) struct Listener {
     pub(crate) peers: Peers,
     pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
-    /// Told of names and nodes that others have changed.
+    /// Notified of names and nodes that other sessions changed.
     pub(crate) watches: Arc<Watches>,
-    /// Notified when users or policies may have changed.
+    /// Notified when accounts, users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
     /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
     pub(crate) lock_notices: Arc<LockNotices>,
-    /// Up to where notifications of changes have come.
+    /// The position up to which all changes have been delivered.
     pub(crate) position: Position,
 }
 
 impl Listener {
-    /// The position to begin with. Whatever is read after this is covered by the feed.
+    /// Returns the current position of the feed. All records that are read after this are covered
+    /// by notifications.
     pub(crate) async fn begin(store: &dyn MetaStore) -> Result<Position, StoreError> {
         match store.changes(None).await? {
             Changes::Notified { next, .. } | Changes::Gap { next } => Ok(next),
         }
     }
 
-    /// Listens until the volume closes. While the store does not answer, nothing is missed: the
-    /// position stays where it is.
+    /// Reads the feed until the volume closes. While the store does not answer, the position stays,
+    /// so no change is lost.
     pub(crate) async fn run(mut self, closing: CancellationToken) {
         let mut ticks = tokio::time::interval(FEED_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,8 +156,9 @@ impl Listener {
                 }
                 Err(_) if failing => {}
                 Err(error) => {
-                    debug!(%error, "cannot ask what changed");
-                    // A store that comes back may have forgotten what it had acknowledged.
+                    debug!(%error, "cannot read the change feed");
+                    // A store that comes back may have lost commits that it had acknowledged, for
+                    // example those of a session's record.
                     self.peers.assume_peers();
                     failing = true;
                 }
@@ -172,7 +185,8 @@ impl Listener {
                     }
                 }
                 self.watches.notified(others.into_iter());
-                // Whoever looks finds no hint that is older than the notice.
+                // Entries are dropped first, so that a task that is woken here does not plan with
+                // an old one.
                 keys.iter().for_each(|key| self.lock_notices.notified(key));
                 if sessions {
                     self.lock_notices.notify_all();
@@ -182,7 +196,7 @@ impl Listener {
                 }
             }
             Changes::Gap { next } => {
-                warn!("more changed than the store remembers: forgetting all records");
+                warn!("gap in the change feed: all cached records are dropped");
                 self.position = next;
                 self.peers.assume_peers();
                 self.sessions.notify_one();

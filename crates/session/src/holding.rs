@@ -1,4 +1,7 @@
-//! Putting holds in the place of epochs that readers have pinned for long, and removing them again.
+//! The task that writes holds for long readers, and removes holds that no reader needs.
+//!
+//! For example, a download of an hour pins its epoch for five seconds. Then this task commits a
+//! hold on its file and releases the epoch. When the download ends, the task deletes the hold.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -18,16 +21,16 @@ use crate::scan;
 use crate::session::Session;
 use crate::state::{ObservedSession, other_sessions};
 
-/// How often readers are looked at.
+/// Interval at which the readers are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holds that one plan writes, or that are removed side by side.
+/// Holds that one plan writes, or that are removed concurrently.
 const HOLDS_AT_ONCE: usize = 256;
 
 impl Session {
-    /// Puts holds in the place of epochs that readers have pinned for long, and removes those that
-    /// nobody needs. One task does this, one step after the other; and each hold is removed as it was
-    /// written, so that a plan that comes late removes none that was taken anew.
+    /// Writes holds for long readers and releases their epochs, and removes or weakens holds that
+    /// are not needed. Only one task calls this. A hold is removed only if it is as it was written,
+    /// so a late plan removes no newer hold.
     pub(crate) async fn renew_holds(&self) {
         let released = mem::take(&mut self.holds.readers().released);
         let unheld: Vec<(Ino, Value)> = {
@@ -57,11 +60,11 @@ impl Session {
             let plan = Plan { guards: Vec::new(), writes: holds().map(put).collect() };
             let outcome = self.commit_plan(plan).await;
             if matches!(outcome, Outcome::Committed) {
-                debug!(files = long_readers.len(), "readers that last hold their files");
+                debug!(files = long_readers.len(), "long readers hold their files");
                 holds().for_each(|(long_readers, record)| self.holds.taken(long_readers, record));
             } else {
-                // They go on pinning their epochs. If the plan happens yet, its holds go again.
-                warn!(?outcome, "files could not be held for readers that last");
+                // The readers keep their epochs. If the plan commits later, its holds are removed.
+                warn!(?outcome, "cannot commit holds for long readers: they keep their epochs");
                 let left = |(long_readers, record): (&LongReaders, &Value)| {
                     self.holds.may_remain(long_readers.ino, record.clone());
                 };
@@ -70,8 +73,8 @@ impl Session {
         }
     }
 
-    /// Has a hold keep no more than the file as it is, if it stands as it was written: those who read one
-    /// version of it have ended. If that fails it is tried again.
+    /// Changes a hold to protect only the current content of the file, because its readers of older
+    /// content have ended. If that fails it is tried again later.
     async fn weaken_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
         let weaker = Hold { since: self.now(), what: HoldScope::File }.encode(&key);
@@ -82,32 +85,32 @@ impl Session {
                 self.holds.weakened(ino, weaker);
                 self.wake_reaper();
             }
-            // One of an earlier try stands.
+            // A weaker hold of an earlier try was committed.
             Outcome::Refused { found: Some(found), .. } => self.holds.weakened(ino, found),
             Outcome::Refused { found: None, .. } | Outcome::Aborted(_) | Outcome::Failed(_) => {}
         }
     }
 
-    /// Removes a hold that nobody rests on, if it stands as it was written.
+    /// Removes a hold that no reader uses, if it is as it was written.
     async fn remove_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
         let guards = vec![Guard::Equals(key.clone(), record.clone())];
         match self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await {
             Outcome::Committed => self.wake_reaper(),
-            // A plan that came late has put another one in its place.
+            // A late plan has written another hold in its place.
             Outcome::Refused { found: Some(record), .. } => self.holds.may_remain(ino, record),
             Outcome::Refused { found: None, .. } => {}
             Outcome::Aborted(_) | Outcome::Failed(_) => self.holds.may_remain(ino, record),
         }
     }
 
-    /// The files that some living session holds, and what of each. To be asked for after having waited
-    /// for readers.
+    /// Returns the files that existing sessions hold, each with the strongest hold. The reaper
+    /// calls this after it has waited for the epoch.
     pub async fn held_files(&self) -> Result<HashMap<Ino, HoldScope>, VolumeError> {
         let mut holds: Vec<(Key, (Ino, HoldScope), Nonce)> = Vec::new();
         scan::walk(&*self.store, space::HOLD, |key, value| {
             let (ino, session) = (Ino(key.partition()), scan::nonce_of(&key)?);
-            // What cannot be read keeps all that it may keep.
+            // A hold that cannot be decoded protects everything.
             let what = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.what);
             holds.push((key, (ino, what), session));
             Ok(())
@@ -124,7 +127,7 @@ impl Session {
             holds.into_iter().partition(|(_, _, session)| living.contains(session));
         for (key, _, session) in left {
             let guards = vec![Guard::Absent(key::session(session))];
-            // Whatever becomes of it: a hold of a session that has ended counts for nothing.
+            // The result does not matter: a hold of an ended session has no effect.
             let _outcome =
                 self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await;
         }
@@ -137,7 +140,8 @@ impl Session {
     }
 }
 
-/// Looks after holds for as long as the volume lives.
+/// Runs [`Session::renew_holds`] every second, and when a hold is released, until the session
+/// closes.
 pub(crate) async fn maintain_holds(volume: Weak<Session>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };

@@ -1,20 +1,20 @@
-//! Readers that last: a record in place of a pinned epoch.
+//! Holds: a record on one file that takes the place of the epoch that a long reader pins.
 //!
-//! A reader pins the epoch that it began in, which costs nothing and holds back every deletion of the
-//! volume, see [`crate::Epochs`]. For the moment that most readers take that is right. One that lasts,
-//! because its client is slow, would hold back all others for as long as it likes. So once a reader
-//! has lasted for [`HOLD_AFTER`], and the volume's epoch has moved on meanwhile, its session writes a
-//! *hold* on the file, a record that the reaper respects, and only then lets go of the epoch. What is
-//! held back from then on is this one file.
+//! A reader pins the epoch in which it began. That costs nothing, and delays every deletion of the
+//! volume (see [`crate::Epochs`]). It is right for short readers. A long one, because its client is
+//! slow, would delay all deletions for as long as it runs. So after [`HOLD_AFTER`], and if the
+//! volume has a newer epoch, the session commits a *hold* on the file and then releases the epoch.
+//! From then on only this file is kept.
 //!
-//! - The hold is committed before the epoch is let go of, and the reaper looks for holds after it has
-//!   waited for the epoch: so it sees the one or waits for the other.
-//! - A hold counts while its session lives. Those of sessions that have ended, the reaper removes.
-//! - All readers of a file in one session share one hold; it is removed when the last one ends.
+//! - The hold is committed before the epoch is released, and the reaper reads the holds after it
+//!   has waited for the epoch. So for each reader the reaper either waits or sees the hold.
+//! - A hold is valid while its session exists. The reaper removes holds of ended sessions.
+//! - All readers of a file in one session share one hold. It is removed when the last one ends.
+//! - A hold protects [`HoldScope::Versions`], the content as of its beginning, for readers of one
+//!   version; or [`HoldScope::File`], the current content, for open files. A program with an open file
+//!   reads the newest content, so content that writes have hidden need not be kept.
 //!
-//! Knows nothing of who reads. Files that are open, and may have lost their names, are kept in the same
-//! way, as they are: those who have one open read what it is by now, so that what writes have hidden
-//! is not kept for them.
+//! For example, 20 slow GETs of one object share one hold with `HoldScope::Versions`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -27,24 +27,24 @@ use tokio::time::Instant;
 
 use crate::epoch::ReaderGuard;
 
-/// For how long a reader pins its epoch before a hold takes its place.
+/// Time for which a reader pins its epoch before a hold takes its place.
 pub const HOLD_AFTER: Duration = Duration::from_secs(5);
 
-/// Keeps what a reader found from being deleted, until it is dropped.
+/// Keeps the blocks that a reader found from being deleted, until it is dropped.
 #[derive(Debug)]
 pub struct ReadPin {
     ino: Ino,
     what: HoldScope,
     began: Instant,
-    /// `None` once a hold has taken its place.
+    /// The pinned epoch; `None` once a hold has taken its place.
     epoch: Mutex<Option<ReaderGuard>>,
-    /// Where it is watched, if it may last, and under which number.
+    /// The registry and the number of this reader in it, if the reader may be long.
     watched: OnceLock<(Arc<Holds>, u64)>,
 }
 
 impl ReadPin {
-    /// Pins what was found of a file since `epoch` was. `what` is what a hold must keep that takes its
-    /// place.
+    /// Protects a file that was found while `epoch` was pinned. `what` is the content that a hold
+    /// must protect.
     pub fn new(ino: Ino, what: HoldScope, epoch: ReaderGuard) -> Arc<ReadPin> {
         let (began, epoch) = (Instant::now(), Mutex::new(Some(epoch)));
         Arc::new(ReadPin { ino, what, began, epoch, watched: OnceLock::new() })
@@ -54,7 +54,7 @@ impl ReadPin {
         self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it has pinned an epoch for long that the volume has left.
+    /// Returns true if the reader is older than [`HOLD_AFTER`] and pins an old epoch.
     fn is_long(&self) -> bool {
         self.began.elapsed() >= HOLD_AFTER
             && self.epoch().as_ref().is_some_and(ReaderGuard::is_outdated)
@@ -69,25 +69,26 @@ impl Drop for ReadPin {
     }
 }
 
-/// The readers of a session that may last, and what it holds.
+/// The readers of a session that may be long, and the session's holds.
 #[derive(Debug, Default)]
 pub struct Holds {
     readers: Mutex<Readers>,
-    /// Notified when a hold is not needed any more.
+    /// Notified when a hold is no longer needed.
     pub(crate) released: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     next: u64,
-    /// As many as there are bodies on their way out.
+    /// Readers that may be long, by number: one for each response body in flight and each open
+    /// file.
     watched: HashMap<u64, Weak<ReadPin>>,
     pub(crate) held: HashMap<Ino, ActiveHold>,
-    /// Holds that nobody rests on, as they were written.
+    /// Holds without readers that must be removed, with their records as they were written.
     pub(crate) released: HashMap<Ino, Value>,
 }
 
-/// Readers of one file that have lasted.
+/// The long readers of one file.
 #[derive(Debug)]
 pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
@@ -95,14 +96,14 @@ pub(crate) struct LongReaders {
     pins: Vec<Arc<ReadPin>>,
 }
 
-/// A hold that stands.
+/// A hold that is in the store.
 #[derive(Debug)]
 pub(crate) struct ActiveHold {
-    /// How many readers rest on it, and how many of them need what the file was, too.
+    /// Number of readers that rely on it, and of those among them that need older content.
     readers: u64,
     version_readers: u64,
     what: HoldScope,
-    /// As it was written last.
+    /// The record as it was last written.
     record: Value,
 }
 
@@ -111,12 +112,12 @@ impl Holds {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Files that are held.
+    /// Returns the number of held files.
     pub fn count(&self) -> usize {
         self.readers().held.len()
     }
 
-    /// What a session holds that is gone on with. Nobody rests on it yet.
+    /// Takes over the holds of a resumed session. No reader relies on them yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (HoldScope, Value)>) -> Arc<Holds> {
         let standing = |(ino, (what, record))| {
             (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
@@ -128,8 +129,8 @@ impl Holds {
         })
     }
 
-    /// Has a reader rest on a hold, if one stands that keeps what it needs: its epoch may be one for
-    /// which the reaper has waited already.
+    /// Lets a reader rely on an existing hold that is strong enough, and releases its epoch. The
+    /// reaper may have waited for that epoch before, so the epoch alone would not protect the file.
     pub(crate) fn rely_on_hold(&self, pin: &ReadPin) {
         let mut readers = self.readers();
         let held = readers.held.get_mut(&pin.ino).filter(|held| held.what >= pin.what);
@@ -143,7 +144,7 @@ impl Holds {
         }
     }
 
-    /// Lets go of what was inherited and nobody rests on.
+    /// Releases inherited holds on which no reader relies.
     pub(crate) fn end_inheritance(&self) {
         let mut readers = self.readers();
         let unused: Vec<Ino> = readers
@@ -160,7 +161,7 @@ impl Holds {
         self.released.notify_one();
     }
 
-    /// Watches a reader that may last.
+    /// Registers a reader that may be long.
     pub fn watch(self: &Arc<Self>, pin: &Arc<ReadPin>) {
         pin.watched.get_or_init(|| {
             let mut readers = self.readers();
@@ -188,7 +189,7 @@ impl Holds {
         }
     }
 
-    /// Holds that keep more than anybody needs who rests on them, as they were written.
+    /// Returns the holds that protect older content though no reader needs it, with their records.
     pub(crate) fn overly_strong(&self) -> Vec<(Ino, Value)> {
         let readers = self.readers();
         let standing = readers.held.iter();
@@ -200,15 +201,15 @@ impl Holds {
             .collect()
     }
 
-    /// A hold keeps the file as it is, and no more.
+    /// Records that a hold was weakened to the current content.
     pub(crate) fn weakened(&self, ino: Ino, record: Value) {
         if let Some(held) = self.readers().held.get_mut(&ino) {
             (held.what, held.record) = (HoldScope::File, record);
         }
     }
 
-    /// The readers that have lasted, by file, each with what a hold must keep for them, and for those
-    /// who rest on the one that stands.
+    /// Returns the long readers by file, each with the strength that a hold needs for them and for
+    /// the readers of an existing hold.
     pub(crate) fn long_readers(&self) -> Vec<LongReaders> {
         let watched: Vec<Arc<ReadPin>> =
             self.readers().watched.values().filter_map(Weak::upgrade).collect();
@@ -225,7 +226,7 @@ impl Holds {
         long_readers.into_iter().map(with_need).collect()
     }
 
-    /// A hold stands for these readers, all of one file.
+    /// Records that a hold was committed for these readers of one file, and releases their epochs.
     pub(crate) fn taken(&self, long_readers: &LongReaders, record: &Value) {
         let LongReaders { ino, what, pins } = long_readers;
         let (ino, what) = (*ino, *what);
@@ -246,7 +247,7 @@ impl Holds {
         }
     }
 
-    /// A hold may stand that nobody rests on.
+    /// Records that a hold without readers may be in the store.
     pub(crate) fn may_remain(&self, ino: Ino, record: Value) {
         self.readers().released.insert(ino, record);
     }

@@ -1,12 +1,19 @@
 //! Inode numbers, leased in chunks.
 //!
-//! A chunk is taken from the volume's record in one commit and handed out from memory; the next
-//! one is taken before it runs dry. What a session does not use is lost: there are enough numbers.
+//! A chunk is taken from the lease record in one commit, and handed out from memory. The next chunk
+//! is taken in the background before this one is used up. Numbers that a session does not use are
+//! lost; there are enough of them.
 //!
-//! A metadata store that was put back to an earlier state has forgotten the last leases, and would
-//! give them again. What was made under these numbers is never overwritten, because plans guard
-//! that a new number is unused. That this happens seldom, the gap before a session's first chunk
-//! sees to; and a session that is given a chunk which it had before ends itself.
+//! A metadata store that was restored to an earlier state has lost the last leases and would grant
+//! them again. Three measures handle that:
+//!
+//! - Each plan guards that a new number is unused, so an existing file is never overwritten.
+//! - A session's first chunk begins behind a gap that depends on the session's random name, so that
+//!   collisions are rare.
+//! - A session that gets a chunk that it had before ends itself.
+//!
+//! For example, a store loses the lease of chunk 5. A new session starts up to [`LEASE_GAP_MAX`]
+//! numbers later, and most probably meets none of the numbers that were used from chunk 5.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,22 +29,21 @@ use crate::error::VolumeError;
 use crate::meters;
 use crate::state::value;
 
-/// Numbers taken from the volume at once.
+/// Numbers of one chunk.
 pub const INODES_LEASED: u64 = 65_536;
 
-/// The next chunk is taken when so few are left.
+/// The next chunk is taken when fewer numbers than this are left.
 const LEASE_LOW: u64 = INODES_LEASED / 4;
 
-/// Numbers that one operation may take.
+/// Most numbers of one operation.
 pub const INODES_PER_OPERATION_MAX: usize = 16_384;
 
 const _: () = assert!(INODES_PER_OPERATION_MAX as u64 <= INODES_LEASED, "one chunk is enough");
 
-/// A session's first chunk begins up to so many numbers behind the last one that was leased. How
-/// many, the session's random name says.
+/// Limit of the gap before a session's first chunk. The session's random name determines the gap.
 pub(crate) const LEASE_GAP_MAX: u64 = 1 << 20;
 
-/// How often a chunk is tried for while others take chunks too.
+/// Tries of a lease while other sessions take chunks.
 const ATTEMPTS_MAX: u32 = 32;
 
 /// The numbers that this session may hand out.
@@ -47,10 +53,10 @@ pub struct InodeAllocator {
     epochs: Arc<Epochs>,
     store: Arc<dyn store::MetaStore>,
     tasks: Tasks,
-    /// How many numbers the first chunk leaves out.
+    /// Numbers that are skipped before the first chunk.
     gap: u64,
     leased: Mutex<Leased>,
-    /// Held while a chunk is being taken.
+    /// Held while a chunk is being leased.
     lease_lock: tokio::sync::Mutex<()>,
 }
 
@@ -58,9 +64,9 @@ pub struct InodeAllocator {
 struct Leased {
     next: u64,
     end: u64,
-    /// The chunk behind this one, if it was taken already.
+    /// The next chunk, if it was leased already.
     spare: Option<(u64, u64)>,
-    /// Where the last chunk ended that was taken; 0 before the first.
+    /// End of the last chunk that was leased; 0 before the first.
     chunk_end: u64,
 }
 
@@ -69,7 +75,8 @@ impl Leased {
         self.end - self.next
     }
 
-    /// `n` numbers, if they are there. The rest of a chunk that is too short is lost.
+    /// Takes `n` numbers in a row, or returns `None` if there are too few. The rest of a chunk that
+    /// is too short is lost.
     fn take(&mut self, n: u64) -> Option<std::ops::Range<u64>> {
         if self.count() < n {
             let (next, end) = self.spare.take()?;
@@ -85,7 +92,7 @@ impl Leased {
 }
 
 impl InodeAllocator {
-    /// No numbers yet.
+    /// Creates an allocator without numbers. The first request leases a chunk.
     pub(crate) fn new(
         session: Nonce,
         committer: &Committer,
@@ -104,12 +111,12 @@ impl InodeAllocator {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many numbers the first chunk leaves out.
+    /// Returns how many numbers are skipped before the first chunk.
     pub fn gap(&self) -> u64 {
         self.gap
     }
 
-    /// `n` numbers that nobody had before.
+    /// Returns `n` numbers that were never used.
     pub(crate) async fn allocate(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
         if n > INODES_PER_OPERATION_MAX {
             let many = format!("{n} inode numbers are more than {INODES_PER_OPERATION_MAX}");
@@ -123,7 +130,8 @@ impl InodeAllocator {
         }
     }
 
-    /// `n` numbers, if they are there. What runs low is filled up in the background.
+    /// Takes `n` numbers from memory, if there are enough. Starts the lease of the next chunk if
+    /// few are left.
     fn take(self: &Arc<Self>, n: u64) -> Option<std::ops::Range<u64>> {
         let (taken, low) = {
             let mut leased = self.leased();
@@ -136,7 +144,7 @@ impl InodeAllocator {
         taken
     }
 
-    /// Takes the next chunk in the background, unless somebody does already.
+    /// Leases the next chunk in the background, unless a lease is running.
     fn prefetch(self: &Arc<Self>) {
         if self.lease_lock.try_lock().is_err() {
             return;
@@ -144,12 +152,12 @@ impl InodeAllocator {
         let inode_allocator = Arc::clone(self);
         drop(self.tasks.spawn("lease inode numbers", async move {
             if let Err(error) = inode_allocator.refill(LEASE_LOW).await {
-                debug!(%error, "inode numbers could not be taken ahead");
+                debug!(%error, "cannot lease inode numbers in advance");
             }
         }));
     }
 
-    /// Takes a chunk, unless `enough` numbers came meanwhile.
+    /// Leases a chunk, unless another task has brought `enough` numbers in the meantime.
     async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
         let _guard = self.lease_lock.lock().await;
         {
@@ -161,7 +169,7 @@ impl InodeAllocator {
         let chunk_end = self.leased().chunk_end;
         let (first, end) = self.lease(if chunk_end == 0 { self.gap } else { 0 }).await?;
         if first < chunk_end {
-            self.committer.fence("the metadata store has forgotten a lease of this session");
+            self.committer.fence("the metadata store has lost a lease of this session");
             return Err(VolumeError::Fenced);
         }
         let mut leased = self.leased();
@@ -169,7 +177,7 @@ impl InodeAllocator {
         Ok(())
     }
 
-    /// A chunk, which begins `gap` numbers behind what was leased before.
+    /// Leases a chunk that begins `gap` numbers behind the last lease of the volume.
     async fn lease(&self, gap: u64) -> Result<(u64, u64), VolumeError> {
         let at = key::lease();
         let mut known = None;
@@ -197,10 +205,11 @@ impl InodeAllocator {
             let commit = self.committer.commit(plan, reading, None, upkeep, Note::none());
             match commit.await.outcome {
                 Outcome::Committed => return Ok((first, end)),
-                // Somebody else took this chunk, and the refusal says where the next begins.
+                // Another session took this chunk. The refusal brings the record, which names the
+                // next one.
                 Outcome::Refused { found, .. } => known = found,
                 Outcome::Aborted(_) => {}
-                // At worst a chunk is nobody's. Whoever needs numbers has done nothing yet.
+                // At worst a chunk is lost. The caller has changed nothing yet, so it may retry.
                 Outcome::Failed(VolumeError::Unknown(why)) => {
                     return Err(VolumeError::Unavailable(why));
                 }

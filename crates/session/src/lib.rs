@@ -1,12 +1,29 @@
-//! What speaks to the metadata store for a process that has a volume open.
+//! The session of one process with the metadata store of one volume. A [`Session`] runs operations
+//! of the namespace against the store. Its parts, each in a module of its own:
 //!
-//! A [`Session`] runs operations of the namespace against the store: it reads, remembers, commits
-//! plans together with others, and finds out what became of a plan whose answer was lost. It shows
-//! others that it lives, ends those that fell silent, and stops acknowledging when it was ended itself.
-//! What it remembers is told from what others may have changed; whether a reader may still see a
-//! block is known by epochs and holds.
+//! - The driver (`run`) plans an operation, reads what the plan needs, commits it, and plans again
+//!   if a guard refuses it.
+//! - The record cache (`records`) keeps records that were read or written. Each entry is *current*
+//!   or a *hint*. Reads are answered from current entries; hints only save round trips, because the
+//!   guards of a commit check them.
+//! - `peers` finds out if other sessions exist. A session without peers is *authoritative*: only
+//!   then can entries be current.
+//! - The committer (`commit`) sends plans in batches. Idempotency slots (`slots`) prove the outcome
+//!   of a plan whose answer was lost.
+//! - The listener (`feed`) reads the store's change feed and drops the entries that other gateways
+//!   changed.
+//! - The heartbeat (`state`) shows other sessions that this one lives, and ends sessions that fell
+//!   silent. A session that another process has ended is *fenced*: it acknowledges nothing any
+//!   more.
+//! - Epochs and holds (`epoch`, `holds`) keep blocks that a reader may still read from being
+//!   deleted.
 //!
-//! Nothing here knows what the bytes of files are, or which view asks.
+//! For example, a PUT on a volume with one gateway: the driver takes the directories from current
+//! entries without a read, the committer sends the plan with the plans of other PUTs in one round
+//! trip, and the new records become current entries.
+//!
+//! The crate does not know the bytes of files, and it does not know which view (S3 or mount) calls
+//! it.
 
 mod backoff;
 mod coalesce;

@@ -1,8 +1,10 @@
-//! Who waits for locks of files to change, and is told by the feed.
+//! Notifications for tasks that wait for changes of file locks.
 //!
-//! A notice says only that something may have changed: whoever gets one looks. It comes within about
-//! [`crate::FEED_INTERVAL`] of the change, whoever made it, and also when sessions begin or end, since
-//! the locks of one that has ended are in nobody's way.
+//! A notification says only that locks may have changed, so its receiver reads them again. It comes
+//! within about [`crate::FEED_INTERVAL`] of a change by any session. It also comes when sessions
+//! begin or end, since the locks of an ended session block no program. For example, a program waits
+//! in `fcntl(F_SETLKW)` on one mount. A program on another mount unlocks the file, and within about
+//! 100 ms the first mount tries again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,24 +15,25 @@ use record::{Ino, Timestamp};
 use store::Key;
 use tokio::sync::{Notify, watch};
 
-/// Waits for locks to change.
+/// The registry of waiting tasks.
 #[derive(Debug)]
 pub struct LockNotices {
-    /// Files whose locks are waited for, and for how many.
+    /// Files with waiting tasks: a version that grows with each change, and the number of waits.
     files: Mutex<HashMap<Ino, (watch::Sender<u64>, u64)>>,
-    /// Files whose maps this session has.
+    /// Files for which this session holds the map claim, the lock that lets its kernel keep pages
+    /// of mappings.
     claims: Mutex<Claims>,
-    /// Notified when the locks of one of those may have changed.
+    /// Notified when the locks of a claimed file may have changed.
     claims_changed: Notify,
-    /// Notified when locks may be kept elsewhere than before.
+    /// A version that grows when locks may have moved between memory and the store.
     keeping: watch::Sender<u64>,
-    /// How often sessions have begun or ended.
+    /// Number of times that sessions have begun or ended.
     sessions: AtomicU64,
-    /// Counts what is written about locks.
+    /// The number of the next write of a lock record.
     writes: AtomicU64,
 }
 
-/// Files whose maps this session has.
+/// Files whose map claim this session holds.
 #[derive(Debug, Default)]
 struct Claims {
     claimed: HashSet<Ino>,
@@ -47,8 +50,8 @@ pub struct LockWatch {
 }
 
 impl LockNotices {
-    /// Nobody waits yet. Writes are counted from the time on: no process of the session has counted
-    /// so far before.
+    /// Creates the registry. Numbers of writes begin at the current time in nanoseconds, so a
+    /// resumed session uses none of its previous process again.
     pub(crate) fn new(now: Timestamp) -> Arc<LockNotices> {
         Arc::new(LockNotices {
             files: Mutex::default(),
@@ -64,7 +67,7 @@ impl LockNotices {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait for the locks of a file. Whoever looks at them after this misses no change.
+    /// Begins to wait for changes of a file's locks. Changes after this call are not missed.
     pub fn watch(self: &Arc<Self>, ino: Ino) -> LockWatch {
         let mut files = self.files();
         let (sender, watches) = files.entry(ino).or_insert_with(|| (watch::Sender::new(0), 0));
@@ -76,19 +79,20 @@ impl LockNotices {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This session has the maps of a file from now on.
+    /// Records that this session holds the map claim of a file.
     pub fn claim(&self, ino: Ino) {
         self.claims().claimed.insert(ino);
     }
 
-    /// This session does not have the maps of a file any more.
+    /// Records that this session no longer holds the map claim of a file.
     pub fn unclaim(&self, ino: Ino) {
         let mut claims = self.claims();
         claims.claimed.remove(&ino);
         claims.changed.remove(&ino);
     }
 
-    /// Another session may want the maps of a file. Does nothing if this session does not have them.
+    /// Records that another session may want the map claim of a file. Does nothing if this session
+    /// does not hold it.
     pub fn claim_may_be_wanted(&self, ino: Ino) {
         let mut claims = self.claims();
         if claims.claimed.contains(&ino) {
@@ -97,7 +101,7 @@ impl LockNotices {
         }
     }
 
-    /// Waits until other sessions may want the maps of files that this session has. Returns the files.
+    /// Waits until other sessions may want claims that this session holds. Returns the files.
     pub async fn wanted_claims(&self) -> Vec<Ino> {
         loop {
             let changed: Vec<Ino> = self.claims().changed.drain().collect();
@@ -108,22 +112,22 @@ impl LockNotices {
         }
     }
 
-    /// Begins to wait for a change of where locks are kept.
+    /// Returns a receiver that changes when locks may have moved between memory and the store.
     pub fn watch_keeping(&self) -> watch::Receiver<u64> {
         self.keeping.subscribe()
     }
 
-    /// How often sessions have begun or ended, as far as this session knows.
+    /// Returns the number of times that sessions have begun or ended, as far as this session knows.
     pub fn session_changes(&self) -> u64 {
         self.sessions.load(Ordering::SeqCst)
     }
 
-    /// A number for something that is written about locks, which no other of this session has.
+    /// Returns a number that no other lock record of this session has.
     pub fn next_write(&self) -> u64 {
         self.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes a notification that a record changed.
+    /// Handles a notification that a record changed.
     pub(crate) fn notified(&self, key: &Key) {
         match key.space() {
             space::LOCKS => {
@@ -138,7 +142,7 @@ impl LockNotices {
         }
     }
 
-    /// Anything may have changed, or other sessions have begun or ended.
+    /// Notifies all waits, because any lock may have changed or sessions have begun or ended.
     pub(crate) fn notify_all(&self) {
         self.sessions.fetch_add(1, Ordering::SeqCst);
         for (sender, _) in self.files().values() {
@@ -155,14 +159,14 @@ impl LockNotices {
 }
 
 impl LockWatch {
-    /// Takes what has changed so far for seen.
+    /// Marks all changes so far as seen.
     pub fn mark_seen(&mut self) {
         self.changes.mark_unchanged();
     }
 
-    /// Waits until something may have changed since the last look.
+    /// Waits until the locks may have changed since they were last marked as seen.
     pub async fn changed(&mut self) {
-        // The sender goes with the last watch.
+        // This wait keeps the sender alive, so an error is not possible.
         let _sent = self.changes.changed().await;
     }
 }

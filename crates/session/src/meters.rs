@@ -1,41 +1,42 @@
-//! What a session did, as counters, and what one operation cost.
+//! Counters of a session, and the number of round trips of one operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use runtime::MetricCounter;
 
-/// What a session did since it was begun.
+/// Counters of a session since it began.
 #[derive(Debug, Default)]
 pub struct Meters {
-    /// Operations that were begun for a caller.
+    /// Operations that were run for a caller.
     pub served: MetricCounter,
     /// Round trips that read metadata.
     pub reads: MetricCounter,
-    /// Reads that needed none, because the session was the only one and remembered the records.
+    /// Reads that were answered from current cache entries, without a round trip.
     pub remembered: MetricCounter,
     /// Round trips that committed a batch of plans.
     pub commits: MetricCounter,
     /// Plans sent in those batches.
     pub plans: MetricCounter,
-    /// Plans that a guard refused; most were planned again.
+    /// Plans that a guard refused. Most of them were planned again.
     pub refused: MetricCounter,
-    /// Plans whose outcome was unknown at first.
+    /// Plans whose outcome was unknown after the first answer of the store.
     pub in_doubt: MetricCounter,
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: MetricCounter,
-    /// Notifications that another session changed a record that was remembered.
+    /// Cached records that were dropped because the change feed reported a change by another
+    /// session.
     pub notified: MetricCounter,
-    /// Gaps in the feed: how often more had changed than the store remembered.
+    /// Gaps in the change feed: more records had changed than the store keeps entries for.
     pub gaps: MetricCounter,
 }
 
-/// What an operation cost in round trips to the metadata store.
+/// Round trips of one operation to the metadata store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// Reads that were asked for; each waited for one round trip, maybe together with others.
+    /// Reads. Each waited for one round trip, which other operations may have shared.
     pub reads: u64,
-    /// Plans that were sent; each waited for one round trip, maybe together with others.
+    /// Plans. Each waited for one round trip, which other operations may have shared.
     pub commits: u64,
 }
 
@@ -49,7 +50,7 @@ tokio::task_local! {
     static COST: Arc<Cost>;
 }
 
-/// Runs a future and tells what the operations in it cost.
+/// Runs a future and returns its output and the round trips of the operations in it.
 pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) {
     let cost = Arc::new(Cost::default());
     let output = COST.scope(Arc::clone(&cost), future).await;
@@ -58,7 +59,8 @@ pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) 
     (output, RoundTrips { reads, commits })
 }
 
-/// Charges what a future costs to whoever is measured here, wherever it runs.
+/// Runs a future whose round trips are added to the measurement `to`. A task of its own needs this,
+/// because it does not inherit the measurement of its caller.
 pub(crate) async fn with_charge<F: Future>(future: F, to: Charge) -> F::Output {
     match to.0 {
         Some(cost) => COST.scope(cost, future).await,
@@ -66,22 +68,22 @@ pub(crate) async fn with_charge<F: Future>(future: F, to: Charge) -> F::Output {
     }
 }
 
-/// Who is measured.
+/// The measurement to which round trips are added; `None` if none is active.
 #[derive(Debug)]
 pub(crate) struct Charge(Option<Arc<Cost>>);
 
-/// Who is measured here.
+/// Returns the measurement of the current task.
 pub(crate) fn current_charge() -> Charge {
     Charge(COST.try_with(Arc::clone).ok())
 }
 
-/// Charges a read to the operation under way, if somebody measures it.
+/// Adds a read to the measurement of the current task, if there is one.
 pub(crate) fn charge_read() {
-    // Nobody measures background work.
+    // Background work is not measured.
     let _unmeasured = COST.try_with(|cost| cost.reads.fetch_add(1, Ordering::Relaxed));
 }
 
-/// Charges a commit to the operation under way, if somebody measures it.
+/// Adds a commit to the measurement of the current task, if there is one.
 pub(crate) fn charge_commit() {
     let _unmeasured = COST.try_with(|cost| cost.commits.fetch_add(1, Ordering::Relaxed));
 }

@@ -1,4 +1,4 @@
-//! Beginning a session: its records first, and then all that serves it.
+//! Opening a session: first its records in the store, then its tasks in this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -30,14 +30,16 @@ use crate::throttle::Throttle;
 use crate::watch::Watches;
 
 impl Session {
-    /// Opens the volume in `store`, or makes one if there is none and `options` allow it, and begins a
-    /// session. Checks that the place of the blocks bears the mark of the volume, and marks the place
-    /// of a new one. `block_bytes`, the content of a full block, counts only when the volume is made.
+    /// Opens the volume in `store`, or creates it if there is none and `options` allow that, and
+    /// begins a session. Checks that the block location has the mark of the volume, and writes the
+    /// mark for a new volume. `block_bytes`, the content of a full block, is used only for a new
+    /// volume.
     ///
     /// # Errors
-    /// With a sentence for the operator, if a store cannot be reached or read, if a newer release
-    /// made the volume, if there is none and none may be made, or if the place of the blocks has the
-    /// mark of another volume or lacks the one that was set; then nothing was changed.
+    /// The text is for the operator. Fails if a store cannot be reached or read, if a newer release
+    /// created the volume, if there is no volume and none may be created, if the block location has
+    /// the mark of another volume, or if it lacks a mark that was set before. In all these cases
+    /// nothing was changed.
     pub async fn open(
         options: SessionOptions,
         block_bytes: u32,
@@ -52,6 +54,8 @@ impl Session {
             now,
         };
         let volume = state::find_volume(&*store, blocks, settings).await?;
+        // A resumed session keeps its name, so open files and locks of the previous process stay
+        // valid.
         let resumed = match &options.ledger {
             Some(ledger) => state::resume(&*store, ledger, &volume).await?,
             None => None,
@@ -60,13 +64,18 @@ impl Session {
             Some(resumed) => resumed,
             None => {
                 let started = state::start(&*store, volume, &options.place, now).await?;
+                // The ledger names the session before its first change, so that a crash in between
+                // leaves a session that can be resumed.
                 state::note_session(options.ledger.as_ref(), started.nonce)?;
+                // Other sessions may be authoritative until they learn of this one.
                 if !options.sole {
                     peers::join(&*store, started.nonce, options.join_patience).await?;
                 }
                 Resumed { started, slots: Vec::new(), holds: HashMap::new(), reuses_session: false }
             }
         };
+        // The position of the feed is taken before the first read: every record that is read from
+        // here on is covered by notifications.
         let position = Listener::begin(&*store).await?;
         let (mut session, heartbeat) = Session::assemble(&options, store, resumed);
         if options.sole {
@@ -82,7 +91,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Puts together what serves a session that has begun, and its heartbeat, which does not beat yet.
+    /// Creates the parts of a session that has begun, and its heartbeat, which has not started yet.
     fn assemble(
         options: &SessionOptions,
         store: Arc<dyn MetaStore>,
@@ -153,7 +162,7 @@ impl Session {
         (session, heartbeat)
     }
 
-    /// What listens to other gateways from a position on, and tells of sessions that begin or end.
+    /// Creates the listener, which reads the change feed from `position` on.
     fn listener(&self, position: store::Position) -> Listener {
         Listener {
             store: Arc::clone(&self.store),

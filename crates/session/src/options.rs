@@ -1,4 +1,4 @@
-//! How a session is begun.
+//! Options of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,48 +9,49 @@ use runtime::{Clock, SystemClock};
 use crate::peers::JOIN_PATIENCE;
 use crate::records::RECORD_CACHE_BYTES_DEFAULT;
 
-/// How often a session shows that it lives.
+/// Default interval between two heartbeats.
 pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a session may be silent before another one ends it.
+/// Default time without a heartbeat after which other sessions end a session.
 pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 
-/// How a session is begun.
+/// Options of a session.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on each other")]
 pub struct SessionOptions {
-    /// Bytes of the records that are remembered; with 0 none are.
+    /// Bytes of the record cache, keys and overhead included. 0 turns the cache off.
     pub record_cache_bytes: u64,
-    /// Whether reads are answered from what is remembered while this session is the only one of its
-    /// volume; if not, every read asks the store.
+    /// If true, reads are answered from current cache entries while this session is the only one of
+    /// its volume. If false, every read asks the store.
     pub authoritative_reads: bool,
-    /// How long a session that has just begun changes nothing if there are others. Less than
-    /// [`JOIN_PATIENCE`] only where none of them is authoritative.
+    /// Time that a new session waits before its first change if there are other sessions. It may be
+    /// less than [`JOIN_PATIENCE`] only if none of the other sessions uses authoritative reads.
     pub join_patience: Duration,
-    /// Whether this is the only process that uses the store: other sessions are then left over
-    /// from processes that are gone, and are ended at once.
+    /// True if no other process uses the store. Other session records then come from processes that
+    /// are gone, and are ended at once.
     pub sole: bool,
-    /// Where the session runs, for people: host and process.
+    /// Host and process of the session, shown to operators.
     pub place: String,
-    /// Batches of plans that may be under way at the same time.
+    /// Batches of plans that may be in flight at the same time.
     pub commits_in_flight: usize,
-    /// Short reads of metadata that may be under way at the same time; those that are asked for
-    /// meanwhile leave together.
+    /// Short metadata reads that may be in flight at the same time. Further reads wait and are sent
+    /// together.
     pub reads_in_flight: usize,
-    /// How often the session shows that it lives.
+    /// Interval between two heartbeats.
     pub heartbeat_interval: Duration,
-    /// How long another session may be silent before it is ended.
+    /// Time without a heartbeat after which this session ends another one.
     pub session_silence: Duration,
-    /// Makes a volume if the store has none. If not, opening such a store is refused.
+    /// If true, a volume is created when the store has none. If false, opening fails with
+    /// `Refused`.
     pub creates_volume: bool,
-    /// Accepts a place of blocks that does not bear the volume's mark, and marks it anew, though it
-    /// was marked before: the blocks were restored without the mark. A place with the mark of another
-    /// volume is refused in any case.
+    /// If true, a block location without the volume's mark is accepted although the volume was
+    /// marked before, and is marked again. For example, after the blocks were restored without the
+    /// mark. A location with the mark of another volume is refused in any case.
     pub adopts_blocks: bool,
-    /// The time of day.
+    /// The clock of the session.
     pub clock: Arc<dyn Clock>,
-    /// Where it stands what must outlive this process, if another one may follow it: then the
-    /// session of the one before is gone on with, if it still counts.
+    /// A file in memory that outlives this process, for a process that will be replaced by another
+    /// one. If it names a session that still exists, this process resumes that session.
     pub ledger: Option<Arc<Ledger>>,
 }
 

@@ -1,17 +1,26 @@
-//! Whether this session has peers, and until when it may rely on having none.
+//! Detects if this session has *peers* (other sessions of the volume), and until when it may act as
+//! the only one.
 //!
-//! Two rules make it certain, and no clocks are compared for them:
+//! While a session has no peers it is *authoritative*: it may answer from its cache, because every
+//! change is its own. Authority is a lease in time. Two rules make it safe, without a comparison of
+//! clocks:
 //!
-//! - Whoever begins a session where there is another one changes nothing for [`JOIN_PATIENCE`]
-//!   after its record is committed. Whoever changes what is remembered has a session.
-//! - A session relies on being the only one for [`AUTHORITY_DURATION`] at a time, counted from before it
-//!   asked the store. First it asks which sessions there are; from then on it asks what changed, which
-//!   it does ten times a second anyway, and the store tells of a session's record as of any other.
+//! 1. A process that begins a session while another one exists changes nothing for
+//!    [`JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a session
+//!    change cached records.
+//! 2. A session extends its authority only to `asked + AUTHORITY_DURATION` (0.5 s), where `asked`
+//!    is the time *before* it asked the store. First it asks for the list of sessions. From then on
+//!    it asks for the change feed, ten times a second, and the feed reports session records as
+//!    well.
 //!
-//! So a session whose last answer named no newcomer had asked before the newcomer's record was
-//! acknowledged, and its reliance has run out when the newcomer changes something. If the store does
-//! not answer in time, or this process does not run, reliance ends by itself. All that is asked of the
-//! machines is that a second on one of them is not as long as two on another.
+//! The invariant is `authority <= join_patience / 2`, checked at compile time. It tolerates clocks
+//! of which one runs at most twice as fast as the other.
+//!
+//! For example, session A is the only one. At 10.0 s it asks the feed, and learns of no new
+//! session: it is authoritative until 10.5 s. Session B commits its record at 10.01 s and changes
+//! nothing before 11.01 s. A's next answer from the feed reports B, and A ends its authority. If A
+//! gets no answer, or its process is stopped, its authority ends at 10.5 s by itself, before B's
+//! first change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,36 +34,37 @@ use crate::error::VolumeError;
 use crate::records::RecordCache;
 use crate::state;
 
-/// For how long a session relies on an answer that named no peers.
+/// Time for which a session is authoritative after it asked the store and learned of no peer.
 pub const AUTHORITY_DURATION: Duration = Duration::from_millis(500);
 
-/// How long whoever begins a session waits before its first change if there are others: twice as
-/// long as they rely on having no peers.
+/// Time that a new session waits before its first change if there are other sessions: at least
+/// twice their authority.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
 const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_DURATION.as_millis());
 
-/// How often a session that has peers looks whether it still has.
+/// Interval at which a session with peers checks if it still has some.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Finds out whether a session has peers, and tells its memory of records.
+/// Detects peers, and starts and ends the authority of the record cache.
 #[derive(Debug)]
 pub(crate) struct Peers {
     nonce: Nonce,
     records: Arc<RecordCache>,
-    /// Whether there was no other session once, and none has been seen or notified of since.
+    /// True if a list of the sessions has shown no other one, and the feed has reported none since.
     is_sole: bool,
-    /// When it is worth looking again.
+    /// The time of the next list of sessions; `None` before the first one.
     next_check: Option<Moment>,
 }
 
 impl Peers {
-    /// Begins in doubt.
+    /// Creates the detector. It assumes peers until the first list of sessions.
     pub(crate) fn new(nonce: Nonce, records: &Arc<RecordCache>) -> Peers {
         Peers { nonce, records: Arc::clone(records), is_sole: false, next_check: None }
     }
 
-    /// Takes a notification that a record changed. Answers whether it is another session's record.
+    /// Handles a notification that a record changed. Returns true if it is the record of another
+    /// session.
     pub(crate) fn notified(&mut self, key: &Key) -> bool {
         let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
         if other {
@@ -63,7 +73,7 @@ impl Peers {
         other
     }
 
-    /// Anything may have changed since the last time.
+    /// Ends the authority, because other sessions may exist or the feed has a gap.
     pub(crate) fn assume_peers(&mut self) {
         if self.is_sole {
             debug!("this session may have peers");
@@ -72,20 +82,22 @@ impl Peers {
         self.records.end_authority();
     }
 
-    /// Notifications have come of all that changed until `asked`, and maybe of more.
+    /// Extends the authority, because the feed has delivered all changes up to `asked`.
     pub(crate) fn feed_checked(&self, asked: Moment) {
         if self.is_sole {
             self.records.extend_authority(asked.after(AUTHORITY_DURATION));
         }
     }
 
-    /// Looks for other sessions, now and then, while there may be some. The feed stands at a
-    /// position taken before, so it notifies of every change after this.
+    /// Lists the sessions, if peers are assumed and [`CHECK_INTERVAL`] has passed. The position of
+    /// the feed was taken before this, so the feed reports every session that begins after the
+    /// list.
     pub(crate) async fn check(&mut self, store: &dyn MetaStore) {
         let waits = self.next_check.is_some_and(|at| !at.has_come());
         if self.is_sole || waits || !self.records.is_authoritative() {
             return;
         }
+        // The time before the question counts: a session may begin while the answer is on its way.
         let asked = Moment::now();
         self.next_check = Some(asked.after(CHECK_INTERVAL));
         match has_others(store, self.nonce).await {
@@ -95,12 +107,12 @@ impl Peers {
                 self.feed_checked(asked);
             }
             Ok(true) => {}
-            Err(error) => debug!(%error, "the sessions could not be read"),
+            Err(error) => debug!(%error, "cannot read the sessions"),
         }
     }
 }
 
-/// Whether there is another session, or this one has none.
+/// Returns true if another session exists, or the own session's record is missing.
 async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreError> {
     let (start, end) = key::partition(space::SESSION, 0);
     let found = store.read(&[Read::Range { start, end, limit: 2, follow: None }]).await?;
@@ -108,7 +120,8 @@ async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreErro
     Ok(!matches!(&sessions[..], [only] if only.key == key::session(own)))
 }
 
-/// Waits, after a session's record was committed, until no other session relies on having no peers.
+/// Waits, after the own session's record was committed, until the authority of every other session
+/// has ended or was given up.
 pub(crate) async fn join(
     store: &dyn MetaStore,
     own: Nonce,
@@ -120,14 +133,14 @@ pub(crate) async fn join(
     Ok(())
 }
 
-/// A session for a few changes beside gateways, without a heartbeat.
+/// A session for a few changes of a command while gateways run. It has no heartbeat.
 #[derive(Debug)]
 pub struct ShortSession {
     nonce: Nonce,
 }
 
-/// Begins a session for a change that is over in less than [`crate::SESSION_SILENCE`], and waits for
-/// [`JOIN_PATIENCE`] if there are others.
+/// Begins a session for a change that takes less than [`crate::SESSION_SILENCE`]. Waits for
+/// [`JOIN_PATIENCE`] if there are other sessions.
 ///
 /// # Errors
 /// If the store cannot be read or written.
@@ -142,18 +155,19 @@ pub async fn begin_short_session(
 }
 
 impl ShortSession {
-    /// What every plan of the session has to guard: none of them commits once it has ended.
+    /// Returns the guard that every plan of the session must carry. After the session has ended
+    /// none of them commits.
     pub fn guard(&self) -> Guard {
         Guard::Present(key::session(self.nonce))
     }
 
-    /// Ends the session. If that fails now, a gateway ends it later.
+    /// Ends the session. If that fails, a gateway ends it after [`crate::SESSION_SILENCE`].
     pub async fn end(self, store: &dyn MetaStore) {
         let (session, beat) = (key::session(self.nonce), key::heartbeat(self.nonce));
         let plan =
             Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
         if let Err(error) = store.commit(&[plan]).await {
-            debug!(%error, "a short session could not be ended");
+            debug!(%error, "cannot end a short session: a gateway ends it later");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Bits that nobody guesses, for the ids of versions.
+//! Random bits for the ids of versions, which clients must not be able to predict.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers without a pattern: a keyed hash of a counter. The key is the process's own, so whoever sees
-/// some of them learns nothing of the others.
+/// A generator of 64-bit numbers: a keyed hash of a counter. The key is random and private to the
+/// process, so numbers that a client has seen do not reveal others.
 #[derive(Debug, Default)]
 pub(crate) struct RandomBits {
     key: RandomState,
@@ -12,7 +12,7 @@ pub(crate) struct RandomBits {
 }
 
 impl RandomBits {
-    /// The next one.
+    /// Returns the next number.
     pub(crate) fn next(&self) -> u64 {
         self.key.hash_one(self.count.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,17 +1,21 @@
-//! What a session remembers of the store's records: names, inodes, buckets, uploads and locks.
+//! The record cache: inodes, names, buckets, uploads and locks that this session has read or
+//! written.
 //!
-//! There is one memory, of a bounded number of bytes. Each of its entries is *current*, which means
-//! that it certainly is what the store holds, or a *hint*, which may be wrong at any time, because
-//! other gateways write too. [`currency`] alone decides which.
+//! Its size in bytes is bounded. Each entry is either *current*, which means that it certainly
+//! equals the record in the store, or a *hint*, which may be old at any time because other gateways
+//! write too. Only [`currency`] decides which.
 //!
-//! - Planners take either for a hint: a commit checks by its guards what it took from here.
-//! - A read is answered from what is current, without a round trip. [`CachedStore`] is a metadata
-//!   store that does so, and passes the same conformance suite as any other.
+//! - Planners use both as hints: the guards of a commit check each record that a plan relied on.
+//! - A read is answered from current entries, without a round trip. [`CachedStore`] is a
+//!   `MetaStore` that does so. It passes the same conformance suite as the engines.
+//! - Counters of directories are cached only while they are current. The cache computes the new
+//!   value from the additions of each committed plan.
+//! - The absence of a record is cached only while it is current. As a hint it would have no use,
+//!   since planners guess absence anyway.
 //!
-//! Counters of directories are remembered as well, while they are current: what a plan adds to one is
-//! known. None of them is a hint.
-//!
-//! What is absent is remembered as long as that is current; it is no hint, since planners guess it.
+//! For example, a sole gateway gets a PUT of `a/b` and then a HEAD of `a/b`. The verdict of the PUT
+//! makes the new dentry and inode current, so the HEAD costs no round trip. If a second gateway
+//! starts, both entries become hints at once, and the next HEAD reads the store.
 
 mod cached;
 mod complete_directories;
@@ -41,27 +45,27 @@ use entries::{Entries, NAMES, Remembered, complete_directories_bytes};
 pub(crate) use cached::CachedStore;
 pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 
-/// Bytes of the records that are remembered, keys and overhead included.
+/// Default bytes of the record cache, keys and overhead included.
 pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// What may be remembered: what lookups and locks read.
+/// Spaces whose records are cached: those that lookups and locks read.
 const SPACES: [Space; 6] =
     [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD, space::LOCKS, space::LOCK_KEEPING];
 
-/// How often an answer is looked up while others change entries, before they have to wait for it.
+/// Tries of an answer without the mutex, while other tasks change entries. Then the mutex is taken.
 const OPTIMISTIC_READS: usize = 2;
 
-/// Whether records of a space are remembered.
+/// Returns true if records of this space are cached.
 pub(crate) fn is_cached_space(space: Space) -> bool {
     SPACES.contains(&space)
 }
 
-/// Whether a counter is remembered. No record has such a key.
+/// Returns true if the key is that of a cached counter. No record has such a key.
 fn is_counter(key: &Key) -> bool {
     key.space() == space::COUNTER
 }
 
-/// A bounded memory of records.
+/// The record cache of a session.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     entries: Entries,
@@ -71,8 +75,8 @@ pub(crate) struct RecordCache {
 }
 
 impl RecordCache {
-    /// Remembers about `bytes` of records. If `authoritative`, reads are answered from it while
-    /// nobody else can have changed them.
+    /// Creates a cache of about `bytes`. If `authoritative`, reads are answered from current
+    /// entries while the session has no peers.
     pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
@@ -82,38 +86,40 @@ impl RecordCache {
         })
     }
 
-    /// Whether reads are ever answered from here.
+    /// Returns true if reads are ever answered from this cache.
     pub(crate) fn is_authoritative(&self) -> bool {
         self.currency.is_enabled()
     }
 
-    /// Nobody else changes records until `until`, nor has since this was said first after
-    /// [`RecordCache::end_authority`].
+    /// Sets the time until which no other session changes records. None has changed any since the
+    /// first call after [`RecordCache::end_authority`].
     pub(crate) fn extend_authority(&self, until: Moment) {
         self.currency.extend_authority(until);
     }
 
-    /// Until when nobody else changes records, if that is known, and which are current.
+    /// Returns the time until which no other session changes records, and the state of the cache,
+    /// for [`RecordCache::is_unchanged`]. `None` if other sessions may change records now.
     pub(crate) fn authority_until(&self) -> Option<(Moment, SeqlockRead)> {
         self.currency.authority_until()
     }
 
-    /// Whether nobody has changed a record since.
+    /// Returns true if no entry has stopped being current since `seen`, and the authority has not
+    /// ended.
     pub(crate) fn is_unchanged(&self, seen: SeqlockRead) -> bool {
         self.currency.is_valid(seen)
     }
 
-    /// Somebody else may change records from now on, or may have: nothing is current.
+    /// Makes all entries hints, because other sessions may change records from now on.
     pub(crate) fn end_authority(&self) {
         self.currency.end_authority(&mut self.currency.in_flight());
     }
 
-    /// Nothing is current from now on, whoever is there.
+    /// Makes all entries hints for the rest of the session's life.
     pub(crate) fn disable(&self) {
         self.currency.disable(&mut self.currency.in_flight());
     }
 
-    /// Anything may have changed: forgets everything.
+    /// Drops all entries, because any record may have changed.
     pub(crate) fn clear(&self) {
         let mut in_flight = self.currency.in_flight();
         self.currency.end_authority(&mut in_flight);
@@ -122,25 +128,28 @@ impl RecordCache {
         self.without_xattrs.clear();
     }
 
-    /// Forgets a record that somebody else has changed.
+    /// Drops the entry of a record that another session has changed.
     pub(crate) fn forget(&self, key: &Key) {
         let mut in_flight = self.currency.in_flight();
         self.entries.remove(key);
         self.entries.remove_name(key);
         self.complete_directories.forget(key);
         self.without_xattrs.forget(key);
+        // For reads in flight this change is like a batch that ends now: they may have read the old
+        // record.
         self.currency.demoted(&mut in_flight);
         in_flight.batch_ended();
         in_flight.note_written(key.clone());
     }
 
-    /// Takes note of what a guard met that did not hold.
+    /// Stores as a hint the record that a failed guard found.
     pub(crate) fn note_refusal(&self, key: &Key, value: Option<&Value>) {
         let in_flight = self.currency.in_flight();
         self.hint(&in_flight, key, value);
     }
 
-    /// Takes note of what a plan wrote that has turned out to be committed.
+    /// Stores as hints the writes of a plan that was found to be committed after its answer was
+    /// lost.
     pub(crate) fn note_committed(&self, plan: &Plan) {
         let in_flight = self.currency.in_flight();
         for (key, value) in remembered_writes(plan) {
@@ -148,7 +157,8 @@ impl RecordCache {
         }
     }
 
-    /// Answers single questions from what is current, all of them at one instant, or none.
+    /// Answers reads of single records and counters from current entries, all as of one instant.
+    /// Returns `None` if one of them is not current, or if `reads` has a range.
     pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<ReadResult>> {
         let is_single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
         if !reads.iter().all(is_single) {
@@ -161,26 +171,27 @@ impl RecordCache {
                 return Some(found);
             }
         }
-        // Nothing changes while this is held.
-        let _books = self.currency.in_flight();
+        // While the mutex is held no entry changes, so this try succeeds unless the authority ends.
+        let _in_flight = self.currency.in_flight();
         let seen = self.currency.begin_read()?;
         let found = self.current_answers(reads, seen.generation)?;
         self.currency.is_valid(seen).then_some(found)
     }
 
-    /// Takes note of inodes without extended attributes from now on.
+    /// Begins to track inodes without extended attributes.
     pub(crate) fn track_xattrs(&self) {
         self.without_xattrs.begin();
     }
 
-    /// Whether an inode certainly has no extended attributes, as far as that was noted.
+    /// Returns true if an inode certainly has no extended attributes. False means that it is not
+    /// known.
     pub(crate) fn has_no_xattrs(&self, ino: Ino) -> bool {
         self.currency.begin_read().is_some_and(|seen| {
             self.without_xattrs.has_no_xattrs(ino, seen.generation) && self.currency.is_valid(seen)
         })
     }
 
-    /// The answers, if all records are current in this generation.
+    /// Returns the answers if all records are current in `generation`.
     fn current_answers(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
             let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
@@ -211,17 +222,19 @@ impl RecordCache {
         reads.iter().map(found).collect()
     }
 
-    /// A read leaves for the store.
+    /// Registers a read that is about to be sent.
     fn begin_read(self: &Arc<Self>) -> ReadInFlight {
         ReadInFlight { sent_at: self.currency.in_flight().read_sent(), cache: Arc::clone(self) }
     }
 
-    /// A batch leaves for the store.
+    /// Registers a batch that is about to be sent. The records that it writes become hints until
+    /// its verdict.
     fn begin_batch(self: &Arc<Self>, plans: &[Plan]) -> BatchInFlight {
         let writes = plans.iter().flat_map(remembered_writes);
         let mut keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
         let mut counters = HashMap::new();
         let mut in_flight = self.currency.in_flight();
+        // Only an authoritative session uses counters and complete directories.
         if self.is_authoritative() {
             let counted: HashSet<Key> = plans.iter().flat_map(changed_counters).cloned().collect();
             counters = self.known_counters(&counted);
@@ -239,7 +252,7 @@ impl RecordCache {
         BatchInFlight { cache: Arc::clone(self), keys, counters, sent_at }
     }
 
-    /// What is known of counters.
+    /// Returns the values of those counters that are current.
     fn known_counters(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
         let generation = self.currency.generation();
         let known = |key: &Key| {
@@ -249,7 +262,7 @@ impl RecordCache {
         counters.iter().filter_map(known).collect()
     }
 
-    /// Takes note of what a read brought.
+    /// Stores the results of a read.
     fn learn(
         &self,
         in_flight: &InFlight,
@@ -266,9 +279,10 @@ impl RecordCache {
                     self.learn_entry(in_flight, observation, entry, follow.as_ref());
                 }
                 (Read::Range { follow, .. }, ReadResult::Range(entries)) => {
-                    // A page of a listing would push out what writers need; a few of its names tell
-                    // whether the directory holds any. The last ones stay the longest if somebody
-                    // deletes one after the other.
+                    // A page of a listing would evict entries that writers need, so only the last
+                    // few names are stored. They show if the directory has any name. Listings are
+                    // in order, and a client that deletes one name after the other reaches the last
+                    // ones latest.
                     let (others, last) = entries.split_at(entries.len().saturating_sub(NAMES));
                     for entry in last {
                         self.learn_entry(in_flight, observation, entry, follow.as_ref());
@@ -302,12 +316,13 @@ impl RecordCache {
         match &entry.target {
             Target::Whole(value) => self.learn_record(in_flight, observation, &target, Some(value)),
             Target::Absent => self.learn_record(in_flight, observation, &target, None),
-            // What was remembered may still be right, and the beginning of a record is none.
+            // A cut record is not a value. A complete one that is cached may still be right.
             Target::Cut(_) => self.learn_head(in_flight, observation, entry, Some(follow)),
         }
     }
 
-    /// Takes note of what the beginning of a record says that an entry points to.
+    /// Learns from the head of an inode that an entry points to if the inode has extended
+    /// attributes.
     fn learn_head(
         &self,
         in_flight: &InFlight,
@@ -337,13 +352,19 @@ impl RecordCache {
         self.note(in_flight, key, value, in_flight.generation_of_read(observation, key));
     }
 
-    /// Takes note of a record that may have changed since.
+    /// Stores a record that may have changed since it was read.
     fn hint(&self, in_flight: &InFlight, key: &Key, value: Option<&Value>) {
         self.note(in_flight, key, value, Generation::NONE);
     }
 
-    /// Takes note of a record as it was seen, unless it is known as it stands now.
-    fn note(&self, _books: &InFlight, key: &Key, value: Option<&Value>, current_in: Generation) {
+    /// Stores a record as it was read, unless a current entry exists.
+    fn note(
+        &self,
+        _in_flight: &InFlight,
+        key: &Key,
+        value: Option<&Value>,
+        current_in: Generation,
+    ) {
         if !is_cached_space(key.space()) && !is_counter(key) {
             return;
         }
@@ -352,7 +373,7 @@ impl RecordCache {
             return;
         }
         let record = Remembered { value: value.cloned(), current_in };
-        // Most of what is read was known: to look costs less than to insert it again.
+        // Most results equal the cached entry, and a lookup costs less than an insertion.
         if known.as_ref() == Some(&record) {
             return;
         }
@@ -376,7 +397,7 @@ impl Hints for RecordCache {
     }
 }
 
-/// What a plan writes of the records that are remembered: keys, and values or nothing.
+/// Returns the writes of a plan to cached spaces: key, and value or `None` for a deletion.
 fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)> {
     let writes = plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, value) => Some((key, Some(value))),
@@ -386,7 +407,7 @@ fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)
     writes.filter(|(key, _)| is_cached_space(key.space()))
 }
 
-/// The counters that a plan changes and that may be remembered.
+/// Returns the cached counters that a plan changes.
 fn changed_counters(plan: &Plan) -> impl Iterator<Item = &Key> {
     let counters = plan.writes.iter().filter_map(|write| match write {
         Write::Add(CounterKey(key), _)
@@ -398,17 +419,17 @@ fn changed_counters(plan: &Plan) -> impl Iterator<Item = &Key> {
     counters.filter(|key| is_counter(key))
 }
 
-/// A number as it is remembered.
+/// Encodes a counter as a cache value.
 fn counter_value(number: i64) -> Value {
     Value::copy_from_slice(&number.to_be_bytes())
 }
 
-/// A number that is remembered like this.
+/// Decodes a counter from a cache value.
 fn counter_number(value: &Value) -> Option<i64> {
     Some(i64::from_be_bytes(value.as_ref().try_into().ok()?))
 }
 
-/// A read under way.
+/// A read in flight.
 #[derive(Debug)]
 struct ReadInFlight {
     cache: Arc<RecordCache>,
@@ -416,7 +437,8 @@ struct ReadInFlight {
 }
 
 impl ReadInFlight {
-    /// The read has come back with this.
+    /// Stores the results of the read. They are current if no batch that wrote them ended in
+    /// between.
     fn found(self, reads: &[Read], found: &[ReadResult]) {
         let currency = &self.cache.currency;
         let in_flight = currency.in_flight();
@@ -431,18 +453,18 @@ impl Drop for ReadInFlight {
     }
 }
 
-/// A batch under way. Dropped without a verdict, its outcome stays unknown.
+/// A batch in flight. If it is dropped without a verdict, its outcome stays unknown.
 #[derive(Debug)]
 struct BatchInFlight {
     cache: Arc<RecordCache>,
     keys: HashSet<Key>,
-    /// Counters among them, as they were when it left, if that is known.
+    /// The current values of the counters that the batch changes, as of when it was sent.
     counters: HashMap<Key, i64>,
     sent_at: u64,
 }
 
 impl BatchInFlight {
-    /// The batch was decided.
+    /// Stores the writes of the committed plans, by the verdicts of the batch.
     fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
         if self.keys.is_empty() {
             return;
@@ -452,6 +474,8 @@ impl BatchInFlight {
             decided.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
         };
         let counters = self.counters_after(committed());
+        // A later plan of the batch may write a record of an earlier one again: the last write
+        // counts.
         let mut last: HashMap<&Key, Option<&Value>> = HashMap::with_capacity(self.keys.len());
         last.extend(committed().flat_map(remembered_writes));
         last.extend(counters.iter().map(|(key, number)| (key, Some(number))));
@@ -472,7 +496,7 @@ impl BatchInFlight {
         }
     }
 
-    /// What plans that are committed have made of the counters that were known before.
+    /// Returns the values of the known counters after the committed plans.
     fn counters_after<'p>(&self, committed: impl Iterator<Item = &'p Plan>) -> HashMap<Key, Value> {
         if self.counters.is_empty() {
             return HashMap::new();
@@ -486,7 +510,7 @@ impl BatchInFlight {
         self.counters.iter().map(after).collect()
     }
 
-    /// The batch certainly never happens.
+    /// Ends a batch that certainly did not commit and never will.
     fn not_committed(mut self) {
         let keys = std::mem::take(&mut self.keys);
         let mut in_flight = self.cache.currency.in_flight();

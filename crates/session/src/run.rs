@@ -1,9 +1,13 @@
-//! The loop that drives an operation: plan, read or commit, and plan again.
+//! The driver of an operation: plan, read or commit, and plan again.
 //!
-//! A [`Run`] keeps what the operation learns and says what comes next. This loop adds what it does
-//! not know: how a read and a commit are made, what becomes of staged blocks, and how operations
-//! that contend for a record take turns (see [`crate::contention`]). Reads and commits go to the
-//! store together with others that wait.
+//! A [`Run`] (of `namespace`) keeps the facts that an operation has read, and decides the next
+//! step. The driver carries the step out: it reads and commits, in round trips shared with other
+//! operations. It owns the staged blocks of the operation, and lets operations that contend for a
+//! record take turns (see [`crate::contention`]).
+//!
+//! For example, two gateways append to one object. The commit of the second is refused by its guard
+//! on the inode. The refusal brings the new record, the driver plans again with it, and commits
+//! once more.
 
 use content::StagedContent;
 use ledger::Note;
@@ -18,11 +22,12 @@ use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::session::Session;
 
-/// How often an operation is planned again because its commit failed and certainly did nothing.
+/// Retries of an operation whose commit failed and certainly changed nothing.
 const ABORTS_MAX: u32 = 2;
 
 impl Session {
-    /// What an operation that begins now may know of the world.
+    /// Returns the inputs of a planner from outside the store: times, the session's name and random
+    /// bits.
     pub fn env(&self) -> Env {
         Env {
             now: self.clock.now(),
@@ -32,8 +37,8 @@ impl Session {
         }
     }
 
-    /// Runs an operation to its answer. Once its plan is in the queue, dropping the future stops
-    /// nothing but the waiting.
+    /// Runs an operation until it has a result. If the future is dropped after the plan has entered
+    /// the commit queue, the plan is committed all the same.
     pub async fn run<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -42,8 +47,8 @@ impl Session {
         self.run_until(operation, Instant::now() + CONTENTION_DEADLINE).await
     }
 
-    /// As [`Session::run`], with a deadline of the caller's for contention. After it one more try is
-    /// made, and then the answer is [`FsError::Contended`].
+    /// As [`Session::run`], with a deadline for contention. After the deadline one more try is
+    /// made, then the result is [`FsError::Contended`].
     pub async fn run_until<O>(
         &self,
         operation: &O,
@@ -58,7 +63,7 @@ impl Session {
         self.drive(operation, None, client, &note, &mut contender).await
     }
 
-    /// As [`Session::run_as_watch`], for a request that a journal notes.
+    /// As [`Session::run_as_watch`], for a request that the ledger's journal records.
     pub async fn run_journaled<O>(
         &self,
         operation: &O,
@@ -73,9 +78,9 @@ impl Session {
         self.drive(operation, staged, CommittedFor::Watch, note, &mut contender).await
     }
 
-    /// As [`Session::run`], for whoever watches: it is not told of what it has changed itself, and
-    /// waits, if nobody can tell whether it has changed anything, until somebody can. How long, the
-    /// caller says.
+    /// As [`Session::run`], for an operation of the registered [`crate::NodeWatch`], for example of
+    /// a mount. The watch is not notified of changes that it made itself. If the outcome of the
+    /// commit is unknown, the call waits until it is known; the caller bounds the wait.
     pub async fn run_as_watch<O>(
         &self,
         operation: &O,
@@ -88,8 +93,9 @@ impl Session {
         self.run_journaled(operation, staged, &Note::none()).await
     }
 
-    /// As [`Session::run`], for a plan that names staged blocks: they are kept once it is committed
-    /// or if nobody can tell, and deleted if it certainly is not.
+    /// As [`Session::run`], for a plan that names the staged blocks in `staged`. The blocks are
+    /// kept if the plan was committed or its outcome is unknown, and deleted if it certainly was
+    /// not committed.
     pub async fn run_publishing<O>(
         &self,
         operation: &O,
@@ -103,18 +109,20 @@ impl Session {
         self.drive(operation, Some(staged), client, &note, &mut contender).await
     }
 
-    /// What an operation would answer by what is remembered alone: for refusing early, never for
-    /// an answer.
+    /// Returns the result of an operation as planned from cached records alone, or `None` if they
+    /// do not suffice. The records may be hints, so use it only to refuse early, never as an
+    /// answer.
     pub fn plan_from_hints<O: Planner>(&self, operation: &O) -> Option<O::Output> {
         plan_from_hints(operation, &self.env(), &*self.records)
     }
 
-    /// Reads in one round trip, which others may share, counted and remembered.
+    /// Reads in one round trip, which other operations may share. The read is counted, and its
+    /// results enter the record cache.
     pub async fn read_coalesced(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         if self.is_fenced() {
             return Err(VolumeError::Fenced);
         }
-        // What nobody else can have changed needs no round trip.
+        // Current entries need no round trip, because no other session can have changed them.
         if let Some(found) = self.records.answer(reads) {
             self.meters.remembered.add(1);
             return Ok(found);
@@ -122,7 +130,9 @@ impl Session {
         meters::charge_read();
         let found = self.coalescer.read(reads).await?;
         if found.len() != reads.len() {
-            return Err(VolumeError::Corrupt("the store left questions unanswered".to_owned()));
+            return Err(VolumeError::Corrupt(
+                "the store returned fewer answers than questions".to_owned(),
+            ));
         }
         Ok(found)
     }
@@ -145,16 +155,21 @@ impl Session {
         O::Output: Send,
     {
         self.meters.served.add(1);
+        // The pin covers planning, too: a planner may name blocks that it found in hints.
         let reading = self.reading();
         let mut run = Run::new(operation, self.env());
         let mut aborts = 0;
         loop {
             match run.advance(&*self.records) {
+                // A leased number in use means that the store forgot the lease, for example after a
+                // restore. The session's other leases may be invalid, too.
                 Next::Done(Err(FsError::InodeNumberInUse)) => {
-                    self.state.fence("a number that this session leased is taken");
+                    self.state.fence("an inode number that this session leased is in use");
                     return Err(VolumeError::Fenced);
                 }
                 Next::Done(Err(FsError::Contended)) => {
+                    // No consistent state was found, because others kept changing it. Everything
+                    // that the run has read may be old.
                     contender.begin_anew().await?;
                     run = Run::new(operation, self.env());
                 }
@@ -166,10 +181,13 @@ impl Session {
                 }
                 Next::Commit(plan, output) => {
                     if contender.wait_for_turn(&plan).await? {
+                        // After the wait the facts of this run are old.
                         run = Run::new(operation, self.env());
                         continue;
                     }
                     let guards = plan.guards.clone();
+                    // The blocks go with the plan. If it certainly did not commit they come back in
+                    // the answer.
                     let (reading, staging, note) = (reading.clone(), staged.take(), note.clone());
                     let began = Instant::now();
                     let commit = self.committer.commit(plan, reading, staging, committed_for, note);
@@ -178,7 +196,8 @@ impl Session {
                     staged = answer.staged;
                     match answer.outcome {
                         Outcome::Committed => {
-                            // The next one in the line does not wait for other programs' caches.
+                            // The next operation in the queue does not depend on the invalidation
+                            // of kernel caches, so it may start first.
                             contender.leave();
                             if let Some(invalidation) = answer.invalidation {
                                 invalidation.completed().await;
@@ -187,8 +206,10 @@ impl Session {
                         }
                         Outcome::Refused { guard, found } => {
                             let guard = guards.get(guard).ok_or_else(|| {
-                                VolumeError::Corrupt("the store refused by no guard".to_owned())
+                                VolumeError::Corrupt("the store refused a plan by a guard that the plan does not have".to_owned())
                             })?;
+                            // A refusal by a record that the run had met before means that another
+                            // writer keeps changing it. Only that leads to a pause.
                             let repeats = run.has_met(guard);
                             run.refused(guard, found);
                             contender.refused(&guards, repeats).await?;

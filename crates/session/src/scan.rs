@@ -1,8 +1,11 @@
-//! Enumerations that are known to be complete. Only these may lead to a deletion.
+//! Scans over spaces and blocks that are known to be complete. Only a complete scan may lead to
+//! deletions.
 //!
-//! An error, a short page or a record that does not decode ends an enumeration with an error.
-//! What came through to its end is a [`CompleteScan`], and nothing else makes one. An enumeration may
-//! take hours: it pins nothing, and is throttled between two pages while requests are served.
+//! A scan fails on any error, short page or record that does not decode. Only a scan that has
+//! reached the end returns a [`CompleteScan`], and no other code can create one. For example, the
+//! sweeper deletes a block only if a complete scan of all references did not find it. A scan may
+//! take hours, so it pins no epoch, and it is throttled between two pages while requests are
+//! served.
 
 use block::BlockStore;
 use bytes::Bytes;
@@ -13,32 +16,32 @@ use crate::error::VolumeError;
 use crate::error::closing;
 use crate::throttle::{Priority, Throttle, ThrottledStep};
 
-/// Records of one page of a walk.
+/// Records in one page of a walk.
 const WALK_RECORDS: u32 = 1_000;
 
-/// Pages of a listing that may be empty in a row.
+/// Most empty pages in a row in a block listing.
 const EMPTY_PAGES_MAX: u32 = 1_000;
 
-/// The result of an enumeration that came to its end without an error.
+/// The result of a scan that reached its end without an error.
 #[derive(Debug)]
 pub struct CompleteScan<T>(T);
 
 impl<T> CompleteScan<T> {
-    /// What was put together from enumerations that all came to their ends.
+    /// Returns a result that was computed from several complete scans.
     pub fn combine(_came_to_their_ends: &[CompleteScan<u64>], put_together: T) -> CompleteScan<T> {
         CompleteScan(put_together)
     }
 
-    /// What came.
+    /// Returns the result.
     pub fn get(&self) -> &T {
         &self.0
     }
 }
 
-/// How an enumeration is throttled, if a gateway that serves requests runs it.
+/// The throttle of a scan; `None` for a command that runs alone.
 pub type Throttling<'a> = Option<(&'a Throttle, Priority)>;
 
-/// Begins a page; an error if the volume closes meanwhile.
+/// Begins a page. Fails if the volume is closing.
 fn begin(throttling: Throttling<'_>) -> Result<Option<ThrottledStep>, VolumeError> {
     let Some((throttle, priority)) = throttling else { return Ok(None) };
     if throttle.is_closing() {
@@ -53,7 +56,8 @@ async fn pause(throttling: Throttling<'_>, step: Option<ThrottledStep>) {
     }
 }
 
-/// Visits every record of a space that exists throughout, at least once. Answers how many.
+/// Visits every record of a space that exists during the whole scan at least once. Returns the
+/// number of visits.
 pub async fn walk(
     store: &dyn MetaStore,
     space: Space,
@@ -62,7 +66,7 @@ pub async fn walk(
     walk_throttled(store, None, space, visit).await
 }
 
-/// As [`walk`], page by page, throttled while its gateway serves requests.
+/// As [`walk`], throttled between two pages.
 pub async fn walk_throttled(
     store: &dyn MetaStore,
     throttling: Throttling<'_>,
@@ -85,7 +89,7 @@ pub async fn walk_throttled(
     }
 }
 
-/// All blocks of a session and their sealed sizes.
+/// Returns all blocks of a session with their sealed sizes.
 pub async fn blocks_of(
     blocks: &dyn BlockStore,
     session: Nonce,
@@ -93,7 +97,7 @@ pub async fn blocks_of(
     blocks_throttled(blocks, None, session).await
 }
 
-/// As [`blocks_of`], page by page, throttled while its gateway serves requests.
+/// As [`blocks_of`], throttled between two pages.
 pub async fn blocks_throttled(
     blocks: &dyn BlockStore,
     throttling: Throttling<'_>,
@@ -117,7 +121,7 @@ pub async fn blocks_throttled(
     }
 }
 
-/// The slices in an inode's record.
+/// Returns the slices in an inode's record; none if its content is inline or in pages.
 pub fn slices_of(inode: &Inode) -> &[Slice] {
     match inode.file().map(|file| &file.content) {
         Some(Content::Slices(slices)) => slices,
@@ -125,20 +129,20 @@ pub fn slices_of(inode: &Inode) -> &[Slice] {
     }
 }
 
-/// The inode's number that an orphan's key ends with.
+/// Returns the inode number at the end of a key, for example of an orphan.
 pub fn ino_of(key: &Key) -> Result<Ino, VolumeError> {
     let bytes = key.suffix().last_chunk::<8>().copied();
     let bytes = bytes.ok_or_else(|| VolumeError::Corrupt(format!("no number in {key:?}")))?;
     Ok(Ino(u64::from_be_bytes(bytes)))
 }
 
-/// The block that a key begins with: of pending blocks and of shares.
+/// Returns the block id at the beginning of a key: of pending blocks and of shares.
 pub fn block_of(key: &Key) -> Result<BlockId, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(BlockId).ok_or_else(|| VolumeError::Corrupt(format!("no block in {key:?}")))
 }
 
-/// The session that a key begins with: of tokens and of what is staged.
+/// Returns the session name at the beginning of a key: of idempotency slots and of staged records.
 pub fn nonce_of(key: &Key) -> Result<Nonce, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(Nonce).ok_or_else(|| VolumeError::Corrupt(format!("no session in {key:?}")))

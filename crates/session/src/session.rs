@@ -1,4 +1,4 @@
-//! A session: one process with one volume open, as far as its metadata goes.
+//! The session: one process that has opened one volume, with its connection to the metadata store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,13 +26,15 @@ use crate::state::{self, Heartbeat, ObservedSession, SessionState};
 use crate::throttle::Throttle;
 use crate::watch::Watches;
 
-/// How long [`Session::close`] waits for what is under way.
+/// Time limit for each of the two waits of [`Session::close`]: for the heartbeat, and for running
+/// tasks.
 pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A volume's metadata, opened by this process.
+/// A session of this process with a volume's metadata.
 ///
-/// Abandoned without [`Session::close`], it is as if the process had been killed: what was
-/// acknowledged stands, and the next session clears up.
+/// Dropping it without [`Session::close`] has the effect of a killed process: acknowledged changes
+/// stay committed, and another session ends this one after [`crate::SESSION_SILENCE`] and cleans
+/// up.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) store: Arc<dyn MetaStore>,
@@ -41,43 +43,47 @@ pub struct Session {
     pub(crate) record: VolumeRecord,
     pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,
-    /// The line of operations that contend for records.
+    /// The queue of operations that contend for the same records.
     pub(crate) reservations: Arc<Reservations>,
     pub(crate) coalescer: ReadCoalescer,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
-    /// Pins the epoch that the session was in when it was gone on with.
+    /// Pins the epoch of a resumed session until [`Session::end_inheritance`]. `None` for a session
+    /// without a ledger.
     pub(crate) inherited: Mutex<Option<ReaderGuard>>,
     pub(crate) is_resumed: bool,
     pub(crate) throttle: Throttle,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
     pub(crate) meters: Arc<Meters>,
-    /// Notified when something lost its name.
+    /// Notified when a file lost its last name, so that the reaper has work.
     pub(crate) orphaned: Arc<Notify>,
     /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
     pub(crate) lock_notices: Arc<LockNotices>,
-    /// Notified when users or policies may have changed.
+    /// A version number that grows when accounts, users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
-    /// Cancelled when the session closes.
+    /// Cancelled when the session begins to close. Background tasks stop then, and running
+    /// operations finish.
     pub(crate) closing: CancellationToken,
-    /// Cancelled when nothing may go on any more.
+    /// Cancelled when the session is over. Tasks that resolve unknown outcomes stop then.
     pub(crate) gone: CancellationToken,
     pub(crate) heartbeat: tokio::sync::Mutex<Option<tokio::task::JoinHandle<Heartbeat>>>,
 }
 
 impl Session {
-    /// Is notified, within about [`crate::FEED_INTERVAL`], when users or policies may have changed,
-    /// whoever changed them.
+    /// Returns a receiver that changes when accounts, users or policies may have changed in the
+    /// store. It changes within about [`crate::FEED_INTERVAL`], also for changes of other
+    /// processes.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.access.subscribe()
     }
 
-    /// Waits until another process has ended this session, or the store has lost it: nothing is
-    /// served any more then, and only a new process can. Does not return before.
+    /// Returns when this session is fenced: another process has ended it, or the store has lost its
+    /// records. No request is served after that; only a new process can serve again. Otherwise it
+    /// never returns, also after [`Session::close`].
     pub async fn lost(&self) {
         self.state.ended.cancelled().await;
         if !self.is_fenced() {
@@ -85,197 +91,209 @@ impl Session {
         }
     }
 
-    /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and ends the session: nothing
-    /// that comes later is served. The stores stay open; they are the caller's.
+    /// Finishes running operations, with waits of at most [`CLOSE_PATIENCE`], and ends the session.
+    /// Later operations fail. The stores stay open; the caller closes them.
     pub async fn close(&self) {
         let Some(settled) = self.finish().await else { return };
-        // A heartbeat that is stuck may still be written: then the session is left for others to end.
+        // If the heartbeat task did not end, its beat may still be written after the session's
+        // records were deleted. Then the records stay, and another session ends this one when it
+        // falls silent.
         if settled && !self.is_fenced() {
             let ending = state::end(&*self.store, &self.state, self.committer.slots());
             match tokio::time::timeout(META_READ_DEADLINE, ending).await {
                 Ok(Ok(())) => info!(session = %self.state.nonce, "session closed"),
-                Ok(Err(error)) => warn!(%error, "the session could not be closed"),
-                Err(_late) => warn!("the session could not be closed in time"),
+                Ok(Err(error)) => warn!(%error, "cannot end the session in the store"),
+                Err(_late) => warn!("cannot end the session in the store in time"),
             }
         }
         self.state.ended.cancel();
         self.gone.cancel();
     }
 
-    /// Finishes what is under way, for [`CLOSE_PATIENCE`] at most, and leaves the session to the
-    /// process that is going to go on with it.
+    /// Finishes running operations, with waits of at most [`CLOSE_PATIENCE`], and keeps the
+    /// session's records in the store, so that the next process can resume the session.
     pub async fn hand_over(&self) {
         let Some(_settled) = self.finish().await else { return };
-        info!(session = %self.state.nonce, "session left to whoever goes on with it");
+        info!(session = %self.state.nonce, "session handed over to the next process");
         self.state.ended.cancel();
         self.gone.cancel();
     }
 
-    /// Finishes what is under way. Answers whether the heartbeat has ended; none if this was done
-    /// before.
+    /// Finishes running operations. Returns true if the heartbeat task has ended in time, and
+    /// `None` if the session was closed before.
     async fn finish(&self) -> Option<bool> {
         let heartbeat = self.heartbeat.lock().await.take()?;
         self.closing.cancel();
         let heartbeat = tokio::time::timeout(CLOSE_PATIENCE, heartbeat).await;
         let running = self.tasks.close_and_wait(CLOSE_PATIENCE).await;
         if running > 0 {
-            warn!(running, "closing although tasks are still running");
+            warn!(running, "closing the session while tasks are still running");
         }
-        // Whoever comes once the session has ended waits for nobody.
+        // After its end the session learns of no new peer, so no read may rely on having none.
         self.records.disable();
         Some(matches!(heartbeat, Ok(Ok(_))))
     }
 
-    /// Stops everything at once, as if the process had been killed.
+    /// Stops all tasks at once, without ending the session in the store, as if the process had been
+    /// killed.
     pub fn abandon(&self) {
         self.closing.cancel();
         self.state.ended.cancel();
         self.gone.cancel();
     }
 
-    /// The time of day, by the session's clock.
+    /// Returns the current time of the session's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// A time that has surely come: see [`runtime::Clock::passed`].
+    /// Returns a time that has certainly passed on every machine: see [`runtime::Clock::passed`].
     pub fn passed(&self) -> Timestamp {
         self.clock.passed()
     }
 
-    /// The volume's own record.
+    /// Returns the volume's record, as read when the session began.
     pub fn volume(&self) -> &VolumeRecord {
         &self.record
     }
 
-    /// The session's name.
+    /// Returns the random name of the session.
     pub fn nonce(&self) -> Nonce {
         self.state.nonce
     }
 
-    /// The metadata store, with what is known of it without asking.
+    /// Returns the metadata store, behind the record cache.
     pub fn store(&self) -> &Arc<dyn MetaStore> {
         &self.store
     }
 
-    /// What one call to the store may carry.
+    /// Returns the store's limits for one call.
     pub fn limits(&self) -> Limits {
         self.store.limits()
     }
 
-    /// What must run to its end, whoever waits for it.
+    /// Returns the tasks of the session. A task runs to its end, also if the caller that started it
+    /// is dropped.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
-    /// Which epochs this process still reads in.
+    /// Returns the epochs in which readers of this process are active.
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
 
-    /// The readers that may last, and what is held for them.
+    /// Returns the long readers of this process, and the holds that protect what they read.
     pub fn holds(&self) -> &Arc<Holds> {
         &self.holds
     }
 
-    /// Pins what was open when this process went on with the session, as long as nobody has said
-    /// that all of that is open again.
+    /// Returns a pin on the epoch in which this process resumed the session, and `None` after
+    /// [`Session::end_inheritance`] or if the session has no ledger. The pin keeps files that were
+    /// open in the previous process from being deleted until they are open again.
     pub fn inherited(&self) -> Option<ReaderGuard> {
         self.inherited.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns true if another process began this session. False if it began with this process.
+    /// Returns true if a previous process began this session and this process resumed it.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// All that was open is open again: what else was kept is let go of.
+    /// Releases the inherited epoch and all inherited holds that no reader uses. The caller has
+    /// opened all inherited files again.
     pub fn end_inheritance(&self) {
         let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.holds.end_inheritance();
         drop(inherited);
     }
 
-    /// Has a reader of what was inherited rest on a hold that stands.
+    /// Moves a reader of an inherited file from its epoch pin to the hold that the previous process
+    /// wrote, if there is one.
     pub fn rely_on_hold(&self, pin: &ReadPin) {
         self.holds.rely_on_hold(pin);
     }
 
-    /// How background work is throttled.
+    /// Returns the throttle of background work.
     pub fn throttle(&self) -> &Throttle {
         &self.throttle
     }
 
-    /// Where inode numbers come from.
+    /// Returns the allocator of inode numbers.
     pub fn inode_allocator(&self) -> &Arc<InodeAllocator> {
         &self.inode_allocator
     }
 
-    /// What it did so far.
+    /// Returns the session's counters.
     pub fn meters(&self) -> &Meters {
         &self.meters
     }
 
-    /// Cancelled when the session closes: what works by itself ends then.
+    /// Returns a token that is cancelled when the session closes. Background tasks end then.
     pub fn closing(&self) -> &CancellationToken {
         &self.closing
     }
 
-    /// Whether the session has ended, by itself or from outside.
+    /// Returns true if the session has ended: closed by its process, or fenced.
     pub fn has_ended(&self) -> bool {
         self.state.ended.is_cancelled()
     }
 
-    /// Whether the session was ended from outside: nothing is acknowledged any more.
+    /// Returns true if the session is fenced: another process has ended it, or the store has lost
+    /// its records. No change is acknowledged any more.
     pub fn is_fenced(&self) -> bool {
         self.state.is_fenced()
     }
 
-    /// Ends another session as it was seen, if it has shown no life since. Answers whether it is ended
-    /// now.
+    /// Ends another session if its heartbeat is still the one in `seen`. Returns true if the
+    /// session has been ended by this call.
     pub async fn fence(&self, seen: &ObservedSession) -> Result<bool, VolumeError> {
         Ok(state::fence(&*self.store, &self.state, seen).await?)
     }
 
-    /// Notified when another session has begun or ended: it may have left something.
+    /// Notified when another session has begun or ended. A session that ended may have left blocks
+    /// and records to clean up.
     pub fn session_changes(&self) -> &Arc<Notify> {
         &self.sessions
     }
 
-    /// Who waits for locks of files to change.
+    /// Returns the registry of tasks that wait for changes of file locks.
     pub fn lock_notices(&self) -> &Arc<LockNotices> {
         &self.lock_notices
     }
 
-    /// Notified when something lost its name.
+    /// Notified when a file lost its last name.
     pub fn orphaned(&self) -> &Arc<Notify> {
         &self.orphaned
     }
 
-    /// Tells those who delete what is dead that something lost its name.
+    /// Wakes the reaper, because a file lost its last name.
     pub fn wake_reaper(&self) {
         self.orphaned.notify_one();
     }
 
-    /// Pins the epoch of what is read from here on, until the guard is dropped.
+    /// Pins the current epoch. Blocks that are named by records read after this call are not
+    /// deleted until the guard is dropped.
     pub fn reading(&self) -> ReaderGuard {
         self.epochs.pin()
     }
 
-    /// Commits a plan of upkeep, whose reader began now.
+    /// Commits a plan of background work, with a pin on the current epoch.
     pub async fn commit_plan(&self, plan: Plan) -> Outcome {
         self.commit_reading(plan, self.reading()).await
     }
 
-    /// Commits a plan together with others. `reading` is held until the plan has settled.
+    /// Commits a plan, in a batch with other waiting plans. The epoch of `reading` stays pinned
+    /// until the outcome of the plan is certain.
     ///
-    /// Dropping the returned future takes nothing back once the plan is in the queue.
+    /// Once the plan is in the queue it is committed even if the returned future is dropped.
     pub async fn commit_reading(&self, plan: Plan, reading: ReaderGuard) -> Outcome {
         let upkeep = CommittedFor::Upkeep;
         self.committer.commit(plan, reading, None, upkeep, Note::none()).await.outcome
     }
 
-    /// Runs what must not stop halfway, though whoever waits for it may leave.
+    /// Runs `future` in a task of the session, so that it completes even if the caller is dropped.
+    /// Fails with [`VolumeError::Unknown`] if the task was cancelled.
     pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -291,7 +309,8 @@ impl Session {
         }
     }
 
-    /// `n` inode numbers that nobody had before; usually without a round trip.
+    /// Returns `n` inode numbers that were never used. Usually costs no round trip, because numbers
+    /// are leased in chunks.
     pub async fn allocate_inodes(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
         self.inode_allocator.allocate(n).await
     }

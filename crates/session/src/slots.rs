@@ -1,9 +1,20 @@
-//! Idempotency slots: the records that prove whether a plan happened.
+//! Idempotency slots: records that prove if a plan was committed.
 //!
-//! See [`record::SlotRecord`]. A plan is sent in a slot: it guards the slot's record and writes the next
-//! step into it. A slot carries one plan at a time and is free again only when that plan has settled,
-//! so what its record says is always about the plan that it carries. A slot whose plan never settles
-//! is lost until the session ends. Their number is bounded, and when none is left nothing more is sent.
+//! A slot is a record with a step counter (see [`record::SlotRecord`]). A plan that is sent in a
+//! slot guards the slot's record and writes the next step. A slot carries one plan at a time, and
+//! is free again when the outcome of that plan is certain. So the record always tells about the
+//! plan that the slot carries:
+//!
+//! - step `n`: the plan has not committed yet;
+//! - step `n + 1`: the plan has committed;
+//! - step `n + 1` with the mark `aborted`: the plan will never commit;
+//! - anything else: the store has lost records of this session.
+//!
+//! For example, slot 3 is at step 7. A plan is sent in it and its answer is lost. The record is
+//! read at step 8 without the mark: the plan has committed, and must not be sent again.
+//!
+//! A slot whose plan never settles is lost until the session ends. The number of slots is
+//! [`SLOTS_MAX`]; if none is free, no plan is sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,33 +23,35 @@ use record::{Nonce, SlotRecord, key};
 use store::{Guard, Key, Value, Write};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Slots of a session: plans that may be under way or in doubt at the same time.
+/// Slots of a session: plans that may be in flight or of unknown outcome at the same time.
 pub const SLOTS_MAX: u16 = 1_024;
 
-/// The slots of a session, those that carry no plan in a pool.
+/// The slots of a session. A pool holds those that carry no plan.
 #[derive(Debug)]
 pub(crate) struct IdempotencySlots {
     session: Nonce,
     permits: Arc<Semaphore>,
     pool: Mutex<FreeSlots>,
-    /// Told of each slot before it is used, if the session outlives this process.
+    /// Records the number of slots before a new one is used, if the session may be resumed by
+    /// another process.
     ledger: Option<Arc<Ledger>>,
 }
 
 #[derive(Debug, Default)]
 struct FreeSlots {
-    /// The last one returned is the first one taken, so that a quiet session has few records.
+    /// Free slots. The last one that was returned is taken first, so that a quiet session has few
+    /// records.
     free: Vec<Slot>,
     created: u16,
 }
 
-/// A slot, and how many steps it has taken.
+/// A slot and the number of its steps.
 #[derive(Debug)]
 struct Slot {
     number: u16,
     key: Key,
     count: u64,
-    /// The record as it stands; `None` before the first plan.
+    /// The current record; `None` before the first plan.
     record: Option<Value>,
 }
 
@@ -49,28 +62,28 @@ pub(crate) struct TakenSlot {
     permit: OwnedSemaphorePermit,
 }
 
-/// What a slot's record says of the plan that it carries.
+/// The state of a slot, relative to the plan that it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
-    /// The plan happened.
+    /// The plan has committed.
     Committed,
-    /// The plan will never happen.
+    /// The plan will never commit.
     Aborted,
-    /// Neither is certain yet.
+    /// The plan has not committed yet. It may still do so.
     Unmoved,
-    /// Something that this session never wrote: the store has forgotten what it acknowledged.
+    /// The record was never written by this session: the store has lost acknowledged commits.
     Foreign,
 }
 
 impl IdempotencySlots {
-    /// The slots of a new session.
+    /// Creates the slots of a new session.
     pub(crate) fn new(session: Nonce, ledger: Option<Arc<Ledger>>) -> IdempotencySlots {
         let permits = Arc::new(Semaphore::new(usize::from(SLOTS_MAX)));
         IdempotencySlots { session, permits, pool: Mutex::default(), ledger }
     }
 
-    /// The slots of a session that is gone on with: the first ones, as their records stand. None of
-    /// them carries a plan.
+    /// Takes over the slots of a resumed session, numbered from 0, with their current records. None
+    /// of them carries a plan.
     pub(crate) fn with_settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
         {
             let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,13 +97,13 @@ impl IdempotencySlots {
         self
     }
 
-    /// A slot, if one is free.
+    /// Takes a free slot; `None` if there is none.
     pub(crate) fn try_take(&self) -> Option<TakenSlot> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(self.taken(permit))
     }
 
-    /// A slot, when one is free.
+    /// Takes a free slot, and waits for one if there is none.
     pub(crate) async fn take(&self) -> TakenSlot {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         self.taken(permit.expect("the semaphore is never closed"))
@@ -101,7 +114,7 @@ impl IdempotencySlots {
         let slot = pool.free.pop().unwrap_or_else(|| {
             let number = pool.created;
             let key = key::idempotency_slot(self.session, number);
-            // There are as many permits as slots, so no number is made twice.
+            // There are as many permits as slots, so no number is used twice.
             pool.created = pool.created.saturating_add(1);
             if let Some(ledger) = &self.ledger {
                 ledger.set_slots(pool.created).expect("a file in memory can be written");
@@ -111,7 +124,8 @@ impl IdempotencySlots {
         TakenSlot { slot, permit }
     }
 
-    /// Takes a slot back whose plan has settled: the slot's record is now `record`.
+    /// Returns a slot to the pool after its plan has settled as `step`. With `Foreign` the slot is
+    /// not used again.
     pub(crate) fn settle(&self, taken: TakenSlot, step: SlotState) {
         let TakenSlot { mut slot, permit } = taken;
         match step {
@@ -129,7 +143,7 @@ impl IdempotencySlots {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(slot);
     }
 
-    /// The keys of all slots that may have a record.
+    /// Returns the keys of all slots that may have a record.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let created = self.pool.lock().unwrap_or_else(PoisonError::into_inner).created;
         (0..created).map(|slot| key::idempotency_slot(self.session, slot)).collect()
@@ -143,17 +157,17 @@ impl Slot {
 }
 
 impl TakenSlot {
-    /// The slot's record's key.
+    /// Returns the key of the slot's record.
     pub(crate) fn key(&self) -> &Key {
         &self.slot.key
     }
 
-    /// The slot's number, and the step that its plan takes.
+    /// Returns the number of the slot and the step to which its plan advances it.
     pub(crate) fn step(&self) -> (u16, u64) {
         (self.slot.number, self.slot.count + 1)
     }
 
-    /// Guards that the slot has not moved since it was taken.
+    /// Returns the guard that the slot has not been advanced since it was taken.
     pub(crate) fn guard(&self) -> Guard {
         match &self.slot.record {
             None => Guard::Absent(self.slot.key.clone()),
@@ -161,12 +175,12 @@ impl TakenSlot {
         }
     }
 
-    /// Moves the slot: by its plan, or by whoever keeps the plan from happening.
+    /// Returns the write that advances the slot: by its plan, or `aborted` by a tombstone.
     pub(crate) fn advance(&self, aborted: bool) -> Write {
         Write::Put(self.slot.key.clone(), self.slot.next(aborted))
     }
 
-    /// What the slot's record says of the plan.
+    /// Returns the state of the slot if its record is `found`.
     pub(crate) fn read(&self, found: Option<&Value>) -> SlotState {
         if found == self.slot.record.as_ref() {
             SlotState::Unmoved

@@ -1,9 +1,22 @@
-//! One run of this process against the volume: its name, and whether it still counts.
+//! The session's records in the store: its name, its heartbeat, and if it still exists.
 //!
-//! Every plan guards the session's record, so that nothing of a session commits once somebody has
-//! ended it, however late it arrives. The heartbeat shows others that the session lives, and how
-//! far its readers have let go; it is guarded by its own last value, so a session that was ended,
-//! or whose store forgot something, learns it from its next beat and stops acknowledging.
+//! Every plan guards that the session's record is present. So no plan of a session commits after
+//! another process has ended the session, however late the plan arrives. The heartbeat is a record
+//! with a counter and the *passed epoch*: no reader of this session is in an older epoch. Each beat
+//! guards the value of the beat before it.
+//!
+//! - If another session ended this one, the next beat is refused, because the session's record is
+//!   gone.
+//! - If the store lost its last commits, the next beat is refused, because the beat before it is
+//!   not there.
+//!
+//! In both cases the session becomes *fenced* and stops acknowledging.
+//!
+//! ```text
+//! begun -> live -> closed   (by its own process: the records are deleted)
+//!            |  \-> resumed  (by the next process, which takes the heartbeat over)
+//!            \----> fenced   (by another session, after `session_silence` without a beat)
+//! ```
 
 mod heartbeat;
 mod mark;
@@ -26,14 +39,14 @@ pub(crate) use resume::{Resumed, note_session, resume};
 pub(crate) use start::{OpenSettings, begin, find_volume, start};
 pub use start::{check_block_owner, check_volume_format};
 
-/// This process's session.
+/// The state of this process's session.
 #[derive(Debug)]
 pub(crate) struct SessionState {
     pub nonce: Nonce,
     fenced: AtomicBool,
-    /// Whether the volume had other sessions when this one looked last.
+    /// True if the volume had other sessions when this one last read them.
     has_peers: AtomicBool,
-    /// Cancelled when the session has ended, by itself or from outside.
+    /// Cancelled when the session has ended: closed, handed over or fenced.
     pub ended: CancellationToken,
 }
 
@@ -47,12 +60,13 @@ impl SessionState {
         key::session(self.nonce)
     }
 
-    /// The guard that the session still counts.
+    /// Returns the guard that this session still exists. Every plan of the session carries it.
     pub(crate) fn guard(&self) -> Guard {
         Guard::Present(self.key())
     }
 
-    /// Takes note that the session was ended from outside: nothing is acknowledged any more.
+    /// Marks the session as fenced: nothing is acknowledged any more. `how` is the reason, for the
+    /// log.
     pub(crate) fn fence(&self, how: &str) {
         if !self.fenced.swap(true, Ordering::SeqCst) {
             error!(session = %self.nonce, how, "this session has ended; nothing is served any more");
@@ -60,12 +74,13 @@ impl SessionState {
         self.ended.cancel();
     }
 
-    /// Takes note of whether the volume has other sessions.
+    /// Records if the volume has other sessions.
     pub(crate) fn note_peers(&self, has_peers: bool) {
         self.has_peers.store(has_peers, Ordering::Relaxed);
     }
 
-    /// Whether the volume had other sessions when this one looked last. That may be a heartbeat ago.
+    /// Returns true if the volume had other sessions when this one last read them, which may be one
+    /// heartbeat interval ago.
     pub(crate) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
     }
@@ -75,7 +90,7 @@ impl SessionState {
     }
 }
 
-/// A record's bytes, if the store answered with a record.
+/// Returns the value of a record; `None` if the store returned no record.
 pub fn value(found: Option<&store::ReadResult>) -> Option<Value> {
     match found {
         Some(store::ReadResult::Record(Some(entry))) => Some(entry.value.clone()),
@@ -83,7 +98,7 @@ pub fn value(found: Option<&store::ReadResult>) -> Option<Value> {
     }
 }
 
-/// A counter's number; 0 if the store answered with something else.
+/// Returns the number of a counter; 0 if the store returned something else.
 pub fn counter(found: Option<&store::ReadResult>) -> i64 {
     match found {
         Some(store::ReadResult::Counter(number)) => *number,
@@ -91,7 +106,7 @@ pub fn counter(found: Option<&store::ReadResult>) -> i64 {
     }
 }
 
-/// A record's bytes under its key, as read in a range.
+/// Returns the entries of a range; none if the store returned something else.
 pub fn entries(found: Option<store::ReadResult>) -> Vec<store::Entry> {
     match found {
         Some(store::ReadResult::Range(entries)) => entries,

@@ -1,10 +1,12 @@
 //! Throttles background work while requests are served.
 //!
-//! Deleting what is dead and rewriting packs cost the machine, the database and the bucket as much
-//! as requests do, and nobody waits for them. So background work goes in short steps, and while this
-//! process serves requests each step is followed by a pause that is a multiple of what it took.
-//! There is no pause while nothing is asked of the volume, none when so much is left to do that it
-//! would pile up, and none when somebody waits for the end of the work.
+//! Deleting blocks and rewriting packs cost the machine, the database and the bucket as much as
+//! requests do, and no client waits for them. So background work runs in short steps. While this
+//! process serves requests, each step is followed by a pause that is a multiple of the step's
+//! duration. For example, after a step of 10 ms the reaper pauses for 190 ms.
+//!
+//! There is no pause while the volume is idle, none if so much work is left that it would pile up,
+//! and none if a caller waits for the end of the work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,35 +17,35 @@ use tokio_util::sync::CancellationToken;
 use crate::epoch::Epochs;
 use crate::meters::Meters;
 
-/// How many times as long as its step took a background task pauses while requests are served: it
-/// works a twentieth of the time.
+/// The pause after a step, as a multiple of its duration: background work runs a twentieth of the
+/// time.
 pub const PAUSE_FACTOR: u32 = 19;
 
 /// The longest pause.
 pub const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How often a pause looks whether it is still needed.
+/// Interval at which a pause checks if it is still needed.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How background work is treated while requests are served.
+/// The priority of background work while requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// It pauses after each step.
+    /// The work pauses after each step.
     Background,
-    /// It never pauses: somebody waits for it, or too much is left to do.
+    /// The work never pauses: a caller waits for it, or too much of it is left.
     Urgent,
 }
 
-/// A step of background work that is under way.
+/// A step of background work that is running.
 #[derive(Clone, Copy, Debug)]
 pub struct ThrottledStep {
     priority: Priority,
     began: Instant,
-    /// Operations served until then.
+    /// Number of operations that were served before the step.
     served: u64,
 }
 
-/// Knows whether requests are served, and for how long background work pauses.
+/// Decides how long background work pauses.
 #[derive(Debug)]
 pub struct Throttle {
     meters: Arc<Meters>,
@@ -52,7 +54,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Watches what a session serves, until it closes.
+    /// Creates the throttle of a session. It ends all pauses when the session closes.
     pub(crate) fn new(
         meters: &Arc<Meters>,
         epochs: &Arc<Epochs>,
@@ -62,7 +64,7 @@ impl Throttle {
         Throttle { meters, epochs, closing: closing.clone() }
     }
 
-    /// Whether the session closes: then no new step is begun.
+    /// Returns true if the session is closing. Then no new step may begin.
     pub fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -72,7 +74,8 @@ impl Throttle {
         ThrottledStep { priority, began: Instant::now(), served: self.meters.served.get() }
     }
 
-    /// Ends a step, and pauses if requests were served during it, for as long as more come.
+    /// Ends a step. Pauses if requests were served during it, until the pause is over or no more
+    /// requests come.
     pub async fn pause_after(&self, step: ThrottledStep) {
         if step.priority == Priority::Urgent {
             return;
@@ -92,8 +95,8 @@ impl Throttle {
         }
     }
 
-    /// Whether anything was asked of the volume since so many operations were served, or somebody
-    /// reads of it right now.
+    /// Returns true if operations were served since the count `served`, which is updated, or if a
+    /// reader is active.
     fn is_serving(&self, served: &mut u64) -> bool {
         let before = std::mem::replace(served, self.meters.served.get());
         before != *served || self.epochs.has_readers()

@@ -1,17 +1,22 @@
-//! What may be remembered outside of this process, and taking it back.
+//! Caches outside of this process, and their invalidation.
 //!
-//! Whoever shows the volume to others may let them remember what it was told: the kernel of a mount
-//! remembers names and attributes, and asks again only when their time is over. Two rules keep that
-//! true:
+//! The kernel of a mount caches names and attributes for as long as each answer allows. The mount
+//! registers a [`NodeWatch`] here. Two rules keep the cached data true:
 //!
-//! - [`crate::Session::trust`] says until when what is read from now on may be remembered: for as long as
-//!   this session relies on having no peers, half a second at most, see [`crate::peers`]. With peers
-//!   it is not at all, or, if so wanted ([`Coherence::Pushed`]), for [`PUSHED_CACHE_DURATION`].
-//! - What this session changes itself is taken back before its caller hears of it: a [`NodeWatch`] is
-//!   told of each plan that was committed, and the answer waits until it has been heeded, or until
-//!   all that was given out has run out. What others change is taken back when the feed tells of it.
+//! - **Time.** Before a read, [`crate::Session::cache_validity`] returns how long its result may be
+//!   cached: until the authority of a session without peers ends, half a second at most (see
+//!   [`crate::peers`]). With peers it is zero, or with [`Coherence::Pushed`] it is
+//!   [`PUSHED_CACHE_DURATION`].
+//! - **Invalidation.** A change of this session is invalidated before its caller gets the answer.
+//!   The [`NodeWatch`] is notified of each committed plan, and the answer waits until the watch has
+//!   invalidated its caches, or until everything that was granted has expired. A change of another
+//!   session is invalidated when the feed reports it.
 //!
-//! A watch is not told of changes that were made through it: it knows of them.
+//! For example, a program has called `stat` on a file, and the kernel may cache the size for 0.4 s.
+//! An S3 client overwrites the file. The PUT is answered after the kernel has dropped the
+//! attributes, so a `stat` after the PUT returns the new size.
+//!
+//! A watch is not notified of changes that were made through it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,35 +31,36 @@ use tokio::sync::oneshot;
 
 use crate::records::SeqlockRead;
 
-/// For how long what was read may be remembered elsewhere while there are peers, if it may: others'
-/// changes take it back, most of them within [`crate::FEED_INTERVAL`].
+/// Time for which data may be cached while the session has peers, with [`Coherence::Pushed`].
+/// Changes of peers invalidate it earlier, most of them within [`crate::FEED_INTERVAL`].
 pub const PUSHED_CACHE_DURATION: Duration = Duration::from_secs(1);
 
-/// How true what others remember has to be while this session has peers.
+/// Consistency of external caches while the session has peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coherence {
-    /// They see every change at once, so that nothing is remembered.
+    /// Every change is visible at once, so nothing is cached.
     #[default]
     Strict,
-    /// They may see what was so up to [`PUSHED_CACHE_DURATION`] before, as long as the feed is heard.
+    /// Data up to [`PUSHED_CACHE_DURATION`] old may be visible, while the feed is answered.
     Pushed,
 }
 
-/// Until when something may be remembered.
+/// The time until which data may be cached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheValidity {
     until: Option<Moment>,
-    /// What was current when this began, if nobody else could change it.
+    /// The state of the record cache when this was granted, if no other session could change
+    /// records then.
     pub(crate) seen: Option<SeqlockRead>,
 }
 
 impl CacheValidity {
-    /// For how long from now on.
+    /// Returns the remaining time.
     pub fn left(self) -> Duration {
         self.until.map_or(Duration::ZERO, Moment::left)
     }
 
-    /// Whether others may change meanwhile what is remembered, without its being taken back first.
+    /// Returns true if other sessions may change the cached data before it is invalidated.
     pub fn may_be_stale(self) -> bool {
         self.until.is_some() && self.seen.is_none()
     }
@@ -63,22 +69,23 @@ impl CacheValidity {
 /// Names and nodes that changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeChanges {
-    /// Directories, and names in them as file programs have them: bound to something else, or to
-    /// nothing.
+    /// Directories and names in them, without a trailing slash: each was bound to another node, or
+    /// removed.
     pub names: Vec<(Ino, Vec<u8>)>,
-    /// Nodes whose attributes or content changed, directories in which names did among them.
+    /// Nodes whose attributes or content changed, including directories in which names changed.
     pub nodes: Vec<Ino>,
 }
 
 impl NodeChanges {
-    /// What the records under these keys say.
+    /// Returns the names and nodes whose records have these keys.
     fn from_keys<'k>(keys: impl Iterator<Item = &'k Key>) -> NodeChanges {
         let (mut names, mut nodes) = (BTreeSet::new(), BTreeSet::new());
         for key in keys {
             let ino = Ino(key.partition());
             match key.space() {
                 space::INODE => drop(nodes.insert(ino)),
-                // A node that is left to the reaper has lost its last name: its links change.
+                // An orphan record means that the node lost its last name, so its link count has
+                // changed.
                 space::ORPHAN => nodes.extend(orphan_ino(key)),
                 space::DENTRY => {
                     nodes.insert(ino);
@@ -99,23 +106,23 @@ impl NodeChanges {
     }
 }
 
-/// The node that the record under this key leaves to the reaper.
+/// Returns the node in the key of an orphan record.
 fn orphan_ino(key: &Key) -> Option<Ino> {
     key.suffix().try_into().ok().map(u64::from_be_bytes).map(Ino)
 }
 
-/// Whoever lets others remember what it was told.
+/// A component that lets caches outside of this process keep names and attributes.
 pub trait NodeWatch: fmt::Debug + Send + Sync {
-    /// These changed, and not through this watch. To be taken back; `done` is sent when they are. If
-    /// it is dropped, whoever waits for it does so until all that was given out has run out. Must not
-    /// wait.
+    /// Invalidates these names and nodes, which were not changed through this watch. Sends `done`
+    /// when the caches have dropped them. If `done` is dropped instead, the change waits until all
+    /// granted times have expired. Must not block.
     fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>);
 
-    /// Anything may have changed. Must not wait.
+    /// Invalidates everything, because any record may have changed. Must not block.
     fn all_changed(&self);
 }
 
-/// What is taken back before a change is answered.
+/// An invalidation for which the answer to a change waits.
 #[derive(Debug)]
 pub(crate) struct PendingInvalidation {
     done: oneshot::Receiver<()>,
@@ -123,7 +130,7 @@ pub(crate) struct PendingInvalidation {
 }
 
 impl PendingInvalidation {
-    /// Waits until nobody remembers it any more.
+    /// Waits until no cache has the old data: it was dropped, or it has expired.
     pub(crate) async fn completed(self) {
         let heeded = tokio::time::timeout(self.until.left(), self.done).await;
         if let Ok(Err(_dropped)) = heeded {
@@ -132,14 +139,14 @@ impl PendingInvalidation {
     }
 }
 
-/// Who watches, and until when what was given out lasts.
+/// The registered watch, and the times that were granted to it.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     watch: RwLock<Option<Watch>>,
     times: Mutex<Times>,
 }
 
-/// Who watches, and how true what they remember has to be.
+/// A registered watch and the consistency that its caches need.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) watch: Arc<dyn NodeWatch>,
@@ -148,9 +155,9 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Until when what follows from the feed may be remembered.
+    /// Time until which data may be cached on the strength of the feed, with peers.
     feed_checked: Option<Moment>,
-    /// Until when something may be remembered that was given out.
+    /// The latest time that was granted.
     granted: Option<Moment>,
 }
 
@@ -167,14 +174,14 @@ impl Watches {
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
-    /// Until when something may be remembered, of those who watch and have been given it.
+    /// Returns the watch and the latest granted time, if that has not passed.
     fn granted(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
         let until = self.times().granted.filter(|until| !until.has_come())?;
         Some((self.watch()?.watch, until))
     }
 
-    /// Until when what is read from now on may be remembered; `alone` says until when nobody else
-    /// changes anything.
+    /// Returns the validity of data that is read from now on. `alone` is the end of this session's
+    /// authority.
     pub(crate) fn cache_validity(&self, alone: Option<(Moment, SeqlockRead)>) -> CacheValidity {
         let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
         let (alone, seen) = alone.unzip();
@@ -192,12 +199,13 @@ impl Watches {
         CacheValidity { until, seen }
     }
 
-    /// The feed has told of all that changed until `asked`.
+    /// Extends the validity with peers, because the feed has delivered all changes up to `asked`.
     pub(crate) fn feed_checked(&self, asked: Moment) {
         self.times().feed_checked = Some(asked.after(PUSHED_CACHE_DURATION));
     }
 
-    /// A plan was committed: what it changed is to be taken back.
+    /// Invalidates what a committed plan of this session has changed. Returns `None` if nothing of
+    /// it can be cached.
     pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
         let (watch, until) = self.granted()?;
         let keys = plan.writes.iter().filter_map(|write| match write {
@@ -213,7 +221,7 @@ impl Watches {
         Some(PendingInvalidation { done: completed, until })
     }
 
-    /// Others have changed records.
+    /// Invalidates what other sessions have changed.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
         let Some((watch, _until)) = self.granted() else { return };
         let changes = NodeChanges::from_keys(keys);
@@ -222,7 +230,7 @@ impl Watches {
         }
     }
 
-    /// Others may have changed anything.
+    /// Invalidates everything, because other sessions may have changed any record.
     pub(crate) fn all_changed(&self) {
         self.times().feed_checked = None;
         if let Some((watch, _until)) = self.granted() {

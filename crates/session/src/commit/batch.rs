@@ -1,4 +1,7 @@
-//! Sends a batch, and settles its plans by what the store says of them.
+//! Sends a batch and settles its plans by the store's answer.
+//!
+//! For example, of two plans in one batch one is committed and the other refused by its guard. Each
+//! caller gets its own verdict.
 
 use std::sync::Arc;
 
@@ -11,13 +14,14 @@ use super::context::{CommitContext, FOREIGN_SLOT, Outcome, SLOT_GUARD, SentPlan,
 use super::resolve;
 use crate::slots::SlotState;
 
-/// Commits a batch and settles its plans. Returns when the next batch may go; what is left to settle
-/// goes on in a task of its own.
+/// Commits a batch and settles its plans. Returns when the next batch may be sent; plans with an
+/// unknown outcome are settled in a task of their own.
 pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>) {
     let guarded =
         |SentPlan { queued, slot }: &SentPlan| context.add_session_guards(&queued.plan, slot);
     let plans: Vec<Plan> = batch.iter().map(guarded).collect();
-    // From here on a plan that names the blocks may commit, so nobody may delete them.
+    // From here on a plan that names the blocks may commit, so dropping the staged content must not
+    // delete them.
     for SentPlan { queued, slot } in &mut batch {
         let (number, step) = slot.step();
         queued.note.sent(number, step).expect("a file in memory can be written");
@@ -29,14 +33,16 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
     let store = Arc::clone(&context.store);
     let mut call = Box::pin(async move {
         match store.commit(&plans).await {
-            // Nothing happened, so the same batch may go once more.
+            // `Unavailable` means that nothing was committed, so the same batch may be sent once
+            // more.
             Err(error) if error.kind() == StoreErrorKind::Unavailable => store.commit(&plans).await,
             answered => answered,
         }
     });
     context.meters.commits.add(1);
     context.meters.plans.add(batch.len() as u64);
-    // The call is never dropped: only the wait for it ends at the deadline.
+    // Only the wait ends at the deadline. The call itself goes on, because dropping it would lose
+    // its verdict.
     match tokio::time::timeout_at(deadline, &mut call).await {
         Ok(result) => settle(&context, batch, result),
         Err(_late) => {
@@ -52,7 +58,7 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
     }
 }
 
-/// Settles a batch by what the store said of it.
+/// Settles a batch by the store's answer.
 fn settle(
     context: &Arc<CommitContext>,
     batch: Vec<SentPlan>,
@@ -70,7 +76,7 @@ fn settle(
             }
         }
         Err(error) if error.kind() == StoreErrorKind::Unknown => {
-            warn!(plans = batch.len(), %error, "a commit is in doubt");
+            warn!(plans = batch.len(), %error, "the outcome of commits is unknown");
             context.meters.in_doubt.add(batch.len() as u64);
             let resolving = resolve::resolve(Arc::clone(context), batch, error.to_string());
             drop(context.tasks.spawn("resolve doubts", resolving));

@@ -1,4 +1,7 @@
-//! What becomes of plans that were sent, and what all who handle them share.
+//! Settling of plans that were sent, and the state that all batches share.
+//!
+//! For example, a refused plan gives its staged blocks back to its caller, frees its slot, and
+//! stores the record that the guard found as a hint.
 
 use std::sync::Arc;
 
@@ -20,22 +23,22 @@ use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
 use crate::state::SessionState;
 use crate::watch::{PendingInvalidation, Watches};
 
-/// What the committer adds to a plan: two guards and a write, and their bytes, about.
+/// Items and approximate bytes that the committer adds to a plan: two guards and a write.
 pub(super) const ADDED_ITEMS: usize = 3;
 pub(super) const ADDED_BYTES: usize = 160;
 
-/// Positions of the guards that are added; those of the plan itself follow. The slot comes first, so
-/// that a plan that happened before is refused by its slot, whatever has become of the records that
-/// it guards.
+/// Positions of the added guards; the plan's own guards follow. The slot comes first: a plan that
+/// has committed before is then refused by its slot, also if its own guards fail now.
 pub(super) const SLOT_GUARD: usize = 0;
 const SESSION_GUARD: usize = 1;
 const OWN_GUARDS: usize = 2;
 
-/// Why a session ends whose store has forgotten what was committed.
+/// The reason of fencing if the store has lost committed records.
 pub(super) const FOREIGN_SLOT: &str =
     "the store holds a record of this session that it did not write";
 
-/// Whether a verdict shows that the store does not hold what this session committed before.
+/// Returns true if the verdict shows that the store has lost a record of this session: the slot's
+/// record is not one that this session wrote.
 pub(super) fn is_foreign(sent: &SentPlan, verdict: &Verdict, slot_guard: usize) -> bool {
     match verdict {
         Verdict::Refused { guard, found } if *guard == slot_guard => {
@@ -45,26 +48,27 @@ pub(super) fn is_foreign(sent: &SentPlan, verdict: &Verdict, slot_guard: usize) 
     }
 }
 
-/// What a caller may rely on.
+/// The outcome of a plan, as far as its caller may rely on it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Every guard held, and the plan happened.
+    /// All guards held, and the plan was committed.
     Committed,
-    /// One of the plan's own guards did not hold: its index, and what it met.
+    /// One of the plan's own guards failed. Nothing was changed. The caller may plan again.
     Refused {
-        /// Which.
+        /// The index of the guard in the plan.
         guard: usize,
-        /// The record that it met, if there is one.
+        /// The record that the guard found, if there is one.
         found: Option<Value>,
     },
-    /// The plan did not happen and never will, though it might have.
+    /// The plan was not committed and never will be, though its outcome was unknown at first. The
+    /// caller may send it again.
     Aborted(String),
-    /// Trouble. Only with [`VolumeError::Unknown`] the plan may have happened.
+    /// The plan failed. Only with [`VolumeError::Unknown`] it may have been committed.
     Failed(VolumeError),
 }
 
 impl From<Outcome> for Result<(), VolumeError> {
-    /// For plans that are not planned again: a refusal is contention.
+    /// For plans that are not planned again: a refusal becomes [`FsError::Contended`].
     fn from(outcome: Outcome) -> Result<(), VolumeError> {
         match outcome {
             Outcome::Committed => Ok(()),
@@ -75,35 +79,37 @@ impl From<Outcome> for Result<(), VolumeError> {
     }
 }
 
-/// What a caller is answered.
+/// The answer to the caller of a commit.
 #[derive(Debug)]
 pub(crate) struct CommitAnswer {
     pub(crate) outcome: Outcome,
-    /// The staged content that the plan would have named, if it certainly does not.
+    /// The staged content, if the plan certainly was not committed.
     pub(crate) staged: Option<StagedContent>,
-    /// What others remember and is being taken back.
+    /// The invalidation of kernel caches, if a watch has cached something that the plan changed.
     pub(crate) invalidation: Option<PendingInvalidation>,
 }
 
 impl CommitAnswer {
-    /// An answer of a plan that was not committed.
+    /// Returns the answer for a plan that was not committed.
     pub(super) fn without(outcome: Outcome, staged: Option<StagedContent>) -> CommitAnswer {
         CommitAnswer { outcome, staged, invalidation: None }
     }
 }
 
-/// For whom a plan is committed.
+/// The kind of caller, which decides about notifications and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommittedFor {
-    /// A client that is to have an answer in time, whatever it is. Watches are told of what it changes.
+    /// A client that must get an answer at the deadline, even an unknown outcome. Watches are
+    /// notified of its changes.
     Client,
-    /// One who watches, and waits until it is known what has become of the plan.
+    /// The registered watch. It is not notified of its own changes, and waits until the outcome is
+    /// known.
     Watch,
-    /// Upkeep, which looks again.
+    /// Background work. Watches are not notified, and the work is tried again later.
     Upkeep,
 }
 
-/// A plan on its way.
+/// A plan in the queue or in flight.
 #[derive(Debug)]
 pub(super) struct QueuedPlan {
     pub(super) plan: Plan,
@@ -111,20 +117,21 @@ pub(super) struct QueuedPlan {
     pub(super) reading: ReaderGuard,
     pub(super) deadline: Instant,
     pub(super) committed_for: CommittedFor,
-    /// The request that it carries out, if a journal notes it.
+    /// The entry of the request in the ledger's journal, if it has one.
     pub(super) note: Note,
-    /// Taken when the caller is answered, which may be before the plan has settled.
+    /// Sends the answer. `None` after the caller was answered, which may be before the plan has
+    /// settled.
     pub(super) caller: Option<oneshot::Sender<CommitAnswer>>,
 }
 
-/// A plan that was sent, in its slot.
+/// A plan that was sent, with the slot that it advances.
 #[derive(Debug)]
 pub(super) struct SentPlan {
     pub(super) queued: QueuedPlan,
     pub(super) slot: TakenSlot,
 }
 
-/// What all batches of a session share.
+/// The state that all batches of a session share.
 #[derive(Debug)]
 pub(crate) struct CommitContext {
     pub(crate) store: Arc<dyn MetaStore>,
@@ -136,14 +143,14 @@ pub(crate) struct CommitContext {
     pub(crate) meters: Arc<Meters>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
-    /// Cancelled when the volume closes: what waits is sent, and nothing comes after it.
+    /// Cancelled when the volume closes: queued plans are still sent, and later ones are refused.
     pub(crate) closing: CancellationToken,
-    /// Cancelled when the volume is gone: doubts are left to the next session.
+    /// Cancelled when the session is over: unknown outcomes are left to the next session.
     pub(crate) gone: CancellationToken,
 }
 
 impl CommitContext {
-    /// Whether a plan fits the store's limits together with what is added to it.
+    /// Checks that a plan fits the store's limits together with the items that are added to it.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), store::Malformed> {
         let limits = Limits {
             plan_items: self.limits.plan_items.saturating_sub(ADDED_ITEMS),
@@ -153,7 +160,8 @@ impl CommitContext {
         plan.check(&limits)
     }
 
-    /// The plan as it is sent.
+    /// Returns the plan as it is sent: with the guards of slot and session, and the step of the
+    /// slot.
     pub(super) fn add_session_guards(&self, plan: &Plan, slot: &TakenSlot) -> Plan {
         let mut guards = Vec::with_capacity(plan.guards.len() + OWN_GUARDS);
         guards.push(slot.guard());
@@ -168,7 +176,7 @@ impl CommitContext {
     /// Settles a plan by its verdict.
     pub(super) fn settle(&self, sent: SentPlan, verdict: Verdict) {
         match verdict {
-            // A store that has forgotten something may forget this, too.
+            // The store has lost a record of this session, so it may have lost this commit, too.
             Verdict::Committed if self.state.is_fenced() => self.abandon(sent),
             Verdict::Committed => self.finish(sent, SlotState::Committed, Outcome::Committed),
             Verdict::Failed(StoreErrorKind::Full) => {
@@ -177,7 +185,7 @@ impl CommitContext {
                 self.finish(sent, SlotState::Unmoved, full);
             }
             Verdict::Failed(StoreErrorKind::Unavailable) => {
-                let why = "the metadata store did not take the plan".to_owned();
+                let why = "the metadata store did not accept the plan".to_owned();
                 self.finish(sent, SlotState::Unmoved, Outcome::Aborted(why));
             }
             Verdict::Failed(_) => {
@@ -186,7 +194,7 @@ impl CommitContext {
                 self.finish(sent, SlotState::Unmoved, corrupt);
             }
             Verdict::Refused { guard: SLOT_GUARD, found } => {
-                // An earlier delivery of the plan was decided, and its answer was lost.
+                // The plan was sent twice, and the answer to the first time was lost.
                 let step = sent.slot.read(found.as_ref());
                 self.settle_by_slot(sent, step);
             }
@@ -203,7 +211,7 @@ impl CommitContext {
         }
     }
 
-    /// Settles a plan whose slot has moved.
+    /// Settles a plan by the state of its slot.
     pub(super) fn settle_by_slot(&self, sent: SentPlan, step: SlotState) {
         match step {
             SlotState::Committed => {
@@ -221,7 +229,8 @@ impl CommitContext {
         }
     }
 
-    /// Gives up on a plan: its blocks are kept, and its slot is not used again.
+    /// Gives up a plan whose outcome cannot be known. Its blocks are kept, and its slot is not used
+    /// again.
     pub(super) fn abandon(&self, mut sent: SentPlan) {
         self.answer_unsettled(&mut sent, "the session has ended");
         let SentPlan { queued, slot } = sent;
@@ -229,7 +238,7 @@ impl CommitContext {
         drop(queued);
     }
 
-    /// Answers a plan's caller for good and lets go of what the plan held.
+    /// Sends the final answer to a plan's caller, frees its slot, and unpins its epoch.
     pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
         let SentPlan { queued, slot } = sent;
         let QueuedPlan { plan, mut staged, reading, committed_for, note, caller, .. } = queued;
@@ -247,13 +256,14 @@ impl CommitContext {
         }
         staged.iter_mut().for_each(StagedContent::rearm);
         if let Some(caller) = caller {
-            // A caller that has gone has no use for its blocks either: they are deleted.
+            // If the caller is gone, the send fails and the staged blocks in the answer are
+            // deleted.
             let _gone = caller.send(CommitAnswer { outcome, staged, invalidation });
         }
         drop(reading);
     }
 
-    /// Corrects the hint that a refused plan rested on.
+    /// Stores the record that a failed guard found, in place of the hint that the plan relied on.
     fn correct_hint(&self, plan: &Plan, outcome: &Outcome) {
         let Outcome::Refused { guard, found } = outcome else { return };
         match (plan.guards.get(*guard), found) {
@@ -267,8 +277,8 @@ impl CommitContext {
         }
     }
 
-    /// Answers callers whose plans have not settled, but for those who wait until they have. Their
-    /// blocks are kept.
+    /// Answers the callers of plans with an unknown outcome, except watches, which wait until it is
+    /// known. Their blocks are kept.
     pub(super) fn answer_unknown(&self, batch: &mut [SentPlan], why: &str) {
         let waits = |sent: &SentPlan| sent.queued.committed_for == CommittedFor::Watch;
         for sent in batch.iter_mut().filter(|sent| !waits(sent)) {

@@ -1,4 +1,7 @@
-//! Forms batches of what waits.
+//! Forms batches of the waiting plans.
+//!
+//! For example, 30 PUTs that were verified while a batch was in flight leave together in the next
+//! one.
 
 use std::sync::Arc;
 
@@ -13,13 +16,12 @@ use super::context::{
 use crate::error::VolumeError;
 use crate::slots::TakenSlot;
 
-/// How often the committer yields to other tasks before it closes a batch. Tasks that waited for the
-/// same pack or commit as the first plan's caller are about to bring plans of their own, and so are
-/// requests that have just arrived. More yields collect hardly more plans, and cost nothing while the
-/// runtime is idle.
+/// Yields to other tasks before a batch is closed. Tasks that waited for the same pack or commit as
+/// the first plan's caller are about to add plans of their own, and so are requests that have just
+/// arrived. More yields collect hardly more plans, and they cost nothing while the runtime is idle.
 const YIELDS_BEFORE_BATCH: usize = 4;
 
-/// What a batch holds so far.
+/// The size of a batch so far.
 #[derive(Debug, Default)]
 struct Load {
     plans: usize,
@@ -28,8 +30,8 @@ struct Load {
 }
 
 impl Load {
-    /// Adds a plan, unless the batch has no room for it. The first one always fits: plans beyond
-    /// the limits of a plan were refused before.
+    /// Adds a plan and returns true, or returns false if the batch is full. The first plan always
+    /// fits, since larger ones were refused before.
     fn add(&mut self, queued: &QueuedPlan, limits: &Limits) -> bool {
         let items = self.items + queued.plan.items() + ADDED_ITEMS;
         let bytes = self.bytes + queued.plan.bytes() + ADDED_BYTES;
@@ -44,7 +46,7 @@ impl Load {
     }
 }
 
-/// Sends batches until the queue has ended, `in_flight` at a time.
+/// Sends batches until the queue is closed, with at most `in_flight` of them in flight.
 pub(super) async fn serve(
     context: Arc<CommitContext>,
     mut queue: mpsc::Receiver<QueuedPlan>,
@@ -66,6 +68,8 @@ pub(super) async fn serve(
         }
         let mut load = Load::default();
         let mut batch = Vec::new();
+        // A plan without a slot cannot be sent: without it a lost answer would leave the outcome
+        // unknown for ever.
         let Some(sent) = take_slot(&context, first).await else { continue };
         load.add(&sent.queued, &context.limits);
         batch.push(sent);
@@ -90,7 +94,7 @@ pub(super) async fn serve(
     }
 }
 
-/// The next plan; `None` when no more will come.
+/// Returns the next plan; `None` when the queue is closed and empty.
 async fn next(
     context: &CommitContext,
     queue: &mut mpsc::Receiver<QueuedPlan>,
@@ -105,7 +109,8 @@ async fn next(
     queue.recv().await
 }
 
-/// A slot for the first plan of a batch. When none becomes free in time, nothing was sent.
+/// Waits for a slot for the first plan of a batch. Returns `None` after the plan's deadline: its
+/// caller was answered, and nothing was sent.
 async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPlan> {
     match tokio::time::timeout_at(queued.deadline, context.slots.take()).await {
         Ok(slot) => unless_expired(context, queued, slot),
@@ -116,7 +121,8 @@ async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPl
     }
 }
 
-/// Sends a plan unless it waited too long already.
+/// Returns the plan with its slot, or answers its caller and returns `None` if the deadline has
+/// passed.
 fn unless_expired(
     context: &CommitContext,
     queued: QueuedPlan,
@@ -131,7 +137,7 @@ fn unless_expired(
 }
 
 fn refuse(mut queued: QueuedPlan) {
-    let why = "other commits took until the deadline".to_owned();
+    let why = "the plan waited for other commits until the deadline".to_owned();
     let outcome = Outcome::Failed(VolumeError::Unavailable(why));
     if let Some(caller) = queued.caller.take() {
         let _gone = caller.send(CommitAnswer::without(outcome, queued.staged));

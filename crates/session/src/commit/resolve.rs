@@ -1,4 +1,9 @@
-//! Makes the outcome of plans known that the store left in doubt.
+//! Finds the outcome of plans for which the store gave no answer.
+//!
+//! Each try sends a *tombstone* for each plan: the same step of the same slot, marked `aborted`.
+//! For example, a plan advances slot 5 to step 12. If the tombstone commits, the plan can never
+//! commit, since its guard expects step 11. If the tombstone is refused because step 12 exists
+//! without the mark, the plan has committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +17,15 @@ use crate::error::VolumeError;
 use crate::slots::SlotState;
 use crate::state::value;
 
-/// The first pause between two tries; it doubles up to [`PAUSE_MAX`].
+/// The first pause between two tries. It doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 const SESSION_GUARD: usize = 0;
 const SLOT_GUARD: usize = 1;
 
-/// Settles plans in doubt, however long it takes while the volume lives. Callers are answered when
-/// their plan has settled, and at the deadline in any case.
+/// Settles plans with an unknown outcome, with tries until the session is over. Each caller is
+/// answered when its plan has settled, and at the deadline in any case.
 pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan>, why: String) {
     let deadline = batch.iter().map(|sent| sent.queued.deadline).max();
     let mut deadline = Some(deadline.unwrap_or_else(Instant::now));
@@ -39,19 +44,19 @@ pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan
         }
     }
     if deadline.is_none() {
-        info!("plans that were in doubt have settled");
+        info!("the unknown outcomes of a batch are settled");
     }
 }
 
-/// Tries to abort the plans, and returns those that have not settled; `None` when the volume is
-/// gone.
+/// Sends the tombstones. Returns the plans that have not settled, or `None` if the session is over.
 async fn abort(
     context: &Arc<CommitContext>,
     mut batch: Vec<SentPlan>,
     deadline: &mut Option<Instant>,
     why: &str,
 ) -> Option<Vec<SentPlan>> {
-    // A plan that may still be under way writes the slot too, so this waits for it or wins.
+    // If the plan is still in flight, both write the slot. The database lets one commit first, and
+    // the other is refused.
     let tombstone = |sent: &SentPlan| Plan {
         guards: vec![context.state.guard(), sent.slot.guard()],
         writes: vec![sent.slot.advance(true)],
@@ -66,7 +71,7 @@ async fn abort(
             () = context.gone.cancelled() => return None,
             () = tokio::time::sleep_until(late), if deadline.is_some() => {
                 *deadline = None;
-                warn!(plans = batch.len(), why, "plans are still in doubt");
+                warn!(plans = batch.len(), why, "outcomes are still unknown at the deadline");
                 context.answer_unknown(&mut batch, why);
             }
         }
@@ -74,7 +79,7 @@ async fn abort(
     let verdicts = match result {
         Ok(verdicts) => verdicts,
         Err(error) => {
-            warn!(plans = batch.len(), %error, "a doubt could not be resolved yet");
+            warn!(plans = batch.len(), %error, "cannot resolve unknown outcomes yet: trying again");
             return Some(batch);
         }
     };
@@ -103,10 +108,11 @@ async fn abort(
     Some(unsettled)
 }
 
-/// After the session has ended none of its plans can commit any more; the slots say which did,
-/// until the sweeper removes them. Returns the plans again if the store does not answer.
+/// Settles plans after their session has ended. None of them can commit any more. The slots show
+/// which have committed, until the sweeper deletes them. Returns the plans if the store does not
+/// answer.
 async fn read_slots(context: &Arc<CommitContext>, batch: Vec<SentPlan>) -> Vec<SentPlan> {
-    context.state.fence("a doubt was resolved after the session had ended");
+    context.state.fence("an unknown outcome was resolved after the session had ended");
     let record = |sent: &SentPlan| Read::Record { key: sent.slot.key().clone(), follow: None };
     let reads: Vec<Read> = batch.iter().map(record).collect();
     let Ok(found) = context.store.read(&reads).await else { return batch };
@@ -116,7 +122,7 @@ async fn read_slots(context: &Arc<CommitContext>, batch: Vec<SentPlan>) -> Vec<S
         match sent.slot.read(found.as_ref()) {
             SlotState::Committed => context.finish(sent, SlotState::Committed, Outcome::Committed),
             // A slot without a record looks the same before its first plan and after the sweeper
-            // came: nobody can tell any more.
+            // has deleted it, so the outcome stays unknown.
             SlotState::Unmoved if never_moved => context.abandon(sent),
             step @ (SlotState::Unmoved | SlotState::Aborted) => {
                 context.finish(sent, step, Outcome::Failed(VolumeError::Fenced));

@@ -1,4 +1,7 @@
-//! Which records and ranges are reserved, and for which place in the line.
+//! The table of reservations: records and ranges by place in the queue.
+//!
+//! For example, places 4 and 7 both reserve the inode 12. A plan of place 9 that writes inode 12
+//! waits for place 7, which waits for place 4.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::{Guard, Key, Plan, Write};
 use tokio_util::sync::CancellationToken;
 
-/// Operations that may have a reservation at a time. Further ones wait for those in the line, and
-/// for each other only by their refusals.
+/// Most operations with a reservation. Further ones wait for reserved records too, but make others
+/// wait only by refusing their plans.
 pub(super) const RESERVATIONS_MAX: usize = 1_024;
 
 /// All reservations, by place and by key.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// How many there are, so that an operation that nobody contends with takes no lock.
+    /// Number of reservations, so that an operation without contention takes no lock.
     len: AtomicUsize,
     rows: Mutex<Rows>,
 }
@@ -23,11 +26,11 @@ pub(super) struct Table {
 struct Rows {
     next_place: u64,
     places: BTreeMap<u64, Reserved>,
-    /// The places that reserve a record.
+    /// The places that reserve each record.
     keys: HashMap<Key, BTreeSet<u64>>,
 }
 
-/// What one place reserves.
+/// The reservation of one place.
 #[derive(Debug, Default)]
 struct Reserved {
     keys: Vec<Key>,
@@ -42,8 +45,9 @@ impl Table {
         self.len.load(Ordering::Relaxed) == 0
     }
 
-    /// The latest reservation of something that `plan` writes, of those before `place`, or of all if
-    /// there is no place. Returns what is cancelled when it ends.
+    /// Finds the latest reservation of a record that `plan` writes, among those before `place`, or
+    /// among all if there is no place. Returns a token that is cancelled when that reservation
+    /// ends.
     pub(super) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<CancellationToken> {
         let rows = self.rows();
         let before = place.unwrap_or(u64::MAX);
@@ -64,8 +68,8 @@ impl Table {
         rows.places.get(&earlier).map(|reserved| reserved.ended.clone())
     }
 
-    /// Takes the last place, and reserves what these guards depend on. Returns none if there are
-    /// [`RESERVATIONS_MAX`] places already.
+    /// Takes the last place and reserves the records of these guards. Returns `None` if there are
+    /// [`RESERVATIONS_MAX`] places.
     pub(super) fn join(&self, guards: &[Guard]) -> Option<u64> {
         let mut rows = self.rows();
         if rows.places.len() >= RESERVATIONS_MAX {
@@ -79,14 +83,14 @@ impl Table {
         Some(place)
     }
 
-    /// Reserves what these guards depend on for a place, and nothing else.
+    /// Replaces the reservation of `place` by the records of these guards.
     pub(super) fn reserve(&self, place: u64, guards: &[Guard]) {
         let mut rows = self.rows();
         rows.release(place);
         rows.reserve(place, guards);
     }
 
-    /// Ends a reservation. Those who wait for it go on.
+    /// Ends a reservation and wakes the operations that wait for it.
     pub(super) fn leave(&self, place: u64) {
         let mut rows = self.rows();
         rows.release(place);
@@ -114,8 +118,9 @@ impl Rows {
                     }
                 }
                 Guard::Empty(start, end) => reserved.ranges.push((start.clone(), end.clone())),
-                // Who adds to a counter does not make others wait. An operation that the counter
-                // had no room for reads it, and ends if there is none.
+                // Additions to a counter commute, so they make no operation wait. If the counter
+                // had no capacity for an operation, it reads the counter, and fails if the quota is
+                // used up.
                 Guard::AtMost(..) => {}
             }
         }
@@ -135,7 +140,7 @@ impl Rows {
     }
 }
 
-/// The record that a write changes.
+/// Returns the record that a write changes; `None` for a counter.
 fn record_of(write: &Write) -> Option<&Key> {
     match write {
         Write::Put(key, _) | Write::Delete(key) => Some(key),

@@ -1,4 +1,8 @@
-//! A metadata store that is asked for what is not known only.
+//! A metadata store behind the record cache: it asks the engine only for records that are not
+//! current.
+//!
+//! For example, a read of one current and one unknown record goes to the engine as a whole, because
+//! the answer must be one snapshot.
 
 use std::sync::Arc;
 
@@ -11,7 +15,7 @@ use store::{
 
 use super::RecordCache;
 
-/// A store, and what is remembered of its records.
+/// A store and its record cache.
 #[derive(Debug)]
 pub(crate) struct CachedStore {
     store: Arc<dyn MetaStore>,

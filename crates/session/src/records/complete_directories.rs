@@ -1,15 +1,18 @@
-//! Directories of which no name can be that is not known.
+//! Directories of which the cache knows all names that may exist.
 //!
-//! A directory that this session has made is empty then: its number was never used before. Names come
-//! into it by batches of this session alone, as long as nobody else changes anything, and each passes
-//! by here before it is sent. So the directory is known *whole*: what never passed by is not there, and
-//! nobody need ask. Programs ask that of each file that they are about to make: tar, git, npm.
+//! A directory that this session has created is empty at first, since its inode number was never
+//! used before. While no other session changes anything, names enter it only by batches of this
+//! session, and each batch is registered here before it is sent. So the directory is *complete*: a
+//! name that was never registered is absent, and no read is needed. Programs ask for each file that
+//! they are about to create. For example, `tar`, `git` and `npm` do.
 //!
-//! - A directory is whole in the generation in which its batch was decided, and in no other one.
-//! - Names are noted when they are sent, whatever becomes of them, and stay noted when they are
-//!   removed: of what is noted nothing is known here.
-//! - Of a name only its hash is noted. Of two names with one hash, one is asked for in vain.
-//! - Memory is bounded: directories go that were made first, each as a whole.
+//! - A directory is complete only in the generation in which the batch that created it was decided.
+//! - Names are registered when they are sent. They stay registered if the batch fails or the name
+//!   is removed: a registered name may exist or not.
+//! - Only the hash of a name is kept. If two names have one hash, a read of the absent one is not
+//!   saved.
+//! - The memory is bounded. The directories that were created first are dropped first, each with
+//!   all its names.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -23,13 +26,13 @@ use store::{Guard, Key, Plan, Write};
 
 use super::currency::Generation;
 
-/// What a name costs, about: its hash, in a table that is half full.
+/// Approximate bytes of a name: its hash, in a table that is half full.
 const NAME_BYTES: u64 = 16;
 
-/// What a directory costs besides.
+/// Approximate bytes of a directory without its names.
 const DIRECTORY_BYTES: u64 = 160;
 
-/// The directories that are known whole, in about so many bytes.
+/// The complete directories, in about `bytes_max` bytes.
 pub(super) struct CompleteDirectories {
     hasher: DefaultHashBuilder,
     bytes_max: u64,
@@ -39,7 +42,7 @@ pub(super) struct CompleteDirectories {
 #[derive(Default)]
 struct Known {
     directories: HashMap<Ino, Directory>,
-    /// In the order in which they were made.
+    /// Directories by the order in which they were created.
     ages: BTreeMap<u64, Ino>,
     made: u64,
     bytes: u64,
@@ -47,7 +50,8 @@ struct Known {
 
 struct Directory {
     age: u64,
-    /// [`Generation::NONE`] while it is being made.
+    /// The generation in which it is complete; [`Generation::NONE`] while the batch that creates it
+    /// is in flight.
     complete_in: Generation,
     /// Hashes of all names that were ever sent.
     names: HashSet<u64>,
@@ -77,8 +81,8 @@ impl CompleteDirectories {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a record is certainly absent, because it would be a name of a directory that is whole in
-    /// this generation.
+    /// Returns true if a record is certainly absent, because it would be a name in a directory that
+    /// is complete in `generation` and does not have it.
     pub(super) fn lacks(&self, key: &Key, generation: Generation) -> bool {
         key.space() == space::DENTRY
             && self.known().directories.get(&Ino(key.partition())).is_some_and(|directory| {
@@ -87,7 +91,8 @@ impl CompleteDirectories {
             })
     }
 
-    /// Plans are about to be sent: notes the directories that they make, and then the names.
+    /// Registers the directories that these plans create, and then the names that they bind, before
+    /// the plans are sent.
     pub(super) fn sending(&self, plans: &[Plan]) {
         let mut known = self.changed();
         for plan in plans {
@@ -108,8 +113,9 @@ impl CompleteDirectories {
         known.evict_to(self.bytes_max);
     }
 
-    /// A batch that wrote an inode was decided, and what is known of that is so in this generation. If
-    /// the inode is that of a directory that it made, this one is whole from now on.
+    /// Handles the verdict of a batch that wrote the record `inode`, which is current in
+    /// `known_in`. If the batch created a directory of that number, the directory is complete from
+    /// now on; with [`Generation::NONE`] it is dropped.
     pub(super) fn decided(&self, inode: &Key, known_in: Generation) {
         let ino = Ino(inode.partition());
         let is_pending = |known: &Known| {
@@ -126,19 +132,19 @@ impl CompleteDirectories {
         }
     }
 
-    /// Somebody else has changed a record.
+    /// Drops the directory of a record that another session has changed.
     pub(super) fn forget(&self, key: &Key) {
         if key.space() == space::DENTRY || key.space() == space::INODE {
             self.changed().remove(Ino(key.partition()));
         }
     }
 
-    /// Forgets everything.
+    /// Drops all directories.
     pub(super) fn clear(&self) {
         *self.changed() = Known::default();
     }
 
-    /// Bytes that are taken up, about.
+    /// Returns the approximate bytes in use.
     #[cfg(test)]
     pub(super) fn weight(&self) -> u64 {
         self.known().bytes
@@ -146,7 +152,7 @@ impl CompleteDirectories {
 }
 
 impl Known {
-    /// A directory is about to be made.
+    /// Registers a directory that is about to be created.
     fn begin(&mut self, ino: Ino) {
         self.remove(ino);
         self.made += 1;
@@ -179,8 +185,8 @@ impl Known {
     }
 }
 
-/// The directories that a plan makes: it binds their names, under a guard that nothing had their
-/// numbers.
+/// Returns the directories that a plan creates: it binds their names under the guard that no inode
+/// has their numbers.
 fn new_directories(plan: &Plan) -> impl Iterator<Item = Ino> {
     plan.writes.iter().filter_map(|write| {
         let Write::Put(key, value) = write else { return None };

@@ -1,26 +1,33 @@
-//! Which records certainly are what the store holds.
+//! Decides which cache entries are current, that is, certainly equal to the record in the store.
 //!
-//! A session that is the only one of its volume knows every change to a record: it made it. It is
-//! then *authoritative*: what it has read or written once it need not read again, and an answer from
-//! memory is as good as one from the store: it holds every commit acknowledged before it was asked
-//! for, and all of it is true at one instant. Whether it is the only one, and until when it may rely
-//! on that, [`crate::peers`] finds out.
+//! A session without peers knows every change to a record, because it made the change itself. It is
+//! then *authoritative*, and an answer from memory is as good as one from the store: it contains
+//! every commit that was acknowledged before the question, and it is true as of one instant.
+//! [`crate::peers`] finds out if the session has peers, and until when it is authoritative.
 //!
-//! An entry is *current* only while it certainly is what the store holds. Any other is a hint:
+//! An entry is current only if all of these hold; otherwise it is a hint:
 //!
-//! - From when a batch that writes a record is sent until its verdict is known, it is a hint.
-//! - If two such batches are under way at once, nobody knows their order: it is a hint until it is
-//!   read again.
-//! - If the outcome of such a batch stays unknown, it may change at any time to come: it is a hint
+//! - No batch that writes the record is in flight. From the sending of such a batch until its
+//!   verdict the entry is a hint.
+//! - No two such batches were in flight at once. Their order is unknown, so the entry stays a hint
+//!   until it is read again.
+//! - No such batch has an unknown outcome. It may still commit at any time, so the entry is a hint
 //!   for ever.
-//! - What a read brings is current only if no such batch ended since the read left.
-//! - While the session has peers, or may have, every entry is a hint. An entry is current in one
-//!   *generation*, and when peers come a new one begins: no entry has to be visited for that.
+//! - If it came from a read: no such batch ended between the sending of the read and its answer.
+//! - The session has no peers. An entry is current in one *generation*, and the arrival of peers
+//!   begins a new generation. So no entry has to be visited.
 //!
-//! All that changes an entry or the in_flight here does so under one mutex. Answers are found without
-//! it: whoever looks up several entries compares a counter before and after, which moves whenever
-//! an entry has stopped being current. If it stood still, all that were found were current when the
-//! last one was.
+//! In a formula: `current(e) = authoritative && e.current_in == generation`. The first four rules
+//! decide if `current_in` is set to the generation or to [`Generation::NONE`].
+//!
+//! For example, a read of inode 7 is sent, then a batch that writes inode 7. The batch ends first.
+//! The read may have seen the record before or after the batch, so its result is a hint, while the
+//! value of the batch is current.
+//!
+//! Entries and [`InFlight`] change only under one mutex. Lookups do not take it; they work like the
+//! reader of a seqlock. The reader loads a counter of demotions, reads the entries, and loads the
+//! counter again. The counter grows after an entry has stopped being current. If it has not grown,
+//! all entries that were found were current when the last one was read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,95 +36,98 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use runtime::Moment;
 use store::Key;
 
-/// Keys of plans whose outcome stayed unknown. With more of them nothing is current any more.
+/// Limit of the keys of plans with an unknown outcome. Beyond it no entry is current any more.
 pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 
-/// Keys that were written while reads were under way. With more of them the reads that are under
-/// way teach hints only.
+/// Limit of the keys that were written while reads were in flight. Beyond it the results of these
+/// reads are hints.
 pub(super) const WRITTEN_KEYS_MAX: usize = 16_384;
 
-/// A time in which this session has no peers, or may have: counted from 1.
+/// A period in which the session had no peers or may have had some, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
 impl Generation {
-    /// Of what is current in none.
+    /// The generation of hints. No entry is current in it.
     pub(super) const NONE: Generation = Generation(0);
 }
 
-/// What this session may rely on.
+/// The authority of this session.
 #[derive(Clone, Copy, Debug)]
 struct Authority {
     generation: Generation,
-    /// Until when nobody else can have changed a record; `None` while somebody may have.
+    /// Time until which no other session can have changed a record; `None` while one may have.
     until: Option<Moment>,
 }
 
-/// What was so when a lookup began.
+/// The state of the cache when a lookup without the mutex began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeqlockRead {
-    /// What is current in this one was current then.
+    /// Entries of this generation were current then.
     pub(super) generation: Generation,
     demotions: u64,
 }
 
 impl SeqlockRead {
-    /// A look at a certain moment.
+    /// A state that differs for each `moment`, for tests.
     #[cfg(test)]
     pub(crate) fn at(moment: u64) -> SeqlockRead {
         SeqlockRead { generation: Generation(1), demotions: moment }
     }
 }
 
-/// Decides what is current.
+/// Decides which entries are current.
 #[derive(Debug)]
 pub(super) struct Currency {
-    /// Whether this session ever is authoritative.
+    /// True if this session is ever authoritative.
     enabled: bool,
     authority: RwLock<Authority>,
-    /// Counts how often entries stopped being current within a generation. It moves after they did.
+    /// Counts how often entries stopped being current within a generation. It grows after the
+    /// entries have changed.
     demotions: AtomicU64,
     in_flight: Mutex<InFlight>,
 }
 
-/// What is under way that changes records.
+/// The reads and batches in flight, and the keys that they write.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Whether nothing is current ever again.
+    /// True if no entry is current for the rest of the session's life.
     disabled: bool,
-    /// Keys that batches under way write.
+    /// Keys that batches in flight write.
     writes: HashMap<Key, KeyInFlight>,
-    /// Keys that batches of unknown outcome write.
+    /// Keys that batches with an unknown outcome wrote.
     unknown: HashSet<Key>,
-    /// Counts the batches that ended.
+    /// Number of batches that have ended.
     batches_ended: u64,
-    /// Reads that are under way.
+    /// Number of reads in flight.
     reads: usize,
-    /// What left before so many batches had ended teaches hints only.
+    /// Results of reads and batches that were sent when fewer than this number of batches had ended
+    /// are hints.
     facts_from: u64,
-    /// Keys that batches wrote that ended while reads were under way, and how many had ended then.
+    /// Keys of batches that ended while reads were in flight, each with `batches_ended` after its
+    /// batch.
     written_during_reads: HashMap<Key, u64>,
 }
 
-/// Batches under way that write a key.
+/// The batches in flight that write one key.
 #[derive(Clone, Copy, Debug)]
 struct KeyInFlight {
     batches: u32,
-    /// Whether two of them were under way at once.
+    /// True if two of them were in flight at once.
     raced: bool,
 }
 
-/// What came back, a read or a verdict, and what it may teach.
+/// The result of a read or a verdict, with the facts that decide if it is current.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
-    /// How many batches had ended when it left.
+    /// `batches_ended` when it was sent.
     sent_at: u64,
-    /// The generation in which what it tells is current, if nothing raced it.
+    /// The generation in which its records are current, unless a batch raced it.
     generation: Generation,
 }
 
 impl Currency {
-    /// Decides for a session that is authoritative at times, if `on`.
+    /// Creates the state of a session that is authoritative at times, if `enabled`.
     pub(super) fn new(enabled: bool) -> Currency {
         let authority = Authority { generation: Generation(1), until: None };
         Currency {
@@ -128,12 +138,12 @@ impl Currency {
         }
     }
 
-    /// Whether this session ever is authoritative.
+    /// Returns true if this session is ever authoritative.
     pub(super) fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// The in_flight, for one at a time. Entries are changed by their holder only.
+    /// Locks the mutex. Only its holder changes entries.
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,19 +156,20 @@ impl Currency {
         *self.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
     }
 
-    /// The generation of entries that are current now, whether or not they may be relied on.
+    /// Returns the current generation, also while the session is not authoritative.
     pub(super) fn generation(&self) -> Generation {
         self.authority().generation
     }
 
-    /// Begins to look entries up for an answer; `None` while there may be peers.
+    /// Begins a lookup without the mutex. Returns `None` while the session may have peers.
     pub(super) fn begin_read(&self) -> Option<SeqlockRead> {
         let demotions = self.demotions.load(Ordering::Acquire);
         let Authority { generation, until } = self.authority();
         until.map(|_| SeqlockRead { generation, demotions })
     }
 
-    /// Whether all that was current since [`Currency::begin_read`] still is, and may be relied on.
+    /// Returns true if no entry has stopped being current since [`Currency::begin_read`], and the
+    /// session is still authoritative.
     pub(super) fn is_valid(&self, seen: SeqlockRead) -> bool {
         let Authority { generation, until } = self.authority();
         let demotions = self.demotions.load(Ordering::Acquire);
@@ -166,18 +177,20 @@ impl Currency {
             && until.is_some_and(|until| !until.has_come())
     }
 
-    /// Some entries have stopped being current.
+    /// Counts that entries have stopped being current. The caller has changed them before.
     pub(super) fn demoted(&self, _books: &mut InFlight) {
         self.demotions.fetch_add(1, Ordering::Release);
     }
 
-    /// Nobody else changes records until `until`, nor has since this was said first after
-    /// [`Currency::end_authority`].
+    /// Sets the time until which no other session changes records. None has changed any since the
+    /// first call after [`Currency::end_authority`].
     pub(super) fn extend_authority(&self, until: Moment) {
         let mut in_flight = self.in_flight();
         if !self.enabled || in_flight.disabled {
             return;
         }
+        // Reads that were sent before the authority began may have missed a change of another
+        // session.
         let Authority { generation, until: before } = self.authority();
         if before.is_none() {
             in_flight.demote_in_flight();
@@ -185,32 +198,33 @@ impl Currency {
         self.set_authority(Authority { generation, until: Some(until) });
     }
 
-    /// Somebody else may change records from now on, or may have: all that is known is hints.
+    /// Makes all entries hints, because other sessions may change records from now on.
     pub(super) fn end_authority(&self, in_flight: &mut InFlight) {
         let Generation(number) = self.generation();
         self.set_authority(Authority { generation: Generation(number + 1), until: None });
         in_flight.demote_in_flight();
     }
 
-    /// Nothing is current from now on, whoever is there.
+    /// Makes all entries hints for the rest of the session's life.
     pub(super) fn disable(&self, in_flight: &mut InFlight) {
         in_flight.disabled = true;
         self.end_authority(in_flight);
     }
 
-    /// Until when nobody else can have changed a record, if that is so now, and what is current.
+    /// Returns the time until which no other session can have changed a record, and the state of
+    /// the cache. `None` if the session is not authoritative.
     pub(super) fn authority_until(&self) -> Option<(Moment, SeqlockRead)> {
         let seen = self.begin_read()?;
         let Authority { generation, until } = self.authority();
         until.filter(|_| generation == seen.generation).map(|until| (until, seen))
     }
 
-    /// Whether there may be peers. Nothing is current then, nor can be before this has changed.
+    /// Returns true if the session may have peers. Then no entry is current.
     pub(super) fn has_peers(&self) -> bool {
         self.authority().until.is_none()
     }
 
-    /// What something teaches that left when so many batches had ended.
+    /// Returns the facts for the result of a read or batch that was sent at `sent_at`.
     pub(super) fn observation(&self, in_flight: &InFlight, sent_at: u64) -> Observation {
         let Authority { generation, until } = self.authority();
         let teaches = until.is_some() && sent_at >= in_flight.facts_from;
@@ -219,19 +233,19 @@ impl Currency {
 }
 
 impl InFlight {
-    /// What is under way teaches hints only.
+    /// Makes the results of everything in flight hints.
     fn demote_in_flight(&mut self) {
         self.batches_ended += 1;
         self.facts_from = self.batches_ended;
     }
 
-    /// A read leaves. Answers how many batches have ended.
+    /// Registers a read. Returns the number of batches that have ended.
     pub(super) fn read_sent(&mut self) -> u64 {
         self.reads += 1;
         self.batches_ended
     }
 
-    /// A read has come back, or never will.
+    /// Removes a read that was answered or given up.
     pub(super) fn read_ended(&mut self) {
         self.reads -= 1;
         if self.reads == 0 {
@@ -239,7 +253,7 @@ impl InFlight {
         }
     }
 
-    /// A batch leaves that writes these keys. Answers how many batches have ended.
+    /// Registers a batch that writes `keys`. Returns the number of batches that have ended.
     pub(super) fn batch_sent(&mut self, keys: &HashSet<Key>) -> u64 {
         for key in keys {
             match self.writes.get_mut(key) {
@@ -252,12 +266,13 @@ impl InFlight {
         self.batches_ended
     }
 
-    /// A batch has ended.
+    /// Counts a batch that has ended.
     pub(super) fn batch_ended(&mut self) {
         self.batches_ended += 1;
     }
 
-    /// A batch that wrote this key has ended. Whether another one was under way meanwhile.
+    /// Ends the write of a key by a batch. Returns true if another batch that writes it was in
+    /// flight at the same time.
     pub(super) fn write_ended(&mut self, key: &Key) -> bool {
         let Some(sent) = self.writes.get_mut(key) else { return true };
         let raced = sent.raced;
@@ -268,7 +283,7 @@ impl InFlight {
         raced
     }
 
-    /// Takes note that a record changed, for reads that are under way.
+    /// Notes for the reads in flight that a record changed.
     pub(super) fn note_written(&mut self, key: Key) {
         if self.reads == 0 {
             return;
@@ -280,7 +295,8 @@ impl InFlight {
         self.written_during_reads.insert(key, self.batches_ended);
     }
 
-    /// Takes note that a record may change at any time to come. Whether there was room for that.
+    /// Notes that a record may change at any time, because the outcome of a batch is unknown.
+    /// Returns false if the limit is reached.
     pub(super) fn note_unknown_outcome(&mut self, key: Key) -> bool {
         let room = self.unknown.len() < UNKNOWN_KEYS_MAX;
         if room {
@@ -289,7 +305,7 @@ impl InFlight {
         room
     }
 
-    /// The generation in which a record is current as a read told of it.
+    /// Returns the generation in which a record is current as a read has returned it.
     pub(super) fn generation_of_read(&self, observation: Observation, key: &Key) -> Generation {
         let unchanged = !self.writes.contains_key(key)
             && !self.unknown.contains(key)
@@ -297,7 +313,8 @@ impl InFlight {
         if unchanged { observation.generation } else { Generation::NONE }
     }
 
-    /// The generation in which a record is current as a verdict told of it, if its batch was `raced`.
+    /// Returns the generation in which a record is current as a batch has written it. `raced` is
+    /// the result of [`InFlight::write_ended`].
     pub(super) fn generation_of_verdict(
         &self,
         observation: Observation,
@@ -308,7 +325,7 @@ impl InFlight {
         if known { observation.generation } else { Generation::NONE }
     }
 
-    /// Keys of unknown outcome, and keys written while reads were under way: how many are held.
+    /// Returns the numbers of keys with an unknown outcome and of keys written during reads.
     #[cfg(test)]
     pub(super) fn held(&self) -> (usize, usize) {
         (self.unknown.len(), self.written_during_reads.len())

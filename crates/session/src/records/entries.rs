@@ -1,4 +1,5 @@
-//! A bounded set of records, and of some names of each directory.
+//! The entries of the record cache, and a few names of each directory, in a bounded number of
+//! bytes.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,34 +12,34 @@ use store::{Key, Value};
 
 use super::currency::Generation;
 
-/// The largest value that is remembered as a hint, in bytes. Larger ones hold inline content.
+/// Largest value of a hint, in bytes. Larger values have inline content, which hints do not need.
 pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
 
-/// The largest value that is remembered while it is current, in bytes: the metadata of any file, and
-/// the body that is staged inline in it.
+/// Largest value of a current entry, in bytes: the metadata of any file, with a body that is staged
+/// inline.
 pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
 
-/// What an entry costs besides its bytes, about.
+/// Approximate bytes of an entry besides its key and value.
 const ENTRY_BYTES: u64 = 160;
 
-/// Names remembered of a directory.
+/// Names kept for each directory.
 pub(super) const NAMES: usize = 3;
 
-/// The budget is cut into so many parts: inodes have [`INODE_PARTS`], names of directories
-/// [`NAME_PARTS`], directories that are known whole [`COMPLETE_DIRECTORY_PARTS`], and the rest is for what is
-/// smaller and needed by every write.
+/// Parts into which the budget is divided. Inodes get [`INODE_PARTS`], names of directories
+/// [`NAME_PARTS`], complete directories [`COMPLETE_DIRECTORY_PARTS`]. The rest is for records that
+/// are smaller and that every write needs.
 const PARTS: u64 = 16;
 const INODE_PARTS: u64 = 8;
 const NAME_PARTS: u64 = 2;
 const COMPLETE_DIRECTORY_PARTS: u64 = 1;
 
-/// The fewest bytes of a shard. What is larger than a shard is not remembered.
+/// Smallest size of a shard, in bytes. A record larger than its shard is not cached.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
 
-/// The most shards of a part.
+/// Most shards of a part.
 const SHARDS_MAX: u64 = 64;
 
-/// What of the budget is for directories that are known whole.
+/// Returns the part of the budget for complete directories.
 pub(super) fn complete_directories_bytes(bytes: u64) -> u64 {
     COMPLETE_DIRECTORY_PARTS * (bytes / PARTS)
 }
@@ -46,21 +47,23 @@ pub(super) fn complete_directories_bytes(bytes: u64) -> u64 {
 /// A record as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remembered {
-    /// `None` if there was none.
+    /// The value; `None` if the record was absent.
     pub(super) value: Option<Value>,
-    /// The generation in which it certainly is what the store holds; in any other one it is a hint.
+    /// The generation in which the entry certainly equals the record in the store. In any other it
+    /// is a hint.
     pub(super) current_in: Generation,
 }
 
 impl Remembered {
-    /// Whether it may be remembered. What is absent is no hint: planners guess it.
+    /// Returns true if the entry may be cached. Absence is cached only while it is current, since
+    /// planners guess it anyway.
     fn is_cacheable(&self, key: &Key) -> bool {
         match (&self.value, self.current_in) {
             (Some(_), Generation::NONE) if key.space() == space::COUNTER => false,
             (Some(value), Generation::NONE) => value.len() <= HINT_VALUE_BYTES_MAX,
             (Some(value), _) => value.len() as u64 <= CURRENT_VALUE_BYTES_MAX,
             (None, Generation::NONE) => false,
-            // Numbers of inodes are never used again: nobody asks for one that is gone.
+            // Inode numbers are never used again, so no operation asks for a deleted one.
             (None, _) => key.space() != space::INODE,
         }
     }
@@ -82,15 +85,15 @@ impl Weighter<Ino, [Option<Key>; NAMES]> for Bytes {
     }
 }
 
-/// Records and names, about as many bytes of them as were asked for.
+/// The entries and names, in about the given number of bytes.
 ///
-/// Lookups from any thread wait for a write to the same shard only. Whoever changes anything here is
-/// the only one who does: see [`super::RecordCache`].
+/// A lookup waits only for a write to the same shard. All changes are made under one mutex: see
+/// [`super::RecordCache`].
 pub(super) struct Entries {
-    /// All but inodes.
+    /// All records but inodes.
     records: Cache<Key, Remembered, Bytes>,
     inodes: Cache<Key, Remembered, Bytes>,
-    /// Of each directory the names last seen in it, newest first.
+    /// The last names seen in each directory, newest first.
     names: Cache<Ino, [Option<Key>; NAMES], Bytes>,
 }
 
@@ -119,12 +122,13 @@ impl Entries {
         if key.space() == space::INODE { &self.inodes } else { &self.records }
     }
 
-    /// The record as last seen; `None` if nothing is remembered.
+    /// Returns the entry of a record; `None` if there is none.
     pub(super) fn get(&self, key: &Key) -> Option<Remembered> {
         self.cache_of(key).get(key)
     }
 
-    /// Takes note of a record, if it is worth it, and forgets what was remembered in any case.
+    /// Stores an entry in place of the one before. If the new one may not be cached, only the old
+    /// one is removed.
     pub(super) fn set(&self, key: &Key, record: Remembered) {
         let records = self.cache_of(key);
         if record.is_cacheable(key) {
@@ -134,7 +138,7 @@ impl Entries {
         }
     }
 
-    /// Makes a hint of a record that is remembered.
+    /// Makes the entry of a record a hint, or removes it if it may not be a hint.
     pub(super) fn demote(&self, key: &Key) {
         let records = self.cache_of(key);
         let Some(record) = records.peek(key) else { return };
@@ -143,19 +147,19 @@ impl Entries {
         }
         let hint = Remembered { current_in: Generation::NONE, ..record };
         if hint.is_cacheable(key) {
-            // It may have been pushed out meanwhile, and is then not put back.
+            // Another insertion may have evicted it in between. Then it stays out.
             let _pushed_out = records.replace(key.clone(), hint, true);
         } else {
             records.remove(key);
         }
     }
 
-    /// Forgets a record.
+    /// Removes the entry of a record.
     pub(super) fn remove(&self, key: &Key) {
         self.cache_of(key).remove(key);
     }
 
-    /// Takes note that a directory holds a name, if the key is of one.
+    /// Adds a name to its directory, if `key` is that of a dentry.
     pub(super) fn add_name(&self, key: &Key) {
         let Some(directory) = directory(key) else { return };
         let mut names = self.names.get(&directory).unwrap_or_default();
@@ -166,7 +170,7 @@ impl Entries {
         }
     }
 
-    /// Takes note that a directory does not hold a name, if the key is of one.
+    /// Removes a name from its directory, if `key` is that of a dentry.
     pub(super) fn remove_name(&self, key: &Key) {
         let Some(directory) = directory(key) else { return };
         let Some(mut names) = self.names.get(&directory) else { return };
@@ -177,33 +181,33 @@ impl Entries {
         }
     }
 
-    /// Some name in a directory besides `not`, as last seen.
+    /// Returns a name of the directory other than `not`, as last seen.
     pub(super) fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key> {
         let names = self.names.get(&directory)?;
         names.into_iter().flatten().find(|name| name.suffix() != not)
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(super) fn clear(&self) {
         self.records.clear();
         self.inodes.clear();
         self.names.clear();
     }
 
-    /// Bytes that are taken up.
+    /// Returns the bytes in use.
     #[cfg(test)]
     pub(super) fn weight(&self) -> u64 {
         self.records.weight() + self.inodes.weight() + self.names.weight()
     }
 }
 
-/// The directory that a key is a name in.
+/// Returns the directory that contains the name `key`; `None` if `key` is not that of a dentry.
 fn directory(key: &Key) -> Option<Ino> {
     (key.space() == space::DENTRY).then(|| Ino(key.partition()))
 }
 
-/// A cache of about so many bytes. It is cut into shards as far as each of them has room for what is
-/// large.
+/// Creates a cache of about `bytes`. The number of shards is such that a large record still fits
+/// into one.
 fn cache<K: Eq + Hash, V: Clone>(bytes: u64) -> Cache<K, V, Bytes>
 where
     Bytes: Weighter<K, V>,

@@ -1,11 +1,12 @@
 //! Inodes that certainly have no extended attributes.
 //!
-//! A program that lists a directory asks of each file in it for access control lists and labels that
-//! hardly any has, and of those files only the heads of their records were read. A head says whether
-//! there are any. Of heads nothing else is kept: what else they say, the mount's kernel remembers.
+//! A program that lists a directory asks for the access control list and the label of each file,
+//! and hardly any file has one. For example, `ls -l` does. The listing has read only the heads of
+//! the inodes. A head shows if there are extended attributes, so this set answers without a read.
+//! Other facts of a head are not kept, because the kernel of the mount caches them.
 //!
-//! An inode is bare in the generation in which its head was current, and until a batch is sent that
-//! writes it.
+//! An inode is in the set for the generation in which its head was current, until a batch that
+//! writes the inode is sent.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,11 +17,11 @@ use store::Key;
 
 use super::currency::Generation;
 
-/// Inodes that are remembered as bare.
+/// Most inodes in the set.
 const INODES_MAX: usize = 1 << 17;
 
-/// The inodes that are known to be bare. Nothing is noted before [`InodesWithoutXattrs::begin`]: where nothing
-/// is mounted, nobody asks.
+/// The inodes that are known to have no extended attributes. Nothing is recorded before
+/// [`InodesWithoutXattrs::begin`], since only mounts ask.
 #[derive(Default)]
 pub(super) struct InodesWithoutXattrs(OnceLock<Cache<Ino, Generation>>);
 
@@ -31,17 +32,18 @@ impl fmt::Debug for InodesWithoutXattrs {
 }
 
 impl InodesWithoutXattrs {
-    /// Begins to take note of them.
+    /// Begins to record inodes.
     pub(super) fn begin(&self) {
         self.0.get_or_init(|| Cache::new(INODES_MAX));
     }
 
-    /// Whether an inode certainly has no extended attributes in this generation.
+    /// Returns true if the inode certainly has no extended attributes in `generation`.
     pub(super) fn has_no_xattrs(&self, ino: Ino, generation: Generation) -> bool {
         self.0.get().and_then(|inodes| inodes.get(&ino)) == Some(generation)
     }
 
-    /// Takes note of what an inode's record begins with, and in which generation it is current.
+    /// Records the inode if the head `begin` of its record shows no extended attributes and is
+    /// current.
     pub(super) fn learn(&self, inode: &Key, begin: &[u8], current_in: impl Fn() -> Generation) {
         let Some(inodes) = self.0.get() else { return };
         if InodeHead::decode(inode, begin).is_ok_and(|head| !head.has_xattrs) {
@@ -52,7 +54,7 @@ impl InodesWithoutXattrs {
         }
     }
 
-    /// A record changes, or has changed.
+    /// Removes the inode of a record that changes or has changed.
     pub(super) fn forget(&self, key: &Key) {
         if let Some(inodes) = self.0.get()
             && key.space() == record::key::space::INODE
@@ -61,7 +63,7 @@ impl InodesWithoutXattrs {
         }
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(super) fn clear(&self) {
         if let Some(inodes) = self.0.get() {
             inodes.clear();

@@ -1,4 +1,9 @@
-//! The heartbeat.
+//! The heartbeat: shows other sessions that this one lives, and ends sessions that fell silent.
+//!
+//! Each beat increases the counter in the session's heartbeat record and publishes the passed
+//! epoch. In the same step the task reads the volume's epoch and the other sessions. For example,
+//! if a gateway is killed, its beat stops changing, and after `session_silence` (30 s) another
+//! gateway ends its session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +17,11 @@ use super::observe::{SESSIONS_MAX, SilenceTracker};
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 
-/// The shortest pause between two beats, when readers let go or the reaper asks.
+/// Pause before an extra beat, which is sent when the passed epoch grows. Readers that end within
+/// the pause share the beat.
 const BEAT_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a session's heartbeat needs.
+/// The task of a session's heartbeat.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     store: Arc<dyn MetaStore>,
@@ -23,22 +29,22 @@ pub(crate) struct Heartbeat {
     epochs: Arc<Epochs>,
     interval: Duration,
     silence: Duration,
-    /// The last beat that certainly stands.
+    /// The last beat that is certainly in the store, and its encoded value.
     beat: (HeartbeatRecord, Value),
-    /// Beats that may have followed it.
+    /// Later beats whose outcome is unknown. One of them may have replaced `beat`.
     unconfirmed: Vec<(HeartbeatRecord, Value)>,
     silence_tracker: SilenceTracker,
-    /// Notified when another session was ended: it may have left something.
+    /// Notified when another session was ended. It may have left blocks and records to clean up.
     pub(crate) session_ended: Arc<tokio::sync::Notify>,
 }
 
-/// Beats in doubt that are remembered: one for each failed try, so the store has been failing for
-/// long when there are more.
+/// Limit of `unconfirmed`. Each failed try adds one, so more than this means that the store has
+/// failed for a long time.
 const UNCONFIRMED_MAX: usize = 64;
 
 impl Heartbeat {
-    /// Beats at an interval from the beat that the session began with, and ends others that were silent
-    /// for `silence`.
+    /// Creates the heartbeat of a session that began with `beat`. Beats every `interval`, and ends
+    /// other sessions after `silence` without a beat.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         state: &Arc<SessionState>,
@@ -70,7 +76,7 @@ impl Heartbeat {
                 () = self.state.ended.cancelled() => return self,
                 () = tokio::time::sleep_until(next) => {}
                 () = epochs.passed_changed.notified() => {
-                    // Many readers end at once; one beat tells of them all.
+                    // Many readers may end at once. One beat publishes the result of them all.
                     tokio::time::sleep(BEAT_PAUSE).await;
                 }
             }
@@ -80,7 +86,7 @@ impl Heartbeat {
         }
     }
 
-    /// Reads the epoch and the other sessions, and ends those that fell silent.
+    /// Reads the volume's epoch and the other sessions, and ends those that fell silent.
     async fn observe_sessions(&mut self) {
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
         let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
@@ -95,7 +101,7 @@ impl Heartbeat {
         let found = match self.store.read(&reads).await {
             Ok(found) => found,
             Err(error) => {
-                debug!(%error, "the sessions could not be read");
+                debug!(%error, "cannot read the sessions");
                 return;
             }
         };
@@ -113,13 +119,14 @@ impl Heartbeat {
                 Ok(true) => self.session_ended.notify_one(),
                 Ok(false) => {}
                 Err(error) => {
-                    warn!(session = %session.nonce, %error, "a silent session could not be ended");
+                    warn!(session = %session.nonce, %error, "cannot end a silent session");
                 }
             }
         }
     }
 
-    /// Shows that the session lives, and how far its readers have let go.
+    /// Writes the next beat: the counter plus one, and the passed epoch. Fences this session if its
+    /// records are not as it wrote them.
     async fn beat(&mut self) {
         let key = key::heartbeat(self.state.nonce);
         let count = self.unconfirmed.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
@@ -135,14 +142,17 @@ impl Heartbeat {
                 self.unconfirmed.clear();
             }
             Ok(Some(Verdict::Refused { guard: 1, found })) => {
-                // An earlier beat arrived after all: it is ours, and the next one follows it.
+                // An earlier beat of this session was committed although its answer was lost. The
+                // next beat follows that one.
                 let arrived = |(_, sent): &(HeartbeatRecord, Value)| found.as_ref() == Some(sent);
                 match self.unconfirmed.iter().position(arrived) {
                     Some(index) => {
                         self.beat = self.unconfirmed.swap_remove(index);
                         self.unconfirmed.clear();
                     }
-                    None => self.state.fence("the heartbeat is not the one that was written"),
+                    None => self
+                        .state
+                        .fence("the store holds another heartbeat than this session wrote"),
                 }
             }
             Ok(_) => self.state.fence("the session's record is gone"),
@@ -159,7 +169,7 @@ impl Heartbeat {
 }
 
 impl Heartbeat {
-    /// Ends every other session, when this process is the only one that uses the store.
+    /// Ends every other session. For a process that is the only one that uses the store.
     pub(crate) async fn end_others(&self) -> Result<(), crate::error::VolumeError> {
         for seen in other_sessions(&*self.store, self.state.nonce).await? {
             fence(&*self.store, &self.state, &seen).await?;
@@ -168,7 +178,7 @@ impl Heartbeat {
     }
 }
 
-/// The live sessions besides this one.
+/// Returns the other sessions that exist, with their heartbeats.
 pub async fn other_sessions(
     store: &dyn MetaStore,
     own: record::Nonce,
@@ -184,8 +194,8 @@ pub async fn other_sessions(
     Ok(seen)
 }
 
-/// Ends this session in good order: its record, its beat, and the slots that nothing can be in
-/// any more once the record is gone.
+/// Ends this session: deletes its record and its heartbeat, then its idempotency slots. The slots
+/// go last, because they prove outcomes as long as the session's plans can commit.
 pub(crate) async fn end(
     store: &dyn MetaStore,
     session: &SessionState,

@@ -1,18 +1,19 @@
-//! The mark of a volume: its id, in an object beside its blocks.
+//! The mark of a volume: an object beside its blocks that contains the volume's id.
 //!
-//! The sweeper deletes blocks of sessions that no record names. And a gateway that opens a volume over
-//! an empty place would serve none of its objects, and write new ones where no other gateway finds
-//! them. So a volume opens only over a place that bears its own mark, and a volume is made only where
-//! there are no blocks and no mark.
+//! The sweeper deletes blocks that no record names. And a gateway that opened a volume over an
+//! empty location would serve none of its objects, and would write new ones where no other gateway
+//! finds them. So a volume opens only over a location that has its own mark, and a volume is
+//! created only where there are no blocks and no mark.
 //!
 //! ```text
-//! record committed -> place marked -> `marked` committed -> session begins
+//! record committed -> location marked -> `marked` committed -> session begins
 //! ```
 //!
-//! A crash after the first step leaves a volume whose record is not `marked`. Its next start marks the
-//! place. There is never a mark without a volume. If the record says `marked` and the place has no
-//! mark, the place is another one, or a disk is not mounted there, or the blocks were restored without
-//! the mark.
+//! A crash after the first step leaves a volume whose record is not `marked`; its next start marks
+//! the location. There is never a mark without a volume. If the record says `marked` and the
+//! location has no mark, then it is another location, or a disk is not mounted there, or the blocks
+//! were restored without the mark. For example, an operator mistypes `--blocks`: the start is
+//! refused, and nothing is written.
 
 use std::collections::HashSet;
 
@@ -24,23 +25,23 @@ use store::MetaStore;
 use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
-/// The most blocks that a start with `--adopt-blocks` looks for.
+/// Most blocks that a start with `--adopt-blocks` checks.
 const ADOPTED_BLOCKS_MAX: usize = 16;
 
-/// The most pages of records, and records of a page, that it reads to find the names of these blocks.
+/// Most pages of records, and records in a page, that it reads to find the ids of these blocks.
 const ADOPTED_PAGES_MAX: usize = 20;
 const ADOPTED_PAGE_RECORDS: u32 = 1_000;
 
-/// What stands before a volume's id in its mark.
+/// Text before the volume's id in the mark.
 const MARK_PREFIX: &str = "ashlar volume ";
 
-/// What stands behind it: the format of the mark.
+/// Text after it: the format of the mark.
 const MARK_SUFFIX: &str = " format 1\n";
 
-/// What an operator can do about blocks of another volume.
+/// The operator's choices if blocks belong to another volume.
 const ADVICE: &str = "give the --meta that belongs to them, or another --blocks";
 
-/// Whose blocks these are.
+/// The id of the volume to which blocks belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockOwner([u8; 16]);
 
@@ -57,19 +58,19 @@ impl BlockOwner {
     }
 }
 
-/// Whose blocks these are, if it was written down.
+/// Reads the mark; `None` if there is none.
 pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<BlockOwner>, VolumeError> {
     let Some(mark) = blocks.mark().await? else { return Ok(None) };
     BlockOwner::parse(&mark).map(Some).ok_or_else(|| {
         VolumeError::Refused(
-            "what is named \"volume\" beside the blocks does not say whose they are in words that \
-             this release knows: use a newer release, or another --blocks"
+            "the object \"volume\" beside the blocks has a format that this release does not know: \
+             use a newer release, or another --blocks"
                 .to_owned(),
         )
     })
 }
 
-/// An error unless a new volume may keep its blocks here.
+/// Fails unless a new volume may use this block location.
 pub(super) async fn check_free(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,
@@ -77,19 +78,19 @@ pub(super) async fn check_free(
     let kept = keeps_blocks(blocks).await?;
     let whose = match owner {
         None if !kept => return Ok(()),
-        None => "there are blocks of an unnamed volume already".to_owned(),
+        None => "the location has blocks of an unnamed volume already".to_owned(),
         Some(BlockOwner(id)) => format!("the blocks belong to volume {}", hex::encode(id)),
     };
     let or = if kept {
         ""
     } else {
-        "; there are none now: if that volume is given up, remove what is named \"volume\" beside \
-         them"
+        "; it has no blocks now: if that volume is not used any more, remove the object \"volume\" \
+         from their location"
     };
     Err(VolumeError::Refused(format!("{whose}, but the metadata store is new: {ADVICE}{or}")))
 }
 
-/// Fails if the place of a volume's blocks was marked, and the given place bears no mark.
+/// Fails if the volume's block location was marked before and the given location has no mark.
 pub(super) fn check_kept(
     owner: Option<BlockOwner>,
     volume: &VolumeRecord,
@@ -98,16 +99,15 @@ pub(super) fn check_kept(
         return Ok(());
     }
     Err(VolumeError::Refused(format!(
-        "the place of its blocks bears the mark of volume {}, and this place bears no mark: give the \
+        "the block location of volume {} has its mark, and this location bears no mark: give the \
          --blocks of this volume, and mount the disk or share that belongs there; if the blocks were \
-         restored to this place without the object named \"volume\", start once with \
-         --adopt-blocks",
+         restored to this location without the object \"volume\", start once with --adopt-blocks",
         hex::encode(volume.id)
     )))
 }
 
-/// Fails if files of the volume name blocks, and none of the first of these blocks is in the place. An
-/// operator who adopts an empty or mistyped place would split the volume.
+/// Fails if files of the volume name blocks, and none of the first of these blocks is in the
+/// location. An operator who adopts an empty or mistyped location would split the volume.
 pub(super) async fn check_adoptable(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
@@ -122,14 +122,15 @@ pub(super) async fn check_adoptable(
         return Ok(());
     }
     Err(VolumeError::Refused(format!(
-        "--adopt-blocks is for a place to which the blocks of this volume were restored, and this place \
+        "--adopt-blocks is for a location to which the blocks of this volume were restored, and this one \
          has none of {} blocks that files of the volume name: give the --blocks of this volume, mount the \
          disk or share that belongs there, or restore the blocks first",
         named.len()
     )))
 }
 
-/// Returns blocks that files of the volume name: up to [`ADOPTED_BLOCKS_MAX`] of the first records.
+/// Returns up to [`ADOPTED_BLOCKS_MAX`] blocks that files of the volume name, from the first
+/// records.
 async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeError> {
     let mut named = HashSet::new();
     for space in [key::space::INODE, key::space::MAP] {
@@ -158,7 +159,7 @@ async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeE
     Ok(named)
 }
 
-/// Marks the place of a volume's blocks, unless it bears the mark. Fails if it has another mark.
+/// Marks the block location if it has no mark. Fails if it has the mark of another volume.
 pub(super) async fn claim(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,
@@ -169,7 +170,7 @@ pub(super) async fn claim(
         Some(owner) => owner,
         None => match blocks.set_mark(ours.mark()).await {
             Ok(()) => ours,
-            // Another volume was opened over the same blocks at the same time, and was faster.
+            // Another process marked the location at the same time, and was faster.
             Err(error) if error.kind() == BlockErrorKind::Conflict => {
                 read(blocks).await?.ok_or_else(|| VolumeError::from(error))?
             }
@@ -179,7 +180,7 @@ pub(super) async fn claim(
     check_owner(Some(owner), volume)
 }
 
-/// Fails if the place of the blocks has the mark of another volume.
+/// Fails if the location has the mark of another volume.
 pub(super) fn check_owner(
     owner: Option<BlockOwner>,
     volume: &VolumeRecord,
@@ -193,7 +194,8 @@ pub(super) fn check_owner(
     )))
 }
 
-/// Whether a block is here. A session that is named may have none.
+/// Returns true if the location has at least one block. A session without blocks may be listed,
+/// too.
 async fn keeps_blocks(blocks: &dyn BlockStore) -> Result<bool, VolumeError> {
     for session in blocks.sessions().await? {
         if !scan::blocks_of(blocks, session).await?.get().is_empty() {

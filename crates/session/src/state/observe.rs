@@ -1,8 +1,10 @@
-//! Watching the other sessions, and ending those that fell silent.
+//! Observes the other sessions, and ends those that fell silent.
 //!
-//! No clocks are compared. A session is silent when its beat has not changed for a while of this
-//! process's own time; the plan that ends it holds only if it still has not. A wrong end costs
-//! that session a restart, and no data.
+//! No clocks are compared. A session is silent if its heartbeat record has not changed for some
+//! time on this process's own clock. The plan that ends it guards the heartbeat record as it was
+//! seen. For example, a gateway was stopped for 40 s and beats again just before the plan commits:
+//! the guard fails, and its session goes on. A session that is ended wrongly must restart; it loses
+//! no data.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,20 +14,21 @@ use store::{Guard, Key, MetaStore, Plan, StoreError, Value, Verdict, Write};
 use tokio::time::Instant;
 use tracing::warn;
 
-/// Sessions that one look takes in. A volume has a gateway or mount on each of some machines.
+/// Most sessions that one observation reads. A volume has one gateway or mount on each of some
+/// machines.
 pub(crate) const SESSIONS_MAX: u32 = 4_096;
 
-/// A session as seen in one snapshot.
+/// A session as it was read in one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSession {
-    /// Its name.
+    /// The name of the session.
     pub nonce: Nonce,
-    /// Its heartbeat's bytes.
+    /// The value of its heartbeat record; `None` if it has none.
     pub beat: Option<Value>,
 }
 
 impl ObservedSession {
-    /// The sessions among the records of sessions and of beats.
+    /// Returns the sessions of these session records and heartbeat records.
     pub fn all(sessions: &[store::Entry], beats: &[store::Entry]) -> Vec<ObservedSession> {
         let beats: HashMap<Nonce, &Value> =
             beats.iter().filter_map(|entry| Some((nonce(&entry.key)?, &entry.value))).collect();
@@ -36,7 +39,8 @@ impl ObservedSession {
         sessions.iter().filter_map(seen).collect()
     }
 
-    /// How far the session's readers have let go; 0 when its beat does not say.
+    /// Returns the passed epoch in the session's heartbeat: no reader of the session pins an older
+    /// one. 0 if there is no valid heartbeat.
     pub fn passed(&self) -> u64 {
         let at = key::heartbeat(self.nonce);
         let beat = self.beat.as_ref().and_then(|value| HeartbeatRecord::decode(&at, value).ok());
@@ -44,26 +48,27 @@ impl ObservedSession {
     }
 }
 
-/// The session that a key of sessions, beats or fences names.
+/// Returns the session in a key of a session, heartbeat or fence record.
 pub fn nonce(key: &Key) -> Option<Nonce> {
     key.suffix().try_into().ok().map(Nonce)
 }
 
-/// The other sessions, and since when each has been silent.
+/// Tracks since when each other session has been silent.
 #[derive(Debug, Default)]
 pub(crate) struct SilenceTracker {
     silent: HashMap<Nonce, (Option<Value>, Instant)>,
-    /// When they were last seen.
+    /// Time of the last observation.
     observed_at: Option<Instant>,
 }
 
-/// The share of the silence that may pass between two looks. Whoever did not look for longer,
-/// because the store was away or this process was stopped, has no right to call others silent.
+/// The part of the silence limit that may pass between two observations, as a divisor. A longer gap
+/// means that the store was away or this process was stopped, so the time does not count as silence
+/// of the others.
 const OBSERVATION_GAP_SHARE: u32 = 4;
 
 impl SilenceTracker {
-    /// Takes note of the sessions as they are now, and answers those that have been silent for
-    /// `silence`. Time in which nobody observed_at does not count.
+    /// Takes an observation of all sessions. Returns those that have been silent for `silence`.
+    /// Time between observations beyond the allowed gap does not count.
     pub(crate) fn observe(
         &mut self,
         own: Nonce,
@@ -92,7 +97,8 @@ impl SilenceTracker {
     }
 }
 
-/// Ends a session as it was seen. Answers whether it is ended now; a beat in between saves it.
+/// Ends a session if its heartbeat is still as it was seen. Returns true if it was ended by this
+/// call.
 pub(crate) async fn fence(
     store: &dyn MetaStore,
     own: &super::SessionState,
@@ -112,7 +118,7 @@ pub(crate) async fn fence(
             Write::Put(fenced.clone(), Mark.encode(&fenced)),
         ],
     };
-    // Sent twice it refuses itself; the next look shows what became of it.
+    // If the plan is sent twice, the second one is refused. The next observation shows the result.
     let verdicts = store.commit(&[plan]).await?;
     let ended = matches!(verdicts.first(), Some(Verdict::Committed));
     if ended {

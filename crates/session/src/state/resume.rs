@@ -1,12 +1,18 @@
-//! Going on with the session of a process that is no more.
+//! Resuming the session of the previous process of a mount.
 //!
-//! Nobody else speaks for the session: whoever starts this process has seen the other one end. But what
-//! it sent may still arrive. So each of its idempotency slots takes a step that keeps its plan from
-//! happening, unless it has happened; from then on every plan of it is settled, and the ledger's journal
-//! knows which request it carried out. The heartbeat is taken over in the same way.
+//! A mount's keeper starts this process after the previous one has ended, so no other process acts
+//! for the session. But plans that the previous process sent may still arrive at the store. So each
+//! idempotency slot is advanced by an aborting step, which keeps the slot's plan from committing
+//! unless it has committed already. After that the outcome of every plan is certain, and the
+//! ledger's journal knows which requests were carried out. The heartbeat is taken over in the same
+//! way.
 //!
-//! The session goes on in the epoch that its last beat says it has passed: what was open then was
-//! pinned in that one or a later one, or is held.
+//! The session continues in the passed epoch of its last heartbeat. All files that were open were
+//! protected by a pin on that epoch or a later one, or by a hold.
+//!
+//! For example, a worker is killed while a rename is in flight. The next worker finds slot 2
+//! advanced by the rename, and answers the waiting program with success instead of renaming a
+//! second time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,31 +29,31 @@ use super::value;
 use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
-/// How often something is tried again that what the other process sent came before.
+/// Tries of a step while plans of the previous process still arrive.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// The pause between two tries while the store does not answer.
+/// Pause between two tries while the store does not answer.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Slots that are read, or take a step, in one round trip.
+/// Slots that are read or advanced in one round trip.
 const SLOTS_AT_ONCE: usize = 64;
 
 const SLOT_GUARD: usize = 1;
 
-/// A session that is gone on with.
+/// A session with the state that this process takes over.
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub(crate) started: Started,
-    /// The records of its slots, in their order.
+    /// The records of its slots, by number.
     pub(crate) slots: Vec<(SlotRecord, Value)>,
-    /// What it holds.
+    /// Its holds.
     pub(crate) holds: HashMap<Ino, (HoldScope, Value)>,
-    /// False if the session is a new one.
+    /// True if the session was begun by a previous process, false if it is new.
     pub(crate) reuses_session: bool,
 }
 
-/// Goes on with the session that a ledger names; none if there is none, or it does not count any
-/// more. In any case the journal knows afterwards what became of the requests in it.
+/// Resumes the session that the ledger names. Returns `None` if it names none, or if that session
+/// has ended. In both cases the journal then knows the outcome of its requests.
 pub(crate) async fn resume(
     store: &dyn MetaStore,
     ledger: &Ledger,
@@ -58,7 +64,7 @@ pub(crate) async fn resume(
     };
     let slots = Slots::read(store, ledger, nonce).await?;
     let Some(beat) = take_heartbeat(store, nonce).await? else {
-        warn!(session = %nonce, "the session of the process before has ended; another one begins");
+        warn!(session = %nonce, "the session of the previous process has ended: a new one begins");
         return end(ledger, &slots);
     };
     let Some(slots) = slots.settle(store, ledger).await? else {
@@ -75,12 +81,13 @@ pub(crate) async fn resume(
     })
     .await?;
     let epoch = beat.0.passed;
-    info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session gone on with");
+    info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session resumed");
     let started = Started { volume: volume.clone(), nonce, beat, epoch };
     Ok(Some(Resumed { started, slots, holds, reuses_session: true }))
 }
 
-/// None of the plans of a session that has ended can happen any more.
+/// Settles the journal of a session that has ended. A plan that has not advanced its slot can never
+/// commit.
 fn end(ledger: &Ledger, slots: &Slots) -> Result<Option<Resumed>, VolumeError> {
     let happened = |fate: &InDoubt| Some(slots.fate(fate) == Some(true));
     ledger.settle_in_doubt(happened).map_err(|error| unreadable(&error))?;
@@ -91,7 +98,7 @@ fn unreadable(error: &std::io::Error) -> VolumeError {
     VolumeError::Unavailable(format!("the mount's ledger cannot be read or written: {error}"))
 }
 
-/// Takes the heartbeat over: none if the session has ended.
+/// Takes the heartbeat over. Returns `None` if the session has ended.
 async fn take_heartbeat(
     store: &dyn MetaStore,
     nonce: Nonce,
@@ -112,14 +119,15 @@ async fn take_heartbeat(
         match commit_once(store, plan).await? {
             Verdict::Committed => return Ok(Some((beat, encoded))),
             Verdict::Refused { guard: 0, .. } => return Ok(None),
-            // This one, whose answer was lost, or one of the other process, which is like it.
+            // Either this process's own beat, whose answer was lost, or an equal one of the
+            // previous process.
             Verdict::Refused { found: Some(found), .. } if found == encoded => {
                 return Ok(Some((beat, encoded)));
             }
             Verdict::Refused { .. } | Verdict::Failed(_) => {}
         }
     }
-    Err(VolumeError::Unavailable("the heartbeat of the process before does not stand still".into()))
+    Err(VolumeError::Unavailable("the heartbeat of the previous process keeps changing".into()))
 }
 
 /// The slots of a session.
@@ -130,7 +138,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// Reads the slots that a ledger knows of.
+    /// Reads the slots that the ledger knows of.
     async fn read(
         store: &dyn MetaStore,
         ledger: &Ledger,
@@ -151,14 +159,16 @@ impl Slots {
         Ok(Slots { nonce, records })
     }
 
-    /// Whether a plan has happened, if the slot says it.
+    /// Returns true if the plan `fate` was committed, false if it never will be, and `None` if its
+    /// slot has not been advanced.
     fn fate(&self, fate: &InDoubt) -> Option<bool> {
         let (record, _) = self.records.get(usize::from(fate.slot))?.as_ref()?;
         (record.count >= fate.step).then_some(record.count == fate.step && !record.aborted)
     }
 
-    /// Has each slot take a step, so that no plan can happen any more that has not happened; none if
-    /// the session has ended meanwhile. What a slot says of its plan is noted before it takes the step.
+    /// Advances each slot, so that no further plan can commit. Returns `None` if the session has
+    /// ended in between. The outcome that a slot proves is written to the journal before the slot
+    /// is advanced.
     async fn settle(
         mut self,
         store: &dyn MetaStore,
@@ -180,11 +190,11 @@ impl Slots {
             }
             pending = retry;
         }
-        Err(VolumeError::Unavailable("the plans of the process before do not settle".to_owned()))
+        Err(VolumeError::Unavailable("the plans of the previous process do not settle".to_owned()))
     }
 
-    /// Has some slots take a step. Answers those that something else has moved; none if the session
-    /// has ended.
+    /// Advances some slots. Returns the ones that a plan of the previous process has advanced in
+    /// between, and `None` if the session has ended.
     async fn step(
         &mut self,
         store: &dyn MetaStore,
@@ -212,7 +222,7 @@ impl Slots {
             Ok(verdicts) => verdicts,
             Err(error) if error.kind() == StoreErrorKind::Corrupt => return Err(error.into()),
             Err(error) => {
-                warn!(%error, "the plans of the process before have not settled yet");
+                warn!(%error, "the plans of the previous process have not settled yet");
                 tokio::time::sleep(PAUSE).await;
                 return Ok(Some(slots.to_vec()));
             }
@@ -243,7 +253,7 @@ fn decode(at: &Key, value: Value) -> Result<(SlotRecord, Value), VolumeError> {
     Ok((record, value))
 }
 
-/// Takes note of a session that has begun.
+/// Writes the name of a new session to the ledger.
 pub(crate) fn note_session(ledger: Option<&Arc<Ledger>>, nonce: Nonce) -> Result<(), VolumeError> {
     let noted = ledger.map_or(Ok(()), |ledger| ledger.set_session(nonce));
     noted.map_err(|error| unreadable(&error))

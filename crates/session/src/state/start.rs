@@ -1,4 +1,7 @@
-//! Opening a volume's records, or making them, and beginning a session.
+//! Opening or creating a volume's records, and beginning a session.
+//!
+//! For example, two gateways start over one empty database. Both try to create the volume under the
+//! guard that it is absent; one plan commits, and both use that volume.
 
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use tracing::{info, warn};
 use super::{mark, value};
 use crate::error::{VolumeError, corrupt};
 
-/// How often the first commits of a session are tried while the store does not answer.
+/// Tries of the first commits of a session while the store does not answer.
 const ATTEMPTS_MAX: u32 = 4;
 
 const PAUSE: Duration = Duration::from_millis(250);
@@ -21,10 +24,10 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The first epoch of a volume.
 const FIRST_EPOCH: u64 = 1;
 
-/// How people call the account that every volume has.
+/// The name of the account that every volume has.
 const MAIN_ACCOUNT: &str = "main";
 
-/// Permission bits of the root.
+/// Permission bits of the root directory.
 const ROOT_MODE: u32 = 0o755;
 
 /// A session that has begun.
@@ -32,26 +35,27 @@ const ROOT_MODE: u32 = 0o755;
 pub(crate) struct Started {
     pub(crate) volume: VolumeRecord,
     pub(crate) nonce: Nonce,
-    /// The heartbeat as it stands.
+    /// Its heartbeat, and the encoded record.
     pub(crate) beat: (HeartbeatRecord, Value),
     pub(crate) epoch: u64,
 }
 
-/// How a volume is opened or made.
+/// Settings for opening or creating a volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenSettings {
-    /// Makes a volume if the store has none.
+    /// If true, a volume is created when the store has none.
     pub(crate) creates: bool,
-    /// Accepts a place of blocks without the mark that was set.
+    /// If true, a block location without the volume's mark is accepted although the volume was
+    /// marked before.
     pub(crate) adopts: bool,
-    /// The content of a full block of a new volume.
+    /// Content bytes of a full block, for a new volume.
     pub(crate) block_bytes: u32,
-    /// The time of day.
+    /// The current time.
     pub(crate) now: Timestamp,
 }
 
-/// Opens the volume in a store, or makes one if `how` allows it, and checks that the place of the
-/// blocks is its own.
+/// Opens the volume in a store, or creates it if `settings` allow that. Checks that the block
+/// location belongs to it.
 pub(crate) async fn find_volume(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
@@ -79,12 +83,12 @@ pub(crate) async fn find_volume(
     note_marked(store, volume).await
 }
 
-/// Checks that a place of blocks belongs to the volume in a store, and changes nothing. A store
-/// without a volume, or with a damaged record of one, passes.
+/// Checks that a block location belongs to the volume in a store, without changes. Passes if the
+/// store has no volume or a damaged volume record.
 ///
 /// # Errors
-/// [`VolumeError::Refused`] if the place has the mark of another volume, or lacks the mark that was
-/// set. The errors of reading both.
+/// [`VolumeError::Refused`] if the location has the mark of another volume, or lacks a mark that
+/// was set. The errors of reading both.
 pub async fn check_block_owner(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
@@ -99,8 +103,8 @@ pub async fn check_block_owner(
     mark::check_owner(owner, &volume)
 }
 
-/// Records that the place of a volume's blocks bears its mark. Of several processes that do so at the
-/// same time, one changes the record.
+/// Records in the store that the block location has its mark. Of several processes that do so at
+/// the same time, one changes the record.
 async fn note_marked(
     store: &dyn MetaStore,
     volume: VolumeRecord,
@@ -133,8 +137,8 @@ pub(crate) async fn start(
     Ok(Started { volume, nonce, beat, epoch })
 }
 
-/// That this release knows the format of the volume in a store. A store without a volume, or with a
-/// damaged record of one, passes: what is wrong there is for the caller to find.
+/// Checks that this release knows the format of the volume in a store. Passes if the store has no
+/// volume or a damaged volume record; the caller reports those.
 pub async fn check_volume_format(store: &dyn MetaStore) -> Result<(), VolumeError> {
     match read_volume(store).await {
         Ok(Some(volume)) => check_format(&volume),
@@ -183,7 +187,7 @@ async fn read_volume(store: &dyn MetaStore) -> Result<Option<VolumeRecord>, Volu
     }
 }
 
-/// Makes a volume. When another process makes one at the same time, its volume is the volume.
+/// Creates a volume. If another process creates one at the same time, that one is used.
 async fn make_volume(
     store: &dyn MetaStore,
     block_bytes: u32,
@@ -214,19 +218,25 @@ async fn make_volume(
             Write::Put(epoch.clone(), Sequence(FIRST_EPOCH).encode(&epoch)),
         ],
     };
-    // The guard makes the plan happen once however often it is sent.
+    // The guard makes the plan commit at most once, however often it is sent.
     commit_once(store, plan).await?;
     match read_volume(store).await? {
         Some(volume) => {
-            info!(volume = hex::encode(volume.id), block_bytes = volume.block_bytes, "volume made");
+            info!(
+                volume = hex::encode(volume.id),
+                block_bytes = volume.block_bytes,
+                "volume created"
+            );
             Ok(volume)
         }
-        None => Err(VolumeError::Corrupt("the store forgot the volume it was told of".to_owned())),
+        None => Err(VolumeError::Corrupt(
+            "the store does not return the volume that was committed".to_owned(),
+        )),
     }
 }
 
-/// Commits a plan that may be sent any number of times, because it refuses itself once it has
-/// happened. Answers what the store said last.
+/// Commits a plan that refuses itself once it has committed, so it may be sent repeatedly. Returns
+/// the last verdict.
 pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, VolumeError> {
     let plans = [plan];
     let mut tries = 1;
@@ -244,7 +254,7 @@ pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Ver
                         StoreErrorKind::Unknown | StoreErrorKind::Unavailable
                     ) =>
             {
-                warn!(%error, tries, "starting: trying again");
+                warn!(%error, tries, "a first commit of the session failed: trying again");
                 tokio::time::sleep(PAUSE * tries).await;
                 tries += 1;
             }
@@ -253,7 +263,7 @@ pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Ver
     }
 }
 
-/// Begins a session under a new name.
+/// Begins a session under a new random name.
 pub(crate) async fn begin(
     store: &dyn MetaStore,
     place: &str,
@@ -280,7 +290,7 @@ pub(crate) async fn begin(
         ],
     };
     let verdict = commit_once(store, plan).await?;
-    // The name is random: whoever holds it is this session, from a try whose answer was lost.
+    // The name is random, so a record with this name is from an earlier try whose answer was lost.
     let began =
         verdict == Verdict::Committed || read_one(store, &session_key).await? == Some(record);
     if began {

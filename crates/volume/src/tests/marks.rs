@@ -149,7 +149,10 @@ async fn a_volume_that_has_no_blocks_yet_keeps_its_place() {
     let (store, blocks) = memory();
     let owner = open(store, blocks.clone()).await;
     let said = refused(&Arc::new(MemoryStore::new()), &blocks).await;
-    assert!(said.contains("if that volume is given up, remove what is named \"volume\""), "{said}");
+    assert!(
+        said.contains("if that volume is not used any more, remove the object \"volume\""),
+        "{said}"
+    );
     // It lives, and what it writes now is nobody's to sweep.
     make_bucket(&owner).await;
     publish(&owner, b"one", 100_000).await.unwrap();
@@ -175,7 +178,10 @@ async fn a_new_store_over_blocks_that_bear_no_mark_is_refused() {
     let (store, blocks) = memory();
     blocks.put(&a_block()).await.unwrap();
     let said = refused(&store, &blocks).await;
-    assert!(said.starts_with("there are blocks of an unnamed volume already, but the "), "{said}");
+    assert!(
+        said.starts_with("the location has blocks of an unnamed volume already, but the "),
+        "{said}"
+    );
     blocks.delete(a_block().id()).await.unwrap();
     open(store, blocks).await;
 }

@@ -124,7 +124,7 @@ async fn a_change_from_outside_is_made_in_a_session() {
     let plan = store::Plan { guards: vec![short.guard()], writes: Vec::new() };
     let verdicts = store.commit(std::slice::from_ref(&plan)).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Committed]);
-    short.leave(&*store).await;
+    short.end(&*store).await;
     let verdicts = store.commit(&[plan]).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Refused { guard: 0, found: None }]);
     eventually_knows(&one, b"name").await;

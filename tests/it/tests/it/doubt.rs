@@ -150,7 +150,7 @@ fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
             proxy.close(false);
             let works = || client.send(&Request::new("PUT", "/box/probe")).status == 200;
             assert!(wait_for(RECOVERY, works), "{}", behind.log());
-            let settled = || behind.log().contains("plans that were in doubt have settled");
+            let settled = || behind.log().contains("the unknown outcomes of a batch are settled");
             assert!(!told || wait_for(RECOVERY, settled), "{}", behind.log());
             let found = beside.client.get("/box/object").expect(200).body;
             let possible = match (answer.status, cut) {
