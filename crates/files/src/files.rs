@@ -208,8 +208,7 @@ impl Files {
         let name = NodeName { directory, name: name.to_vec() };
         let found = self.find(&name).await;
         if found.is_err() {
-            // Whoever was told ESTALE and finds nothing now asks for no node any more.
-            self.stale_retries.take(self.thread);
+            self.stale_retries.note_missing(self.thread);
         }
         match found {
             Ok(node) => {

@@ -56,6 +56,7 @@ impl Files {
                     checks = checks.wrapping_add(1);
                     if checks.is_multiple_of(CHECKS_PER_EXPIRY) {
                         self.volatile_names.expire();
+                        self.stale_retries.expire();
                     }
                     false
                 }

@@ -28,11 +28,14 @@ pub(crate) struct StaleReply {
     pub(crate) at: Instant,
     /// Whether it has looked a name up since: then it does not come by a descriptor.
     pub(crate) looked_up_name: bool,
+    /// True if the last lookup of the thread found nothing. Then its call may be over, unless it
+    /// looks up another name.
+    found_nothing: bool,
 }
 
 impl StaleReply {
     pub(crate) fn of(ino: Ino, at: Instant) -> StaleReply {
-        StaleReply { ino, at, looked_up_name: false }
+        StaleReply { ino, at, looked_up_name: false, found_nothing: false }
     }
 }
 
@@ -57,7 +60,9 @@ impl StaleRetries {
         }
     }
 
-    /// What this thread was told since it last opened something.
+    /// Removes and returns the reply to which this thread reacts now. Returns `None` if it got no
+    /// ESTALE a short time ago, or if a lookup since then has found nothing: its program's call may
+    /// have ended with ENOENT, and a later call must not be given an earlier file.
     pub(crate) fn take(&self, thread: u32) -> Option<StaleReply> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -65,17 +70,43 @@ impl StaleRetries {
         let mut threads = self.threads();
         let reply = threads.remove(&thread);
         self.any.store(!threads.is_empty(), Ordering::Relaxed);
-        reply.filter(|reply| reply.at.elapsed() < RETRY_WITHIN)
+        reply.filter(|reply| !reply.found_nothing && reply.at.elapsed() < RETRY_WITHIN)
     }
 
-    /// This thread looks a name up. Answers whether it was told something before.
+    /// Notes that this thread begins to look up a name. Returns true if it got ESTALE before.
     pub(crate) fn note_lookup(&self, thread: u32) -> bool {
         if !self.any.load(Ordering::Relaxed) {
             return false;
         }
         let mut threads = self.threads();
-        let reply = threads.get_mut(&thread);
-        reply.map(|reply| reply.looked_up_name = true).is_some()
+        let Some(reply) = threads.get_mut(&thread) else { return false };
+        reply.looked_up_name = true;
+        // After a lookup without result this may be a later call. It began before this lookup.
+        if std::mem::take(&mut reply.found_nothing) {
+            reply.at = Instant::now();
+        }
+        true
+    }
+
+    /// Notes that a lookup of this thread has found nothing. The thread's call may go on all the same:
+    /// a kernel that verifies a remembered name after ESTALE looks it up twice if the name has changed.
+    pub(crate) fn note_missing(&self, thread: u32) {
+        if !self.any.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(reply) = self.threads().get_mut(&thread) {
+            reply.found_nothing = true;
+        }
+    }
+
+    /// Removes replies to which no thread can react any more.
+    pub(crate) fn expire(&self) {
+        if !self.any.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut threads = self.threads();
+        threads.retain(|_, reply| reply.at.elapsed() < RETRY_WITHIN);
+        self.any.store(!threads.is_empty(), Ordering::Relaxed);
     }
 
     fn threads(&self) -> MutexGuard<'_, HashMap<u32, StaleReply>> {

@@ -162,6 +162,43 @@ async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found()
     }
 }
 
+/// A kernel that verifies a remembered name after ESTALE looks it up twice if the name leads
+/// elsewhere. The first lookup may find nothing, although the second one finds a file.
+#[tokio::test]
+async fn retried_open_finds_the_file_though_the_name_was_missing_for_a_moment() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("f", b"first").await;
+    let first = files.look_up(bench.bucket, b"f").await.unwrap();
+    bench.put("f", b"second").await;
+    assert_eq!(files.open(first.ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
+    assert!(bench.delete("f").await);
+    assert_eq!(files.look_up(bench.bucket, b"f").await.unwrap_err(), Errno::NOENT);
+    bench.put("f", b"third").await;
+    let third = files.look_up(bench.bucket, b"f").await.unwrap();
+    bench.put("f", b"fourth").await;
+    let opened = files.open(third.ino, OpenMode::default()).await.unwrap();
+    assert_eq!(files.read(opened.handle, 0, 100).await.unwrap().concat(), b"third");
+    files.release(opened.handle).await;
+}
+
+/// A call that began after the name was gone must not get the earlier file: the kernel may still
+/// remember the name, and then it sends no lookup in this call.
+#[tokio::test]
+async fn open_in_a_later_call_does_not_find_a_file_that_was_replaced_before_it() {
+    let bench = Bench::new().await;
+    let files = &bench.files;
+    bench.put("f", b"first").await;
+    let first = files.look_up(bench.bucket, b"f").await.unwrap();
+    bench.put("f", b"second").await;
+    assert_eq!(files.open(first.ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
+    let second = files.for_thread(2).look_up(bench.bucket, b"f").await.unwrap();
+    assert!(bench.delete("f").await);
+    // The call ends here: the program gets ENOENT.
+    assert_eq!(files.look_up(bench.bucket, b"f").await.unwrap_err(), Errno::NOENT);
+    assert_eq!(files.open(second.ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
+}
+
 #[tokio::test]
 async fn nobody_else_sees_what_is_written_before_the_close() {
     let bench = Bench::new().await;
