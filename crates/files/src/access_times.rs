@@ -1,9 +1,11 @@
-//! When files and directories were last read.
+//! Access times of files and directories, with the rules of `relatime`.
 //!
-//! It is noted as with `relatime`: when the time that is kept is no later than the last change, or a day
-//! old. What was noted shows on this mount at once, and is kept some time later by commits that nobody
-//! waits for. It is a hint for people and for programs that clear up: what was noted last is lost with
-//! the process, and of very many files that are read at a time some are noted when they are read next.
+//! A read updates the access time if the present one is not later than the last change, or is a day
+//! old. The new time is visible on this mount at once, and is committed in the background about a
+//! minute later. For example, reading a file ten times an hour costs one commit a day.
+//!
+//! Access times are hints: the latest ones are lost with the process. If more than [`PENDING_MAX`]
+//! files are read within a minute, some are noted at their next read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,17 +22,17 @@ use crate::files::Files;
 use crate::open::OpenedFile;
 use crate::pending_access_times::is_due;
 
-/// Nodes of which it may be noted at a time that they were read.
+/// The maximum number of access times that wait for their commit.
 const PENDING_MAX: usize = 4_096;
 
-/// How often what was noted is kept.
+/// The interval between commits of access times.
 const PERSIST_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Commits that are under way for that at a time.
+/// The maximum number of these commits in flight.
 const PERSISTS_AT_ONCE: usize = 16;
 
 impl Files {
-    /// A node is read now.
+    /// Notes a read of a node, if its access time must be updated.
     pub(crate) fn note_read(&self, node: &FoundNode) {
         if !self.options.updates_atime || self.options.read_only {
             return;
@@ -48,8 +50,9 @@ impl Files {
         }
     }
 
-    /// A file was opened: whether reads are to be noted, and whether it counts as read from now on,
-    /// since its pages may be known to whoever asks.
+    /// Sets whether reads through a new handle update the access time (`noted`). If the kernel may
+    /// have the file's pages (`known`), the open itself counts as a read, because later reads may
+    /// not reach this process.
     pub async fn note_opened(&self, opened: &OpenedFile, noted: bool, known: bool) {
         let Ok(handle) = self.open.handle(opened.handle) else { return };
         handle.no_atime.store(!noted, Ordering::Relaxed);
@@ -59,13 +62,13 @@ impl Files {
         }
     }
 
-    /// Attributes with the time of the last read, if that is noted.
+    /// Returns the attributes with the uncommitted access time, if there is one.
     pub(crate) fn with_access_time(&self, stat: NodeStat) -> NodeStat {
         let noted = self.access_times.lock().get(&stat.ino).copied();
         NodeStat { accessed: noted.map_or(stat.accessed, |at| at.max(stat.accessed)), ..stat }
     }
 
-    /// Keeps now and then what was noted, until the end.
+    /// Commits access times every minute, until `end`.
     pub async fn persist_access_times_until(self: Arc<Self>, end: CancellationToken) {
         loop {
             tokio::select! {
@@ -77,15 +80,16 @@ impl Files {
         }
     }
 
-    /// Keeps what was noted.
+    /// Commits all noted access times. A time that cannot be committed is dropped.
     pub async fn persist_access_times(&self) {
         let noted: Vec<(Ino, Timestamp)> =
             self.access_times.lock().iter().map(|(ino, at)| (*ino, *at)).collect();
         let keep = |(ino, at)| async move {
             if let Err(error) = self.volume.update_access_time(ino, at).await {
-                debug!(ino = ino.0, %error, "it is not kept that a file was read");
+                debug!(ino = ino.0, %error, "cannot commit the access time of a file");
             }
             let mut noted = self.access_times.lock();
+            // A later read may have replaced the time during the commit.
             if noted.get(&ino) == Some(&at) {
                 noted.remove(&ino);
             }

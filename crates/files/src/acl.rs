@@ -1,8 +1,8 @@
-//! Access control lists, as attributes that programs read and write.
+//! Access control lists, as extended attributes that programs read and write.
 //!
-//! A list and the permission bits of its node always agree. So what is not yet the file's, bits that
-//! were changed after something was written, becomes so before a list is set, and shows in a list
-//! that is read.
+//! Invariant: the list and the permission bits of a node agree. Mode changes that are pending on an
+//! open file are therefore flushed before a list is set, and are applied to a list that is read.
+//! For example, chmod(2) of a file with dirty data changes the mask entry that getfacl(1) shows.
 
 use bytes::Bytes;
 use record::Ino;
@@ -12,7 +12,8 @@ use volume::{Acl, AclKind, NotAnAcl};
 use crate::files::Files;
 
 impl Files {
-    /// The list of a node, as the attribute of its name says it.
+    /// Returns the list of a node in the format of its extended attribute. Fails with `ENODATA` if
+    /// the node has none.
     pub(crate) async fn acl(&self, ino: Ino, kind: AclKind) -> Result<Bytes, Errno> {
         let Some(file) = self.open.get(ino) else {
             return self.retry_until_deadline(|| self.volume.xattr(ino, kind.attribute())).await;
@@ -22,7 +23,8 @@ impl Files {
         Ok(acl.with_mode(file.attributes(Some(&node)).await.mode).to_bytes())
     }
 
-    /// Gives a node the list that the attribute of its name says.
+    /// Sets the list of a node from the value of its extended attribute. Fails with `EINVAL`,
+    /// `EOPNOTSUPP` or `ENOSPC` if the value is not a list that can be kept.
     pub(crate) async fn set_acl(
         &self,
         ino: Ino,
@@ -34,7 +36,8 @@ impl Files {
         self.change_acl(ino, kind, acl.as_ref(), drop_group_id).await
     }
 
-    /// Gives a node a list, or takes it away.
+    /// Sets the list of a node, or removes it if `acl` is `None`. With `drop_group_id`, the
+    /// set-group-ID bit is cleared.
     pub(crate) async fn change_acl(
         &self,
         ino: Ino,
@@ -49,7 +52,7 @@ impl Files {
         let set = || self.changing().set_acl(ino, kind, acl, drop_group_id);
         let set = self.retry_until_deadline(set).await?;
         if let Some(file) = &open {
-            // The bits that are shown of it are those of now.
+            // Setting a list changes the mode: the open file must show the new one.
             file.attributes(Some(&set)).await;
         }
         Ok(())

@@ -1,10 +1,12 @@
-//! Appending, where others may append to the same file.
+//! Appends, while other clients may append to the same file.
 //!
-//! A program that appends says that its bytes belong at the end, wherever that is. Here it is where
-//! the file ends as far as this machine knows; when the bytes become content, it is where the file ends
-//! in the volume. So bytes that were appended and are the file's *tail* move, all together, behind what
-//! others have appended meanwhile. That is decided by the commit: it guards the version of the file
-//! whose end was looked at.
+//! The position of an append is the end of the file. While the data is dirty, this is the end as
+//! this mount knows it; at commit, it is the end of the committed file. So the appended bytes at
+//! the end of the dirty data, the *tail*, move together behind the bytes that other clients
+//! appended in the meantime. The commit is guarded by the data version whose size it used.
+//!
+//! For example, two mounts append one line each to a log of 100 bytes. Both place their line at
+//! 100. The second flush finds a file of 150 bytes and commits its line at 150.
 
 use bytes::Bytes;
 
@@ -13,16 +15,17 @@ use crate::open::{FileState, FlushingData};
 use crate::tail::AppendedTail;
 
 impl FileState {
-    /// Takes note that a range is about to be written, at the end or at a position that was said.
+    /// Updates the tail for a write to `position..end`, which is at the end of the file if
+    /// `appends`.
     pub(crate) fn note_write(&mut self, position: u64, end: u64, appends: bool) {
         self.tail = match self.tail {
-            // What was cut here ends where it was cut.
+            // After a truncation here, the end of the file is known. It does not move.
             None if appends && self.cut.is_none() => {
                 let floor = if position > self.base_size() { position } else { 0 };
                 Some(AppendedTail { start: position, floor })
             }
             Some(tail) if appends => Some(tail),
-            // Within the tail, or before it, nothing changes of what that is.
+            // A write inside the tail or before it does not change which bytes were appended.
             Some(tail) if end <= tail.start || position >= tail.start && end <= self.size => {
                 Some(tail)
             }
@@ -30,12 +33,13 @@ impl FileState {
         };
     }
 
-    /// Takes note that the file is about to be made so long.
+    /// Updates the tail for a change of the size to `size`. It stays only if the file shrinks
+    /// within it.
     pub(crate) fn note_resize(&mut self, size: u64) {
         self.tail = self.tail.filter(|tail| tail.start < size && size <= self.size);
     }
 
-    /// Puts the tail where the file ends that lies below, if others have made that longer.
+    /// Moves the tail to the end of the committed layer, if another client has extended that.
     pub(crate) fn follow_end(&mut self) {
         let Some(tail) = self.tail else { return };
         if self.found_size() > tail.start {
@@ -43,8 +47,7 @@ impl FileState {
         }
     }
 
-    /// The tail of what lies below has become content at another place than was known: what was
-    /// appended since follows it.
+    /// Moves the tail after a flush committed the previous tail at `after` instead of `before`.
     pub(crate) fn follow_tail(&mut self, before: u64, after: u64) {
         if let Some(tail) = self.tail.filter(|tail| tail.floor == 0) {
             self.move_tail((tail.start + after).saturating_sub(before));
@@ -58,7 +61,8 @@ impl FileState {
         tail.start = to;
     }
 
-    /// The tail of what was to become content and of what was written since.
+    /// Returns the common tail of a failed flush and the newer dirty data; `None` if they have
+    /// none.
     pub(crate) fn joined_tail(&self, flushing: &FlushingData) -> Option<AppendedTail> {
         match (flushing.tail, self.tail) {
             _ if self.cut.is_some() || flushing.cut.is_some() => None,
@@ -71,7 +75,7 @@ impl FileState {
 }
 
 impl DirtyExtents {
-    /// Moves what lies behind a position to another one.
+    /// Moves all bytes at and behind `from` to `to`.
     fn shift(&mut self, from: u64, to: u64) {
         let all = std::mem::take(self);
         for (position, bytes) in all.iter() {
@@ -84,7 +88,7 @@ impl DirtyExtents {
 }
 
 impl FrozenExtents {
-    /// The same with what lies behind a position moved to another one.
+    /// Returns these extents with all bytes at and behind `from` moved to `to`.
     pub(crate) fn shifted(&self, from: u64, to: u64) -> FrozenExtents {
         let piece = |(position, bytes): &(u64, Bytes)| {
             let before = usize::try_from(from.saturating_sub(*position)).unwrap_or(usize::MAX);

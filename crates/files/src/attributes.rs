@@ -1,12 +1,12 @@
-//! What a program sees of a node: `struct stat`.
+//! The attributes of a node as programs see them: `struct stat`.
 
 use record::{Ino, InodeBody, InodeHead, Special, SpecialKind, Timestamp};
 use volume::FoundNode;
 
-/// Bytes of a block as `st_blocks` counts them.
+/// The unit of `st_blocks`, in bytes.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// What a node is, as the bits of `st_mode` tell it.
+/// The type of a node, as in `st_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A directory.
@@ -39,48 +39,49 @@ impl NodeKind {
 /// The attributes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeStat {
-    /// Its number.
+    /// The inode number.
     pub ino: Ino,
-    /// What it is.
+    /// The type.
     pub kind: NodeKind,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group.
+    /// The group.
     pub gid: u32,
-    /// Of a device its number, as in the kernel's 32 bits.
+    /// The number of a device, in the kernel's 32-bit encoding; 0 for other types.
     pub device: u32,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Blocks of 512 bytes that its content takes, holes not counted.
+    /// The size of the stored content in units of 512 bytes, without holes.
     pub blocks: u64,
-    /// Names that bind it; of a directory two more than there are directories in it.
+    /// The number of names; for a directory 2 plus the number of its subdirectories.
     pub links: u32,
-    /// When it was last read.
+    /// The time of the last read.
     pub accessed: Timestamp,
-    /// When its content last changed.
+    /// The time of the last change of the content.
     pub modified: Timestamp,
-    /// When anything about it last changed.
+    /// The time of the last change of the node.
     pub changed: Timestamp,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// Whether this is of something written that is not the file's content yet: its times may turn
-    /// out others.
+    /// True if dirty data or a pending change is included. The commit may set other times, so the
+    /// kernel must not cache these attributes.
     pub volatile_attributes: bool,
-    /// Whether the name that it was found by leads elsewhere again and again: nobody is to remember
-    /// where it leads.
+    /// True if the name of the lookup is rebound faster than it can be opened. The kernel must not
+    /// cache the name.
     pub volatile_name: bool,
 }
 
 impl NodeStat {
-    /// Those of a node as it was found.
+    /// Returns the attributes of a node as committed.
     pub(crate) fn of(node: &FoundNode) -> NodeStat {
         let links = u32::try_from(node.links()).unwrap_or(u32::MAX);
         NodeStat { links, ..NodeStat::of_head(node.ino, &node.inode.head()) }
     }
 
-    /// Those that stand in the head of an inode. A directory's times and links do not.
+    /// Returns the attributes in the head of an inode. The times and links of a directory are not
+    /// in the head.
     pub(crate) fn of_head(ino: Ino, head: &InodeHead) -> NodeStat {
         use record::HeadBody;
         let at = &head.attributes;
@@ -115,14 +116,15 @@ impl NodeStat {
         }
     }
 
-    /// The same with another size, and with bytes written that are not its content yet.
+    /// Returns the same with the size of the open file, and with `unwritten` dirty bytes added to
+    /// the blocks.
     pub(crate) fn written_to(self, size: u64, unwritten: u64) -> NodeStat {
         let held = self.blocks.saturating_mul(STAT_BLOCK_BYTES).saturating_add(unwritten);
         NodeStat { size, blocks: held.min(size).div_ceil(STAT_BLOCK_BYTES), ..self }
     }
 }
 
-/// What a symbolic link says.
+/// Returns the target of a symbolic link; `None` for other types.
 pub(crate) fn target_of(node: &FoundNode) -> Option<&[u8]> {
     match &node.inode.body {
         InodeBody::Symlink(symlink) => Some(&symlink.target),

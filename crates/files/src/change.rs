@@ -1,4 +1,9 @@
-//! Changing names and attributes.
+//! Operations that change names and attributes: create, link, unlink, rename, setattr.
+//!
+//! Each is one commit of the volume, made on behalf of the request, so that the next worker knows
+//! whether it happened. For example, a worker is killed after the commit of a mkdir(2) and before
+//! the reply: the kernel sends the request again, and the next worker replies with the directory
+//! instead of `EEXIST`.
 
 use std::sync::Arc;
 
@@ -16,19 +21,19 @@ use crate::open::{HandleId, OpenMode, OpenedFile};
 /// The longest target of a symbolic link, in bytes.
 const TARGET_BYTES_MAX: usize = 4_095;
 
-/// Permission bits.
+/// The permission bits of a mode, with set-user-ID, set-group-ID and sticky.
 const MODE_BITS: u32 = 0o7777;
 
-/// Who makes something.
+/// The permissions and owner of a node that is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Permission bits that are wanted.
+    /// The requested permission bits.
     pub mode: u32,
-    /// Bits that are not given, unless the directory's default access control list says what is.
+    /// The permission bits to clear. Ignored if the directory has a default access control list.
     pub umask: u32,
-    /// The user.
+    /// The owner.
     pub uid: u32,
-    /// Their group.
+    /// The group.
     pub gid: u32,
 }
 
@@ -39,17 +44,17 @@ impl CreateOptions {
     }
 }
 
-/// What is to change about a node.
+/// An attribute change, as of SETATTR.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetNode {
-    /// Attributes.
+    /// The attributes to change.
     pub attributes: AttributeChange,
-    /// Its size.
+    /// The new size in bytes; `None` keeps it.
     pub size: Option<u64>,
 }
 
 impl Files {
-    /// Makes a directory. Directly below the root of a volume it is a bucket.
+    /// Creates a directory. In the root of a volume, this creates a bucket.
     pub async fn make_directory(
         &self,
         directory: Ino,
@@ -63,7 +68,7 @@ impl Files {
         self.make(directory, name, &NewNode::Directory, by).await
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link. Fails with `ENAMETOOLONG` if the target has more than 4095 bytes.
     pub async fn make_symlink(
         &self,
         directory: Ino,
@@ -78,7 +83,7 @@ impl Files {
         self.make(directory, name, &node, CreateOptions { mode: 0o777, umask: 0, ..by }).await
     }
 
-    /// Makes a FIFO, socket or device.
+    /// Creates a FIFO, socket or device.
     pub async fn make_special(
         &self,
         directory: Ino,
@@ -90,7 +95,7 @@ impl Files {
         self.make(directory, name, &NewNode::Special(kind, device), by).await
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file without opening it.
     pub async fn make_file(
         &self,
         directory: Ino,
@@ -118,7 +123,7 @@ impl Files {
         Ok(NodeStat::of(&made))
     }
 
-    /// Makes an empty file, and opens it.
+    /// Creates an empty file and opens it. Fails with `EEXIST` if the name exists.
     pub async fn create(
         &self,
         directory: Ino,
@@ -137,8 +142,8 @@ impl Files {
         self.add_handle(made, reading).await
     }
 
-    /// Makes an empty file without a name, and opens it. It goes when it is closed, unless it is
-    /// linked.
+    /// Creates an empty file without a name and opens it (`O_TMPFILE`). It is deleted when its last
+    /// handle is closed, unless it was linked before.
     pub async fn create_unnamed(
         &self,
         directory: Ino,
@@ -153,11 +158,12 @@ impl Files {
         self.add_handle(made, reading).await
     }
 
-    /// Makes a bucket of a directory's name.
+    /// Creates a bucket as a directory of the root. Fails with `EINVAL` if S3 does not allow the
+    /// name.
     async fn make_bucket(&self, name: &[u8], by: CreateOptions) -> Result<NodeStat, Errno> {
         let name = std::str::from_utf8(name).ok().filter(|name| is_bucket_name(name));
         let name = name.ok_or(Errno::INVAL)?;
-        // What is left of the bits that are wanted.
+        // A bucket has a umask instead of a mode.
         let umask = MODE_BITS & !(by.mode & !by.umask);
         let new = NewBucket {
             versioning: Versioning::Off,
@@ -172,17 +178,18 @@ impl Files {
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 
-    /// Takes a name away from anything but a directory.
+    /// Removes a name of a node that is not a directory. Open handles keep the node.
     pub async fn unlink(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
         self.check_writable()?;
         let name = NodeName { directory, name: name.to_vec() };
+        // Before the commit, which may delete the record that open handles need.
         self.log_record(&name).await?;
         let removed = self.retry_until_deadline(|| self.changing().remove_name(&name)).await?;
         self.note_unlinked(removed.ino, &name, removed.last).await;
         Ok(())
     }
 
-    /// Removes an empty directory, and an empty bucket directly below the root of a volume.
+    /// Removes an empty directory; in the root of a volume, an empty bucket.
     pub async fn remove_directory(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
         self.check_writable()?;
         if directory == Ino::ROOT {
@@ -197,7 +204,7 @@ impl Files {
         Ok(())
     }
 
-    /// Gives a node another name.
+    /// Renames a node, as renameat2(2).
     pub async fn rename(
         &self,
         from: (Ino, &[u8]),
@@ -214,7 +221,8 @@ impl Files {
             self.note_unlinked(ino, &to, last).await;
         }
         if let (Some(file), Some(retention)) = (self.open.get(renamed.ino), renamed.retention) {
-            // The programs that gave the file its retention may go on writing to it.
+            // The programs whose writes gave the object its retention may go on writing: their open
+            // file carries on the retention that the rename changed.
             let mut state = file.state.lock().await;
             if state.own_retention.is_some() && state.own_retention == retention.before {
                 state.own_retention = retention.after;
@@ -229,8 +237,8 @@ impl Files {
         Ok(())
     }
 
-    /// Gives a node another name, and leaves a whiteout under the old one: what an overlay file system
-    /// needs of its upper layer. `replaces` is false if nothing may have the new name.
+    /// Renames a node and leaves a whiteout under the old name, which an overlay file system needs
+    /// of its upper layer. Fails with `EEXIST` if the new name exists and `replaces` is false.
     pub async fn rename_to_whiteout(
         &self,
         from: (Ino, &[u8]),
@@ -244,9 +252,9 @@ impl Files {
         self.rename(from, to, RenameMode::Whiteout(whiteout)).await
     }
 
-    /// Takes the rights of the set-user-ID and set-group-ID bits from an open file that a program
-    /// without privileges is about to change, as write(2) does. The kernel does not ask for it with
-    /// fallocate(2) and `copy_file_range`(2).
+    /// Clears the set-user-ID and set-group-ID bits of an open file that an unprivileged program is
+    /// about to change, as write(2) does. Needed for fallocate(2) and `copy_file_range`(2), where
+    /// the kernel does not ask for it.
     pub async fn drop_rights(&self, handle: HandleId) -> Result<(), Errno> {
         let file = Arc::clone(&self.open.handle(handle)?.file);
         let mode = self.attributes_of_open(&file).await?.mode;
@@ -259,11 +267,11 @@ impl Files {
         Ok(())
     }
 
-    /// Gives a node one more name.
+    /// Adds a name to a node. Returns its attributes.
     pub async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         self.check_new_name(name)?;
         if let Some(file) = self.open.get(ino) {
-            // What was written to it is the file's under both names.
+            // The dirty data must be visible under both names.
             self.flush_file(&file).await?;
         }
         let to = NodeName { directory, name: name.to_vec() };
@@ -280,8 +288,8 @@ impl Files {
         Ok(self.visible_stat(&linked).await)
     }
 
-    /// Changes attributes of a node. Those of a file with bytes that are not its content yet change
-    /// together with it.
+    /// Changes attributes, and the size, of a node. Returns the new attributes. If the file has
+    /// dirty data, the change is committed by the next flush, together with the data.
     pub async fn set(
         &self,
         ino: Ino,
@@ -290,6 +298,7 @@ impl Files {
     ) -> Result<NodeStat, Errno> {
         self.check_writable()?;
         let SetNode { mut attributes, size } = change;
+        // An explicit access time replaces one that was noted and not committed.
         if attributes.accessed.is_some() {
             self.access_times.forget(ino);
         }
@@ -303,6 +312,7 @@ impl Files {
         if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
             if state.is_dirty() || state.flushing.is_some() || state.deleted {
+                // Not committed now: a separate commit would overtake the writes before it.
                 let now = self.volume.now();
                 self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
                 state.set(&attributes, now);
@@ -312,19 +322,21 @@ impl Files {
         }
         let set =
             self.retry_until_deadline(|| self.changing().set_attributes(ino, &attributes)).await?;
+        // The times and links of a directory are counters, which must be read.
         if set.inode.kind() == Kind::Directory {
             return self.attributes(ino).await;
         }
         Ok(self.visible_stat(&set).await)
     }
 
-    /// Refuses a name that is not given.
+    /// Fails with `EROFS` on a read-only file system, and with `ENAMETOOLONG` for a name of more
+    /// than 255 bytes.
     fn check_new_name(&self, name: &[u8]) -> Result<(), Errno> {
         self.check_writable()?;
         if name.len() > NAME_BYTES_MAX { Err(Errno::NAMETOOLONG) } else { Ok(()) }
     }
 
-    /// Opens a file that came to be while it was about to be made.
+    /// Opens a file that another client created after the kernel had found no such name.
     pub async fn open_by_name(
         &self,
         directory: Ino,
@@ -336,7 +348,7 @@ impl Files {
     }
 }
 
-/// An empty file, with the content type that its name tells.
+/// Returns a new empty file whose content type is guessed from the extension of its name.
 fn new_file(name: &[u8]) -> NewNode {
     let mut file = empty_file();
     let guess =
@@ -345,7 +357,7 @@ fn new_file(name: &[u8]) -> NewNode {
     NewNode::File(Box::new(file))
 }
 
-/// Whether a bucket may have this name, by S3's rules.
+/// Returns true if S3 allows this name for a bucket.
 fn is_bucket_name(name: &str) -> bool {
     let is_legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-';
     let is_end = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());

@@ -1,11 +1,13 @@
-//! What was done to an open file and is not its content yet, told to the ledger.
+//! The log of uncommitted changes of open files, in the ledger.
 //!
-//! Each change is told before it is made, so that the process that follows one that was killed makes
-//! it again: what programs have written is there as long as the machine is. Made twice, a change leaves
-//! what it left the first time. What was made durable by a flush is not told any more.
+//! Each change is logged before it is made, so that the next worker can replay it if this one is
+//! killed. Data that programs have written is then lost only with the machine. Replaying a change
+//! twice has the same result as once. A successful flush trims the log.
 //!
-//! A file that has lost its name may have lost its record with it, and a name may be needed for the
-//! next flush: the log says them, too.
+//! If a file loses its last name, its record may be deleted, and a flush may need a name. So the
+//! log also has names and, if necessary, a copy of the record. For example, a program writes to an
+//! open file, and another one unlinks it: the log has the name, the write, the copy of the record,
+//! and the unlink.
 
 use std::ops::Range;
 
@@ -19,24 +21,25 @@ use volume::{AttributeChange, NodeName, Note, SetTime};
 use crate::files::Files;
 use crate::open::FileState;
 
-/// A change of an open file.
+/// A logged change of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileChange<'a> {
-    /// Bytes were written at a position, or where the file ends.
+    /// Bytes were written at `position`, or at the end of the file if `appends`.
     Write { position: u64, bytes: &'a [u8], appends: bool, drop_rights: bool, now: Timestamp },
-    /// It was made so long.
+    /// The size was set.
     Resize { size: u64, drop_rights: bool, now: Timestamp },
-    /// It was made at least so long.
+    /// The size was set, but to no less than before.
     Extend { size: u64, now: Timestamp },
     /// Attributes were changed.
     Set { attributes: &'a AttributeChange, now: Timestamp },
-    /// It has lost its last name.
+    /// The last name was removed.
     Unlinked,
-    /// It has this name.
+    /// The file has this name.
     Name { directory: Ino, name: &'a [u8] },
-    /// Its record, which may be about to go with its last name.
+    /// A copy of the file's record, which may be deleted with the last name.
     Record { record: &'a [u8] },
-    /// A request has been carried out, whose change was told and is not any more.
+    /// The request was executed, and its change was trimmed. Without this entry, the next worker
+    /// would execute the request again if the kernel sends it again.
     Executed,
 }
 
@@ -49,7 +52,7 @@ const NAME: u64 = 6;
 const RECORD: u64 = 7;
 const EXECUTED: u64 = 8;
 
-/// Which attributes a change says.
+/// Flags of the attributes that a [`FileChange::Set`] contains.
 const MODE: u64 = 1;
 const UID: u64 = 2;
 const GID: u64 = 4;
@@ -68,7 +71,7 @@ fn time(word: u64) -> Timestamp {
 }
 
 impl FileChange<'_> {
-    /// Its kind, its words and its bytes.
+    /// Returns the kind, the words and the bytes of the log entry.
     fn encode(&self) -> (u64, [u64; CHANGE_WORDS], &[u8]) {
         let mut words = [0; CHANGE_WORDS];
         let (kind, bytes): (_, &[u8]) = match *self {
@@ -148,7 +151,7 @@ fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
 }
 
 impl FileState {
-    /// Makes a change again that was made before. What is no change of the state is for the caller.
+    /// Replays a change on the state. Entries that do not change the state are ignored.
     pub(crate) fn replay(&mut self, change: &LoggedChange) {
         let [first, second, third, ..] = change.words;
         let written = match change.kind {
@@ -190,8 +193,8 @@ impl FileState {
         }
     }
 
-    /// Where a change writes when it is made again, if it writes bytes. What was appended is where the
-    /// file ends by now.
+    /// Returns the range that a replayed write covers; `None` for other changes. An append goes to
+    /// the end of the file at the time of the replay.
     pub(crate) fn replay_range(&self, change: &LoggedChange) -> Option<Range<u64>> {
         let appends = change.words[3] != 0;
         let start = if appends { self.size } else { change.words[0] };
@@ -200,22 +203,22 @@ impl FileState {
     }
 }
 
-/// Whether a change is one that a request asks for, and a flush makes content.
+/// Returns true for changes that a request makes and a flush commits.
 pub(crate) fn is_content_change(change: &LoggedChange) -> bool {
     matches!(change.kind, WRITE | RESIZE | EXTEND | SET)
 }
 
-/// Whether a change stands for a request that has been carried out.
+/// Returns true if the entry proves that its request was executed.
 pub(crate) fn marks_execution(change: &LoggedChange) -> bool {
     is_content_change(change) || change.kind == EXECUTED
 }
 
-/// The record that a change says, if it says one.
+/// Returns the copy of the record, if the entry has one.
 pub(crate) fn record_of(change: &LoggedChange) -> Option<&[u8]> {
     (change.kind == RECORD).then_some(&change.bytes)
 }
 
-/// The name that a change says, if it says one.
+/// Returns the name, if the entry has one.
 pub(crate) fn name_of(change: &LoggedChange) -> Option<NodeName> {
     (change.kind == NAME)
         .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
@@ -232,11 +235,12 @@ fn append_change(
 }
 
 impl Files {
-    /// Tells a change that is about to be made, if it is to outlive this process.
+    /// Logs a change, before it is made. Begins the log, with the name of the file, if necessary.
+    /// Does nothing without a ledger. Fails with `EIO` if the ledger cannot be written.
     pub(crate) fn log(&self, state: &mut FileState, change: &FileChange<'_>) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
         let failed = |failure: std::io::Error| {
-            error!(%failure, "what is written cannot be kept for whoever follows this process");
+            error!(%failure, "cannot log a change in the ledger; the operation fails with EIO");
             Errno::IO
         };
         let is_new = !state.log.is_begun();
@@ -256,28 +260,31 @@ impl Files {
         append(change).map_err(failed)
     }
 
-    /// What was told up to `end` has become the file's content.
+    /// Trims the log up to `end`, after a flush committed the changes before it. Ends the log if
+    /// nothing else must be kept.
     pub(crate) fn trim_log(&self, state: &mut FileState, end: u64) {
         let Some(ledger) = &self.options.ledger else { return };
         let has_record = state.log.has_record;
         let is_answered = state.unanswered_appends.is_empty();
+        // Nothing that the next worker needs is left in the log.
         if !state.is_dirty() && !state.unlinked && !has_record && is_answered {
             return self.end_log(state);
         }
         let Some(log) = &mut state.log.log else { return };
-        // What was appended is content now, and whoever is asked for it once more must not append it
-        // again.
+        // The trimmed part had the proof that these appends were executed. Log them as executed, or
+        // the next worker would append again if the kernel sends the request again.
         for request in &state.unanswered_appends {
             if let Err(failure) = append_change(ledger, log, *request, &FileChange::Executed) {
-                error!(%failure, "a request cannot be kept for whoever follows this process");
+                error!(%failure, "cannot record an executed request in the ledger");
             }
         }
-        // What was told before and is no content is told again, behind what is dirty.
+        // Names and the record are still needed: log them again behind the dirty changes.
         if let Err(failure) = ledger.trim_log(log, end) {
-            error!(%failure, "a log of what is written could not be cut");
+            error!(%failure, "cannot trim the log of dirty data in the ledger");
         }
         let relog = |state: &mut FileState, change: &FileChange<'_>| {
-            // It is told when it fails; then a process that follows knows less of a file without a name.
+            // A failure is logged by `log`. The next worker then knows less about a file without a
+            // name.
             let _reported = self.log(state, change);
         };
         if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
@@ -292,18 +299,19 @@ impl Files {
         }
     }
 
-    /// Notes a flush of all that was told by now, so that whoever follows knows whether it happened.
+    /// Enters a flush of the whole log into the journal, by which the next worker knows whether it
+    /// was committed.
     pub(crate) fn note_flush(&self, state: &FileState) -> Result<Note, Errno> {
         let (Some(ledger), Some(log)) = (&self.options.ledger, &state.log.log) else {
             return Ok(Note::none());
         };
         ledger.note_flush(log).map_err(|failure| {
-            error!(%failure, "a flush cannot be kept for whoever follows this process");
+            error!(%failure, "cannot enter a flush into the ledger's journal");
             Errno::IO
         })
     }
 
-    /// The file is clean, or nobody has it open.
+    /// Ends the log, because the file is clean or closed.
     pub(crate) fn end_log(&self, state: &mut FileState) {
         let Some(ledger) = &self.options.ledger else { return };
         if let Some(log) = std::mem::take(&mut state.log).log {
@@ -311,23 +319,23 @@ impl Files {
         }
     }
 
-    /// A file has lost its last name.
+    /// Logs that the last name of a file was removed.
     pub(crate) fn log_unlinked(&self, state: &mut FileState) {
-        // Whoever follows shows a name more than there is, if this fails.
+        // If this fails, the next worker shows one link too many.
         let _reported = self.log(state, &FileChange::Unlinked);
     }
 
-    /// A file has a name.
+    /// Logs a name of a file, if its log has begun.
     pub(crate) fn log_named(&self, state: &mut FileState, name: &NodeName) {
         if state.log.is_begun() {
             let NodeName { directory, name } = name;
-            // It is told when it fails; whoever follows answers ESTALE to a flush, at worst.
+            // If this fails, the first flush of the next worker can fail with `ESTALE`.
             let _reported = self.log(state, &FileChange::Name { directory: *directory, name });
         }
     }
 
-    /// A file that is open for writing, and whose name says that it is nothing but its inode: the first
-    /// flush needs that name.
+    /// Logs the name of a file that is opened for writing, if its dentry is marked self-contained
+    /// (`told_by_name`): the first flush changes the dentry too, so it needs the name.
     pub(crate) fn log_told_name(&self, state: &mut FileState) -> Result<(), Errno> {
         let is_told = state.node.inode.file().is_some_and(|file| file.told_by_name);
         if is_told
@@ -339,7 +347,7 @@ impl Files {
         Ok(())
     }
 
-    /// A node has another name.
+    /// Logs the new name of a renamed file.
     pub(crate) async fn log_name(&self, ino: Ino, name: &NodeName) {
         if self.options.ledger.is_some()
             && let Some(file) = self.open.get(ino)
@@ -351,8 +359,8 @@ impl Files {
         }
     }
 
-    /// Tells the record of a file that is open and about to lose this name: with its last name, a
-    /// record goes that is all there is of a file.
+    /// Logs the record of each open file that may lose its last name by removing `name`. The record
+    /// is then the only copy of inline content.
     pub(crate) async fn log_record(&self, name: &NodeName) -> Result<(), Errno> {
         if self.options.ledger.is_none() {
             return Ok(());

@@ -1,9 +1,21 @@
-//! How what was written becomes a file's content: in which commits, and with which sums.
+//! The commits of a flush: one or several, and with which checksums.
 //!
-//! A file that is all in memory and not long is written whole, as an upload is. Of others, what was
-//! written is put into blocks and laid over what there is. Content that stands in the file's record
-//! is written anew with it. A change that was computed from what a file had is made only while it has
-//! that; else it is computed once more.
+//! A flush commits its [`FlushingData`] in one of three ways:
+//!
+//! - A file of at most [`full_rewrite_bytes_max`](crate::FilesOptions::full_rewrite_bytes_max)
+//!   bytes whose content is all in memory is written completely and in order, as a PUT is
+//!   ([`Files::rewrite`]).
+//! - Content that is stored inline in the file's record is rewritten together with the dirty
+//!   extents.
+//! - Otherwise the extents are written to blocks and laid over the content map
+//!   ([`Files::overlay`]), in batches that each fit into one plan.
+//!
+//! For example, a program changes 4 KiB in the middle of a 1 GiB file: the flush writes one block
+//! of 4 KiB, and the commit replaces that range of the content map.
+//!
+//! A commit that was computed from a version of the file is guarded by that data version. If
+//! another client committed in between, the commit fails, changes nothing, and is computed again
+//! from the new version.
 
 use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
@@ -19,66 +31,70 @@ use crate::open::{FlushingData, OpenFile, retention};
 use crate::sequential::{SequentialSums, crc64nvme};
 use crate::zeros::zeros;
 
-/// [`FilesOptions::whole_bytes_max`](crate::FilesOptions::whole_bytes_max), unless it is said.
+/// The default of
+/// [`FilesOptions::full_rewrite_bytes_max`](crate::FilesOptions::full_rewrite_bytes_max).
 pub const FULL_REWRITE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
 
-/// Pages of a content map that one plan lets go of besides those that it writes anew: it names each of
-/// their blocks.
+/// The maximum number of content map pages that one plan deletes, not counting those that it
+/// rewrites. The plan lists each of their blocks.
 const PAGES_CUT_MAX: usize = 32;
 
-/// Runs that one plan lays over a content map.
+/// The maximum number of runs that one plan lays over a content map.
 const BATCH_RUNS_MAX: usize = 512;
 
-/// Pages of a content map that one plan writes anew for them.
+/// The maximum number of content map pages that one plan rewrites for its runs.
 const BATCH_PAGES_MAX: usize = 32;
 
-/// How often one flush detaches noncurrent versions from its file: another client may overwrite a hard
-/// link of it in between.
+/// How often one flush detaches noncurrent versions from its file. Another client may overwrite a
+/// hard link of the file in between, so once may not be enough.
 const DETACH_ATTEMPTS_MAX: u32 = 16;
 
-/// Bytes at a position.
+/// Bytes, and their position in the file.
 type Extent = (u64, Bytes);
 
-/// A file as it was made, and the sums of all of it, if they are known.
+/// The committed file, and the checksums of all its content if they are known.
 type Committed = (FoundNode, Option<SequentialSums>);
 
-/// A file whose content is what was written.
+/// The result of a flush that was committed.
 #[derive(Debug)]
 pub(crate) struct Flushed {
     pub(crate) node: FoundNode,
-    /// The sums of all of it, if they are known.
+    /// The checksums of all the content, if they are known.
     pub(crate) sums: Option<SequentialSums>,
-    /// Where its tail was thought to begin, if it has one that was appended, and where it does.
+    /// For an append: the start of the tail as the caller expected it, and as it was committed.
     pub(crate) tail: Option<(u64, u64)>,
-    /// The retention that writes of this open file gave the object by its bucket's default.
+    /// The retention that flushes of this open file gave the object by the default of its bucket.
     pub(crate) own_retention: Option<RetainUntil>,
 }
 
-/// What is committed, over what.
+/// The input of one commit.
 struct Commit<'a> {
     write: FileWrite<'a>,
     found: &'a File,
     extents: FrozenExtents,
-    /// Whether where the extents are depends on the file that was found.
+    /// True for appends: extent positions are relative to the file size that was read, so they must
+    /// be recomputed if another client changed it.
     is_append: bool,
-    /// How much of what was found shows.
+    /// The size up to which the content of `found` stays, in bytes.
     base_end: u64,
-    /// How long the file is then.
+    /// The file size after the commit, in bytes.
     size: u64,
-    /// The sums of what was found, if they are known.
+    /// The checksums of `found`, if they are known.
     sums: Option<SequentialSums>,
 }
 
-/// What is written in batches.
+/// Extents that are written in one or more commits.
 struct Batches<'a> {
     extents: &'a [Extent],
     shape: Resize,
-    /// Whether nobody may write in between.
+    /// True if each batch is guarded by the data version of the one before it, so that no other
+    /// client can write in between.
     in_order: bool,
 }
 
 impl Files {
-    /// Commits what is becoming a file's content. `sums` are those of what it had before.
+    /// Commits the data of a flush. `sums` are the checksums of the content before it. Fails as the
+    /// volume fails; then nothing of the last batch is committed, and the flush can be repeated.
     pub(crate) async fn commit(
         &self,
         file: &OpenFile,
@@ -92,6 +108,7 @@ impl Files {
             attributes.modified = Some(SetTime::At(written));
         }
         let (mut at, sums, mut detached) = (node.clone(), sums.cloned(), 0);
+        // One turn for each version of the file that another client commits meanwhile.
         loop {
             let found = at.inode.file().ok_or(FsError::Stale)?;
             let write = FileWrite {
@@ -112,7 +129,8 @@ impl Files {
                     tail = Some((appended.start, start));
                     (found.size, flushing.size - appended.start + start)
                 }
-                // Others may have made it longer. That stays, unless it was cut here.
+                // Another client may have extended the file. The longer size stays, unless this
+                // flush truncates.
                 (None, None) => (found.size, flushing.size.max(found.size)),
             };
             let changes_content = commit_changes_content(&extents, found, base_end, size);
@@ -126,11 +144,12 @@ impl Files {
                         if changes_content { retention(&node) } else { own_retention };
                     return Ok(Flushed { node, sums, tail, own_retention });
                 }
-                // Another has written to it: what is there now is taken along.
+                // Another client has written to the file: apply the data to its present content.
                 Err(VolumeError::Fs(FsError::ContentReplaced)) => {
                     at = self.volume.find_node(file.ino).await?;
                 }
-                // Noncurrent versions bind the file. They get a copy, and the file is written to.
+                // Noncurrent versions share this inode and must not change. Give them a copy, then
+                // commit.
                 Err(VolumeError::Fs(FsError::NotCurrent)) if detached < DETACH_ATTEMPTS_MAX => {
                     detached += 1;
                     self.volume.detach_versions(file.ino).await?;
@@ -145,10 +164,12 @@ impl Files {
         let Commit { write, found, extents, base_end, size, .. } = &commit;
         let size = *size;
         if !commit_changes_content(extents, found, *base_end, size) {
+            // Nothing but attributes to commit: no content, no block, no new data version.
             let node = if write.attributes.is_none() {
                 self.volume.find_node(write.ino).await?
             } else {
-                // Done twice, it is as if done once.
+                // Repeated by the next worker, this has the same result, so it needs no journal
+                // entry.
                 let note = Note::none();
                 let volume = self.volume.journaled(&note);
                 volume.set_attributes(write.ino, write.attributes).await?
@@ -156,28 +177,28 @@ impl Files {
             return Ok((node, commit.sums));
         }
         if *base_end == 0 {
-            let anew = extents.clone();
-            return self.rewrite(commit, &anew).await;
+            let all = extents.clone();
+            return self.rewrite(commit, &all).await;
         }
         match &found.content {
             Content::Inline(bytes) if !extents.is_empty() || size <= bytes.len() as u64 => {
                 let shown = usize::try_from(*base_end).unwrap_or(usize::MAX).min(bytes.len());
-                let anew = extents.over(&bytes.slice(..shown));
+                let all = extents.over(&bytes.slice(..shown));
                 let commit = Commit { sums: None, ..commit };
-                self.rewrite(commit, &anew).await
+                self.rewrite(commit, &all).await
             }
             _ => self.overlay(commit).await,
         }
     }
 
-    /// Writes a file that has nothing but these extents.
+    /// Commits a file that consists of these extents and holes only.
     async fn rewrite(
         &self,
         commit: Commit<'_>,
         extents: &FrozenExtents,
     ) -> Result<Committed, VolumeError> {
         let Commit { write, found, size, is_append, .. } = commit;
-        // What a long content map names is more than one plan may say.
+        // A long content map has more blocks than one plan may delete, so shorten it first.
         let write = self.truncate_in_steps(write, found, 0).await?;
         if size <= self.options.full_rewrite_bytes_max {
             return self.write_sequentially(write, extents, size).await;
@@ -188,7 +209,7 @@ impl Files {
         let complete = sums.as_ref().filter(|_| rest.is_empty());
         let (body, runs) = self.stage_runs(first).await?;
         let made = tag_and_sums(complete)?;
-        // What has happened is all of it when the last commit has.
+        // The journal entry goes with the last commit: before it, the flush has not happened.
         let on_last = write.note;
         let write = FileWrite { note: on_last.filter(|_| rest.is_empty()), ..write };
         let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
@@ -204,13 +225,14 @@ impl Files {
         Ok((node, sums))
     }
 
-    /// Writes what was written over what a file has in blocks, cut if it was cut: in one commit, unless
-    /// it is too much for one.
+    /// Lays the extents over content that is stored in blocks, and truncates it if necessary. Takes
+    /// one commit, or several if the extents do not fit into one plan.
     async fn overlay(&self, commit: Commit<'_>) -> Result<Committed, VolumeError> {
         let Commit { mut write, found, extents, is_append, base_end, size, sums } = commit;
         write = self.truncate_in_steps(write, found, base_end).await?;
         let cut = (base_end < found.size).then_some(base_end);
         let shape = Resize { cut, end: size };
+        // Without extents the flush is a truncation or an extension.
         if extents.is_empty() {
             let node = match cut {
                 Some(cut) if size > cut => self.volume.resize(write, shape).await?,
@@ -222,8 +244,8 @@ impl Files {
             Some(sums) if cut.is_none() => sums.followed_by(&extents, size).await,
             _ => None,
         };
-        // Others may have written elsewhere in the file. Only the sums depend on all of it, and what
-        // was appended on where it ends.
+        // Other clients may have written elsewhere in the file. That conflicts only with the
+        // checksums, which cover the whole file, and with appends, which depend on its size.
         let in_order = is_append || sums.is_some();
         if !in_order && cut.is_none() {
             write.over = None;
@@ -234,8 +256,8 @@ impl Files {
         Ok((node, sums))
     }
 
-    /// Writes extents in as many commits as it takes, of which each fits into a plan. The first one
-    /// cuts the file, and the last one makes it as long as it is to be and says the sums.
+    /// Writes extents in as many commits as necessary, each small enough for one plan. The first
+    /// commit truncates the file; the last one sets its size and checksums.
     async fn write_batches(
         &self,
         mut write: FileWrite<'_>,
@@ -252,6 +274,7 @@ impl Files {
         loop {
             let (first, rest) = first_batch(extents, pages);
             let (body, runs) = self.stage_runs(first).await?;
+            // Checksums and size are set by the last batch: only then are they true.
             let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
             let end = if rest.is_empty() { shape.end } else { 0 };
             let shape = Resize { cut: cut.take(), end };
@@ -266,8 +289,8 @@ impl Files {
         }
     }
 
-    /// Cuts a long content map step by step until the rest of what is to go fits into one plan.
-    /// Returns the write that is to follow, over the data version of the rest.
+    /// Truncates a long content map in steps, until the part that is still to be removed fits into
+    /// one plan. Returns `write`, guarded by the data version of the last step.
     async fn truncate_in_steps<'w>(
         &self,
         mut write: FileWrite<'w>,
@@ -287,7 +310,7 @@ impl Files {
         Ok(write)
     }
 
-    /// Writes a file that is all in memory, from its first byte to its last.
+    /// Writes content that is all in memory, from the first byte to the last, as a PUT does.
     async fn write_sequentially(
         &self,
         write: FileWrite<'_>,
@@ -295,7 +318,8 @@ impl Files {
         size: u64,
     ) -> Result<Committed, VolumeError> {
         let mut writer = self.volume.writer(Some(size));
-        // Whoever may go on behind the end needs the sums as they run.
+        // A later flush may continue at the end of this file. It needs running checksums; the
+        // writer's MD5 cannot be continued.
         let sums = SequentialSums::new().followed_by(extents, size).await;
         if sums.is_none() {
             writer.want_md5(Md5Wanted::AtFinish);
@@ -326,7 +350,8 @@ impl Files {
         Ok((node, sums))
     }
 
-    /// Puts extents into blocks, one behind the other.
+    /// Writes extents to blocks, one after the other. Returns the staged blocks and the file
+    /// positions.
     async fn stage_runs(
         &self,
         extents: &[Extent],
@@ -346,12 +371,12 @@ impl Files {
     }
 }
 
-/// Returns true if a commit changes a file's bytes or size, and not its attributes alone.
+/// Returns true if a commit changes the content or size of a file, and not only its attributes.
 fn commit_changes_content(extents: &FrozenExtents, found: &File, base_end: u64, size: u64) -> bool {
     !extents.is_empty() || base_end != found.size || size != found.size
 }
 
-/// The entity tag and the checksums of a content.
+/// Returns the entity tag and the checksums of a content; an opaque tag if they are unknown.
 fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), VolumeError> {
     match sums {
         Some(sums) => Ok((sums.tag(), vec![sums.sum()])),
@@ -359,8 +384,8 @@ fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), Volume
     }
 }
 
-/// As many extents as one plan can lay over a content map of these pages: each of them may be a
-/// slice of its own, and each page that they touch is written anew.
+/// Splits off as many extents as one plan can apply to these content map pages. Each extent may
+/// become a slice, and each page that it touches is rewritten. The first part is never empty.
 fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &'a [Extent]) {
     let (mut count, mut touched, mut last) = (0, 0, None);
     for (position, bytes) in extents {
@@ -376,7 +401,8 @@ fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &
     extents.split_at(count)
 }
 
-/// Where a content map is cut first, if it loses more than one plan may say.
+/// Returns the position of the next truncation step; `None` if the pages behind `base_end` fit into
+/// one plan.
 fn cut_step(pages: &[PageRef], base_end: u64) -> Option<u64> {
     let kept = pages.partition_point(|page| page.start < base_end);
     let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;

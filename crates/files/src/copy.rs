@@ -1,8 +1,9 @@
-//! Copying ranges from one open file to another.
+//! Copies of ranges from one open file to another (`copy_file_range`(2)).
 //!
-//! No byte of a long range moves: the target comes to name the blocks that the source names. What
-//! was written to either is its content first. Where blocks cannot be shared, bytes are copied
-//! through memory, and fewer than were asked for are copied at once.
+//! A range of at least 64 KiB is copied by reference: the content map of the target gets the blocks
+//! of the source, and no data moves. Both files are flushed first. If blocks cannot be shared, the
+//! bytes are copied through memory, at most 16 MiB for one request; the kernel then asks for the
+//! rest.
 
 use std::sync::Arc;
 
@@ -15,33 +16,34 @@ use crate::files::Files;
 use crate::open::{HandleId, OpenFile};
 use crate::write::FILE_BYTES_MAX;
 
-/// The shortest range that is shared, in bytes. Of a shorter one a copy costs less than what says
-/// who owns its block.
+/// The shortest range that is copied by reference, in bytes. For a shorter one, a copy of the data
+/// costs less than the ownership records of a shared block.
 const SHARED_BYTES_MIN: u64 = 64 << 10;
 
-/// Bytes that are copied through memory at once, and for one request.
+/// The sizes of one copy step through memory, and of all steps for one request, in bytes.
 const STEP_BYTES: u64 = 1 << 20;
 const COPIED_BYTES_MAX: u64 = 16 << 20;
 
-/// How often a source that changes is looked at before its bytes are copied.
-const TRIES: usize = 4;
+/// How often a copy by reference is tried again when the source changes meanwhile.
+const ATTEMPTS_MAX: usize = 4;
 
-/// What came of sharing.
+/// The result of a copy by reference.
 enum ShareOutcome {
-    /// The target now, and how many bytes it came to share.
+    /// The target after the commit, and the number of bytes copied.
     Done(FoundNode, u64),
-    /// The source is not as it was found.
+    /// The source was changed by another client: find it again and retry.
     Changed,
-    /// Bytes are to be copied.
+    /// The blocks cannot be shared: copy the bytes.
     Unsupported,
 }
 
 impl Files {
-    /// Copies from a position of one file to a position of another, or of the same. Answers with
-    /// how many bytes were copied: none at the source's end, and maybe fewer than were asked for.
+    /// Copies up to `length` bytes from a position of one file to a position of another file, or of
+    /// the same. Returns the number of bytes copied: 0 at the end of the source, and maybe fewer
+    /// than `length`.
     ///
     /// # Errors
-    /// `EINVAL` if both ranges are of one file and overlap.
+    /// `EINVAL` if both ranges are in one file and overlap; `EFBIG` beyond the largest file size.
     pub async fn copy(
         &self,
         from: (HandleId, u64),
@@ -71,8 +73,8 @@ impl Files {
         self.copy_bytes(from, to, length.min(COPIED_BYTES_MAX)).await
     }
 
-    /// Makes a file name what a range of another names. Answers with how many bytes of it that
-    /// were, or with nothing if they are to be copied.
+    /// Copies a range by reference. Returns the number of bytes, or `None` if the bytes must be
+    /// copied.
     async fn share(
         &self,
         source: &Arc<OpenFile>,
@@ -80,9 +82,10 @@ impl Files {
         target: &Arc<OpenFile>,
         position: u64,
     ) -> Result<Option<u64>, Errno> {
+        // Only committed content has blocks that the target can refer to.
         self.flush_file(source).await?;
         let mut found = (*source.state.lock().await.node).clone();
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             let Some(mut quiesced) = self.quiesce(target).await? else { return Ok(None) };
             let found_size = found.inode.file().map_or(0, |file| file.size);
             let length = range.end.min(found_size).saturating_sub(range.start);
@@ -101,6 +104,7 @@ impl Files {
                 ShareOutcome::Changed => {}
                 ShareOutcome::Unsupported => return Ok(None),
             }
+            // Release the target while the source is read again.
             drop(quiesced);
             found = match self.retry_until_deadline(|| self.volume.find_node(source.ino)).await {
                 Ok(node) => node,
@@ -132,14 +136,15 @@ impl Files {
         self.retry_until_deadline(share).await
     }
 
-    /// Copies bytes through memory.
+    /// Copies bytes through memory. Returns their number.
     async fn copy_bytes(
         &self,
         from: (HandleId, u64),
         to: (HandleId, u64),
         length: u64,
     ) -> Result<u64, Errno> {
-        // If it is asked for again, all of it is done again, not the parts that are missing.
+        // The parts are not logged as this request: if the next worker gets the request again, it
+        // must repeat all of it.
         let part = self.for_request(0, Note::none());
         let mut copied = 0;
         while copied < length {
@@ -151,7 +156,7 @@ impl Files {
             match part.write(to.0, to.1 + copied, &bytes, false, false).await {
                 Ok(written) => copied += u64::from(written),
                 Err(error) if copied == 0 => return Err(error),
-                // It is told of with what is asked for next.
+                // The next write or fsync of the target returns the error.
                 Err(_) => break,
             }
         }

@@ -1,9 +1,9 @@
-//! Reading directories: pages of names behind positions.
+//! Open directories: positions and pages of names.
 //!
-//! A position counts the entries before it, and a handle remembers where in the directory each of its
-//! pages begins. So a directory of any size is read in little memory, and going back to a position
-//! finds the page again; names that came or went meanwhile do not repeat or hide others as long as one
-//! reads on.
+//! A position is the number of entries before it. A handle remembers the name at which each page
+//! begins. So a directory of any size is read with little memory, and seekdir(3) to an earlier
+//! position finds its page again. Names that are added or removed meanwhile do not repeat or hide
+//! other names for a reader that reads on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,34 +16,35 @@ use crate::attributes::{NodeKind, NodeStat};
 /// An entry of a directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryEntry {
-    /// Its name.
+    /// The name.
     pub name: Vec<u8>,
-    /// The node's number.
+    /// The inode number.
     pub ino: Ino,
-    /// What it is.
+    /// The type of the node. Special files may show as [`NodeKind::File`] if `attributes` is
+    /// `None`.
     pub kind: NodeKind,
-    /// Where one reads on behind it.
+    /// The position of the next entry.
     pub next: u64,
-    /// Its attributes, if they are known.
+    /// The attributes of the node, if they were read with the name and are complete.
     pub attributes: Option<NodeStat>,
-    /// Until when all this may be remembered.
+    /// How long the kernel may cache the name and the attributes.
     pub cache_validity: CacheValidity,
 }
 
-/// Directories that somebody has open.
+/// The open directories.
 #[derive(Debug)]
 pub(crate) struct Directories {
     pub(crate) cursors: Mutex<(u64, HashMap<u64, Arc<Cursor>>)>,
 }
 
 impl Directories {
-    /// None is open. Handles have the numbers behind this one.
+    /// Returns an empty table. The first handle has the number `handle + 1`.
     pub(crate) fn from(handle: u64) -> Directories {
         Directories { cursors: Mutex::new((handle, HashMap::new())) }
     }
 }
 
-/// An open directory.
+/// The state of an open directory.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub(crate) ino: Ino,
@@ -51,19 +52,20 @@ pub(crate) struct Cursor {
     pub(crate) pages: tokio::sync::Mutex<Pages>,
 }
 
-/// What a handle has read.
+/// The pages that a handle has read.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    /// The position of the first name of each page, and where the page begins.
+    /// For the position of the first entry of each page: the name at which the page begins, `None`
+    /// for the first page.
     pub(crate) beginnings: BTreeMap<u64, Option<Vec<u8>>>,
-    /// The page that was read last, the position of its first name, and whether it is the last one.
+    /// The page that was read last.
     pub(crate) page: Option<Page>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) position: u64,
-    /// Until when its names could be remembered when it was read.
+    /// How long its names could be cached when the page was read.
     pub(crate) cache_validity: CacheValidity,
     pub(crate) names: Vec<ListedName>,
     pub(crate) next: Option<Vec<u8>>,

@@ -1,17 +1,18 @@
-//! Bytes that were written to a file and are not yet its content.
+//! Dirty extents: bytes that were written to a file and not committed.
 //!
-//! Extents do not overlap and do not touch unless they are full. Small writes one behind the other
-//! grow one extent; a write into one changes it in place.
+//! Invariants: extents do not overlap, and two extents are adjacent only if the first one is full
+//! ([`EXTENT_BYTES_MAX`]). For example, writes of 100 bytes at 0, 100 and 200 are one extent of 300
+//! bytes. A write into an extent changes it in place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// The longest extent that a write grows, in bytes.
+/// The length up to which writes extend an extent, in bytes.
 const EXTENT_BYTES_MAX: usize = 4 << 20;
 
-/// Extents by position.
+/// Dirty extents, ordered by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirtyExtents {
     extents: BTreeMap<u64, Vec<u8>>,
@@ -19,7 +20,7 @@ pub(crate) struct DirtyExtents {
 }
 
 impl DirtyExtents {
-    /// Bytes that are held.
+    /// Returns the number of bytes in all extents.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -28,24 +29,25 @@ impl DirtyExtents {
         self.extents.is_empty()
     }
 
-    /// The extents, in order.
+    /// Iterates over the extents in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.extents.iter().map(|(position, bytes)| (*position, bytes.as_slice()))
     }
 
-    /// The extents as they are now, without copying them.
+    /// Returns the extents as immutable buffers, without copying.
     pub(crate) fn freeze(self) -> FrozenExtents {
         let frozen = |(position, bytes): (u64, Vec<u8>)| (position, Bytes::from(bytes));
         FrozenExtents(self.extents.into_iter().map(frozen).collect())
     }
 
-    /// How many bytes more are held once `range` is written.
+    /// Returns how many bytes of memory a write to `range` adds.
     pub(crate) fn growth(&self, range: Range<u64>) -> u64 {
         let length = range.end - range.start;
         length - self.pieces(range).map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
     }
 
-    /// What is held of a range: positions and bytes, in order.
+    /// Iterates over the parts of `range` that are dirty, as positions and bytes, in ascending
+    /// order.
     pub(crate) fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
         let before = self.extents.range(..range.start).next_back();
         let within = self.extents.range(range.clone());
@@ -56,7 +58,7 @@ impl DirtyExtents {
         })
     }
 
-    /// Writes bytes at a position, over what is held there.
+    /// Writes bytes at a position, over dirty bytes that are there.
     pub(crate) fn write(&mut self, position: u64, mut bytes: &[u8]) {
         let mut at = position;
         while !bytes.is_empty() {
@@ -66,16 +68,18 @@ impl DirtyExtents {
         }
     }
 
-    /// Writes as many of these bytes as go to one place.
+    /// Writes the first of these bytes, as many as go into one extent. Returns their number.
     fn write_some(&mut self, at: u64, bytes: &[u8]) -> usize {
         let next = self.extents.range(at..).next().map(|(position, _)| *position);
         if let Some((position, extent)) = self.extents.range_mut(..=at).next_back() {
             let start = offset(at, *position);
+            // Overwrite in place as far as the extent reaches.
             if start < extent.len() {
                 let length = bytes.len().min(extent.len() - start);
                 extent[start..start + length].copy_from_slice(&bytes[..length]);
                 return length;
             }
+            // Append to the extent, but not into the next one: extents must not overlap.
             if start == extent.len() && start < EXTENT_BYTES_MAX {
                 let room = next.filter(|next| *next > *position);
                 let room = room.map_or(usize::MAX, |next| offset(next, at));
@@ -100,7 +104,7 @@ impl DirtyExtents {
         length
     }
 
-    /// Forgets what lies behind a position.
+    /// Drops all dirty bytes at and behind `end`.
     pub(crate) fn cut(&mut self, end: u64) {
         let behind = self.extents.split_off(&end);
         self.bytes -= behind.values().map(|bytes| bytes.len() as u64).sum::<u64>();
@@ -113,7 +117,8 @@ impl DirtyExtents {
         }
     }
 
-    /// Puts older extents under these: they show where nothing newer does, before `end`.
+    /// Adds older extents below these: bytes of `older` are visible before `end` where nothing
+    /// newer is.
     pub(crate) fn put_under(&mut self, older: &FrozenExtents, end: u64) {
         let newer = std::mem::take(self);
         for (position, bytes) in older.pieces(0..end) {
@@ -125,7 +130,7 @@ impl DirtyExtents {
     }
 }
 
-/// Extents that do not change any more.
+/// Extents that do not change any more, ordered by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrozenExtents(Vec<(u64, Bytes)>);
 
@@ -140,17 +145,18 @@ impl FrozenExtents {
         self.0.is_empty()
     }
 
-    /// Bytes that are held.
+    /// Returns the number of bytes in all extents.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// The extents, in order.
+    /// Iterates over the extents in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, Bytes)> {
         self.0.iter()
     }
 
-    /// What is held of a range: positions and bytes, in order.
+    /// Iterates over the parts of `range` that these extents cover, as positions and bytes, in
+    /// ascending order.
     pub(crate) fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Bytes)> {
         let first = self.0.partition_point(|(at, bytes)| at + bytes.len() as u64 <= range.start);
         let extents = self.0[first..].iter().take_while(move |(at, _)| *at < range.end);
@@ -160,7 +166,7 @@ impl FrozenExtents {
         })
     }
 
-    /// These over what a file begins with: the bytes of `base` show where nothing of these does.
+    /// Returns these extents laid over `base`, which is the beginning of the file.
     pub(crate) fn over(&self, base: &Bytes) -> FrozenExtents {
         let (mut all, mut at) = (Vec::with_capacity(2 * self.0.len() + 1), 0_u64);
         let end = base.len() as u64;
@@ -180,7 +186,8 @@ impl FrozenExtents {
     }
 }
 
-/// How far a position lies behind another one, of which memory holds all that is between.
+/// Returns the distance of a position from `start`. All bytes between them are in memory, so it
+/// fits.
 fn offset(position: u64, start: u64) -> usize {
     usize::try_from(position - start).unwrap_or(usize::MAX)
 }

@@ -1,21 +1,21 @@
-//! What a program is told when something fails.
+//! Error numbers for errors of the volume.
 
 use rustix::io::Errno;
 use tracing::warn;
 use volume::{FsError, VolumeError};
 
-/// The error number of a failed operation.
+/// Returns the error number for an error of the volume. Logs errors that have no exact number.
 pub(crate) fn errno(error: &VolumeError) -> Errno {
     match error {
         VolumeError::Fs(error) => of_namespace(*error),
         VolumeError::Overloaded => Errno::NOMEM,
         VolumeError::Fenced => Errno::IO,
         VolumeError::Full(why) => {
-            warn!(why, "there is no room for what was written");
+            warn!(why, "the volume is full; dirty data stays in memory");
             Errno::NOSPC
         }
         error => {
-            warn!(%error, "an operation on files failed");
+            warn!(%error, "a file operation failed with EIO");
             Errno::IO
         }
     }
@@ -53,7 +53,7 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
         FsError::NoDefaultAcl => Errno::ACCESS,
         error => {
-            warn!(%error, "an operation on files failed");
+            warn!(%error, "a file operation failed with EIO");
             Errno::IO
         }
     }

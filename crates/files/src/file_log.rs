@@ -1,27 +1,28 @@
-//! The log of an open file in the ledger, if it has one.
+//! The log of an open file in the ledger.
 
 use ledger::DirtyLog;
 
-/// The log of an open file, if it has one.
+/// The log of one open file, if it has begun.
 #[derive(Debug, Default)]
 pub(crate) struct FileLog {
     pub(crate) log: Option<DirtyLog>,
-    /// Whether it says the file's record.
+    /// True if the log has a copy of the file's record, because the record may be deleted with the
+    /// last name.
     pub(crate) has_record: bool,
 }
 
 impl FileLog {
-    /// Where what is told next will stand.
+    /// Returns the position at which the next log entry will begin; 0 without a log.
     pub(crate) fn end(&self) -> u64 {
         self.log.as_ref().map_or(0, DirtyLog::end)
     }
 
-    /// Goes on with the log of a process before this one.
+    /// Continues the log of an earlier worker.
     pub(crate) fn inherited(log: DirtyLog, has_record: bool) -> FileLog {
         FileLog { log: Some(log), has_record }
     }
 
-    /// Whether there is one.
+    /// Returns true if the log has begun.
     pub(crate) fn is_begun(&self) -> bool {
         self.log.is_some()
     }

@@ -1,4 +1,4 @@
-//! The file system: what every operation shares, and finding nodes.
+//! [`Files`], the state that all operations share, and lookups of nodes by name and by number.
 
 use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
@@ -29,90 +29,95 @@ use crate::seen_directories::SeenDirectories;
 use crate::stale_retries::{StaleReply, StaleRetries};
 use crate::volatile_names::VolatileNames;
 
-/// The longest name that is given, in bytes.
+/// The longest name that a node can be given here, in bytes: `NAME_MAX` of Linux.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
-/// Handles of each process have numbers of their own, and so have those of directories.
+/// The handle numbers of worker `n` begin at `n << HANDLES_SHIFT`, so that no two workers of a
+/// mount give the same number. Directory handles use the upper half of that range.
 const HANDLES_SHIFT: u32 = 40;
 const DIRECTORY_HANDLES: u64 = 1 << 39;
 
-/// Nodes of which it is remembered that they were found by their numbers.
+/// The maximum number of nodes remembered as "found by inode number alone".
 const BY_NUMBER_MAX: usize = 1 << 16;
 
-/// Files whose data versions are remembered.
+/// The maximum number of files whose last seen data version is remembered.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
 
-/// How long a program waits until its machine has forgotten what it remembers of a file.
+/// The time limit of a cache invalidation that an operation waits for.
 const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes that are kept in memory of all files of which nothing is kept any more, besides the memory of
-/// those that become content: nothing frees it but that they are closed.
+/// The memory limit for dirty data of all deleted files together, in bytes. It is separate from
+/// [`FilesOptions::write_memory`], because no flush can free it: it is held until the files are
+/// closed.
 const DELETED_MEMORY_BYTES: u64 = 32 << 20;
 
-/// How a file system is opened.
+/// Options of [`Files::new`].
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
-    /// Which directory is its root.
+    /// The inode number of the directory that is the root of this file system.
     pub root: Ino,
-    /// Whether nothing may be changed.
+    /// True for a read-only file system: each change fails with `EROFS`.
     pub read_only: bool,
-    /// Bytes of written data that may wait in memory.
+    /// The memory limit for dirty data, in bytes. Writes that exceed it wait for flushes.
     pub write_memory: u64,
-    /// Files of at most so many bytes are written whole, in the order of their bytes: then their
-    /// entity tag is an MD5, and their blocks are those of a PUT. Of longer ones only what was
-    /// changed is written.
+    /// The largest file, in bytes, that a flush writes completely and in order when all its content
+    /// is in memory. The result has an MD5 entity tag and the same block layout as a PUT. For
+    /// larger files, a flush writes only the dirty extents.
     pub full_rewrite_bytes_max: u64,
-    /// How long operations wait for stores that do not answer before they fail.
+    /// The time limit for operations while the stores do not answer. After it, the operation fails.
     pub io_timeout: Duration,
-    /// Whether it is noted when files are read.
+    /// True if reads update access times (`relatime`).
     pub updates_atime: bool,
-    /// Where it stands what must outlive this process, if another one may follow it.
+    /// The ledger that records open handles, locks and dirty data for the process that follows this
+    /// one. `None` if no process follows.
     pub ledger: Option<Arc<Ledger>>,
 }
 
-/// A POSIX file system on a volume, for one request or for nobody in particular.
+/// A POSIX file system on a volume, as seen by one request, or by background work if `request` is
+/// 0.
 #[derive(Debug)]
 pub struct Files {
     shared: Arc<SharedFiles>,
-    /// The request's number; 0 if it has none.
+    /// The number of the kernel request; 0 for background work.
     pub(crate) request: u64,
-    /// The thread that asks, as the kernel numbers it; 0 if that is not known.
+    /// The thread that made the request, as the kernel numbers it; 0 if unknown.
     pub(crate) thread: u32,
-    /// The request's place in the journal, if its change is to be known later.
+    /// The entry of the request in the journal of replies. It is empty if the request changes
+    /// nothing.
     pub(crate) note: Note,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 pub struct SharedFiles {
     pub(crate) tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
     pub(crate) names: KnownNames,
-    /// Nodes that were found by their numbers alone.
+    /// Nodes that were looked up by number without a name, for example for an NFS file handle.
     pub(crate) by_number: Cache<Ino, ()>,
-    /// Data versions of files as programs' machines remember them.
+    /// The data version of each file for which the kernel may hold cached pages.
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
-    /// What changes faster than it can be asked for.
+    /// Names that are rebound faster than the kernel can look them up and open them.
     pub(crate) volatile_names: VolatileNames,
     pub(crate) stale_retries: StaleRetries,
     pub(crate) directories: Directories,
     pub(crate) seen_directories: SeenDirectories,
     pub(crate) locks: Arc<Locks>,
     pub(crate) memory: ByteBudget,
-    /// What was written to files of which nothing is kept any more.
+    /// Memory of the dirty data of deleted files, up to [`DELETED_MEMORY_BYTES`].
     pub(crate) deleted_memory: ByteBudget,
-    /// Who is told what to forget.
-    watching: Mutex<Option<Arc<dyn NodeWatch>>>,
-    /// Places of streams that read ahead.
+    /// The receiver of cache invalidations, normally the kernel's notification queue.
+    watch: Mutex<Option<Arc<dyn NodeWatch>>>,
+    /// Permits of the read-ahead streams, at most [`STREAMS_MAX`].
     pub(crate) streams: Arc<Semaphore>,
-    /// Notified when some file is to be flushed.
+    /// Notified when a file has its `flush_requested` flag set.
     pub(crate) flushes: Notify,
     pub(crate) access_times: PendingAccessTimes,
-    /// How often a flush has found no room in the volume.
-    pub(crate) found_full: AtomicU64,
-    /// What the processes before this one have left.
+    /// The number of flushes that failed because the volume or a quota was full.
+    pub(crate) full_flushes: AtomicU64,
+    /// Requests that earlier workers executed, and that the kernel may send again.
     pub(crate) resent_requests: ResentRequests,
 }
 
@@ -125,9 +130,12 @@ impl Deref for Files {
 }
 
 impl Files {
-    /// The files of a volume.
+    /// Returns the file system of `volume`. With a ledger, the locks of the previous worker are
+    /// loaded here; open files are restored by [`Files::take_over`].
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
         let ledger = options.ledger.as_ref();
+        // Handle numbers of an earlier worker stay valid, so they must differ from those of this
+        // one.
         let first_handle = ledger.map_or(0, |ledger| ledger.worker() << HANDLES_SHIFT);
         let locks_ledger = ledger.cloned().map(|ledger| ledger as _);
         let shared = Arc::new_cyclic(|me| SharedFiles {
@@ -144,70 +152,78 @@ impl Files {
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
             deleted_memory: ByteBudget::new(DELETED_MEMORY_BYTES),
-            watching: Mutex::default(),
+            watch: Mutex::default(),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             flushes: Notify::new(),
             access_times: PendingAccessTimes::default(),
-            found_full: AtomicU64::new(0),
+            full_flushes: AtomicU64::new(0),
             resent_requests: ResentRequests::default(),
             options,
         });
-        let ahead: Arc<dyn ReleaseMemory> = shared.clone();
-        shared.volume.release_memory_for_readers(Arc::downgrade(&ahead));
+        // If readers run out of memory, the volume asks for a release: read-ahead streams end then.
+        let read_ahead: Arc<dyn ReleaseMemory> = shared.clone();
+        shared.volume.release_memory_for_readers(Arc::downgrade(&read_ahead));
         Arc::new(Files { shared, request: 0, thread: 0, note: Note::none() })
     }
 
-    /// The same files, for a request: its number, and its place in the journal if it changes something.
+    /// Returns the same files for one request. `note` is its entry in the journal if it changes
+    /// something.
     #[must_use]
     pub fn for_request(&self, request: u64, note: Note) -> Files {
         Files { shared: Arc::clone(&self.shared), request, thread: self.thread, note }
     }
 
-    /// The same files, for a thread by the kernel's number for it; 0 if that is not known.
+    /// Returns the same files for a request of `thread`, in the kernel's numbering; 0 if unknown.
     #[must_use]
     pub fn for_thread(&self, thread: u32) -> Files {
         Files { shared: Arc::clone(&self.shared), request: 0, thread, note: Note::none() }
     }
 
-    /// The root's number.
+    /// Returns the inode number of the root.
     pub fn root(&self) -> Ino {
         self.options.root
     }
 
-    /// The locks of its files.
+    /// Returns the lock tables of this mount.
     pub fn locks(&self) -> &Arc<Locks> {
         &self.locks
     }
 
-    /// Until when what is asked for from now on may be remembered by those for whom
-    /// [`Files::watch`] stands; what is [unsettled](NodeStat::unsettled) may not.
+    /// Returns how long the kernel may cache replies to requests that begin now. It holds only
+    /// while a receiver is set with [`Files::watch`], and not for attributes that are
+    /// [volatile](NodeStat::volatile_attributes).
     pub fn cache_validity(&self) -> CacheValidity {
         self.volume.cache_validity()
     }
 
-    /// Tells `watch` of what is changed not through these files, so that whoever remembers it lets
-    /// go of it.
+    /// Sets the receiver of invalidations. It is notified of each change that was not made through
+    /// these files, so that the kernel drops its cached entries.
     pub fn watch(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
-        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&watch));
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&watch));
         self.volume.watch_nodes(watch, coherence);
     }
 
-    /// Tells nobody of changes any more.
+    /// Removes the receiver of invalidations.
     pub fn unwatch(&self) {
-        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.volume.unwatch_nodes();
     }
 
-    /// How many handles programs have of a file.
+    /// Returns the number of open handles of a file; 0 if it is not open.
     pub fn handle_count(&self, ino: Ino) -> u64 {
         self.open.handle_count(ino)
     }
 
-    /// Finds what a name is bound to.
+    /// Looks up a name, and returns the attributes of its node.
+    ///
+    /// # Errors
+    /// `ENOENT` if the name does not exist; `ENAMETOOLONG` if it is longer than 255 bytes and does
+    /// not exist.
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };
         let found = self.find(&name).await;
         if found.is_err() {
+            // The retry is not forgotten yet: the kernel may look up the name a second time.
             self.stale_retries.note_missing(self.thread);
         }
         match found {
@@ -215,13 +231,15 @@ impl Files {
                 let volatile_name = self.volatile_names.get(node.ino).is_some();
                 Ok(NodeStat { volatile_name, ..self.visible_stat(&node).await })
             }
-            // An object may have such a name, but no file is given one.
+            // S3 can create an object with such a name, so the lookup comes first. No file is
+            // created with one.
             Err(Errno::NOENT) if name.name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
             Err(error) => Err(error),
         }
     }
 
-    /// The node that a name is bound to.
+    /// Returns the node to which a name is bound. If the name is watched as volatile, the node is
+    /// pinned for a few seconds, so that an open that follows can still succeed.
     pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
         if self.stale_retries.note_lookup(self.thread) {
             self.volatile_names.watch(name.clone());
@@ -236,14 +254,18 @@ impl Files {
         Ok(node)
     }
 
-    /// The attributes of a node.
+    /// Returns the attributes of a node, from its open file if there is one.
+    ///
+    /// # Errors
+    /// `ESTALE` if the node does not exist any more and no program has it open.
     pub async fn attributes(&self, ino: Ino) -> Result<NodeStat, Errno> {
         if let Some(file) = self.open.get(ino) {
             return self.attributes_of_open(&file).await;
         }
         match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
             Ok(node) => Ok(self.visible_stat(&node).await),
-            // The record is gone. A file that was opened meanwhile, or is kept, has attributes yet.
+            // The record is deleted. A file that is open or pinned still has attributes, and so has
+            // a removed directory that a program holds.
             Err(Errno::STALE) => {
                 match self.open.get(ino).or_else(|| self.volatile_names.get(ino)) {
                     Some(file) => Ok(self.with_access_time(file.attributes(None).await)),
@@ -257,14 +279,16 @@ impl Files {
         }
     }
 
-    /// A node is not to be had any more by the name by which it was found.
+    /// Notes that this thread gets `ESTALE` for a node, and watches the name of the node. Returns
+    /// `ESTALE`.
     pub(crate) fn stale(&self, ino: Ino) -> Errno {
         self.stale_retries.insert(self.thread, StaleReply::of(ino, Instant::now()));
         self.names.get(ino).into_iter().for_each(|name| self.volatile_names.watch(name));
         Errno::STALE
     }
 
-    /// What a program sees of a node: what was written to it and is not its content yet, too.
+    /// Returns the attributes of a node as programs see them: dirty data and pending changes
+    /// included.
     pub(crate) async fn visible_stat(&self, node: &FoundNode) -> NodeStat {
         self.with_access_time(match self.open.get(node.ino) {
             Some(file) => file.attributes(Some(node)).await,
@@ -276,7 +300,7 @@ impl Files {
         })
     }
 
-    /// What a symbolic link says.
+    /// Returns the target of a symbolic link. Fails with `EINVAL` if the node is not one.
     pub async fn read_link(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
         let node = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
             Err(Errno::STALE) => {
@@ -288,7 +312,9 @@ impl Files {
         target_of(&node).map(<[u8]>::to_vec).ok_or(Errno::INVAL)
     }
 
-    /// Tries an operation again while the stores do not answer, which does nothing when that is so.
+    /// Runs `operation` again while the stores do not answer, up to `io_timeout`. A failed try must
+    /// have changed nothing. If the session ended and a worker follows, this waits for ever: the
+    /// kernel sends the request again to that worker.
     pub(crate) async fn retry_until_deadline<T, F>(
         &self,
         operation: impl Fn() -> F,
@@ -296,18 +322,20 @@ impl Files {
     where
         F: Future<Output = Result<T, VolumeError>>,
     {
-        let is_kept = self.options.ledger.is_some();
+        let has_next_worker = self.options.ledger.is_some();
         let operation = || async {
             match operation().await {
-                // The process that follows carries it out, in a session of its own.
-                Err(VolumeError::Fenced) if is_kept => std::future::pending().await,
+                // The next worker executes the request in a session of its own. An error now would
+                // reach the program although the request may still succeed.
+                Err(VolumeError::Fenced) if has_next_worker => std::future::pending().await,
                 done => done,
             }
         };
         retry_until_deadline(self.options.io_timeout, operation).await
     }
 
-    /// Makes what was written to a file its content. Whoever leaves stops nothing but the waiting.
+    /// Flushes the dirty data of a file. The flush runs in a task of its own, so it continues if
+    /// the caller stops waiting.
     pub(crate) async fn flush_file(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
         let files = self.for_request(0, Note::none());
         let file = Arc::clone(file);
@@ -315,15 +343,16 @@ impl Files {
         flush.await.unwrap_or(Err(Errno::IO))
     }
 
-    /// Goes on with something that nobody waits for.
+    /// Runs `work` in the background.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn(work));
     }
 
-    /// Has what a program's machine remembers of a file forgotten, which has turned out to be another.
-    /// Answers whether it is: pages do not run out by themselves.
+    /// Has the kernel drop the cached pages and attributes of a file that another client changed,
+    /// and waits until it has. Returns false if it did not within [`INVALIDATION_TIMEOUT`]. The
+    /// caller must then not treat the cache as valid, because cached pages do not expire.
     pub(crate) async fn invalidate_cache(&self, ino: Ino) -> bool {
-        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(watch) = watch else { return true };
         let (done, forgotten) = oneshot::channel();
         let changes = NodeChanges { names: Vec::new(), nodes: vec![ino] };
@@ -331,28 +360,29 @@ impl Files {
         matches!(tokio::time::timeout(INVALIDATION_TIMEOUT, forgotten).await, Ok(Ok(())))
     }
 
-    /// As [`Files::forget_content`], without waiting.
+    /// As [`Files::invalidate_cache`], without waiting.
     pub(crate) fn invalidate_cache_soon(&self, ino: Ino) {
-        let watch = self.watching.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(watch) = watch {
             watch.changed(&NodeChanges { names: Vec::new(), nodes: vec![ino] }, None);
         }
     }
 
-    /// Refuses a change where nothing may be changed.
+    /// Fails with `EROFS` if the file system is read-only.
     pub(crate) fn check_writable(&self) -> Result<(), Errno> {
         if self.options.read_only { Err(Errno::ROFS) } else { Ok(()) }
     }
 }
 
 impl ReleaseMemory for SharedFiles {
-    /// What was read ahead can be read again.
+    /// Ends all read-ahead streams. Their data can be read again from the volume.
     fn release_memory(&self) {
         self.open.handles().iter().for_each(|handle| handle.ahead.end());
     }
 }
 
-/// What was written becomes content. Whoever has a file open is told of a failure.
+/// Returns the hook that flushes all dirty data before another session can get locks that were
+/// released here. Flush errors are reported to the descriptors of each file.
 fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
     let files = files.clone();
     BeforeSharing(Box::new(move || {

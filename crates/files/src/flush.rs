@@ -1,7 +1,12 @@
-//! Making what was written a file's content.
+//! Flushes: committing the dirty data of a file.
 //!
-//! One at a time does this for a file, while others go on writing to it. What is on its way stays
-//! visible where it was written; when it is committed, it is what lies below.
+//! At most one flush of a file runs at a time, while programs go on writing to it. The flush takes
+//! the dirty extents into [`FlushingData`], where reads still see them. If the commit succeeds,
+//! they are part of the committed layer. If it fails, they are dirty again, below the newer writes;
+//! see the diagram in `open`.
+//!
+//! For example, a flush fails with `EDQUOT`: fsync(2) returns the error, the data stays in memory,
+//! and the next flush tries again.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +22,22 @@ use crate::files::Files;
 use crate::open::{FileState, FlushingData, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
 
-/// For how long what was written stays dirty, unless it is to become content. Not less: whoever opens
-/// a file to empty it and writes it anew makes one change of that, if it does not take long.
+/// The age at which dirty data is flushed without a request. A shorter time would split changes: a
+/// program that truncates a file and rewrites it within this time makes one commit.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// How often it is looked for what has been dirty for so long.
+/// How often the background flusher looks for old dirty data.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks from one turn of what is fleeting to the next.
+/// The number of checks after which expired volatile names are dropped.
 const CHECKS_PER_EXPIRY: u32 = 5;
 
 impl Files {
-    /// Makes what was written through a handle, and through others, the file's content: durable, and
-    /// seen by everybody. Tells of a failure before.
+    /// Flushes the dirty data of a handle's file, written through any handle. After that it is
+    /// durable and visible to all clients.
+    ///
+    /// # Errors
+    /// The error of this flush, or of an earlier one that this handle has not returned yet.
     pub async fn flush(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         let flushed = self.flush_file(&handle.file).await;
@@ -37,19 +45,19 @@ impl Files {
         flushed.and(told)
     }
 
-    /// Begins to make what was written to a file its content.
+    /// Asks the background flusher to flush a file.
     pub(crate) fn flush_soon(&self, file: &Arc<OpenFile>) {
         file.flush_requested.store(true, Ordering::Relaxed);
         self.flushes.notify_one();
     }
 
-    /// Flushes files that were dirty for long, or that are to be, until `end`. Lets go of what was read
-    /// ahead and not asked for, too.
+    /// Flushes files that are requested or whose data is old, until `end`. Ends idle read-ahead
+    /// streams and drops expired volatile names. One task runs this for the life of a mount.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
         let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         let mut checks = 0_u32;
         loop {
-            let asked = tokio::select! {
+            let requested = tokio::select! {
                 biased;
                 () = end.cancelled() => return,
                 _ = ticks.tick() => {
@@ -62,12 +70,14 @@ impl Files {
                 }
                 () = self.flushes.notified() => true,
             };
-            // There may be many handles, and flushes are asked for in quick succession.
-            if !asked {
+            // There may be many handles, and flush requests come in quick succession: look for idle
+            // streams on timer ticks only.
+            if !requested {
                 self.open.handles().iter().for_each(|handle| handle.ahead.end_idle(STREAM_IDLE));
             }
             let (mut dirty, now) = (Vec::new(), Instant::now());
             for file in self.open.all() {
+                // A file whose state is locked is in use. The next tick sees it.
                 let dirty_age = file.state.try_lock().ok().and_then(|mut it| it.dirty_age(now));
                 let is_wanted = file.flush_requested.load(Ordering::Relaxed);
                 if dirty_age.is_some_and(|age| is_wanted || age >= DIRTY_AGE_MAX) {
@@ -75,20 +85,22 @@ impl Files {
                 }
             }
             let flush = dirty.iter().map(|file| self.flush_file(file));
-            // Whoever has a file open is told of what fails.
+            // Each open descriptor returns the error of its file.
             let _reported: Vec<Result<(), Errno>> = futures::future::join_all(flush).await;
         }
     }
 
-    /// Makes everything that was written the content of its file.
+    /// Flushes all open files. Returns the first error.
     pub async fn flush_all(&self) -> Result<(), Errno> {
         let files = self.open.all();
         let flushed = futures::future::join_all(files.iter().map(|file| self.flush_file(file)));
         flushed.await.into_iter().collect()
     }
 
-    /// Makes what was written to a file its content. Must run to its end.
+    /// Flushes the dirty data of a file. The future must run to its end: dropped halfway, it would
+    /// leave the data in `flushing`.
     pub(crate) async fn flush_now(&self, file: &OpenFile) -> Result<(), Errno> {
+        // Held until the end: a second flush of the file waits here and then finds it clean.
         let mut sums = file.flush_lock.lock().await;
         file.flush_requested.store(false, Ordering::Relaxed);
         let (node, flushing, own_retention) = {
@@ -96,6 +108,7 @@ impl Files {
             if !state.is_dirty() || state.deleted {
                 return Ok(());
             }
+            // Journal first: the next worker must know about this flush if it is committed.
             let note = self.note_flush(&state)?;
             let flushing = Arc::new(state.start_flush(note));
             state.flushing = Some(Arc::clone(&flushing));
@@ -107,7 +120,7 @@ impl Files {
                 self.commit(file, &node, &flushing, (before.as_ref(), own_retention))
             })
             .await;
-        // What is stale may be the name by which the file was known, not the file.
+        // `ESTALE` can mean that only the name by which the file was known is gone.
         let is_deleted = match written {
             Err(Errno::STALE) => self.is_deleted(file.ino).await,
             _ => false,
@@ -129,16 +142,19 @@ impl Files {
                     self.invalidate_cache_soon(file.ino);
                 }
                 if state.dirty.is_empty() && state.cut.is_none() && state.size == flushing.size {
-                    // Others may have made it longer.
+                    // Another client may have extended the file.
                     state.size = state.found_size();
                 }
+                // The changes are committed, so the next worker must not replay them.
                 self.trim_log(&mut state, flushing.log_end);
                 Ok(())
             }
             Err(error) => {
+                // Writes that wait for memory must learn that flushes cannot free any.
                 if matches!(error, Errno::NOSPC | Errno::DQUOT) {
-                    self.found_full.fetch_add(1, Ordering::Relaxed);
+                    self.full_flushes.fetch_add(1, Ordering::Relaxed);
                 }
+                // Nothing was committed: put the data back before anything else can read the file.
                 state.restore_dirty(&flushing);
                 if is_deleted {
                     if !state.mark_deleted(&self.deleted_memory) {
@@ -152,13 +168,13 @@ impl Files {
         }
     }
 
-    /// Whether nothing is left of a file.
+    /// Returns true if the record of a file is deleted.
     async fn is_deleted(&self, ino: Ino) -> bool {
         self.retry_until_deadline(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
     }
 
-    /// Takes note of a version of a file that was made here: what a program's machine remembers of
-    /// the file goes with it, unless others have written to it meanwhile.
+    /// Notes a data version that this process committed. The kernel's cached pages stay valid for
+    /// it, unless another client committed in between: then the version is higher by more than 1.
     pub(crate) fn note_own_version(&self, before: &FoundNode, now: &FoundNode) {
         let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
         if let (Some(before), Some(version)) = (version(before), version(now))
@@ -171,7 +187,8 @@ impl Files {
 }
 
 impl FileState {
-    /// For how long it has been known to be dirty.
+    /// Returns how long the file has been dirty, as far as the background flusher knows; `None` if
+    /// clean.
     fn dirty_age(&mut self, now: Instant) -> Option<Duration> {
         if !self.is_dirty() {
             self.dirty_since = None;
@@ -181,7 +198,7 @@ impl FileState {
         Some(now.saturating_duration_since(since))
     }
 
-    /// Takes what was written, to make it the file's content. It lies below from now on.
+    /// Moves all dirty data and pending changes into the flush. The file is clean after that.
     fn start_flush(&mut self, note: Note) -> FlushingData {
         self.dirty_since = None;
         FlushingData {
@@ -197,14 +214,15 @@ impl FileState {
         }
     }
 
-    /// Takes back what has not become the file's content: it is to be tried again.
+    /// Puts the data of a failed flush back below the newer dirty data, so that the next flush
+    /// commits both.
     fn restore_dirty(&mut self, flushing: &FlushingData) {
         self.tail = self.joined_tail(flushing);
         self.dirty.put_under(&flushing.extents, self.cut.unwrap_or(u64::MAX));
         self.cut = [self.cut, flushing.cut].into_iter().flatten().min();
         let permit = flushing.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.hold(permit);
-        // A time that was set is not the last one if it was written to since.
+        // A modification time that was set before the last write is not the final one.
         let modified = flushing.change.modified.filter(|_| self.write_time.is_none());
         let first = AttributeChange { modified, ..flushing.change };
         self.write_time = self.write_time.or(flushing.write_time);
@@ -212,7 +230,7 @@ impl FileState {
     }
 }
 
-/// Two changes, one after the other.
+/// Returns one change with the effect of both, `then` after `first`.
 fn merged(first: &AttributeChange, then: &AttributeChange) -> AttributeChange {
     AttributeChange {
         mode: then.mode.or(first.mode),

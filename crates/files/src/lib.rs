@@ -1,11 +1,19 @@
-//! A POSIX file system on a volume.
+//! A POSIX file system over a volume.
 //!
-//! [`Files`] is what a program sees that has the volume mounted: names, attributes, open files. Names
-//! and attributes are the volume's own records, so what one view changes the other finds. What is
-//! written to an open file is kept in memory first, over what the file had, and becomes the file's
-//! content in one commit: at the latest when the file is closed or synced.
+//! [`Files`] implements the operations that a program can use on a mounted volume: lookups,
+//! attributes, directories, locks and open files. Names and attributes are records of the volume,
+//! so S3 and each mount see the same ones. Writes to an open file are different. They stay in
+//! memory as *dirty* extents, on top of the committed content, until a *flush* commits them. A
+//! flush runs at the latest on close(2) and fsync(2).
 //!
-//! Nothing here knows how programs are reached: no FUSE, no kernel.
+//! For example, a program writes 3 MiB to a new file and closes it. Until the close, S3 sees an
+//! empty object. The close flushes, and one commit replaces the content.
+//!
+//! Invariant: a flush either commits all dirty data of its file, or the data stays dirty and the
+//! next fsync(2) or close(2) of each descriptor returns the error.
+//!
+//! This crate does not know FUSE or the kernel. `ledger` records the state that must survive a
+//! crash of this process; the process that follows calls [`Files::take_over`].
 
 mod access_times;
 mod acl;

@@ -1,8 +1,9 @@
-//! Whether an open file still has a name.
+//! The link status of open files: is the file still linked?
 //!
-//! `st_nlink` of an open file is 0 once its last name is gone. The name may have been removed by another
-//! mount, a PUT or DELETE of S3, or an operator. Programs that use lock files depend on it: they lock
-//! the file, and then look whether it was unlinked while they waited.
+//! `st_nlink` of an open file is 0 after its last name was removed, by another mount, an S3 request
+//! or an operator. Programs that use lock files depend on it. For example, a program waits for the
+//! lock of a lock file; after it gets the lock, it checks with fstat(2) whether the file was
+//! unlinked meanwhile.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use crate::files::Files;
 use crate::open::OpenFile;
 
 impl Files {
-    /// The attributes of a file that a program has open, with 0 links if its last name is gone.
+    /// Returns the attributes of an open file, with 0 links if its last name was removed.
     pub(crate) async fn attributes_of_open(&self, file: &Arc<OpenFile>) -> Result<NodeStat, Errno> {
         let (node, _) = self.find_open(file).await?;
         Ok(self.with_access_time(file.attributes(node.as_ref()).await))
     }
 
-    /// Takes note of what others have written to an open file. The kernel asks for attributes before it
-    /// reads through its page cache, and does not ask before reads that pass by it.
+    /// Refreshes an open file from the volume. The kernel asks for attributes before it reads
+    /// through its page cache, but not before reads that bypass it.
     pub(crate) async fn refresh_open(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
         if let (Some(node), _) = self.find_open(file).await? {
             file.state.lock().await.refresh(&node);
@@ -29,17 +30,18 @@ impl Files {
         Ok(())
     }
 
-    /// Finds an open file as it is now; `None` if its record is gone. Returns with it true if this
-    /// look has found out that its last name is gone.
+    /// Finds the present node of an open file; `None` if its record is deleted. The flag is true if
+    /// this call found out that the last name was removed.
     pub(crate) async fn find_open(
         &self,
         file: &Arc<OpenFile>,
     ) -> Result<(Option<FoundNode>, bool), Errno> {
         let ino = file.ino;
-        // One round trip, as a look at the node itself: it shows that there is a name, too.
+        // One round trip, as for the node alone, and the reply also proves that the name exists.
         if let Some(name) = self.names.get(ino) {
             match self.retry_until_deadline(|| self.volume.find_name(&name)).await {
                 Ok(node) if node.ino == ino => return Ok((Some(node), false)),
+                // The name leads elsewhere now. The node may still have other names.
                 Ok(_) | Err(Errno::NOENT | Errno::STALE) => self.names.remove(ino, &name),
                 Err(error) => return Err(error),
             }
@@ -51,7 +53,7 @@ impl Files {
                 Err(error) => return Err(error),
             };
         let lost_name = is_unlinked && {
-            // A process that follows this one finds it out by itself.
+            // Not logged: the next worker finds it out by itself.
             let mut state = file.state.lock().await;
             !std::mem::replace(&mut state.unlinked, true)
         };

@@ -1,8 +1,9 @@
-//! What locks mean for the bytes under them.
+//! Locks, and the coherence of file content under them.
 //!
-//! Programs of several mounts that take turns by locks find what the others have written: before a lock
-//! that other mounts may get next is let go of, what was written here becomes the file's content, and
-//! who has got one looks at the file as it is now.
+//! Programs on several mounts that synchronise by locks see each other's writes. Before a lock is
+//! released that another mount may get, the dirty data of the file is flushed. After a lock is
+//! granted, the open file is refreshed from the volume, and the kernel's cached pages of an older
+//! version are dropped.
 
 use std::ops::RangeInclusive;
 
@@ -12,17 +13,19 @@ use rustix::io::Errno;
 use crate::files::Files;
 
 impl Files {
-    /// Takes a lock, or fails with EAGAIN.
+    /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
     pub async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         self.locks.try_lock(ino, asked).await?;
         self.refresh_under_lock(ino).await;
         Ok(())
     }
 
-    /// Takes a lock when it can be had. Dropped before, leaves no trace.
+    /// Takes a lock, and waits until it is free. If the future is dropped before, no trace of the
+    /// request stays.
     ///
     /// # Errors
-    /// `EDEADLK` if programs of this mount would wait for each other in a circle, for locks of ranges.
+    /// `EDEADLK` if programs of this mount would wait for each other in a circle, for range locks
+    /// only.
     pub async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         let granted = self.locks.lock(ino, asked).await?;
         self.refresh_under_lock(ino).await;
@@ -30,7 +33,8 @@ impl Files {
         Ok(())
     }
 
-    /// Lets an owner go of a range of a file. Costs nothing where it holds none of it.
+    /// Releases a range of an owner's locks on a file. Takes no round trip if the owner holds none
+    /// of it.
     pub async fn unlock(
         &self,
         ino: Ino,
@@ -45,13 +49,14 @@ impl Files {
         if self.locks.is_shared().await
             && let Some(file) = self.open.get(ino)
         {
-            // Whoever has the file open is told of a failure.
+            // The flush error is returned by the next fsync(2) or close(2) of each descriptor.
             let _reported = self.flush_file(&file).await;
         }
         self.locks.unlock(ino, owner, flock, start, last).await
     }
 
-    /// The lock that is in the way of another one. One of another mount has no process.
+    /// Returns a lock that conflicts with `asked`, if there is one. Its `pid` is 0 if another mount
+    /// holds it.
     pub async fn conflicting_lock(
         &self,
         ino: Ino,
@@ -60,19 +65,20 @@ impl Files {
         self.locks.conflicting(ino, asked).await
     }
 
-    /// Looks at an open file as it is now, if others may have written to it before they let go of a
-    /// lock, and has what a program's machine remembers of another version forgotten. If that was not
-    /// heeded, the next open or lock sees to it.
+    /// Refreshes an open file after a lock was granted: another mount may have written to it before
+    /// it released the lock. If the kernel does not drop its cached pages in time, the version is
+    /// not noted, so that the next open or lock tries again.
     async fn refresh_under_lock(&self, ino: Ino) {
         if !self.locks.is_shared().await {
             return;
         }
         let Some(file) = self.open.get(ino) else { return };
-        // If another session has the pages, the kernel has none here, and the next page looks.
+        // If another session has the claim, the kernel has no pages here, and the next page access
+        // refreshes the file.
         if file.maps.is_claimed_elsewhere() {
             return;
         }
-        // What is on its way to the volume may be planned over what the file was before.
+        // A flush that runs now may be planned over the old version.
         let flush_lock = file.flush_lock.lock().await;
         let Ok((node, lost_name)) = self.find_open(&file).await else { return };
         if let Some(node) = &node {
@@ -84,8 +90,8 @@ impl Files {
         let version = node.and_then(|node| node.inode.file().map(|file| file.data_version));
         version.into_iter().for_each(|version| self.locks.note_version(ino, version));
         let changed = version.filter(|version| self.seen_versions.get(&ino) != Some(*version));
-        // A program that waited for the lock of a lock file looks next whether the file still has a
-        // name. It must not be answered from what its machine remembers.
+        // A program that waited for the lock of a lock file next checks whether the file is still
+        // linked. The kernel must not answer that from its cache.
         if (changed.is_some() || lost_name)
             && self.invalidate_cache(ino).await
             && let Some(version) = changed

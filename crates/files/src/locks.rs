@@ -1,27 +1,39 @@
-//! Locks on ranges of files and on whole ones, which exclude programs of all mounts of a volume.
+//! Range locks (fcntl) and whole-file locks (flock) across all mounts of a volume.
 //!
-//! What the programs of this mount hold is in a table here. As long as no other session of the volume
-//! wants locks that is all there is, and a lock costs no round trip. Else each change is a commit of
-//! the file's record, which the sessions share, and the table is what this one has in it.
+//! The locks of this mount's programs are in a table in memory. While no other session of the
+//! volume uses locks, this table is authoritative, and a lock takes no round trip. Otherwise each
+//! change is a commit of the file's lock record, which the sessions share, and the table mirrors
+//! this session's part of the records.
 //!
-//! **No lock is granted by both at any instant.** Where locks are is said by one record of the volume,
-//! [`record::LockKeeping`]:
+//! **Invariant: at any instant, locks are granted either from one session's memory or from the
+//! records, never from both.** The record [`record::LockKeeping`] says which.
 //!
-//! - A session grants from memory only after a commit of its own has put its name there as the
-//!   granter. Nobody else replaces a record with a living granter's name in it: others add theirs to
-//!   those who ask, and wait. The granter stops granting, publishes all that it holds, and only then,
-//!   in the plan of the last of it, says that locks are in records.
-//! - A lock in a record is granted by a plan that guards that locks are in records which this session
-//!   shares. So it happens before the record says otherwise, or not at all.
-//! - A plan of which nobody knows whether it happened changes nothing later: whoever does not know
-//!   grants nothing from memory before it has written the record once more, in other bytes, and what
-//!   was sent before guards the bytes of before.
-//! - When the granter's session, or all others that share records, have ended, so have their locks.
-//!   Whoever has ended may not know it yet and tell programs that they hold locks; but none of what
-//!   these write is ever committed, since each plan guards that its session lives.
+//! ```text
+//!   Unknown ──begin_locking: this session is the granter──▶ Memory
+//!   Unknown ──begin_locking: others share records─────────▶ Records
+//!   Memory  ──another session asks, all is published──────▶ Records
+//!   Records ──a commit or a change of sessions shows it───▶ Unknown
+//! ```
 //!
-//! Who waits here is served in the order of coming; between mounts whoever looks first after a change
-//! is. It leaves no trace when it gives up.
+//! - A session grants from memory only after its own commit has entered it in `LockKeeping` as the
+//!   granter. Other sessions do not replace the record while the granter is alive: they add
+//!   themselves to its askers and wait. The granter stops granting, publishes all its locks, and
+//!   sets the record to "in records" in the plan that publishes the last of them.
+//! - A lock in a record is granted by a plan that is guarded by "in records, shared by this
+//!   session". So the grant happens before `LockKeeping` changes, or not at all.
+//! - A plan with an unknown outcome cannot take effect later. The session grants nothing from
+//!   memory until it has rewritten the record with other bytes; the guards of the earlier plan
+//!   compare the old bytes and fail.
+//! - If the granter's session ends, or all other sessions that share the records end, their locks
+//!   end too. A session that ended may not know it yet, and may report locks as held. None of its
+//!   writes is committed after that, because each plan is guarded by its session.
+//!
+//! For example, mount A locks files for an hour from memory. Mount B asks for its first lock: it
+//! adds itself to the askers, A publishes its locks within one notification, and from then on both
+//! commit their locks to records.
+//!
+//! Waiters of one mount are served in order of arrival. Between mounts, the first one that looks
+//! after a change gets the lock. A waiter that gives up leaves no trace.
 
 mod grants;
 mod location;

@@ -1,26 +1,27 @@
-//! The part that this session has in the maps of one file: plain data.
+//! The claim of this session on the shared maps of one file. Pure data; see `maps` for the
+//! protocol.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-/// The claim of a file, as this session has it.
+/// The state of a claim; see the diagram in `maps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Not at all. The kernel has no pages of the file if handles have joined.
+    /// Not held. If handles have joined, the kernel has no pages of the file.
     #[default]
     Absent,
-    /// The kernel may have pages.
+    /// Held: the kernel may have pages of the file.
     Held,
-    /// The session takes the pages back from the kernel.
+    /// Being handed over: the kernel is giving its pages back.
     Ending,
 }
 
-/// The part of this session in the maps of a file.
+/// The claim on the maps of a file, and its users.
 #[derive(Debug, Default)]
 pub(crate) struct MapClaim {
-    /// Taken by operations that change the claim, one after the other.
+    /// Serialises operations that change the claim.
     pub(crate) operation_lock: tokio::sync::Mutex<()>,
     state: Arc<Mutex<State>>,
 }
@@ -28,25 +29,25 @@ pub(crate) struct MapClaim {
 #[derive(Debug, Default)]
 struct State {
     claim: Claim,
-    /// When the session got the claim.
+    /// The time at which the session got the claim.
     since: Option<Instant>,
-    /// Handles that may be mapped shared and writable, or have been.
+    /// The number of handles that may be mapped shared and writable.
     handles: u64,
-    /// Requests that may have brought pages into the kernel's cache.
+    /// The number of requests so far that may have put pages into the kernel's cache.
     accesses: u64,
-    /// Those of them that are not answered.
+    /// The number of these requests that are not answered yet.
     under_way: u64,
-    /// The kernel may have pages of the time of a session that has ended.
+    /// True if the kernel may have pages from a session that has ended.
     draining: bool,
 }
 
-/// A request that may bring pages into the kernel's cache, until it is answered.
+/// A request that may put pages into the kernel's cache. Held until the request is answered.
 #[derive(Debug)]
 #[must_use = "the kernel may take a page until the request is answered"]
 pub struct PageAccess(Option<Arc<Mutex<State>>>);
 
 impl PageAccess {
-    /// Access that no session limits, and that is not counted.
+    /// Returns an access that is not counted, for files without shared maps.
     pub fn unlimited() -> PageAccess {
         PageAccess(None)
     }
@@ -65,12 +66,12 @@ impl MapClaim {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the session has the claim.
+    /// Returns true if the session holds the claim.
     pub(crate) fn is_held(&self) -> bool {
         self.state().claim == Claim::Held
     }
 
-    /// Returns true if programs of this mount map the file and another session may have its pages.
+    /// Returns true if programs of this mount map the file and another session may hold the claim.
     pub(crate) fn is_claimed_elsewhere(&self) -> bool {
         let state = self.state();
         state.handles > 0 && state.claim == Claim::Absent
@@ -81,22 +82,22 @@ impl MapClaim {
         self.state().handles > 0
     }
 
-    /// The kernel has pages of the time of a session that has ended, and is to give them back.
+    /// Starts draining: the kernel must give back pages from a session that has ended.
     pub(crate) fn begin_draining(&self) {
         self.state().draining = true;
     }
 
-    /// The kernel has given these pages back.
+    /// Ends draining: the kernel has given these pages back.
     pub(crate) fn end_draining(&self) {
         self.state().draining = false;
     }
 
-    /// Returns true if the kernel may have pages of the time of a session that has ended.
+    /// Returns true if the kernel may have pages from a session that has ended.
     pub(crate) fn is_draining(&self) -> bool {
         self.state().draining
     }
 
-    /// When the session got the claim.
+    /// Returns the time at which the session got the claim.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.state().since
     }
@@ -109,7 +110,7 @@ impl MapClaim {
         state.claim = claim;
     }
 
-    /// A handle may be mapped from now on. `may_map` is its own.
+    /// Counts a handle that may be mapped from now on. `may_map` is the flag of the handle.
     pub(crate) fn join(&self, may_map: &AtomicBool) {
         let mut state = self.state();
         if !may_map.swap(true, Ordering::Relaxed) {
@@ -117,7 +118,7 @@ impl MapClaim {
         }
     }
 
-    /// A handle that might be mapped is closed. Returns true if it was the last one.
+    /// Stops counting a handle. Returns true if it was the last one.
     pub(crate) fn leave(&self, may_map: &AtomicBool) -> bool {
         let mut state = self.state();
         if !may_map.swap(false, Ordering::Relaxed) {
@@ -127,7 +128,7 @@ impl MapClaim {
         state.handles == 0
     }
 
-    /// Access to pages, if it need not wait.
+    /// Returns an access to pages, or `None` if the caller must wait for the claim first.
     pub(crate) fn access(&self) -> Option<PageAccess> {
         let mut state = self.state();
         if state.handles == 0 {
@@ -141,15 +142,15 @@ impl MapClaim {
         Some(PageAccess(Some(Arc::clone(&self.state))))
     }
 
-    /// Begins to take the pages back. Returns how many accesses there were before.
+    /// Begins to hand over the claim. Returns the number of accesses so far.
     pub(crate) fn begin_ending(&self) -> u64 {
         let mut state = self.state();
         state.claim = Claim::Ending;
         state.accesses
     }
 
-    /// Ends a hand-over that began after `accesses` accesses. Returns false if another access came,
-    /// or is in flight: then the kernel may have a page again.
+    /// Ends a hand-over that began after `accesses` accesses. Returns false if there was another
+    /// access since, or one is in flight: then the kernel may have a page again.
     pub(crate) fn end(&self, accesses: u64) -> bool {
         let mut state = self.state();
         let is_over = state.accesses == accesses && state.under_way == 0;

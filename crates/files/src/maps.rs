@@ -1,25 +1,26 @@
-//! Shared maps of files, beside other sessions of the volume.
+//! Shared memory maps of files that several mounts may map.
 //!
-//! The kernel does not ask before a program changes a page of a shared map, and it writes the page
-//! back as a whole. If two mounts mapped one file, each would overwrite what the other has written,
-//! whatever locks their programs take. For example, two SQLite connections in WAL mode on two mounts
-//! would lose commits that both had acknowledged.
+//! The kernel does not ask before a program changes a page of a shared map, and it writes back
+//! whole pages. If two mounts mapped one file, each would overwrite the changes of the other,
+//! even if their programs take locks. For example, two SQLite connections in WAL mode on two
+//! mounts would lose commits that both had acknowledged.
 //!
-//! So one session at a time has the pages of a file: it holds the *claim*. The claim is a lock on a
-//! byte that no program can lock. It costs no round trip while no other session wants locks, it is
-//! published before another session gets locks, and it ends with its session.
+//! So only one session at a time may have cached pages of a file: the holder of the *claim*. The
+//! claim is a lock on a byte that no program can lock. It takes no round trip while no other
+//! session uses locks, it is published before another session gets locks, and it ends with its
+//! session.
 //!
-//! - A session claims a file when a program opens it for reading and writing. If another session has
-//!   the claim, reads and writes of the program pass by the kernel's page cache.
-//! - If the kernel needs a page of a map for such a program, the session asks for the claim, with a
+//! - A session claims a file when a program opens it for reading and writing. If another session
+//!   has the claim, reads and writes of the program bypass the kernel's page cache.
+//! - If the kernel needs a page of a map for such a program, the session requests the claim with a
 //!   lock on a second byte, and the page waits. See [`handover`].
-//! - A session that is asked takes its pages back from the kernel, which writes the changed ones,
-//!   makes them content, and lets go of the claim. While it has no claim, its own pages wait.
+//! - The holder then has the kernel write back and drop its pages, flushes them, and releases the
+//!   claim. While it has no claim, its own pages wait.
 //!
 //! ```text
-//!   Absent ──take_claim──▶ Held ──hand_over──▶ Ending ──pages gone──▶ Absent
+//!   Absent ──take_claim──▶ Held ──hand_over──▶ Ending ──pages dropped──▶ Absent
 //!                           ▲                    │
-//!                           └── a page came, or the kernel or a store did not answer
+//!                           └── a page was accessed, or the kernel or a store did not answer
 //! ```
 
 mod handover;
@@ -39,38 +40,41 @@ use crate::files::Files;
 use crate::map_claim::{Claim, PageAccess};
 use crate::open::{Handle, HandleId};
 
-/// How long an open waits until it is known whether another session has claimed the file. An open
-/// must not wait for long for a mount that does not answer.
+/// How long an open waits to learn whether another session has the claim. An open must not wait
+/// long for a mount that does not answer.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a page waits for the claim. Longer than a session that was killed keeps it.
+/// How long a page waits for the claim: longer than the claim of a killed session lasts.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The pause before the kernel is asked once more for pages that it did not give back.
+/// The pause before the kernel is asked again for pages that it did not give back.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// The bytes that stand for the maps of a file. Programs lock bytes below `1 << 63`.
+/// The bytes whose locks represent the maps of a file. Programs can lock bytes below `1 << 63`
+/// only.
 const CLAIMED_BYTE: u64 = u64::MAX;
 const WANTED_BYTE: u64 = u64::MAX - 1;
 const JOINED_BYTE: u64 = u64::MAX - 2;
 
-/// A lock that stands for a session. Other sessions know it by the session, so all have one owner.
+/// Returns a lock that belongs to a session. Other sessions identify it by the session, so its
+/// owner is a constant.
 const fn lock_of_session(byte: u64, kind: RangeLockKind) -> RangeLock {
     RangeLock { start: byte, last: byte, kind, owner: u64::MAX, pid: 0, flock: false }
 }
 
-/// The claim of a session.
+/// The claim itself.
 const CLAIM: RangeLock = lock_of_session(CLAIMED_BYTE, RangeLockKind::Exclusive);
-/// A session waits for the claim.
+/// The request of a session that waits for the claim.
 const WANTED: RangeLock = lock_of_session(WANTED_BYTE, RangeLockKind::Shared);
-/// A session takes turns at the claim with others. Nothing waits for this lock: it tells the process
-/// that follows which files take turns.
+/// The mark of a session that shares the claim with others. No lock conflicts with it: it records
+/// for the next worker which files take part in hand-overs.
 const JOINED: RangeLock = lock_of_session(JOINED_BYTE, RangeLockKind::Shared);
 
 impl Files {
-    /// Claims the maps of a file that was opened for reading and writing. Returns true if the kernel
-    /// may keep pages of it for the handle. Returns false if another session has claimed the file, or
-    /// if that is not known in time: then reads through the handle look for what others have written.
+    /// Claims the maps of a file that was opened for reading and writing. Returns true if the
+    /// kernel may cache its pages for this handle. Returns false if another session has the claim,
+    /// or if that is not known within 3 seconds; then reads through the handle look for changes of
+    /// other sessions.
     pub async fn claim_map(&self, handle: HandleId) -> bool {
         let may_map = self.claim_in_time(handle).await;
         if !may_map && let Ok(handle) = self.open.handle(handle) {
@@ -79,9 +83,9 @@ impl Files {
         may_map
     }
 
-    /// Returns true if another session has the maps of a file that was not opened for reading and
-    /// writing. Then reads through the handle look for what the others have written. A session that has
-    /// not used locks does not ask: that would make locks dearer for all others.
+    /// Returns true if another session has the claim on a file that was not opened for reading and
+    /// writing. Then reads through the handle look for changes of other sessions. A session that
+    /// has not used locks does not ask: asking would make locks slower for all others.
     pub async fn is_claimed_elsewhere(&self, handle: HandleId) -> bool {
         if !self.locks.is_in_records().await {
             return false;
@@ -106,11 +110,11 @@ impl Files {
     async fn claim_in_time(&self, handle: HandleId) -> bool {
         let files = self.for_request(0, Note::none());
         let mut claim = Box::pin(async move { files.claim(handle).await });
-        // A claim in memory is ready at once.
+        // A claim in memory is complete at the first poll.
         if let Poll::Ready(claimed) = futures::poll!(&mut claim) {
             return claimed;
         }
-        // The claim goes on if this wait ends: a lock that is being written cannot be taken back.
+        // The claim continues if this wait ends: a commit that has begun cannot be cancelled.
         let claim = self.tasks.spawn(claim);
         matches!(tokio::time::timeout(CLAIM_TIMEOUT, claim).await, Ok(Ok(true)))
     }
@@ -118,17 +122,18 @@ impl Files {
     async fn claim(&self, id: HandleId) -> bool {
         let Ok(handle) = self.open.handle(id) else { return false };
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
+        // The kernel still has old pages: a claim now would make them valid.
         if maps.is_draining() {
             return false;
         }
-        let _turn = maps.operation_lock.lock().await;
-        // The program may have closed the file meanwhile.
+        let _operation = maps.operation_lock.lock().await;
+        // The program may have closed the file in the meantime.
         if self.open.handle(id).is_err() {
             return false;
         }
         if !maps.is_held() {
             if let Err(error) = self.locks.try_lock(ino, CLAIM).await {
-                debug!(ino = ino.0, %error, "another session has the maps of a file");
+                debug!(ino = ino.0, %error, "another session holds the claim on a file's maps");
                 return false;
             }
             self.claim_acquired(&handle).await;
@@ -137,7 +142,7 @@ impl Files {
         true
     }
 
-    /// The session has the claim of a file from now on.
+    /// Notes that the session has got the claim of a file.
     async fn claim_acquired(&self, handle: &Handle) {
         let ino = handle.file.ino;
         handle.file.maps.set(Claim::Held);
@@ -150,11 +155,11 @@ impl Files {
         }
     }
 
-    /// Lets go of the claim if this was the last handle of its file that may be mapped.
+    /// Releases the claim if this was the last handle of its file that may be mapped.
     pub(crate) async fn end_claim(&self, handle: &Handle) {
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
-        // A claim that is under way for this handle ends first.
-        let _turn = maps.operation_lock.lock().await;
+        // A claim that is being taken for this handle completes first.
+        let _operation = maps.operation_lock.lock().await;
         if maps.leave(&handle.may_map) {
             maps.set(Claim::Absent);
             self.volume.lock_notices().unclaim(ino);
@@ -162,41 +167,43 @@ impl Files {
         }
     }
 
-    /// Has the kernel write back the pages that programs have changed in maps. Comes before the end of a
-    /// mount, which takes the pages away.
+    /// Has the kernel write back dirty pages of all shared maps. Call this before an unmount, which
+    /// discards them.
     pub async fn write_back_maps(&self) {
         let files = self.open.all();
         let mapped = files.iter().filter(|file| file.maps.is_joined());
         let written = mapped.map(|file| self.invalidate_cache(file.ino));
         if futures::future::join_all(written).await.contains(&false) {
-            warn!("the kernel has not written back all pages of maps");
+            warn!("the kernel did not write back all pages of shared maps");
         }
     }
 
-    /// Lets go of the locks of the session on some of the bytes that stand for maps.
+    /// Releases the session's locks on some of the bytes that represent maps.
     async fn release_session_locks(&self, ino: Ino, bytes: std::ops::RangeInclusive<u64>) {
         let (owner, flock) = (CLAIM.owner, CLAIM.flock);
         let unlocked = self.locks.unlock(ino, owner, flock, *bytes.start(), *bytes.end()).await;
         if let Err(error) = unlocked {
-            debug!(ino = ino.0, %error, "a claim of maps is let go of later");
+            debug!(ino = ino.0, %error, "cannot release a claim on maps now; it will be retried");
         }
     }
 
-    /// Takes over the claims of the process before this one. Its handles of a claimed file may be
-    /// mapped; a claim of a file that has no handles any more ends. Handles of other files may have
-    /// been refused a claim, so their pages wait for one.
+    /// Takes over the claims of the previous worker. Its handles of a claimed file count as mapped.
+    /// A claim on a file without handles is released. Handles of other files may have been refused
+    /// a claim, so their pages wait for one.
     pub(crate) async fn take_over_claims(&self) {
         let exported = self.locks.export();
         let has = |held: &[RangeLock], byte: u64| held.iter().any(|lock| lock.start == byte);
         for handle in self.open.handles() {
             let (ino, maps) = (handle.file.ino, &handle.file.maps);
             let held = exported.iter().find(|(of, _)| *of == ino).map_or(&[][..], |(_, held)| held);
+            // The previous worker held the claim, and the session continues: so does the claim.
             if has(held, CLAIMED_BYTE) {
                 maps.join(&handle.may_map);
                 self.claim_acquired(&handle).await;
             } else if has(held, JOINED_BYTE) {
                 maps.join(&handle.may_map);
             }
+            // Its open may have been refused the claim, and the kernel cannot be asked: assume so.
             if !has(held, CLAIMED_BYTE) && !exported.is_empty() {
                 handle.uncached.store(true, Ordering::Relaxed);
             }
@@ -212,9 +219,9 @@ impl Files {
         }
     }
 
-    /// Access to the pages of an open file, for as long as the returned value lives: for a read or a
-    /// write, and until the kernel is answered. `fills` is true if the kernel reads pages of its cache.
-    /// If several sessions map the file, this waits until no other session has pages of it.
+    /// Returns access to the pages of an open file, for one read or write. Keep it until the kernel
+    /// is answered. `fills` is true if the kernel reads pages for its cache. If several sessions
+    /// map the file, this waits until no other session has pages of it.
     ///
     /// # Errors
     /// `EIO` if another session does not let go of its pages in time.

@@ -1,17 +1,20 @@
-//! By which name a node was last found.
+//! The name by which each node was last found.
 //!
-//! The kernel speaks of a node by its number, and some changes must be made where its name is. What
-//! is not remembered, or has become wrong, is answered with ESTALE, upon which the kernel looks the
-//! name up anew. So a bounded memory is enough.
+//! The kernel identifies a node by its inode number, but some changes must be planned where its
+//! name is. If a name is not known here, or is out of date, the operation fails with `ESTALE`; the
+//! kernel then looks up the name again. So a bounded cache is sufficient.
+//!
+//! For example, after a restart this cache is empty, and the first open of each inode that the
+//! kernel still knows gets one `ESTALE` and one lookup.
 
 use quick_cache::sync::Cache;
 use record::Ino;
 use volume::NodeName;
 
-/// Nodes whose names are remembered.
+/// The maximum number of nodes with a known name.
 const NAMES_MAX: usize = 1 << 17;
 
-/// Names of nodes, the last one of each.
+/// The last known name of each node.
 #[derive(Debug)]
 pub(crate) struct KnownNames(Cache<Ino, NodeName>);
 
@@ -20,19 +23,19 @@ impl KnownNames {
         KnownNames(Cache::new(NAMES_MAX))
     }
 
-    /// A node was found, or put, under a name.
+    /// Notes that a node was found, created or renamed under a name.
     pub(crate) fn insert(&self, ino: Ino, name: &NodeName) {
         if self.0.peek(&ino).as_ref() != Some(name) {
             self.0.insert(ino, name.clone());
         }
     }
 
-    /// A name of a node has gone.
+    /// Forgets a name of a node, if it is the known one.
     pub(crate) fn remove(&self, ino: Ino, name: &NodeName) {
         self.0.remove_if(&ino, |known| known == name);
     }
 
-    /// The name by which a node was last found.
+    /// Returns the name by which a node was last found.
     pub(crate) fn get(&self, ino: Ino) -> Option<NodeName> {
         self.0.get(&ino)
     }

@@ -1,8 +1,11 @@
-//! Finding nodes by their numbers alone, as servers of NFS do.
+//! Lookups by inode number, for NFS servers and file handles.
 //!
-//! A file handle that `name_to_handle_at` gave, or one of an NFS client, holds the number of a node.
-//! It outlives what the kernel remembers, and the mount. The kernel then asks for the names `.` and
+//! A file handle, from `name_to_handle_at` or of an NFS client, contains an inode number. It
+//! outlives the kernel's cache and the mount. To open it, the kernel looks up the names `.` and
 //! `..` of that number.
+//!
+//! For example, an NFS server restarts and a client reads on through its old handle: the kernel
+//! asks for `.` of that number, and then opens it without a name.
 
 use record::{Ino, InodeBody, Kind};
 use rustix::io::Errno;
@@ -11,14 +14,14 @@ use volume::FoundNode;
 use crate::attributes::NodeStat;
 use crate::files::Files;
 
-/// The most directories above a node that are looked at.
+/// The maximum number of ancestors that are checked for the root.
 const ANCESTORS_MAX: usize = 2_048;
 
 impl Files {
-    /// Finds a node by its number, for a caller that has no name of it.
+    /// Looks up a node by its number, without a name.
     ///
     /// # Errors
-    /// `ESTALE` if there is none, if its last name is gone and no program has it open, or if it is not
+    /// `ESTALE` if the node does not exist, if it has no name and is not open, or if it is not
     /// below the root of these files.
     pub async fn look_up_number(&self, ino: Ino) -> Result<NodeStat, Errno> {
         let node = self.named_node(ino).await?;
@@ -29,10 +32,10 @@ impl Files {
         Ok(self.visible_stat(&node).await)
     }
 
-    /// Finds the directory that a directory is in. The root is in itself.
+    /// Returns the parent of a directory. The root is its own parent.
     ///
     /// # Errors
-    /// `ENOTDIR` if it is no directory; else as [`Files::look_up_number`].
+    /// `ENOTDIR` if the node is not a directory; otherwise as [`Files::look_up_number`].
     pub async fn look_up_parent(&self, ino: Ino) -> Result<NodeStat, Errno> {
         if ino == self.root() {
             return self.attributes(ino).await;
@@ -42,7 +45,7 @@ impl Files {
         self.look_up_number(directory.parent).await
     }
 
-    /// The node that is to be opened, if it was found by its number before.
+    /// Returns the node for an open, if it was looked up by number before; otherwise `None`.
     pub(crate) async fn found_by_number(&self, ino: Ino) -> Result<Option<FoundNode>, Errno> {
         if self.by_number.get(&ino).is_none() {
             return Ok(None);
@@ -50,16 +53,17 @@ impl Files {
         self.named_node(ino).await.map(Some)
     }
 
-    /// A node that has a name, or that a program has open.
+    /// Returns a node that has a name or is open; fails with `ESTALE` for others.
     async fn named_node(&self, ino: Ino) -> Result<FoundNode, Errno> {
         let (node, is_left) = self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await?;
         if is_left && self.open.get(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
     }
 
-    /// Returns true if a node is below the root of these files, as far as that is known: a handle must
-    /// not lead out of the part of a volume that is mounted.
+    /// Returns true if a node is known to be below the root of these files. A file handle must not
+    /// lead out of the mounted part of a volume.
     async fn is_below_root(&self, node: &FoundNode) -> Result<bool, Errno> {
         let root = self.root();
+        // The common cases need no round trip.
         if root == Ino::ROOT || node.ino == root || node.inode.bucket == root {
             return Ok(true);
         }

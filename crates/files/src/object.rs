@@ -1,9 +1,12 @@
-//! What S3 keeps with a file, as extended attributes of it.
+//! The S3 metadata of a file, as extended attributes.
 //!
-//! `user.ashlar.content-type` and its like say content headers, `user.ashlar.meta.NAME` user metadata,
-//! `user.ashlar.tag.KEY` tags. They are not kept beside what S3 keeps, they are that; so they take what
-//! S3 takes, and no more. `user.ashlar.etag` says the entity tag and is no name of the list, because
-//! whoever copies a file with its attributes would fail to give it to the copy.
+//! `user.ashlar.content-type` and similar names are content headers, `user.ashlar.meta.NAME` is
+//! user metadata, and `user.ashlar.tag.KEY` is a tag. They are views of the S3 metadata, not
+//! copies, so they accept only values that S3 accepts. For example, `setfattr -n
+//! user.ashlar.tag.team -v blue FILE` does the same as `PutObjectTagging` with one more tag.
+//!
+//! `user.ashlar.etag` is the entity tag. It can be read, but it is not listed: a program that
+//! copies a file with all its listed attributes would fail to set it on the copy.
 
 use bytes::Bytes;
 use record::{Header, Ino, ObjectHeaders};
@@ -22,19 +25,19 @@ const USER: &str = "meta.";
 const TAG: &str = "tag.";
 const ETAG: &str = "etag";
 
-/// What an attribute is of a file as S3 has it.
+/// The meaning of an attribute name in this name space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectAttribute {
-    /// The entity tag.
+    /// The entity tag, read-only.
     Etag,
-    /// Something that S3 keeps with it.
+    /// A header, a user metadata entry or a tag.
     Item(ObjectItem),
-    /// Nothing: no attribute of this name can be.
+    /// No S3 metadata can have this name.
     Unknown,
 }
 
 impl ObjectAttribute {
-    /// What the attribute of this name is; none for one that does not belong to S3.
+    /// Parses an attribute name. Returns `None` if it is not in this name space.
     pub(crate) fn of(attribute: &[u8]) -> Option<ObjectAttribute> {
         let name = attribute.strip_prefix(PREFIX)?;
         let Ok(name) = std::str::from_utf8(name) else { return Some(ObjectAttribute::Unknown) };
@@ -51,14 +54,14 @@ impl ObjectAttribute {
         Some(item.map_or(ObjectAttribute::Unknown, ObjectAttribute::Item))
     }
 
-    /// Whether the attribute of this name can be asked for: some that S3 takes are too long.
+    /// Returns true if an attribute of this name can be read. Some S3 names are too long for one.
     fn is_to_be_had(attribute: &[u8]) -> bool {
         attribute.len() <= record::XATTR_NAME_BYTES_MAX
             && !matches!(ObjectAttribute::of(attribute), None | Some(ObjectAttribute::Unknown))
     }
 }
 
-/// The names of the attributes that say what S3 keeps with a file.
+/// Returns the attribute names of all S3 metadata of a file.
 pub(crate) fn names(object: &ObjectHeaders) -> Vec<Vec<u8>> {
     let name = |item: &ObjectItem| match item {
         ObjectItem::Header(header) => header.name().to_owned(),
@@ -71,7 +74,7 @@ pub(crate) fn names(object: &ObjectHeaders) -> Vec<Vec<u8>> {
 }
 
 impl Files {
-    /// What such an attribute says.
+    /// Returns the value of an attribute. Fails with `ENODATA` if the file does not have it.
     pub(crate) async fn object_attribute(
         &self,
         ino: Ino,
@@ -89,8 +92,12 @@ impl Files {
         }
     }
 
-    /// Changes what such an attribute says; without a value, takes it away. `had` says whether the
-    /// file must have it before.
+    /// Sets an attribute, or removes it if `value` is `None`. `had` is true if it must exist
+    /// before, false if it must not, and `None` if either is fine.
+    ///
+    /// # Errors
+    /// `EPERM` for the entity tag; `EINVAL` if S3 does not accept the name or the value; `ENODATA`
+    /// or `EEXIST` if `had` does not hold.
     pub(crate) async fn set_object_attribute(
         &self,
         ino: Ino,
@@ -110,11 +117,11 @@ impl Files {
     }
 }
 
-/// A value that S3 would take for this.
+/// Returns the value as text. Fails with `EINVAL` if S3 would not accept it.
 fn text<'v>(item: &ObjectItem, value: &'v [u8]) -> Result<&'v str, Errno> {
     let text = std::str::from_utf8(value).map_err(|_| Errno::INVAL)?;
     let is_legal = match item {
-        // S3 takes the usual storage class, too, and does not show it.
+        // S3 also accepts the standard storage class, and does not show it.
         ObjectItem::Header(Header::StorageClass) if text == STANDARD => true,
         ObjectItem::Header(header) => {
             Metadata::accepts(header.name(), text) && is_header_text(text)
@@ -125,12 +132,12 @@ fn text<'v>(item: &ObjectItem, value: &'v [u8]) -> Result<&'v str, Errno> {
     if is_legal { Ok(text) } else { Err(Errno::INVAL) }
 }
 
-/// Whether a header can say this, and would come back as it is.
+/// Returns true if a header can carry this value without change.
 fn is_header_text(text: &str) -> bool {
     text.trim_matches([' ', '\t']) == text && !text.chars().any(|c| c.is_control() && c != '\t')
 }
 
-/// Whether a header can have this name, in the case in which S3 tells it.
+/// Returns true if a header can have this name, in the lower case that S3 returns.
 fn is_metadata_name(name: &str) -> bool {
     let is_legal =
         |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&b);

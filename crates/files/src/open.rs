@@ -1,7 +1,30 @@
-//! Open files: what is shared by those who have one open, and their handles.
+//! Open files and their handles.
 //!
-//! All handles of a file share one state: the file as it was last found or written, and over it what
-//! was written since. A file that has lost its last name is there for them as long as one of them is.
+//! All handles of a file share one [`FileState`]. It is a stack of layers; a read takes each byte
+//! from the topmost layer that has it:
+//!
+//! ```text
+//!   dirty      written since the last flush began           (top)
+//!   cut        the layers below are visible up to here only
+//!   flushing   taken by the flush that runs now
+//!   cut
+//!   node       the content as last committed                (bottom)
+//! ```
+//!
+//! The file states and their transitions:
+//!
+//! ```text
+//!   Clean ──write, set──▶ Dirty ──start_flush──▶ Flushing ──commit succeeds──▶ Clean
+//!                           ▲                       │
+//!                           └──── restore_dirty ────┘   the commit fails
+//! ```
+//!
+//! A write during Flushing makes the file dirty again, next to the flush that runs. For example, a
+//! program writes 4 MiB, calls fsync(2) in one thread and goes on writing in another: the first 4
+//! MiB are in `flushing`, the later bytes in `dirty`.
+//!
+//! If the last name of a file is removed, the file stays readable and writable through its handles
+//! until the last one is closed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,102 +44,106 @@ use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
 
-/// Bytes that may have been written to a file of which nothing is kept any more: they stay in memory.
+/// The limit of the dirty data of one deleted file, in bytes. No flush can commit it.
 pub(crate) const DELETED_FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The number of a handle.
+/// The number of a file handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandleId(pub u64);
 
-/// What a file is opened for.
+/// The purpose and flags of an open, from open(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags of open(2)")]
 pub struct OpenMode {
-    /// For writing, too.
+    /// True to open for writing, alone or with reading.
     pub writes: bool,
-    /// Without the content that it has: `O_TRUNC`.
+    /// True to discard the content: `O_TRUNC`.
     pub truncates: bool,
-    /// To run the program that it is.
+    /// True if the kernel opens the file to execute it.
     pub executes: bool,
-    /// Whether it loses the rights of its set-user-ID and set-group-ID bits with that.
+    /// With `truncates`: clear the set-user-ID and set-group-ID bits, because the caller has no
+    /// privilege to keep them.
     pub drops_rights: bool,
 }
 
-/// A file that was opened.
+/// The result of an open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenedFile {
-    /// The new handle.
+    /// The number of the new handle.
     pub handle: HandleId,
-    /// Whether the content is the one that was seen at the open before, so that what a program's
-    /// machine remembers of it may be used.
+    /// True if the data version is that of the previous open, so that the kernel may keep its
+    /// cached pages.
     pub unchanged: bool,
-    /// The file's attributes.
+    /// The attributes of the file after the open.
     pub attributes: NodeStat,
 }
 
-/// A file that somebody has open.
+/// A file with at least one handle, or pinned by `VolatileNames`.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     _pin: OpenNode,
     pub(crate) state: tokio::sync::Mutex<FileState>,
-    /// Held by whoever makes what was written the file's content: the sums of that, as long as it was
-    /// written front to back.
+    /// Held by the flush of the file; only one runs at a time. The value is the running checksums
+    /// of the committed content, if the file was written from front to back.
     pub(crate) flush_lock: tokio::sync::Mutex<Option<SequentialSums>>,
-    /// The part of this session in the file's shared maps.
+    /// This session's claim on the page cache of the file; see `maps`.
     pub(crate) maps: MapClaim,
-    /// Whether what was written is wanted to become the file's content soon.
+    /// True if the background flusher should flush this file soon.
     pub(crate) flush_requested: AtomicBool,
-    /// Counts failures, and says which the last one was.
+    /// The number of failed flushes, and the error of the last one.
     pub(crate) failures: Mutex<(u64, Option<Errno>)>,
 }
 
-/// A file as those see it who have it open, from the bottom up: the file as found, cut; what is
-/// becoming its content; cut; what was written since.
+/// The layers of an open file; see the module's documentation.
 #[derive(Debug)]
 pub(crate) struct FileState {
     pub(crate) node: Arc<FoundNode>,
-    /// Whether the record is gone: nothing is kept of it any more.
+    /// True if the record is deleted: nothing can be committed any more.
     pub(crate) deleted: bool,
-    /// Whether its last name is gone.
+    /// True if the last name is removed.
     pub(crate) unlinked: bool,
+    /// The data that the current flush commits.
     pub(crate) flushing: Option<Arc<FlushingData>>,
-    /// Up to where what lies below shows, if it was cut.
+    /// The size up to which the layers below `dirty` are visible, if the file was truncated since
+    /// the last flush began.
     pub(crate) cut: Option<u64>,
     pub(crate) dirty: DirtyExtents,
-    /// Since when it has been known to be dirty.
+    /// When the background flusher first saw this file dirty.
     pub(crate) dirty_since: Option<Instant>,
-    /// What of that was appended, if it is the end of the file.
+    /// The part of `dirty` that was appended at the end of the file.
     pub(crate) tail: Option<AppendedTail>,
     pub(crate) permit: Option<Permit>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
-    /// When it was last written to, if that is to be kept.
+    /// The time of the last write that is not committed.
     pub(crate) write_time: Option<Timestamp>,
-    /// The retention that writes of this open file gave it by its bucket's default.
+    /// The retention that the flushes of this file gave the object by the default of its bucket.
+    /// Writes by the programs that have the file open are allowed in spite of it.
     pub(crate) own_retention: Option<RetainUntil>,
-    /// What it says of this to the process that may follow.
+    /// The log of dirty data in the ledger.
     pub(crate) log: FileLog,
-    /// Requests that have appended to it, and of which the programs have not been told yet.
+    /// Requests that appended and are not answered yet. Their effect must not be repeated by the
+    /// next worker.
     pub(crate) unanswered_appends: Vec<u64>,
 }
 
-/// What is becoming a file's content.
+/// Dirty data and attribute changes that a flush is committing.
 #[derive(Debug)]
 pub(crate) struct FlushingData {
     pub(crate) extents: FrozenExtents,
-    /// What of that was appended.
+    /// The part of `extents` that was appended at the end of the file.
     pub(crate) tail: Option<AppendedTail>,
-    /// Up to where the file below shows, if it was cut.
+    /// The size up to which `node` is visible, if the file was truncated.
     pub(crate) cut: Option<u64>,
     pub(crate) size: u64,
     pub(crate) change: AttributeChange,
     pub(crate) write_time: Option<Timestamp>,
-    /// The memory that it takes.
+    /// The memory that `extents` take; freed when the flush ends.
     pub(crate) permit: Mutex<Option<Permit>>,
-    /// Where the log ends that says it.
+    /// The end of the log that describes this data. A successful flush trims the log up to it.
     pub(crate) log_end: u64,
-    /// By which whoever follows knows whether it has become content.
+    /// The journal entry of the flush, by which the next worker knows whether it was committed.
     pub(crate) note: Note,
 }
 
@@ -142,22 +169,22 @@ impl FileState {
         }
     }
 
-    /// The data version of the file as found.
+    /// Returns the committed data version; `None` if the node is not a file.
     pub(crate) fn data_version(&self) -> Option<u64> {
         self.node.inode.file().map(|file| file.data_version)
     }
 
-    /// Bytes of the file as found.
+    /// Returns the committed size in bytes.
     pub(crate) fn found_size(&self) -> u64 {
         self.node.inode.file().map_or(0, |file| file.size)
     }
 
-    /// Bytes of what lies below what was written.
+    /// Returns the size of the layers below `dirty`, in bytes.
     pub(crate) fn base_size(&self) -> u64 {
         self.flushing.as_ref().map_or(self.found_size(), |flushing| flushing.size)
     }
 
-    /// Whether anything is not the file's yet.
+    /// Returns true if there is dirty data or an attribute change that no flush has taken.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
             || self.size != self.base_size()
@@ -166,13 +193,14 @@ impl FileState {
             || self.write_time.is_some()
     }
 
-    /// Puts the file as it is now below what was written. Answers whether it is another one.
+    /// Replaces the committed layer by `node` and keeps the dirty data on top. Returns false, and
+    /// changes nothing, if `node` is older or the same.
     pub(crate) fn rebase(&mut self, node: &FoundNode) -> bool {
         if is_older(node, &self.node) || node.record == self.node.record {
             return false;
         }
         self.node = Arc::new(node.clone());
-        // What is becoming content is laid over what there is, and says then how long the file is.
+        // A flush is rebased by its own commit, which also decides the size.
         if self.cut.is_none() && self.flushing.is_none() {
             self.follow_end();
             self.size = self.size.max(self.found_size());
@@ -180,10 +208,10 @@ impl FileState {
         true
     }
 
-    /// Takes note of the file as it is now, if nothing that was written depends on what it was.
+    /// Replaces the committed layer by `node` if the file is clean and `node` is not older.
     pub(crate) fn refresh(&mut self, node: &FoundNode) {
         if self.flushing.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
-            // What is found again most of the time is what was found before.
+            // Most lookups return the same node: compare first, and spare the allocation.
             if *self.node != *node {
                 self.node = Arc::new(node.clone());
             }
@@ -191,10 +219,13 @@ impl FileState {
         }
     }
 
-    /// Makes the file so long.
+    /// Sets the file size to `size` bytes, as `ftruncate` does. Growing leaves a hole.
     pub(crate) fn resize(&mut self, size: u64) {
         self.note_resize(size);
+        // Dirty bytes behind the new end are gone, also if the file grows again later.
         self.dirty.cut(size);
+        // Only if the truncation hides bytes of the layers below, and then only the smallest cut
+        // counts.
         let shown = self.cut.unwrap_or(u64::MAX).min(self.base_size());
         if size < shown {
             self.cut = Some(size);
@@ -202,7 +233,8 @@ impl FileState {
         self.size = size;
     }
 
-    /// It is written to now.
+    /// Sets the time of the last write to `now`. A modification time that was set before it is
+    /// dropped.
     pub(crate) fn touch(&mut self, now: Timestamp, drop_rights: bool) {
         self.write_time = Some(now);
         self.change.modified = None;
@@ -211,7 +243,7 @@ impl FileState {
         }
     }
 
-    /// Holds memory, too.
+    /// Adds memory to the permit that this file holds.
     pub(crate) fn hold(&mut self, permit: Option<Permit>) {
         match (&mut self.permit, permit) {
             (Some(held), Some(permit)) => held.merge(permit),
@@ -220,11 +252,13 @@ impl FileState {
         }
     }
 
-    /// Nothing is kept of it any more. What was written to it is there for those who have it open, as
-    /// far as there is memory for that. Answers whether that is all of it.
+    /// Marks the file as deleted. The dirty data stays readable for the open handles if it fits
+    /// into `memory` and into [`DELETED_FILE_BYTES_MAX`]. Returns false if it did not fit and was
+    /// dropped.
     pub(crate) fn mark_deleted(&mut self, memory: &ByteBudget) -> bool {
         self.deleted = true;
         let bytes = self.dirty.bytes();
+        // Both limits: one deleted file must not use up the memory of all.
         let permit = memory.try_acquire(bytes).filter(|_| bytes <= DELETED_FILE_BYTES_MAX);
         let kept = permit.is_some();
         self.permit = permit;
@@ -235,7 +269,7 @@ impl FileState {
         kept
     }
 
-    /// Drops everything that was written and is not content yet.
+    /// Drops all dirty data and attribute changes that no flush has taken.
     pub(crate) fn drop_unflushed(&mut self) {
         self.dirty = DirtyExtents::default();
         (self.tail, self.cut, self.write_time, self.permit) = (None, None, None, None);
@@ -243,14 +277,13 @@ impl FileState {
         self.size = self.found_size();
     }
 
-    /// The file loses the rights that its set-user-ID and set-group-ID bits give, those that are yet to
-    /// be set, too.
+    /// Clears the set-user-ID and set-group-ID bits, also in a pending change of the mode.
     pub(crate) fn drop_rights(&mut self) {
         self.change.drop_rights = true;
         self.change.mode = self.change.mode.map(without_rights);
     }
 
-    /// Changes attributes together with what was written.
+    /// Adds an attribute change, which the next flush commits together with the dirty data.
     pub(crate) fn set(&mut self, change: &AttributeChange, now: Timestamp) {
         let at = |time: SetTime| match time {
             SetTime::Now => SetTime::At(now),
@@ -266,12 +299,15 @@ impl FileState {
         self.change.modified = change.modified.map(at).or(self.change.modified);
     }
 
-    /// What a program sees of it.
+    /// Returns the attributes as programs see them: the committed ones with the flushing and dirty
+    /// changes applied.
     pub(crate) fn attributes(&self) -> NodeStat {
         let mut shown = NodeStat::of(&self.node);
+        // The commit sets times of its own, so these values must not be cached.
         shown.volatile_attributes = self.flushing.is_some() || self.is_dirty();
         let flushing =
             self.flushing.as_ref().map(|flushing| (&flushing.change, flushing.write_time));
+        // Apply the changes in the order in which they were made: the flush first.
         for (change, written) in flushing.into_iter().chain([(&self.change, self.write_time)]) {
             if let Some(written) = written {
                 (shown.modified, shown.changed) = (written, written);
@@ -297,20 +333,20 @@ impl FileState {
     }
 }
 
-/// The retention of a file.
+/// Returns the retention of the object, if it has one.
 pub(crate) fn retention(node: &FoundNode) -> Option<RetainUntil> {
     node.inode.file().and_then(|file| file.object.lock.retention)
 }
 
-/// Whether a file was found like this before it was found like that: what is read may be answered
-/// late.
+/// Returns true if `this` has a lower data version than `that`. Replies can arrive out of order, so
+/// a newly received node can be older than the cached one.
 fn is_older(this: &FoundNode, that: &FoundNode) -> bool {
     let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
     version(this) < version(that)
 }
 
 impl OpenFile {
-    /// A file as it was found, which `pin` keeps from being deleted.
+    /// Returns a clean open file. `pin` keeps its record and blocks from being deleted.
     pub(crate) fn new(pin: OpenNode, node: FoundNode) -> OpenFile {
         OpenFile {
             ino: node.ino,
@@ -323,7 +359,8 @@ impl OpenFile {
         }
     }
 
-    /// What a program sees of the file, which was found like this just now.
+    /// Returns the attributes as programs see them. `node` is the node as just read, if the caller
+    /// has read it.
     pub(crate) async fn attributes(&self, node: Option<&FoundNode>) -> NodeStat {
         let mut state = self.state.lock().await;
         if let Some(node) = node {
@@ -332,35 +369,37 @@ impl OpenFile {
         state.attributes()
     }
 
-    /// How many failures there were, and the last one.
+    /// Returns the number of failed flushes, and the error of the last one.
     pub(crate) fn last_failure(&self) -> (u64, Option<Errno>) {
         *self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A failure that every handle is told of, once.
+    /// Records a failure. Each open handle returns it once, from its next fsync(2), close(2) or
+    /// write(2).
     pub(crate) fn fail(&self, error: Errno) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         *failures = (failures.0 + 1, Some(error));
     }
 }
 
-/// A handle of a file.
+/// An open handle of a file.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
-    /// What is read ahead of whoever reads it.
+    /// The read-ahead stream of this handle.
     pub(crate) ahead: ReadAhead,
-    /// Whether reads through it are not to be noted.
+    /// True if reads through this handle do not update the access time (`O_NOATIME`).
     pub(crate) no_atime: AtomicBool,
-    /// Whether the program that it is runs.
+    /// True if the kernel opened the file to execute it, so it must not be truncated.
     pub(crate) executes: AtomicBool,
     /// True if a program may have mapped the file shared through it.
     pub(crate) may_map: AtomicBool,
     /// True if the kernel reads and writes through it without its page cache.
     pub(crate) uncached: AtomicBool,
-    /// True if other sessions may have changed what the program relies on: it fails from then on.
+    /// True after other sessions may have changed data or locks that the program relies on. Each
+    /// operation fails with `EIO` from then on.
     failed: AtomicBool,
-    /// Failures that it was told of.
+    /// The number of failures that this handle has returned.
     reported: AtomicU64,
 }
 
@@ -371,7 +410,7 @@ impl Handle {
         Arc::new(Handle { file, ahead, no_atime, executes, may_map, uncached, failed, reported })
     }
 
-    /// A failure that this handle has not been told of.
+    /// Returns the last failure of the file as an error, if this handle has not returned it yet.
     pub(crate) fn failure(&self) -> Result<(), Errno> {
         let (count, error) = self.file.last_failure();
         match error {
@@ -381,30 +420,30 @@ impl Handle {
     }
 }
 
-/// Files that are open, and handles.
+/// The tables of open files and handles.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     tables: Mutex<Tables>,
-    /// Handles of this process have larger numbers.
+    /// The largest number that an earlier worker can have given to a handle.
     first: u64,
 }
 
 #[derive(Debug, Default)]
 struct Tables {
     next: u64,
-    /// Each with how many handles it has.
+    /// The open files, each with the number of its handles.
     files: HashMap<Ino, (Arc<OpenFile>, u64)>,
     handles: HashMap<u64, Arc<Handle>>,
 }
 
 impl OpenFiles {
-    /// None is open. Handles have the numbers behind this one.
+    /// Returns empty tables. The first handle has the number `first + 1`.
     pub(crate) fn from(first: u64) -> OpenFiles {
         let tables = Mutex::new(Tables { next: first, ..Tables::default() });
         OpenFiles { tables, first }
     }
 
-    /// A handle that a process before this one gave.
+    /// Adds a handle that an earlier worker gave to a program, under the same number.
     pub(crate) fn adopt(&self, handle: u64, file: &Arc<OpenFile>) {
         let mut tables = self.tables();
         tables.files.entry(file.ino).or_insert_with(|| (Arc::clone(file), 0)).1 += 1;
@@ -415,17 +454,17 @@ impl OpenFiles {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of this number, if somebody has it open.
+    /// Returns the open file of an inode, if it is open.
     pub(crate) fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.tables().files.get(&ino).map(|(file, _)| Arc::clone(file))
     }
 
-    /// How many handles a file has.
+    /// Returns the number of handles of a file; 0 if it is not open.
     pub(crate) fn handle_count(&self, ino: Ino) -> u64 {
         self.tables().files.get(&ino).map_or(0, |(_, handles)| *handles)
     }
 
-    /// Whether a program runs that is this file, as far as this process was asked to open it.
+    /// Returns true if a program is running that was executed from this file through this process.
     pub(crate) fn runs(&self, ino: Ino) -> bool {
         let tables = self.tables();
         let mut handles = tables.handles.values();
@@ -434,29 +473,30 @@ impl OpenFiles {
                 .any(|handle| handle.file.ino == ino && handle.executes.load(Ordering::Relaxed))
     }
 
-    /// All files that are open.
+    /// Returns all open files.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         self.tables().files.values().map(|(file, _)| Arc::clone(file)).collect()
     }
 
-    /// All handles.
+    /// Returns all handles.
     pub(crate) fn handles(&self) -> Vec<Arc<Handle>> {
         self.tables().handles.values().cloned().collect()
     }
 
-    /// A handle.
+    /// Returns a handle by its number.
     ///
     /// # Errors
-    /// `EIO` if the handle is [lost](OpenFiles::lose_adopted).
+    /// `EIO` if the handle has [failed](OpenFiles::fail_adopted); `ESTALE` if an earlier worker
+    /// gave it and it could not be restored; `EBADF` if it never existed.
     pub(crate) fn handle(&self, handle: HandleId) -> Result<Arc<Handle>, Errno> {
-        // What a process before this one had open and is not here was lost.
+        // A handle of an earlier worker that is not in the table could not be restored.
         let missing = if handle.0 <= self.first { Errno::STALE } else { Errno::BADF };
         let found = self.tables().handles.get(&handle.0).cloned().ok_or(missing)?;
         if found.failed.load(Ordering::Relaxed) { Err(Errno::IO) } else { Ok(found) }
     }
 
-    /// Has the handles of a file fail that a process before this one gave. Returns true if any of them
-    /// did not fail before.
+    /// Makes all handles of a file that earlier workers gave fail with `EIO`. Returns true if any
+    /// of them did not fail before.
     pub(crate) fn fail_adopted(&self, ino: Ino) -> bool {
         let tables = self.tables();
         let of_before = tables.handles.iter().filter(|(number, _)| **number <= self.first);
@@ -464,7 +504,7 @@ impl OpenFiles {
         of_file.fold(false, |any, (_, handle)| any | !handle.failed.swap(true, Ordering::Relaxed))
     }
 
-    /// Adds a handle of a file, which is `new` unless it was open.
+    /// Adds a handle for a file. `new` makes the open file if it has no handle yet.
     pub(crate) fn add(
         &self,
         ino: Ino,
@@ -473,7 +513,8 @@ impl OpenFiles {
         self.add_shared(ino, || Arc::new(new()))
     }
 
-    /// Adds a handle of a file that is open again, unless another one is.
+    /// Adds a handle for a file that was restored or pinned. If the file has other handles, theirs
+    /// is used.
     pub(crate) fn add_file(&self, ino: Ino, file: Arc<OpenFile>) -> (HandleId, Arc<OpenFile>) {
         self.add_shared(ino, || file)
     }
@@ -494,12 +535,13 @@ impl OpenFiles {
         (HandleId(handle), file)
     }
 
-    /// Removes a handle. Its file stays until [`OpenFiles::leave`].
+    /// Removes a handle. Its file stays in the table until [`OpenFiles::leave`].
     pub(crate) fn remove(&self, handle: HandleId) -> Option<Arc<Handle>> {
         self.tables().handles.remove(&handle.0)
     }
 
-    /// Lets go of a file. Answers it if this was the last that was said of it.
+    /// Removes one handle from the count of a file. Returns the file, and removes it, if that was
+    /// its last handle.
     pub(crate) fn leave(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         let mut tables = self.tables();
         let (_, count) = tables.files.get_mut(&ino)?;

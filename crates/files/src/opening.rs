@@ -1,4 +1,10 @@
-//! Opening files, and closing them.
+//! Opening and closing files.
+//!
+//! The kernel opens a file in two steps: it looks up the name, and then opens the inode number that
+//! it got. Another client can rebind the name in between. So an open checks that the name still
+//! leads to the number, and fails with `ESTALE` if not; the kernel then looks up the name again.
+//! For example, a PUT replaces `a` after the lookup of `a`: the first open gets `ESTALE`, the
+//! second one opens the new object.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,25 +19,27 @@ use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::stale_retries::StaleReply;
 
-/// What was found to be opened.
+/// The node that an open found.
 struct FoundToOpen {
     node: FoundNode,
-    /// What alone may keep it from being deleted.
+    /// The pinned open file of the node, which may be all that keeps the node from being deleted.
     kept: Option<Arc<OpenFile>>,
 }
 
 impl Files {
-    /// Opens a file, as it is now: what was acknowledged anywhere before is seen.
+    /// Opens a file in its present state: changes that were acknowledged anywhere before are
+    /// visible.
     ///
     /// # Errors
-    /// `ESTALE` if the name by which it was found leads elsewhere or is not known; the thread that
-    /// asks for the same node once more is given it. `ETXTBSY` if a program that runs is to be cut;
-    /// `EPERM` if what is locked is to be written to.
+    /// `ESTALE` if the name by which the node was found is bound to another node or unknown, except
+    /// to a thread that asks for the same node a second time. `ETXTBSY` if `O_TRUNC` would empty a
+    /// program that runs. `EPERM` if the open is for writing and the object is locked.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
             self.check_writable()?;
         }
-        // Of what is opened to be written to the kernel knows that it runs. This it asks for first.
+        // For opens with write access the kernel itself refuses a running program. It sends
+        // `O_TRUNC` without write access to us first.
         if mode.truncates && !mode.writes && self.open.runs(ino) {
             return Err(Errno::TXTBSY);
         }
@@ -42,6 +50,7 @@ impl Files {
         let found = self.find_to_open(ino).await?;
         let lock = found.node.inode.file().map(|file| file.object.lock);
         let is_changed = mode.writes || mode.truncates;
+        // S3 object lock: neither content nor size may change until the retention ends.
         if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
         }
@@ -49,10 +58,13 @@ impl Files {
         self.apply_mode(opened, mode).await
     }
 
-    /// What stands behind a number that is to be opened, if the name by which it was found still leads
-    /// to it, or whoever asks does not come by a name.
+    /// Finds the node with number `ino` for an open. Fails with `ESTALE` if its name is bound to
+    /// another node, unless the caller does not come by a name: it retries after `ESTALE`, or it
+    /// holds a file handle of NFS.
     async fn find_to_open(&self, ino: Ino) -> Result<FoundToOpen, Errno> {
         let (stale_reply, began) = (self.stale_retries.take(self.thread), Instant::now());
+        // The thread got `ESTALE` before. If it did not look up a name since, it comes by a
+        // descriptor (`/proc/self/fd/3`) and means this very node.
         let is_retry = stale_reply
             .is_some_and(|stale_reply| stale_reply.ino == ino && !stale_reply.looked_up_name);
         let name = self.names.get(ino);
@@ -63,7 +75,8 @@ impl Files {
                 Err(error) => return Err(error),
             }
         }
-        // What a name led to since its thread was told so is what it led to during its call.
+        // The open that follows a lookup: accept any node that the name led to since the thread got
+        // `ESTALE`, that is, during its open(2).
         let watched = match stale_reply {
             Some(_) if is_retry => self.volatile_names.get(ino),
             Some(stale_reply) => self.volatile_names.get_since(ino, stale_reply.at),
@@ -78,6 +91,7 @@ impl Files {
             let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
             return Ok(FoundToOpen { node, kept: None });
         }
+        // File handles of NFS have no name that could be checked.
         if let Some(node) = self.found_by_number(ino).await? {
             return Ok(FoundToOpen { node, kept: None });
         }
@@ -86,7 +100,7 @@ impl Files {
         Err(Errno::STALE)
     }
 
-    /// A file that was opened, as it was asked for.
+    /// Applies the flags of the open to its handle: truncates the file with `O_TRUNC`.
     async fn apply_mode(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
         let handle = self.open.handle(opened.handle)?;
         handle.executes.store(mode.executes, Ordering::Relaxed);
@@ -105,7 +119,7 @@ impl Files {
         Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened })
     }
 
-    /// A handle of a file that was just found or made.
+    /// Adds a handle for a node that was just found or created.
     pub(crate) async fn add_handle(
         &self,
         node: FoundNode,
@@ -114,7 +128,7 @@ impl Files {
         self.add_handle_of(node, reading, None).await
     }
 
-    /// The same of a file that was found before, which alone may keep it from being deleted.
+    /// As [`Files::add_handle`]; `before` is the pinned open file of the node, if there is one.
     async fn add_handle_of(
         &self,
         node: FoundNode,
@@ -134,6 +148,7 @@ impl Files {
             Some(file) => self.open.add_file(ino, file),
             None => self.open.add(ino, new),
         };
+        // Recorded before the reply, so that the next worker knows each handle that a program has.
         if let Err(error) = self.keep_handle(handle, ino, false) {
             self.release(handle).await;
             return Err(error);
@@ -145,7 +160,8 @@ impl Files {
         Ok(OpenedFile { handle, unchanged, attributes: state.attributes() })
     }
 
-    /// A file has lost its last name.
+    /// Notes that a name of a file was removed. If it was the last one, the file counts as
+    /// unlinked.
     pub(crate) async fn note_unlinked(&self, ino: Ino, name: &NodeName, last: bool) {
         self.names.remove(ino, name);
         if last && let Some(file) = self.open.get(ino) {
@@ -155,21 +171,23 @@ impl Files {
         }
     }
 
-    /// Ends a handle. What was written through it and not made the file's content becomes that.
+    /// Closes a handle, and flushes the dirty data of its file.
     pub async fn release(&self, handle: HandleId) {
+        // Removed from the ledger first: the kernel does not send a release twice.
         self.end_handle(handle);
         let Some(handle) = self.open.remove(handle) else { return };
         let ino = handle.file.ino;
-        // Nobody is left to be told, but those who have the file open too.
+        // A close has no caller that could get the error; other handles of the file return it.
         let _reported = self.flush_file(&handle.file).await;
-        // Before the file leaves the table: an open that comes now finds the same claim.
+        // Release the claim before the file leaves the table: a concurrent open must find the same
+        // claim, and not take a second one.
         self.end_claim(&handle).await;
         if let Some(file) = self.open.leave(ino) {
             let mut state = file.state.lock().await;
             self.end_log(&mut state);
             if state.is_dirty() {
-                // What was written could not become content, for example because of a quota. It is lost
-                // now, and the kernel may remember its size.
+                // The data could not be committed, for example because of a quota, and is lost now.
+                // The kernel may have cached the size that it would have given the file.
                 self.invalidate_cache_soon(ino);
             }
         }

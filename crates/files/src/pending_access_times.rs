@@ -1,14 +1,15 @@
-//! Nodes that were read, until it is kept when.
+//! Access times that are not committed yet.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use record::{Attributes, Ino, Timestamp};
 
-/// A time of access that is older than this is renewed, in nanoseconds: a day.
+/// The age at which an access time is updated by a read, in nanoseconds: one day, as with
+/// `relatime`.
 const ATIME_AGE_MAX: i64 = 24 * 60 * 60 * 1_000_000_000;
 
-/// Nodes that were read, and when, until that is kept.
+/// The uncommitted access time of each node that was read.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAccessTimes(Mutex<HashMap<Ino, Timestamp>>);
 
@@ -17,13 +18,13 @@ impl PendingAccessTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody says when it was last read.
+    /// Drops the time of a node, because a program sets it.
     pub(crate) fn forget(&self, ino: Ino) {
         self.lock().remove(&ino);
     }
 }
 
-/// Whether a time of access is to be renewed.
+/// Returns true if a read at `now` must update the access time, by the rules of `relatime`.
 pub(crate) fn is_due(accessed: Timestamp, attributes: &Attributes, now: Timestamp) -> bool {
     accessed <= attributes.modified
         || accessed <= attributes.status_changed

@@ -1,7 +1,8 @@
-//! Making ranges of a file zeros.
+//! Zeroing ranges of a file: `fallocate` with `FALLOC_FL_PUNCH_HOLE` or `FALLOC_FL_ZERO_RANGE`.
 //!
-//! Nothing is written for a long range: the file has a hole there in one commit, and what showed
-//! there goes. Where a hole is not worth it, or cannot be made, zeros are written like other bytes.
+//! A range of at least 64 KiB becomes a hole by one commit, and no zeros are written. Shorter
+//! ranges, and ranges where a hole cannot be made, are written as zeros like other data. For
+//! example, punching 1 GiB out of a disk image takes a few commits of metadata.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use crate::open::{HandleId, OpenFile};
 use crate::write::FILE_BYTES_MAX;
 use crate::zeros::zeros;
 
-/// The shortest range that becomes a hole, in bytes. Of a shorter one zeros cost less than the
+/// The shortest range that becomes a hole, in bytes. A shorter one costs less as zeros than as the
 /// slices around a hole.
 const HOLE_BYTES_MIN: u64 = 64 << 10;
 
 impl Files {
-    /// Makes a range zeros. What lies beyond the file's end lengthens it, unless its size is to
-    /// stay.
+    /// Zeroes a range. If it ends beyond the end of the file, the file grows, unless `keeps_size`
+    /// is true.
     pub async fn zero(
         &self,
         handle: HandleId,
@@ -45,12 +46,14 @@ impl Files {
         Ok(())
     }
 
-    /// Makes a range of a file a hole. Answers whether all of it is one.
+    /// Makes a range of a file a hole. Returns false if another client writes to the file, so that
+    /// not all of the range is a hole.
     async fn clear(&self, file: &Arc<OpenFile>, range: &Range<u64>) -> Result<bool, Errno> {
         let known_name = self.names.get(file.ino);
         let mut at = range.start;
         while at < range.end {
             let Some(mut quiesced) = self.quiesce(file).await? else { return Ok(false) };
+            // One plan may touch a limited number of content map pages, so go in steps.
             let end = quiesced.change_end(at, range.end);
             let write = quiesced.write(file.ino, known_name.as_ref());
             let clear = async || match self.volume.clear_range(write, at..end).await {
@@ -66,7 +69,8 @@ impl Files {
     }
 
     async fn write_zeros(&self, handle: HandleId, range: Range<u64>) -> Result<(), Errno> {
-        // If it is asked for again, all of it is done again, not the parts that are missing.
+        // The parts are not logged as this request: if the next worker gets the request again, it
+        // must repeat all of it.
         let part = self.for_request(0, Note::none());
         for (at, bytes) in zeros(range) {
             part.write(handle, at, &bytes, false, false).await?;

@@ -1,8 +1,12 @@
-//! A file at rest: nothing that was written to it lies over what the volume has.
+//! Quiesced files: no dirty data, and no reads or writes through this mount.
 //!
-//! As long as a file is held like this nobody writes to it here, nor reads it, so a change that
-//! the volume makes by itself is seen by everybody or by nobody. Other machines may change the
-//! file meanwhile: what the volume answers is the file as it is then.
+//! Some changes are made in the volume directly, not through dirty data: making holes and copying
+//! ranges by reference. While a file is quiesced, no read or write of this mount runs, so each
+//! program sees the file before such a change or after it. Other mounts can change the file
+//! meanwhile: the result of the change is the file as it is then.
+//!
+//! For example, `fallocate --punch-hole` flushes the file, holds both of its mutexes, and commits
+//! the hole.
 
 use std::sync::Arc;
 
@@ -15,13 +19,14 @@ use crate::files::Files;
 use crate::open::{FileState, OpenFile, retention};
 use crate::sequential::SequentialSums;
 
-/// How often what others write meanwhile is waited for.
-const TRIES: usize = 4;
+/// How often the flush is repeated if programs write again before the mutexes are taken.
+const ATTEMPTS_MAX: usize = 4;
 
-/// Pages of a content map that one change touches: it names each of their blocks.
+/// The maximum number of content map pages that one such change touches. The plan lists each of
+/// their blocks.
 const PAGES_CHANGED_MAX: usize = 64;
 
-/// A file at rest.
+/// A file without dirty data, held by both of its mutexes.
 #[derive(Debug)]
 pub(crate) struct Quiesced<'f> {
     _flush_lock: MutexGuard<'f, Option<SequentialSums>>,
@@ -29,14 +34,15 @@ pub(crate) struct Quiesced<'f> {
 }
 
 impl Files {
-    /// Brings a file to rest. Nothing if others go on writing to it, or if nothing is kept of it any
-    /// more.
+    /// Flushes a file and holds it. Returns `None` if programs keep writing to it, or if it is
+    /// deleted.
     pub(crate) async fn quiesce<'f>(
         &self,
         file: &'f Arc<OpenFile>,
     ) -> Result<Option<Quiesced<'f>>, Errno> {
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             self.flush_file(file).await?;
+            // Lock order: the flush lock, then the state, as in a flush.
             let flush_lock = file.flush_lock.lock().await;
             let state = file.state.lock().await;
             if state.deleted {
@@ -49,7 +55,7 @@ impl Files {
         Ok(None)
     }
 
-    /// Takes note of what a file at rest was changed to.
+    /// Sets the state of a quiesced file to the committed result of a change.
     pub(crate) fn note_changed(&self, quiesced: &mut Quiesced<'_>, node: &FoundNode) {
         self.note_own_version(&quiesced.state.node, node);
         quiesced.state.refresh(node);
@@ -58,14 +64,14 @@ impl Files {
 }
 
 impl Quiesced<'_> {
-    /// A change of the file's content by the programs that have it open here.
+    /// Returns the description of a content change by the programs that have the file open here.
     pub(crate) fn write<'w>(&self, ino: Ino, known_name: Option<&'w NodeName>) -> FileWrite<'w> {
         let own_retention = self.state.own_retention;
         FileWrite { own_retention, ..FileWrite::new(ino, known_name) }
     }
 
-    /// Where a change that begins at a position and is to end at `end` ends, if it is to touch no
-    /// more of the content map than one plan may.
+    /// Returns the end of a change that begins at `start` and should end at `end`: earlier than
+    /// `end` if it would touch more content map pages than one plan may.
     pub(crate) fn change_end(&self, start: u64, end: u64) -> u64 {
         let Some(Content::Pages(pages)) = self.state.node.inode.file().map(|file| &file.content)
         else {

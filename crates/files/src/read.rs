@@ -1,8 +1,9 @@
-//! Reading an open file.
+//! Reads of open files.
 //!
-//! A file as its users see it is made of layers: what was written last hides what is on its way to
-//! the volume, and that hides what was found there. A read goes through them from the top down, and
-//! each fills some of the gaps that those above have left.
+//! An open file is a stack of layers: dirty extents, extents that are being flushed, and the
+//! committed content; see `open`. A read goes from the top layer to the bottom one, and each layer
+//! fills some of the remaining gaps. For example, a read of 0..100 with dirty bytes at 40..60 takes
+//! these from memory and 0..40 and 60..100 from the volume.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use crate::open::{FileState, Handle, HandleId};
 use crate::read_ahead::ReadAhead;
 use crate::zeros::zeros;
 
-/// The bytes of a range, as far as they are known.
+/// The bytes of a range that were found so far, and the gaps.
 #[derive(Debug, Default)]
 struct Assembled {
     found: Vec<(u64, Bytes)>,
-    /// What is still to be found, in order.
+    /// The ranges that no layer has filled yet, in ascending order.
     gaps: Vec<Range<u64>>,
 }
 
@@ -31,7 +32,8 @@ impl Assembled {
         Assembled { found: Vec::new(), gaps: std::iter::once(range).collect() }
     }
 
-    /// What a layer holds, by `pieces` of a range, and zeros where what lies below was cut.
+    /// Fills gaps from a layer, which `pieces` describes. Behind `cut`, the layers below are not
+    /// visible: zeros fill the rest.
     fn add_layer<P: Iterator<Item = (u64, Bytes)>>(
         &mut self,
         pieces: impl Fn(Range<u64>) -> P,
@@ -52,15 +54,15 @@ impl Assembled {
             }
         }
         for gap in remaining {
-            let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
-            self.found.extend(zeros(shows..gap.end));
-            if gap.start < shows {
-                self.gaps.push(gap.start..shows);
+            let visible = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
+            self.found.extend(zeros(visible..gap.end));
+            if gap.start < visible {
+                self.gaps.push(gap.start..visible);
             }
         }
     }
 
-    /// The bytes, in order.
+    /// Returns the bytes in ascending order.
     fn into_bytes(mut self) -> Vec<Bytes> {
         self.found.sort_unstable_by_key(|(position, _)| *position);
         self.found.into_iter().map(|(_, bytes)| bytes).collect()
@@ -68,7 +70,8 @@ impl Assembled {
 }
 
 impl FileState {
-    /// What memory holds of a range. The gaps are the volume's, within the file as found.
+    /// Fills a range from the layers in memory. The remaining gaps are inside the committed
+    /// content.
     fn assemble(&self, range: Range<u64>) -> Assembled {
         let mut assembled = Assembled::new(range);
         let copied = |(at, bytes): (u64, &[u8])| (at, Bytes::copy_from_slice(bytes));
@@ -82,7 +85,8 @@ impl FileState {
 }
 
 impl Files {
-    /// The bytes of an open file from `position` on, at most `length`: fewer at its end alone.
+    /// Returns the bytes of an open file from `position`, at most `length`. Fewer are returned only
+    /// at the end of the file.
     pub async fn read(
         &self,
         handle: HandleId,
@@ -91,6 +95,8 @@ impl Files {
     ) -> Result<Vec<Bytes>, Errno> {
         let handle = self.open.handle(handle)?;
         let file = &handle.file;
+        // The kernel has not asked for attributes before this read, so other sessions' commits may
+        // be unknown here.
         if handle.uncached.load(Ordering::Relaxed) {
             self.refresh_open(file).await?;
         }
@@ -98,8 +104,8 @@ impl Files {
             async || self.retry_until_deadline(|| self.read_once(&handle, position, length)).await;
         let first = read().await;
         let Err(error) = first else { return first };
-        // What is known of the file may be what it was before another process wrote to it, and the
-        // blocks of that may be gone by now.
+        // The known version may have been replaced by another client, and its blocks deleted. If
+        // there is a newer version, read that one.
         let node = self.retry_until_deadline(|| self.volume.find_node(file.ino)).await;
         let is_new = match node {
             Ok(node) => file.state.lock().await.rebase(&node),
@@ -111,7 +117,7 @@ impl Files {
         read().await
     }
 
-    /// The bytes of an open file, as far as it is known here.
+    /// Reads from the version of the file that is known here.
     async fn read_once(
         &self,
         handle: &Handle,
@@ -119,7 +125,8 @@ impl Files {
         length: u64,
     ) -> Result<Vec<Bytes>, VolumeError> {
         let Handle { file, ahead, no_atime, .. } = handle;
-        // What is known from here on is kept until it has been read.
+        // Pins the epoch: blocks of the version that is read below are not deleted while this
+        // lives.
         let reading = self.volume.reading();
         let (node, mut assembled) = {
             let state = file.state.lock().await;
@@ -131,6 +138,8 @@ impl Files {
             if !no_atime.load(Ordering::Relaxed) {
                 self.note_read(&node);
             }
+            // A clean file is read through read-ahead. Dirty layers would make a stream return old
+            // bytes.
             if state.flushing.is_none() && !state.is_dirty() {
                 drop(state);
                 if let Some(bytes) =
@@ -153,6 +162,7 @@ impl Files {
                 assembled.found.push((at, bytes));
                 at += length;
             }
+            // The content map ended early. Zeros would hide the damage.
             if at != gap.end {
                 return Err(VolumeError::Corrupt("a file ends before its size".to_owned()));
             }
@@ -160,7 +170,8 @@ impl Files {
         Ok(assembled.into_bytes())
     }
 
-    /// The bytes of a file over which nothing lies, from memory, or from what is read ahead.
+    /// Reads a clean range from the memory cache or from the read-ahead stream. Returns `None` if
+    /// the caller must read it from the volume.
     async fn read_sequential(
         &self,
         ahead: &ReadAhead,

@@ -1,17 +1,18 @@
-//! Reading on from where a program reads.
+//! Read-ahead for sequential readers.
 //!
-//! Who reads a file from one place on asks for one piece after the other, and the program's machine
-//! asks for a few ahead of it, in about this order. A handle that was read like that takes its pieces
-//! from one *stream* of the file's content, which has the next ones fetched meanwhile. Everybody else
-//! is given what was asked for, and no more is fetched for it.
+//! A program that reads a file sequentially requests one piece after the other, and the kernel
+//! requests a few ahead of it, slightly out of order. After some sequential reads, a handle takes
+//! its pieces from a *stream* of the file's content, which fetches the next pieces in the
+//! background. Random reads fetch only the requested bytes.
 //!
-//! - A stream is of one data version, and nothing lies over that: who finds the file otherwise gives
-//!   it up.
-//! - It reaches a few times as far as was read in a row, so that who stops soon has cost little.
-//! - It ends where it reaches to, when nobody has read for a while, when somebody waits for memory,
-//!   and with its handle.
-//! - A piece that it cannot give is read by itself. So is one whose stream has failed: that is for
-//!   whoever reads by itself to say.
+//! - A stream reads one data version, without dirty layers. If the file differs, the handle drops
+//!   it.
+//! - A stream reaches a few times as far as the sequential run so far, so that a reader which stops
+//!   early has cost little. For example, after a run of 1 MiB it fetches up to 4 MiB.
+//! - A stream ends at its reach, after some idle time, when other readers wait for memory, and with
+//!   its handle.
+//! - A piece that the stream cannot provide, or whose stream failed, is read directly. The direct
+//!   read reports the error.
 
 mod pattern;
 
@@ -30,35 +31,36 @@ use volume::{ContentStream, FoundNode, ReaderGuard, Volume, VolumeError};
 
 use self::pattern::Pattern;
 
-/// Streams at a time. Who finds no place reads by itself.
+/// The maximum number of streams of a mount. Beyond it, reads are direct.
 pub(crate) const STREAMS_MAX: usize = 16;
 
-/// For how long nobody may read from a stream, at least.
+/// The minimum time without reads after which a stream ends.
 pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
 
-/// Bytes that a stream keeps of what it has passed over: requests come a little out of order.
+/// The number of bytes that a stream keeps after it has passed them, because requests arrive
+/// slightly out of order.
 const SKIPPED_BYTES_MAX: u64 = 2 << 20;
 
-/// How many times as far a stream reaches as was read in a row, and within which limits, in bytes.
+/// The reach of a stream as a multiple of the sequential run, and its limits in bytes.
 const REACH_TIMES: u64 = 4;
 const REACH_BYTES_MIN: u64 = 256 << 10;
 const REACH_BYTES_MAX: u64 = 256 << 20;
 
-/// How one handle is read, and its stream if it has one.
+/// The read pattern of one handle, and its stream if it has one.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     pattern: Mutex<Pattern>,
     stream: tokio::sync::Mutex<Option<Stream>>,
 }
 
-/// A version of a file on its way to whoever reads it.
+/// A stream of one version of a file.
 #[derive(Debug)]
 struct Stream {
     version: u64,
     content: ContentStream,
-    /// What comes next, and where it ends.
+    /// The range that the stream has still to deliver.
     remaining: Range<u64>,
-    /// What was passed over and not asked for yet, in order.
+    /// Pieces that the stream has passed and no request has taken yet, in ascending order.
     skipped: Vec<(u64, Bytes)>,
     used: Instant,
     _slot: OwnedSemaphorePermit,
@@ -70,14 +72,14 @@ impl ReadAhead {
         self.pattern.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a read. If it is one of several in a row: how many bytes these have.
+    /// Notes a read. Returns the length of the sequential run in bytes if the read continues one.
     pub(crate) fn note(&self, range: &Range<u64>) -> Option<u64> {
         self.pattern().note(range)
     }
 
-    /// Takes a range of a file, over which nothing lies, from a stream, when so many bytes were read in
-    /// a row. `None` if it is to be read by itself. `reading` began before the node was known to be what
-    /// the file is.
+    /// Takes a range of a clean file from the stream, and begins a stream if necessary. `run_bytes`
+    /// is the length of the sequential run. Returns `None` if the caller must read the range
+    /// directly. `reading` must have begun before `node` was known to be the present version.
     pub(crate) async fn take(
         &self,
         (volume, slots): (&Volume, &Arc<Semaphore>),
@@ -86,6 +88,7 @@ impl ReadAhead {
         run_bytes: u64,
     ) -> Option<Vec<Bytes>> {
         let file = node.inode.file()?;
+        // Inline content is in the record already.
         if matches!(file.content, Content::Inline(_)) {
             return None;
         }
@@ -96,9 +99,9 @@ impl ReadAhead {
             let continues =
                 |stream: &Stream| stream.version == file.data_version && stream.is_near(at);
             if !slot.as_ref().is_some_and(continues) {
-                // It gives its place to the next one.
+                // Free the slot and the memory of the old stream before the next one begins.
                 *slot = None;
-                // What ends a file has nothing behind it.
+                // At the end of the file there is nothing to fetch ahead.
                 if range.end < file.size {
                     let reach = run_bytes.saturating_mul(REACH_TIMES);
                     let reach = reach.clamp(REACH_BYTES_MIN, REACH_BYTES_MAX);
@@ -113,7 +116,7 @@ impl ReadAhead {
                 Ok(Some(pieces)) => taken.extend(pieces),
                 Ok(None) => return None,
                 Err(error) => {
-                    debug!(%error, ino = node.ino.0, "what was read ahead is read once more");
+                    debug!(%error, ino = node.ino.0, "a read-ahead stream failed; its range is read again");
                     *slot = None;
                     break;
                 }
@@ -125,14 +128,14 @@ impl ReadAhead {
         (length as u64 == range.end - range.start).then_some(taken)
     }
 
-    /// Ends the stream, if there is one, and if nobody is about to take something from it.
+    /// Ends the stream, if there is one and no read is taking from it.
     pub(crate) fn end(&self) {
         if let Ok(mut stream) = self.stream.try_lock() {
             *stream = None;
         }
     }
 
-    /// Ends the stream if nobody has read from it for so long.
+    /// Ends the stream if the last read from it is at least `idle` ago.
     pub(crate) fn end_idle(&self, idle: Duration) {
         if let Ok(mut stream) = self.stream.try_lock() {
             stream.take_if(|stream| stream.used.elapsed() >= idle);
@@ -141,7 +144,7 @@ impl ReadAhead {
 }
 
 impl Stream {
-    /// A stream of this range, if there is a place and memory for it.
+    /// Begins a stream of a range. Returns `None` if there is no free slot or no memory.
     fn begin(
         volume: &Volume,
         slots: &Arc<Semaphore>,
@@ -150,6 +153,7 @@ impl Stream {
         range: Range<u64>,
     ) -> Option<Stream> {
         let place = Arc::clone(slots).try_acquire_owned().ok()?;
+        // Read-ahead must not take memory from readers that wait for it.
         let memory = volume.try_reader_memory(SKIPPED_BYTES_MAX)?;
         Some(Stream {
             version: node.inode.file()?.data_version,
@@ -162,24 +166,25 @@ impl Stream {
         })
     }
 
-    /// Between where positions lie that it has, or will have soon.
+    /// Returns the range of positions that the stream has, or will soon have.
     fn reach(&self) -> Range<u64> {
         let first = self.skipped.first().map_or(self.remaining.start, |(position, _)| *position);
         first..self.remaining.start.saturating_add(SKIPPED_BYTES_MAX).min(self.remaining.end)
     }
 
-    /// Whether a position is where it is read now, be it behind that.
+    /// Returns true if a position is near the stream's own, also if it is a little before it.
     fn is_near(&self, position: u64) -> bool {
         let first = self.reach().start.saturating_sub(SKIPPED_BYTES_MAX);
         (first..self.reach().end).contains(&position)
     }
 
-    /// Whether all of it was taken.
+    /// Returns true if the whole range was taken.
     fn is_finished(&self) -> bool {
         self.remaining.is_empty() && self.skipped.is_empty()
     }
 
-    /// A range that ends where the stream does at most; `None` if some of it was taken before.
+    /// Takes a range, which ends at the end of the stream at most. Returns `None` if a part of it
+    /// was taken before.
     async fn take(&mut self, range: Range<u64>) -> Result<Option<Vec<Bytes>>, VolumeError> {
         self.used = Instant::now();
         while self.remaining.start < range.end {
@@ -191,6 +196,7 @@ impl Stream {
             self.skipped.push((at, bytes));
         }
         let taken = extract_range(&mut self.skipped, &range);
+        // Drop the oldest skipped pieces: no reader has come back for them.
         let mut skipped: u64 = self.skipped.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         self.skipped.retain(|(_, bytes)| {
             let is_much = skipped > SKIPPED_BYTES_MAX;
@@ -202,7 +208,7 @@ impl Stream {
     }
 }
 
-/// Takes a range out of pieces that stand in order.
+/// Removes a range from pieces that are in ascending order, and returns its bytes.
 fn extract_range(pieces: &mut Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<Bytes> {
     let mut taken = Vec::new();
     for (position, mut bytes) in std::mem::take(pieces) {

@@ -1,4 +1,7 @@
-//! Reading directories.
+//! Reading directories: opendir, readdir, closedir.
+//!
+//! For example, `ls` of a directory with 2,500 names reads three pages of up to [`PAGE_NAMES`]
+//! names.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -12,20 +15,20 @@ use crate::directories::{Cursor, DirectoryEntry, Page, Pages};
 use crate::files::Files;
 use crate::open::HandleId;
 
-/// Names that one page reads.
+/// The number of names that one page reads from the volume.
 const PAGE_NAMES: u32 = 1_000;
 
-/// Pages whose beginnings a handle remembers.
+/// The maximum number of page beginnings that a handle remembers.
 const PAGES_MAX: usize = 4_096;
 
 /// How long an open of the root waits for stores that do not answer.
 const ROOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Positions of `.` and `..`.
+/// The number of positions that `.` and `..` take.
 const DOTS: u64 = 2;
 
 impl Files {
-    /// Opens a directory for reading its names.
+    /// Opens a directory for reading. Fails with `ENOTDIR` for other nodes.
     pub async fn open_directory(&self, ino: Ino) -> Result<HandleId, Errno> {
         let parent = self.parent_of_opened(ino).await?;
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
@@ -42,13 +45,13 @@ impl Files {
         Ok(handle)
     }
 
-    /// Finds a directory that is to be opened. Returns the one that it is in; the root is in itself.
+    /// Finds a directory for an open. Returns its parent; the root is its own parent.
     async fn parent_of_opened(&self, ino: Ino) -> Result<Ino, Errno> {
         let is_root = ino == self.options.root;
         let finding = self.retry_until_deadline(|| self.volume.find_node(ino));
         let node = if is_root {
-            // df(1) opens the root of a mount, and is not to wait for stores that do not answer. Whatever
-            // reads names of it waits then.
+            // df(1) opens the root of each mount, and must not wait for stores that do not answer.
+            // Reading names of it waits then.
             match tokio::time::timeout(ROOT_TIMEOUT, finding).await {
                 Ok(found) => found?,
                 Err(_elapsed) => return Ok(ino),
@@ -65,20 +68,20 @@ impl Files {
         let InodeBody::Directory(directory) = &node.inode.body else {
             return Err(Errno::NOTDIR);
         };
-        // A reader reads it when it opens one.
+        // Reading counts from the open on, since the kernel may answer the reads from its cache.
         self.note_read(&node);
         Ok(if is_root { ino } else { directory.parent })
     }
 
-    /// Ends a handle of a directory.
+    /// Closes a directory.
     pub fn release_directory(&self, handle: HandleId) {
         self.end_handle(handle);
         let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         cursors.1.remove(&handle.0);
     }
 
-    /// Gives entries of a directory from a position on, until `take` wants no more: none at its end,
-    /// and not always all that are left.
+    /// Passes entries to `take` from a position on, until `take` returns false. Passes none at the
+    /// end of the directory, and not always all that remain.
     pub async fn read_directory(
         &self,
         handle: HandleId,
@@ -109,13 +112,13 @@ impl Files {
         let mut pages = cursor.pages.lock().await;
         let wanted = position.max(DOTS);
         if position == 0 {
-            // Whoever begins anew sees what is there now.
+            // A program that reads from the beginning sees the present names.
             *pages = Pages::default();
         }
         self.turn_to(&cursor, &mut pages, wanted).await?;
         let Some(page) = &pages.page else { return Ok(()) };
         let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
-        // It may have been read for an answer before this one.
+        // The page may have been read for an earlier reply, so its validity is shorter now.
         let cache_validity = self.volume.validity_if_unchanged(page.cache_validity);
         for (listed, at) in page.names.iter().zip(page.position..).skip(skip) {
             if !take(&self.entry(&cursor, listed, at + 1, cache_validity)) {
@@ -140,8 +143,8 @@ impl Files {
             (None, Kind::Symlink) => NodeKind::Symlink,
             (None, Kind::File | Kind::Special) => NodeKind::File,
         };
-        // A directory's times and links are not in its head, and neither is what was written to
-        // a file that is open.
+        // The head of an inode has no times and links of a directory, and the record of an open
+        // file has no dirty data.
         let attributes =
             attributes.filter(|_| listed.kind != Kind::Directory && self.open.get(ino).is_none());
         let attributes = attributes.map(|attributes| self.with_access_time(attributes));
@@ -151,7 +154,8 @@ impl Files {
         DirectoryEntry { name, ino, kind, next, attributes, cache_validity }
     }
 
-    /// Makes the page with a position the current one, or the last if there is none.
+    /// Reads pages until the current one contains the position `wanted`. Sets no page if the
+    /// directory ends before it.
     async fn turn_to(&self, cursor: &Cursor, pages: &mut Pages, wanted: u64) -> Result<(), Errno> {
         loop {
             let (position, from) = match &pages.page {
@@ -176,12 +180,13 @@ impl Files {
                 .await;
             let listed = match listed {
                 Err(Errno::STALE) if self.seen_directories.removed(cursor.ino).is_some() => {
-                    // It has no names any more.
+                    // A removed directory has no names.
                     pages.page = None;
                     return Ok(());
                 }
                 listed => listed?,
             };
+            // Beyond the limit, going back reads from the last known beginning.
             if pages.beginnings.len() < PAGES_MAX {
                 pages.beginnings.insert(position, from);
             }

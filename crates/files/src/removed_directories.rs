@@ -1,8 +1,10 @@
-//! Directories that were removed while programs hold them: as their current directory, or open.
+//! Directories that were removed while programs use them, as an open directory or as the current
+//! one.
 //!
-//! S3 removes a directory that keys implied with its last key, and another mount knows no program of
-//! this one. Such a program gets what a local disk gives it: the attributes of the directory with no
-//! links, no names, and `ENOENT` when it makes or looks up a name there.
+//! S3 removes an implied directory together with its last key, and another mount does not know the
+//! programs of this one. A program then gets the results of a local disk: attributes with 0 links,
+//! no names, and `ENOENT` when it creates or looks up a name in the directory. For example, a shell
+//! in `a/b/` runs `ls` after an S3 client deleted `a/b/c`.
 
 use record::Ino;
 use rustix::io::Errno;
@@ -13,21 +15,22 @@ use crate::files::Files;
 use crate::stale_retries::StaleReply;
 
 impl Files {
-    /// Takes note of a directory that was found.
+    /// Remembers the attributes of a directory that a program has seen.
     pub(crate) fn remember_directory(&self, node: &FoundNode) {
         self.seen_directories.note(&NodeStat::of(node));
     }
 
-    /// Returns true if a program saw this directory, and it has been removed.
+    /// Returns true if a program has seen this directory and its record does not exist any more.
     pub async fn is_removed_directory(&self, ino: Ino) -> bool {
         self.seen_directories.removed(ino).is_some()
             && self.retry_until_deadline(|| self.volume.find_node(ino)).await.err()
                 == Some(Errno::STALE)
     }
 
-    /// The error for a program that asks for a name in a removed directory. If the kernel remembers
-    /// names that others may have changed (`names_may_be_old`), the first answer is `ESTALE`, upon
-    /// which the kernel looks up the path of the directory: another one may be there.
+    /// Returns the error for an operation on a name in a removed directory. If the kernel may have
+    /// old names in its cache (`names_may_be_old`), the first error is `ESTALE`: the kernel then
+    /// looks up the path again, where another directory may be. The retry of the same thread gets
+    /// `ENOENT`.
     pub fn error_in_removed(&self, ino: Ino, names_may_be_old: bool) -> Errno {
         let stale_reply = self.stale_retries.take(self.thread);
         if !names_may_be_old || stale_reply.is_some_and(|stale_reply| stale_reply.ino == ino) {

@@ -1,15 +1,18 @@
-//! What the processes before this one have left, as far as requests that are said again go.
+//! Requests that the kernel sends again because their worker ended before it answered.
+//!
+//! A request in this table was executed by an earlier worker: it must be answered, not executed.
+//! For example, an append whose bytes are in the log must not append them twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use crate::open::HandleId;
 
-/// Requests of which it is known that they were carried out though nobody may have been told: those
-/// of as many programs, the last ones.
+/// The maximum number of executed requests that are remembered: the newest ones. No more programs
+/// than this can wait for an answer at the same time.
 pub(crate) const EXECUTED_MAX: usize = 1 << 16;
 
-/// What the processes before this one have left.
+/// The requests of earlier workers. Empty until the takeover is complete.
 #[derive(Debug, Default)]
 pub(crate) struct ResentRequests {
     pub(crate) inherited: OnceLock<Inherited>,
@@ -17,14 +20,14 @@ pub(crate) struct ResentRequests {
 
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
-    /// Requests whose changes stand in logs.
+    /// Requests whose changes are in the logs of dirty data.
     pub(crate) executed: HashSet<u64>,
-    /// Handles by the requests that asked for them.
+    /// The handles that earlier workers gave, by the request that asked for each.
     pub(crate) handles: HashMap<u64, HandleId>,
 }
 
 impl ResentRequests {
-    /// Whether a process before this one has carried out a request that is said again.
+    /// Returns true if an earlier worker executed this request.
     pub(crate) fn has_executed(&self, request: u64) -> bool {
         request != 0
             && self.inherited.get().is_some_and(|inherited| inherited.executed.contains(&request))

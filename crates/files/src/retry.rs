@@ -1,4 +1,7 @@
-//! Waiting for stores that do not answer.
+//! Retries of operations while the stores do not answer or other writers interfere.
+//!
+//! For example, with `io_timeout` of 60 s and a database that restarts within 20 s, programs see a
+//! pause instead of `EIO`.
 
 use std::time::Duration;
 
@@ -9,14 +12,13 @@ use volume::{CONTENTION_DEADLINE, FsError, VolumeError};
 
 use crate::errno::errno;
 
-/// How long an operation waits between two tries while the stores do not answer: at first, and at
-/// most.
+/// The pause between two tries: the first one, and the longest. It doubles with each try.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Tries an operation again while the stores do not answer, until `io_timeout`. An operation that
-/// other writers keep from committing is tried again for [`CONTENTION_DEADLINE`] at most: the volume
-/// has waited as long already. In both cases the failed try has changed nothing.
+/// Runs an operation again while the stores do not answer, up to `io_timeout`. If other writers
+/// keep it from committing, it is retried up to [`CONTENTION_DEADLINE`] only, because the volume
+/// has already waited that long. In both cases the failed try has changed nothing.
 pub(crate) async fn retry_until_deadline<T, F>(
     io_timeout: Duration,
     operation: impl Fn() -> F,
@@ -26,9 +28,10 @@ where
 {
     let (began, mut pause) = (Instant::now(), PAUSE_MIN);
     loop {
-        // One that may have happened is waited for.
+        // The timeout also covers a commit whose outcome is unknown: its future waits until it is
+        // settled.
         let Ok(done) = tokio::time::timeout_at(began + io_timeout, operation()).await else {
-            warn!("an operation on files was not settled in time");
+            warn!("a file operation did not complete within the I/O timeout; it fails with EIO");
             return Err(Errno::IO);
         };
         let error = match done {

@@ -1,8 +1,8 @@
-//! Finding data and holes in an open file.
+//! `SEEK_DATA` and `SEEK_HOLE` in open files.
 //!
-//! A file is made of the same layers here as for a read: what was written is data, what was cut off
-//! and is there again is a hole, and of what neither hides the volume says what it is. A hole that
-//! is told of reads as zeros. Zeros that were written may be told of as data.
+//! The layers are those of a read. A range that a dirty or flushing layer has is data. A range that
+//! was truncated and then extended is a hole. For other ranges the volume decides. A reported hole
+//! always reads as zeros; zeros that were written may be reported as data.
 
 use std::ops::Range;
 
@@ -12,49 +12,49 @@ use volume::SeekTarget;
 use crate::files::Files;
 use crate::open::{FileState, HandleId};
 
-/// What a range of an open file is.
+/// The kind of a range of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RangeKind {
     Data,
     Hole,
-    /// What the file as found has there.
+    /// Part of the committed content: the volume decides.
     Found,
 }
 
-/// Ranges, as far as it is known what they are.
+/// Ranges whose kind is known, and the rest.
 #[derive(Debug)]
 struct RangeKinds {
     known: Vec<(Range<u64>, RangeKind)>,
-    /// What is still to be found out.
+    /// The ranges whose kind is not known yet.
     gaps: Vec<Range<u64>>,
 }
 
 impl RangeKinds {
-    /// What a layer holds of a range is data, and what lies below is a hole where it was cut.
+    /// Marks the ranges that a layer holds as data, and the rest behind `cut` as holes.
     fn add_layer<P: Iterator<Item = Range<u64>>>(
         &mut self,
         held: impl Fn(Range<u64>) -> P,
         cut: Option<u64>,
     ) {
-        let mut left = Vec::new();
+        let mut remaining = Vec::new();
         for gap in std::mem::take(&mut self.gaps) {
             let mut at = gap.start;
             for piece in held(gap.clone()) {
-                left.push(at..piece.start);
+                remaining.push(at..piece.start);
                 at = piece.end;
                 self.known.push((piece, RangeKind::Data));
             }
-            left.push(at..gap.end);
+            remaining.push(at..gap.end);
         }
-        for gap in left {
-            let shows = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
-            self.gaps.push(gap.start..shows);
-            self.known.push((shows..gap.end, RangeKind::Hole));
+        for gap in remaining {
+            let visible = gap.end.min(cut.unwrap_or(u64::MAX)).max(gap.start);
+            self.gaps.push(gap.start..visible);
+            self.known.push((visible..gap.end, RangeKind::Hole));
         }
         self.gaps.retain(|gap| !gap.is_empty());
     }
 
-    /// The ranges, in order.
+    /// Returns all ranges in ascending order.
     fn in_order(mut self) -> Vec<(Range<u64>, RangeKind)> {
         self.known.extend(self.gaps.into_iter().map(|gap| (gap, RangeKind::Found)));
         self.known.retain(|(range, _)| !range.is_empty());
@@ -64,7 +64,7 @@ impl RangeKinds {
 }
 
 impl FileState {
-    /// What the file is in a range.
+    /// Returns the ranges and their kinds within `range`.
     fn kinds(&self, range: Range<u64>) -> Vec<(Range<u64>, RangeKind)> {
         let mut kinds = RangeKinds { known: Vec::new(), gaps: std::iter::once(range).collect() };
         let dirty = |range| {
@@ -83,8 +83,8 @@ impl FileState {
 }
 
 impl Files {
-    /// The first position from `offset` on at which there is data, or a hole: the end of the file
-    /// is one.
+    /// Returns the first position from `offset` on where there is data, or a hole. The end of the
+    /// file counts as a hole.
     ///
     /// # Errors
     /// `ENXIO` if there is no such position within the file.

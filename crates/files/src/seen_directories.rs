@@ -1,19 +1,20 @@
-//! Attributes of directories as programs saw them last.
+//! The last attributes of directories that programs have seen, for directories that are removed
+//! later.
 
 use quick_cache::sync::Cache;
 use record::{Ino, Timestamp};
 
 use crate::attributes::{NodeKind, NodeStat};
 
-/// Directories whose attributes are remembered. A program in a directory that many others have pushed
-/// out meanwhile gets `ESTALE`.
+/// The maximum number of directories that are remembered. If one was evicted and is then removed, a
+/// program in it gets `ESTALE`.
 const SEEN_MAX: usize = 1 << 15;
 
-/// The mode of a directory that was removed while no process served its mount: any program may find out
-/// that it has no names.
+/// The mode of a directory that was removed while no worker served the mount: each program may
+/// learn that it has no names.
 const LOST_MODE: u32 = 0o777;
 
-/// Attributes of directories as programs saw them last.
+/// The attributes of each directory as last returned to a program.
 #[derive(Debug)]
 pub(crate) struct SeenDirectories(Cache<Ino, NodeStat>);
 
@@ -24,14 +25,14 @@ impl Default for SeenDirectories {
 }
 
 impl SeenDirectories {
-    /// Takes note of a node that a program sees, if it is a directory.
+    /// Remembers attributes that a program gets, if they are of a directory.
     pub(crate) fn note(&self, stat: &NodeStat) {
         if stat.kind == NodeKind::Directory {
             self.0.insert(stat.ino, *stat);
         }
     }
 
-    /// Takes note of a directory that a program has open, and of which nothing is known any more.
+    /// Remembers an open directory of which nothing is known any more.
     pub(crate) fn note_lost(&self, ino: Ino) {
         let at = Timestamp(0);
         self.note(&NodeStat {
@@ -53,7 +54,7 @@ impl SeenDirectories {
         });
     }
 
-    /// The attributes of a directory that was removed, if a program saw it before.
+    /// Returns the attributes of a removed directory, with 0 links, if a program has seen it.
     pub(crate) fn removed(&self, ino: Ino) -> Option<NodeStat> {
         let seen = self.0.get(&ino)?;
         Some(NodeStat { links: 0, volatile_attributes: true, ..seen })

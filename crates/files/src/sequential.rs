@@ -1,8 +1,9 @@
-//! The sums of a file that is written front to back, piece by piece.
+//! Running checksums of a file that is written from front to back.
 //!
-//! A program that copies a file writes it from its first byte to its last. What S3 shows of such a
-//! file are the sums that an upload would have. So they are carried on from one commit to the next, as
-//! long as each begins where the one before has ended.
+//! A program that copies a file writes it from the first byte to the last. S3 then shows the same
+//! entity tag and checksum as after an upload. The running MD5 and CRC are therefore carried from
+//! one flush to the next, while each begins where the previous one ended. For example, `cp` of 100
+//! MiB takes four flushes, and the object has the MD5 of the whole file.
 
 use std::fmt;
 
@@ -12,15 +13,15 @@ use record::{Sum, SumAlgorithm, SumKind, Tag};
 
 use crate::dirty::FrozenExtents;
 
-/// Bytes that are hashed before others get their turn.
+/// The number of bytes that are hashed before the task yields.
 const STEP_BYTES: usize = 256 << 10;
 
-/// The sums of all of a file so far.
+/// The checksums of all bytes of a file so far.
 #[derive(Clone)]
 pub(crate) struct SequentialSums {
-    /// How many bytes these are.
+    /// The number of bytes that were hashed.
     bytes: u64,
-    /// The data version of the file that has them.
+    /// The data version of the file that has this content.
     version: Option<u64>,
     md5: Md5,
     crc: Digest,
@@ -33,7 +34,7 @@ impl fmt::Debug for SequentialSums {
 }
 
 impl SequentialSums {
-    /// Those of an empty file.
+    /// Returns the checksums of an empty file.
     pub(crate) fn new() -> SequentialSums {
         SequentialSums {
             bytes: 0,
@@ -43,8 +44,8 @@ impl SequentialSums {
         }
     }
 
-    /// Those of the file with these extents written to it; none unless they follow one another, from
-    /// where it has ended to `size`.
+    /// Adds extents to the checksums. Returns `None` unless the extents follow each other without a
+    /// gap, from the present end to `size`.
     pub(crate) async fn followed_by(
         mut self,
         extents: &FrozenExtents,
@@ -64,28 +65,29 @@ impl SequentialSums {
         (self.bytes == size).then_some(self)
     }
 
-    /// The same, of this data version.
+    /// Sets the data version of the file that has this content.
     pub(crate) fn of_version(self, version: Option<u64>) -> SequentialSums {
         SequentialSums { version, ..self }
     }
 
-    /// Whether a file of this data version has these.
+    /// Returns true if these are the checksums of data version `version`.
     pub(crate) fn are_of(&self, version: u64) -> bool {
         self.version == Some(version)
     }
 
-    /// The entity tag.
+    /// Returns the MD5 of the content, as an entity tag.
     pub(crate) fn tag(&self) -> Tag {
         Tag::Md5(self.md5.clone().finish())
     }
 
-    /// The checksum that is kept of every file that is written whole.
+    /// Returns the CRC-64/NVME of the content, which is kept for each file that is written
+    /// completely.
     pub(crate) fn sum(&self) -> Sum {
         crc64nvme(&self.crc)
     }
 }
 
-/// A checksum as it is kept.
+/// Returns a CRC-64/NVME in the form of the file's record.
 pub(crate) fn crc64nvme(crc: &Digest) -> Sum {
     let bytes = crc.finalize().to_be_bytes().to_vec();
     Sum { algorithm: SumAlgorithm::Crc64Nvme, kind: SumKind::FullObject, bytes }

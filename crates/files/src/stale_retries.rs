@@ -1,10 +1,10 @@
-//! Who was told ESTALE, and may come to open something.
+//! Threads that got `ESTALE` and are expected to retry.
 //!
-//! The kernel opens nodes by their numbers, also for a program that gave a name which the kernel still
-//! remembers and which leads elsewhere by now. Told ESTALE it looks the name up and opens what that
-//! leads to, or, for a program that came by a descriptor it has (`/proc/self/fd/3`), asks for the same
-//! node once more. So only the thread that was told is given the node the second time: for all others
-//! a name may stand behind the number.
+//! The kernel opens nodes by number, also if the program gave a name that is still in the kernel's
+//! cache and is bound to another node in the meantime. After `ESTALE`, the kernel looks up the name
+//! and opens the new node. If the program came by a descriptor instead (`/proc/self/fd/3`), the
+//! kernel asks for the same node again. So only the thread that got `ESTALE` is given the old node
+//! at the second try. For all other threads, a name may be the reason for the open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use record::Ino;
 
-/// Threads of which it is known.
+/// The maximum number of threads that are remembered.
 const THREADS_MAX: usize = 1_024;
 
-/// How long a thread is expected to come once more: names are looked up in between.
+/// How long the retry of a thread is expected. The kernel looks up the path in between.
 const RETRY_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a thread was told.
+/// An `ESTALE` that a thread got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StaleReply {
-    /// Of which node.
+    /// The node that it asked for.
     pub(crate) ino: Ino,
-    /// When it had asked: since then its program waits.
+    /// The start of the request: the program has been waiting since then.
     pub(crate) at: Instant,
-    /// Whether it has looked a name up since: then it does not come by a descriptor.
+    /// True if the thread has looked up a name since. Then it does not come by a descriptor.
     pub(crate) looked_up_name: bool,
     /// True if the last lookup of the thread found nothing. Then its call may be over, unless it
     /// looks up another name.
@@ -39,16 +39,16 @@ impl StaleReply {
     }
 }
 
-/// Threads that were told ESTALE a short time ago, by the kernel's numbers for them.
+/// The threads that got `ESTALE` a short time ago, by the kernel's numbers.
 #[derive(Debug, Default)]
 pub(crate) struct StaleRetries {
-    /// Whether there may be any, so that it costs nothing if there is none.
+    /// False if the table is empty: then no lock is taken.
     any: AtomicBool,
     threads: Mutex<HashMap<u32, StaleReply>>,
 }
 
 impl StaleRetries {
-    /// This thread is told so of this node.
+    /// Notes that a thread gets `ESTALE`.
     pub(crate) fn insert(&self, thread: u32, reply: StaleReply) {
         let mut threads = self.threads();
         if threads.len() >= THREADS_MAX {
@@ -61,8 +61,8 @@ impl StaleRetries {
     }
 
     /// Removes and returns the reply to which this thread reacts now. Returns `None` if it got no
-    /// ESTALE a short time ago, or if a lookup since then has found nothing: its program's call may
-    /// have ended with ENOENT, and a later call must not be given an earlier file.
+    /// `ESTALE` a short time ago, or if a lookup since then has found nothing: its program's call may
+    /// have ended with `ENOENT`, and a later call must not be given an earlier file.
     pub(crate) fn take(&self, thread: u32) -> Option<StaleReply> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -73,7 +73,7 @@ impl StaleRetries {
         reply.filter(|reply| !reply.found_nothing && reply.at.elapsed() < RETRY_WITHIN)
     }
 
-    /// Notes that this thread begins to look up a name. Returns true if it got ESTALE before.
+    /// Notes that a thread looks up a name. Returns true if it got `ESTALE` before.
     pub(crate) fn note_lookup(&self, thread: u32) -> bool {
         if !self.any.load(Ordering::Relaxed) {
             return false;

@@ -1,8 +1,14 @@
-//! Going on with the files of a process that is no more.
+//! Takeover of the open files of a worker that ended.
 //!
-//! Programs have files open whose handles this process did not give, and have written what is not
-//! content yet. Handles, locks and what was written stand in the ledger; all of it is here again before
-//! the first request is served.
+//! Programs have handles that this process did not give, and have written data that is not
+//! committed. The ledger has the handles, the locks and the dirty data. [`Files::take_over`]
+//! restores all of it before the first request is served. For example, a worker is killed after a
+//! write(2) of 4 KiB was answered: the next worker reads the change from the log, and the next
+//! flush commits it.
+//!
+//! The order matters: first the open files with their dirty data, then the locks, then the handles
+//! in the table, then the claims of shared maps. A flush cannot run before its file has its locks
+//! again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
@@ -25,10 +31,11 @@ use crate::locks::LockLedger;
 use crate::open::{HandleId, OpenFile, OpenedFile, retention};
 use crate::resent_requests::{EXECUTED_MAX, Inherited};
 
-/// Files that are opened again at the same time.
+/// The number of files that are reopened at the same time.
 const FILES_AT_ONCE: usize = 64;
 
-/// A log of a file and the changes in it that are no content yet, and up to where the rest is.
+/// The log of a file: its changes that are not committed, and the end of the committed part with
+/// the journal entry that proves it.
 struct ReadLog {
     log: DirtyLog,
     changes: Vec<LoggedChange>,
@@ -36,12 +43,13 @@ struct ReadLog {
 }
 
 impl Files {
-    /// The volume, changed on behalf of the request.
+    /// Returns the volume as seen by this request: its changes carry the request's journal entry.
     pub(crate) fn changing(&self) -> Journaled<'_> {
         self.volume.journaled(&self.note)
     }
 
-    /// Takes note of a handle before anybody is given it.
+    /// Records a handle in the ledger, before it is given to a program. Fails with `ENFILE` if the
+    /// ledger is full.
     pub(crate) fn keep_handle(
         &self,
         handle: HandleId,
@@ -51,20 +59,22 @@ impl Files {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
         let kept = HandleEntry { handle: handle.0, ino, request: self.request, directory };
         ledger.insert_handle(kept).map_err(|failure| {
-            error!(%failure, "a handle cannot be kept for whoever follows this process");
+            error!(%failure, "cannot record an open handle in the ledger");
             Errno::NFILE
         })
     }
 
-    /// A handle ends: a process that follows knows nothing of it. To be said before its release is
-    /// answered, which is not said again then.
+    /// Removes a handle from the ledger. Call this before the release is answered: after the answer
+    /// the kernel does not send the release again, and the next worker would keep the handle for
+    /// ever.
     pub fn end_handle(&self, handle: HandleId) {
         if let Some(ledger) = &self.options.ledger {
             ledger.remove_handle(handle.0);
         }
     }
 
-    /// The file that a process before this one opened for the request, which is said again.
+    /// Returns the handle that an earlier worker opened for this request, if the kernel has sent
+    /// the request again.
     pub(crate) async fn reopened_handle(&self) -> Option<OpenedFile> {
         let handle = self.resent_requests.get_handle(self.request)?;
         let file = Arc::clone(&self.open.handle(handle).ok()?.file);
@@ -72,7 +82,7 @@ impl Files {
         Some(OpenedFile { handle, unchanged: false, attributes })
     }
 
-    /// Opens a file that a process before this one made for the request, which is said again.
+    /// Opens the file that an earlier worker created for this request.
     pub async fn open_created(&self, ino: Ino) -> Result<OpenedFile, Errno> {
         if let Some(opened) = self.reopened_handle().await {
             return Ok(opened);
@@ -82,7 +92,8 @@ impl Files {
         self.add_handle(node, reading).await
     }
 
-    /// What a process before this one made or named for the request, which is said again.
+    /// Returns the attributes of the node that an earlier worker created or linked for this
+    /// request.
     pub async fn created_node(
         &self,
         ino: Ino,
@@ -93,16 +104,18 @@ impl Files {
         self.attributes(ino).await
     }
 
-    /// Opens again what the processes before this one had open, and makes again what programs wrote.
-    /// Comes before the first request.
+    /// Restores the files of the earlier workers: open files and directories, dirty data, locks and
+    /// claims. Must finish before the first request is served.
     ///
     /// # Errors
-    /// If the ledger or the stores cannot be read.
+    /// `EIO` if the ledger or the stores cannot be read.
     pub async fn take_over(&self) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
         let mut logs: HashMap<Ino, Vec<ReadLog>> = HashMap::new();
         let mut executed = BTreeSet::new();
         for mut log in ledger.inherited_logs() {
+            // A flush can be committed although its log was not trimmed before the worker died: its
+            // changes must not be replayed.
             let flushed = ledger.flushed(&log);
             let is_content = |log: &DirtyLog, change: &LoggedChange| {
                 is_content_change(change)
@@ -112,10 +125,12 @@ impl Files {
             while let Some(change) =
                 ledger.next_change(&mut log).map_err(|error| ledger_error(&error))?
             {
-                // A name is told before the change that the request asks for.
+                // The log has a name before the change of the request, so the name alone proves
+                // nothing.
                 if marks_execution(&change) {
                     executed.insert(change.request);
                 }
+                // Request numbers increase, so the first one is the oldest.
                 if executed.len() > EXECUTED_MAX {
                     executed.pop_first();
                 }
@@ -125,10 +140,10 @@ impl Files {
             }
             logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
         }
-        let (kept, left): (Vec<HandleEntry>, Vec<HandleEntry>) =
+        let (kept, unused): (Vec<HandleEntry>, Vec<HandleEntry>) =
             ledger.inherited_handles().iter().partition(|kept| kept.request != 0);
-        // Nobody was given these.
-        left.iter().for_each(|kept| ledger.remove_handle(kept.handle));
+        // The mount itself opened the handles without a request; no program has them.
+        unused.iter().for_each(|kept| ledger.remove_handle(kept.handle));
         let (directories, files): (Vec<HandleEntry>, Vec<HandleEntry>) =
             kept.iter().partition(|kept| kept.directory);
         let inos: BTreeSet<Ino> =
@@ -140,49 +155,54 @@ impl Files {
         });
         let opening: Vec<_> = opening.collect();
         let opened: Vec<_> = stream::iter(opening).buffer_unordered(FILES_AT_ONCE).collect().await;
-        let mut again: HashMap<Ino, Arc<OpenFile>> = HashMap::new();
+        let mut reopened: HashMap<Ino, Arc<OpenFile>> = HashMap::new();
         for (ino, opened) in opened {
-            again.extend(opened?.map(|file| (ino, file)));
+            reopened.extend(opened?.map(|file| (ino, file)));
         }
-        let lost = self.retake_locks(&again).await;
-        self.adopt(&files, again);
+        // Before any file is in the table: nothing may be flushed while its locks are not held.
+        let lost = self.retake_locks(&reopened).await;
+        self.adopt(&files, reopened);
         self.take_over_claims().await;
         self.fail_lost(lost);
         for kept in &directories {
             self.reopen_directory(kept).await;
         }
+        // All open files are restored: inherited pins without an open file can be dropped.
         self.volume.end_inheritance();
         let (files, directories) = (files.len(), directories.len());
-        info!(files, directories, dirty, "what programs had open is open again");
+        info!(files, directories, dirty, "restored the open files of the previous worker");
         let handles = kept.iter().map(|kept| (kept.request, HandleId(kept.handle))).collect();
         let inherited = Inherited { executed: executed.into_iter().collect(), handles };
         if self.resent_requests.inherited.set(inherited).is_err() {
-            warn!("the files of a process were taken over twice");
+            warn!("the takeover of open files ran twice");
         }
         Ok(())
     }
 
-    /// Gives handles their files, and closes files that are dirty and that nobody has open.
-    fn adopt(&self, handles: &[HandleEntry], mut again: HashMap<Ino, Arc<OpenFile>>) {
+    /// Adds the inherited handles to the table. Dirty files without handles are flushed and closed.
+    fn adopt(&self, handles: &[HandleEntry], mut reopened: HashMap<Ino, Arc<OpenFile>>) {
         let mut open = HashSet::new();
         for kept in handles {
-            match again.get(&kept.ino) {
+            match reopened.get(&kept.ino) {
                 Some(file) => {
                     self.open.adopt(kept.handle, file);
                     open.insert(kept.ino);
                 }
-                None => warn!(ino = kept.ino.0, "a file that was open is lost"),
+                None => warn!(
+                    ino = kept.ino.0,
+                    "cannot restore an open file: its record was not found, and its handles return ESTALE"
+                ),
             }
         }
-        again.retain(|ino, _| !open.contains(ino));
-        for (ino, file) in again {
+        reopened.retain(|ino, _| !open.contains(ino));
+        for (ino, file) in reopened {
             let (handle, _) = self.open.add_file(ino, file);
             let files = self.for_request(0, Note::none());
             self.spawn(async move { files.release(handle).await });
         }
     }
 
-    /// Opens a file again, and makes what was written to it; none if nothing is left of it.
+    /// Reopens a file and replays its log. Returns `None` if the file does not exist any more.
     async fn reopen_file(
         &self,
         ino: Ino,
@@ -190,9 +210,11 @@ impl Files {
     ) -> Result<Option<Arc<OpenFile>>, Errno> {
         logs.sort_by_key(|read| read.log.generation());
         let log = logs.pop();
-        // Of two logs the first is of a time when the file was open before: it was flushed then.
+        // If there are two logs, the older one is of an earlier open of the file, which was
+        // flushed.
         logs.iter().for_each(|read| self.end_kept_log(&read.log));
         let changes = || log.iter().flat_map(|read| &read.changes);
+        // Pin the record first, and read it then: the reaper must not delete it in between.
         let pin = self.volume.open_inherited(ino);
         let reading = self.volume.reading();
         let record = changes().filter_map(record_of).next_back();
@@ -216,13 +238,13 @@ impl Files {
         {
             let mut state = file.state.lock().await;
             state.deleted = deleted;
-            // The retention came from the flushes of the process before this one, or else it would have
-            // refused to open the file for writing.
+            // The flushes of the earlier worker gave the object this retention. Otherwise the
+            // object was locked before, and that worker had refused to open it for writing.
             state.own_retention = log.as_ref().and_then(|_| retention(&state.node));
             for change in changes() {
                 let range = state.replay_range(change);
                 let growth = range.map_or(0, |range| state.dirty.growth(range));
-                // What was in memory before fits into it again.
+                // The limit held this data before, so it fits again.
                 state.hold(self.memory.try_acquire(growth));
                 state.replay(change);
             }
@@ -247,21 +269,22 @@ impl Files {
         let ino = kept.ino;
         let found = self.volume.find_node(ino).await;
         found.iter().for_each(|node| self.remember_directory(node));
-        let parent =
-            match found {
-                Ok(FoundNode {
-                    inode: Inode { body: InodeBody::Directory(found), .. }, ..
-                }) if ino != self.options.root => found.parent,
-                Ok(_) => ino,
-                Err(error) => {
-                    let error = errno(&error);
-                    if error == Errno::STALE {
-                        self.seen_directories.note_lost(ino);
-                    }
-                    warn!(ino = ino.0, %error, "a directory that was open is not found");
-                    ino
+        let parent = match found {
+            Ok(FoundNode { inode: Inode { body: InodeBody::Directory(found), .. }, .. })
+                if ino != self.options.root =>
+            {
+                found.parent
+            }
+            Ok(_) => ino,
+            Err(error) => {
+                let error = errno(&error);
+                if error == Errno::STALE {
+                    self.seen_directories.note_lost(ino);
                 }
-            };
+                warn!(ino = ino.0, %error, "cannot restore an open directory: its record was not found");
+                ino
+            }
+        };
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
         let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
         cursors.1.insert(kept.handle, Arc::new(cursor));
@@ -269,15 +292,15 @@ impl Files {
 }
 
 fn ledger_error(error: &std::io::Error) -> Errno {
-    error!(%error, "the mount's ledger cannot be read");
+    error!(%error, "cannot read the mount's ledger");
     Errno::IO
 }
 
-/// A file whose record has gone with its name.
+/// Returns a deleted file from the copy of its record in the log.
 fn node_of(ino: Ino, record: &[u8]) -> Option<FoundNode> {
     let (at, record) = (key::inode(ino), Bytes::copy_from_slice(record));
     let inode = Inode::decode(&at, &record)
-        .inspect_err(|error| warn!(ino = ino.0, %error, "a file's record in the ledger is damaged"))
+        .inspect_err(|error| warn!(ino = ino.0, %error, "the copy of a file's record in the ledger is damaged"))
         .ok()?;
     Some(FoundNode { ino, inode, record, counts: None })
 }
@@ -294,7 +317,7 @@ impl LockLedger for Ledger {
         };
         let held: Vec<LockEntry> = held.iter().map(kept).collect();
         if let Err(error) = self.set_locks(ino, &held) {
-            error!(ino = ino.0, %error, "locks cannot be kept for whoever follows this process");
+            error!(ino = ino.0, %error, "cannot record locks in the ledger");
         }
     }
 

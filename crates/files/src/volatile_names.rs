@@ -1,14 +1,17 @@
-//! Names that lead elsewhere again and again.
+//! Names that are rebound faster than the kernel can look them up and open them.
 //!
-//! The kernel looks a name up and then asks for the node that it was told of. If another has taken the
-//! name in between it is told so with ESTALE, looks the name up once more, and if that was in vain too
-//! it is the program that is told: an error that no local disk knows. So of a name of which ESTALE was
-//! told, what it is found to lead to is kept for a while as if it were open, and a thread that was told
-//! ESTALE before and asks for that node is given it: it is what the name led to while the program's
-//! call was under way.
+//! The kernel looks up a name, and then opens the inode number that it got. If another client
+//! rebinds the name in between, the open fails with `ESTALE`; the kernel looks up the name once
+//! more and retries once. If that fails too, the program gets `ESTALE`, which a local disk never
+//! returns. For example, a script replaces `status.json` by rename(2) a hundred times a second
+//! while another one reads it.
 //!
-//! Nothing is kept for longer than [`KEPT_FOR`] and a turn, and never more than [`KEPT_MAX`]: then the
-//! oldest goes.
+//! So a name that led to `ESTALE` is *watched*: each node to which it leads is pinned as if it were
+//! open. A thread that got `ESTALE` before may open such a node although the name is already bound
+//! to another one. It is a node that the name led to while the program's open(2) was running.
+//!
+//! Nothing is kept longer than [`KEPT_MAX_AGE`] and one flusher period, and at most [`KEPT_MAX`]
+//! names and nodes are kept. Then the oldest one is dropped.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -21,21 +24,22 @@ use volume::NodeName;
 
 use crate::open::OpenFile;
 
-/// Names that are watched, and nodes that are kept: each may have a small content in memory.
+/// The maximum number of watched names, and of pinned nodes. Each node may hold inline content in
+/// memory.
 const KEPT_MAX: usize = 64;
 
-/// How long a name is watched and a node kept.
+/// How long a name is watched and a node pinned after it was last seen.
 const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// Names that are watched, and nodes that they have led to.
+/// The watched names, and the nodes that they have led to.
 #[derive(Debug, Default)]
 pub(crate) struct VolatileNames {
-    /// Whether any name is watched, so that it costs nothing if none is.
+    /// False if both tables are empty: then lookups take no lock.
     any: AtomicBool,
     tables: Mutex<Tables>,
 }
 
-/// Each with the time that it was last seen.
+/// Each entry with the time at which it was last seen.
 #[derive(Debug, Default)]
 struct Tables {
     names: HashMap<NodeName, ((), Instant)>,
@@ -47,29 +51,29 @@ impl VolatileNames {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// ESTALE is told of a node that was found by this name.
+    /// Watches a name, because an open of the node that it led to got `ESTALE`.
     pub(crate) fn watch(&self, name: NodeName) {
         insert(&mut self.tables().names, name, (), Instant::now());
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what a name leads to is to be kept.
+    /// Returns true if the nodes of a name must be pinned.
     pub(crate) fn is_watched(&self, name: &NodeName) -> bool {
         self.any.load(Ordering::Relaxed) && self.tables().names.contains_key(name)
     }
 
-    /// Keeps what such a name was just found to lead to.
+    /// Pins a node to which a watched name has just led.
     pub(crate) fn keep(&self, file: OpenFile) {
         insert(&mut self.tables().nodes, file.ino, Arc::new(file), Instant::now());
     }
 
-    /// What is kept of this node.
+    /// Returns a pinned node.
     pub(crate) fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.find(ino, |_| true)
     }
 
-    /// What is kept of this node, if a name was found to lead to it since then. The kernel gives one
-    /// thread what another one has asked for a moment before it.
+    /// Returns a pinned node if a watched name led to it at or after `then`. Any thread may have
+    /// done the lookup, since the kernel shares the result of one lookup among threads.
     pub(crate) fn get_since(&self, ino: Ino, then: Instant) -> Option<Arc<OpenFile>> {
         self.find(ino, |at| at >= then)
     }
@@ -82,7 +86,7 @@ impl VolatileNames {
         tables.nodes.get(&ino).filter(|(_, at)| accepts(*at)).map(|(file, _)| Arc::clone(file))
     }
 
-    /// Lets go of what was seen too long ago.
+    /// Drops the names and nodes that were last seen too long ago.
     pub(crate) fn expire(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;
@@ -94,7 +98,8 @@ impl VolatileNames {
     }
 }
 
-/// Inserts what was seen at this time, unless it is there; then it has been seen again.
+/// Inserts an entry, or updates the time of the one that is there. Drops the oldest entry if the
+/// table is full.
 fn insert<K: Clone + Eq + Hash, V>(
     table: &mut HashMap<K, (V, Instant)>,
     key: K,

@@ -1,4 +1,9 @@
-//! Writing to an open file, and changing how long it is.
+//! Writes to open files, truncation and allocation.
+//!
+//! A write has three steps, because the session has a fixed number of request buffers and must not
+//! hold one while it waits for memory. [`Files::accept_write`] copies the bytes; then the request
+//! buffer can be freed. [`Files::wait_for_write_memory`] waits until the memory limit has capacity.
+//! The write is answered after that, and [`Files::finish_write`] ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,30 +17,35 @@ use crate::change_log::FileChange;
 use crate::files::Files;
 use crate::open::{DELETED_FILE_BYTES_MAX, HandleId, OpenFile, OpenMode};
 
-/// Dirty bytes of one file at which they begin to become its content, though nobody asks for it.
+/// The size of a file's dirty data at which a flush is requested, in bytes.
 const FLUSH_BYTES: u64 = 32 << 20;
 
-/// The longest file, in bytes: as long as Linux allows with pages of 4 KiB.
+/// The largest file size in bytes: the limit of Linux with pages of 4 KiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 44;
 
-/// How long a write waits for memory before others are made to let go of theirs again.
+/// How long a write waits for memory before it requests flushes of all files again.
 const MEMORY_WAIT: Duration = Duration::from_millis(200);
 
-/// A write whose bytes are taken, and which may still have to wait for the memory that they take.
+/// A write whose bytes are in memory, and which may have to wait until the memory limit allows
+/// them.
 #[derive(Debug)]
 #[must_use = "it is answered when it is settled"]
 pub struct AcceptedWrite {
     file: Arc<OpenFile>,
     written: u32,
-    /// Bytes that it takes and does not hold memory for.
+    /// Bytes of dirty data that this write added beyond the memory limit.
     unreserved: u64,
-    /// The request, if it has appended: done twice, it would make a difference.
+    /// The number of the request if it appended: repeated, an append would have an effect twice.
     appended_by: Option<u64>,
 }
 
 impl Files {
-    /// Writes bytes at a position, or at the end of the file. They are the file's content when it is
-    /// closed or synced.
+    /// Writes bytes at `position`, or at the end of the file if `appends` is true. Returns the
+    /// number of bytes, which is all of them. They are committed by the next flush.
+    ///
+    /// # Errors
+    /// `EFBIG` beyond the largest file size, 16 TiB; `ENOSPC` or `EDQUOT` if memory is full and
+    /// flushes cannot free any; `EIO` if the file is deleted and its memory is used up.
     pub async fn write(
         &self,
         handle: HandleId,
@@ -50,10 +60,9 @@ impl Files {
         written
     }
 
-    /// The first part of [`Files::write`]: the bytes are taken, whether there is memory for them or not.
-    /// So the request that brought them need not be kept. It is answered after
-    /// [`Files::settle_write`] alone, and before [`Files::end_write`]; so each program that writes is above the limit by one request at
-    /// most, which it would hold in any case.
+    /// The first step of a write: takes the bytes, even if the memory limit is reached. So each
+    /// program can exceed the limit by at most one request, which would need the same memory if it
+    /// waited.
     pub async fn accept_write(
         &self,
         handle: HandleId,
@@ -66,17 +75,20 @@ impl Files {
         let handle = self.open.handle(handle)?;
         let written = u32::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
         let file = Arc::clone(&handle.file);
+        // The previous worker executed this request before it died.
         if self.resent_requests.has_executed(self.request) {
             return Ok(AcceptedWrite { file, written, unreserved: 0, appended_by: None });
         }
         handle.failure()?;
         let mut state = file.state.lock().await;
-        // A program's machine may think that the file ends elsewhere.
-        let is_elsewhere = appends && position != state.size;
+        // The kernel may assume another end of the file than the present one.
+        let end_differs = appends && position != state.size;
         let position = if appends { state.size } else { position };
         let end = position.checked_add(bytes.len() as u64);
         let end = end.filter(|end| *end <= FILE_BYTES_MAX).ok_or(Errno::FBIG)?;
         let growth = state.dirty.growth(position..end);
+        // Dirty data of a deleted file cannot be flushed, so it has a separate limit, and fails at
+        // once.
         let permit = if state.deleted {
             let fits = state.dirty.bytes() + growth <= DELETED_FILE_BYTES_MAX;
             let permit = self.deleted_memory.try_acquire(growth).filter(|_| fits);
@@ -84,6 +96,8 @@ impl Files {
         } else {
             self.memory.try_acquire(growth)
         };
+        // Log before the change: the next worker repeats what the log has, and the reply comes
+        // after both.
         let now = self.volume.now();
         self.log(&mut state, &FileChange::Write { position, bytes, appends, drop_rights, now })?;
         let unreserved = if permit.is_some() { 0 } else { growth };
@@ -94,25 +108,26 @@ impl Files {
         state.touch(now, drop_rights);
         let appended_by = Some(self.request).filter(|request| appends && *request != 0);
         state.unanswered_appends.extend(appended_by);
-        let is_full = state.dirty.bytes() >= FLUSH_BYTES && state.flushing.is_none();
+        let reaches_limit = state.dirty.bytes() >= FLUSH_BYTES && state.flushing.is_none();
         drop(state);
-        if is_elsewhere {
+        if end_differs {
             self.invalidate_cache_soon(file.ino);
         }
-        if is_full {
+        if reaches_limit {
             self.flush_soon(&file);
         }
         Ok(AcceptedWrite { file, written, unreserved, appended_by })
     }
 
-    /// The second part of [`Files::write`]: waits for the memory that it takes.
+    /// The second step of a write: waits for memory, if the write exceeded the limit. Returns the
+    /// number of bytes written.
     pub async fn wait_for_write_memory(&self, taken: &AcceptedWrite) -> Result<u32, Errno> {
         let AcceptedWrite { file, written, unreserved, .. } = taken;
         if *unreserved > 0 {
             let permit = self.wait_for_memory(file, *unreserved).await?;
             let mut state = file.state.lock().await;
             let held = state.permit.as_ref().map_or(0, Permit::bytes);
-            // What has become content meanwhile takes none any more.
+            // A flush may have freed this write's memory in the meantime.
             if !state.deleted && state.dirty.bytes() > held {
                 state.hold(Some(permit));
             }
@@ -120,7 +135,7 @@ impl Files {
         Ok(*written)
     }
 
-    /// The last part of [`Files::write`]: the program has been told.
+    /// The last step of a write, after its reply was sent.
     pub async fn finish_write(&self, taken: AcceptedWrite) {
         let AcceptedWrite { file, appended_by, .. } = taken;
         if let Some(request) = appended_by {
@@ -132,13 +147,15 @@ impl Files {
         }
     }
 
-    /// Waits until there is memory for so many bytes that are written to a file. Files are made to let
-    /// go of theirs. If this one cannot, since there is no room in the volume, nobody waits for that.
+    /// Waits for `bytes` of write memory, and has all files flushed to free some. Fails with the
+    /// flush error of `file`, with `ENOSPC` if any flush found the volume full, and with `ENOMEM`
+    /// after `io_timeout`.
     async fn wait_for_memory(&self, file: &OpenFile, bytes: u64) -> Result<Permit, Errno> {
         let began = tokio::time::Instant::now();
         let (failures, _) = file.last_failure();
-        let full = self.found_full.load(Ordering::Relaxed);
+        let full = self.full_flushes.load(Ordering::Relaxed);
         loop {
+            // Any file can hold the memory that this write needs.
             for file in self.open.all() {
                 self.flush_soon(&file);
             }
@@ -147,15 +164,16 @@ impl Files {
             }
             match file.last_failure() {
                 (count, Some(failure)) if count > failures => return Err(failure),
-                // What holds the memory cannot become content.
-                _ if self.found_full.load(Ordering::Relaxed) > full => return Err(Errno::NOSPC),
+                // The dirty data that holds the memory cannot be committed.
+                _ if self.full_flushes.load(Ordering::Relaxed) > full => return Err(Errno::NOSPC),
                 _ if began.elapsed() >= self.options.io_timeout => return Err(Errno::NOMEM),
                 _ => {}
             }
         }
     }
 
-    /// Makes a file so long. Through a handle it becomes so with what is written through that.
+    /// Sets the size of a file, as `ftruncate` does. With a handle, the change is part of the
+    /// file's dirty data; without one, it is flushed at once.
     pub(crate) async fn resize(
         &self,
         ino: Ino,
@@ -171,6 +189,7 @@ impl Files {
             Some(_) if self.resent_requests.has_executed(self.request) => return Ok(()),
             Some(handle) => (None, self.open.handle(handle)?.file.clone()),
             None => {
+                // truncate(2) has no descriptor: open the file for the time of the change.
                 let opened = self.open(ino, OpenMode { writes: true, ..OpenMode::default() });
                 let opened = opened.await?.handle;
                 (Some(opened), self.open.handle(opened)?.file.clone())
@@ -191,7 +210,8 @@ impl Files {
         flushed
     }
 
-    /// Allocates a range: the file is as long as its end, unless its size is to stay.
+    /// Ensures that the file has at least the size `end`. Does nothing if `keeps_size` is true:
+    /// blocks are not reserved.
     pub async fn allocate(
         &self,
         handle: HandleId,

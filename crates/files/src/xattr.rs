@@ -1,8 +1,9 @@
 //! Extended attributes.
 //!
-//! Most of them say what a program wants them to, and the others have their rules: access control
-//! lists and what S3 keeps with a file are told from the rest here, and nothing is kept whose kind is
-//! not known.
+//! Most attributes are opaque values of programs. Access control lists and S3 metadata have rules
+//! of their own, and are dispatched here by name. Attributes of unknown name spaces are refused.
+//! For example, `user.note` is stored as it is, `system.posix_acl_access` changes the mode too, and
+//! `user.ashlar.etag` cannot be set.
 
 use bytes::Bytes;
 use record::{Ino, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX};
@@ -12,25 +13,26 @@ use volume::{AclKind, XattrChange};
 use crate::files::Files;
 use crate::object::{self, ObjectAttribute};
 
-/// Prefixes of attributes that are kept.
+/// The name spaces of attributes that are stored.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
-/// The capabilities of a program's file. A change of its content takes them away.
+/// The file capabilities of a program. A write to the file removes them.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// How an extended attribute is set.
+/// The condition for setting an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrWrite {
-    /// Whether there is one or not.
+    /// Creates or replaces the attribute.
     Set,
-    /// There must be none.
+    /// Fails with `EEXIST` if the attribute exists.
     Create,
-    /// There must be one.
+    /// Fails with `ENODATA` if the attribute does not exist.
     Replace,
 }
 
 impl Files {
-    /// What an extended attribute says.
+    /// Returns the value of an extended attribute. Fails with `ENODATA` if the node does not have
+    /// it, and with `EOPNOTSUPP` for an unknown name space.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, Errno> {
         if let Some(kind) = AclKind::of(name) {
             return self.acl(ino, kind).await;
@@ -42,15 +44,15 @@ impl Files {
         self.retry_until_deadline(|| self.volume.xattr(ino, name)).await
     }
 
-    /// The names of a node's extended attributes.
+    /// Returns the names of all extended attributes of a node.
     pub async fn xattr_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let object = node.inode.file().map(|file| object::names(&file.object)).unwrap_or_default();
         Ok(node.inode.xattrs.into_iter().map(|xattr| xattr.name).chain(object).collect())
     }
 
-    /// Sets an extended attribute. With an access control list the set-group-ID bit goes, if
-    /// `drop_group_id` says so.
+    /// Sets an extended attribute. If the attribute is an access control list and `drop_group_id`
+    /// is true, the set-group-ID bit is cleared.
     pub async fn set_xattr(
         &self,
         ino: Ino,
@@ -75,7 +77,8 @@ impl Files {
         if name == CAPABILITIES
             && let Some(file) = self.open.get(ino)
         {
-            // Earlier writes take capabilities away when they become content.
+            // Commit earlier writes first: their commit removes capabilities, and would remove the
+            // new ones.
             self.flush_file(&file).await?;
         }
         if value.len() > XATTR_BYTES_MAX {
@@ -96,7 +99,7 @@ impl Files {
         self.retry_until_deadline(set).await.map(drop)
     }
 
-    /// Removes an extended attribute.
+    /// Removes an extended attribute. Fails with `ENODATA` if the node does not have it.
     pub async fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         self.check_writable()?;
         if let Some(kind) = AclKind::of(name) {

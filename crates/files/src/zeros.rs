@@ -1,14 +1,14 @@
-//! What a hole reads as, without memory of its own.
+//! Zeros for holes, without memory of their own.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// The piece that all zeros are cut from: long enough that a hole of a megabyte is a few pieces.
+/// The buffer of which all zeros are slices: 64 KiB, so that a hole of 1 MiB is a few pieces.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Zeros for every position of a range of bytes, in order, each piece with the position it starts
-/// at and no longer than 64 KiB.
+/// Iterates over zeros for `range`: pieces of at most 64 KiB, each with its position, in ascending
+/// order.
 pub(crate) fn zeros(range: Range<u64>) -> impl Iterator<Item = (u64, Bytes)> {
     let end = range.end;
     range.step_by(ZEROS.len()).map(move |at| {

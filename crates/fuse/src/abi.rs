@@ -1,20 +1,21 @@
-//! The kernel's structs and numbers, as `<linux/fuse.h>` of ABI 7.45 has them.
+//! Structs and constants of the kernel's protocol, as in `<linux/fuse.h>` of ABI 7.45.
 //!
-//! Every struct is laid out as in C and has no hidden padding, so it can be read from and written
-//! as plain bytes. A golden table of sizes and offsets, printed from the header, guards this.
+//! Each struct has the layout of C without padding, so it can be read from bytes and written as
+//! bytes. For example, `InHeader` is 40 bytes. A golden table of sizes and offsets, printed from
+//! the C header, is compared in a test.
 //!
-//! Nothing here gives the numbers a meaning; that is done where they are decoded and encoded.
+//! The meaning of the fields is in the modules that decode and encode them.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The protocol's major version.
 pub(crate) const MAJOR: u32 = 7;
-/// The newest minor version that is spoken here.
+/// The newest minor version that is supported.
 pub(crate) const MINOR: u32 = 45;
-/// The oldest minor version that is spoken here: replies have had their present sizes since.
+/// The oldest minor version that is supported. Since then, replies have had their present sizes.
 pub(crate) const MINOR_MIN: u32 = 31;
 
-/// What the kernel needs of a read besides the data of a WRITE.
+/// The minimum size of the buffer of a read, in bytes, as the kernel requires it.
 pub(crate) const READ_BUFFER_MIN: usize = 8192;
 
 /// Defines structs of the protocol, all with the same derived traits.
@@ -30,12 +31,12 @@ macro_rules! structs {
 }
 
 structs! {
-    /// Before every request.
+    /// Precedes each request.
     InHeader {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32,
         total_extlen: u16, padding: u16,
     }
-    /// Before every reply and notification.
+    /// Precedes each reply and notification.
     OutHeader { len: u32, error: i32, unique: u64, }
     /// The attributes of a node.
     Attr {
@@ -43,23 +44,23 @@ structs! {
         mtimensec: u32, ctimensec: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32,
         blksize: u32, flags: u32,
     }
-    /// A time of statx.
+    /// A timestamp of statx.
     SxTime { tv_sec: i64, tv_nsec: u32, reserved: i32, }
-    /// The attributes of a node as statx has them.
+    /// The attributes of a node for statx.
     Statx {
         mask: u32, blksize: u32, attributes: u64, nlink: u32, uid: u32, gid: u32, mode: u16,
         spare0: u16, ino: u64, size: u64, blocks: u64, attributes_mask: u64, atime: SxTime,
         btime: SxTime, ctime: SxTime, mtime: SxTime, rdev_major: u32, rdev_minor: u32,
         dev_major: u32, dev_minor: u32, spare2: [u64; 14],
     }
-    /// Answer to STATFS.
+    /// Reply to STATFS.
     Kstatfs {
         blocks: u64, bfree: u64, bavail: u64, files: u64, ffree: u64, bsize: u32, namelen: u32,
         frsize: u32, padding: u32, spare: [u32; 6],
     }
-    /// A range of a lock.
+    /// A range lock.
     RawLock { start: u64, end: u64, kind: u32, pid: u32, }
-    /// Answer to LOOKUP and to whatever makes a node.
+    /// Reply to LOOKUP and to each operation that creates a node.
     EntryOut {
         nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nsec: u32,
         attr_valid_nsec: u32, attr: Attr,
@@ -72,11 +73,11 @@ structs! {
     BatchForgetIn { count: u32, dummy: u32, }
     /// GETATTR.
     GetattrIn { getattr_flags: u32, dummy: u32, fh: u64, }
-    /// Answer to GETATTR and SETATTR.
+    /// Reply to GETATTR and SETATTR.
     AttrOut { attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr, }
     /// STATX.
     StatxIn { getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32, }
-    /// Answer to STATX.
+    /// Reply to STATX.
     StatxOut { attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx, }
     /// MKNOD.
     MknodIn { mode: u32, rdev: u32, umask: u32, padding: u32, }
@@ -98,7 +99,7 @@ structs! {
     OpenIn { flags: u32, open_flags: u32, }
     /// CREATE and TMPFILE.
     CreateIn { flags: u32, mode: u32, umask: u32, open_flags: u32, }
-    /// Answer to OPEN, OPENDIR and, behind an entry, to CREATE and TMPFILE.
+    /// Reply to OPEN and OPENDIR, and, behind an entry, to CREATE and TMPFILE.
     OpenOut { fh: u64, open_flags: u32, backing_id: i32, }
     /// RELEASE and RELEASEDIR.
     ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64, }
@@ -113,7 +114,7 @@ structs! {
         fh: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32,
         padding: u32,
     }
-    /// Answer to WRITE and `COPY_FILE_RANGE`.
+    /// Reply to WRITE and `COPY_FILE_RANGE`.
     WriteOut { size: u32, padding: u32, }
     /// FSYNC and FSYNCDIR.
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32, }
@@ -121,7 +122,7 @@ structs! {
     SetxattrIn { size: u32, flags: u32, setxattr_flags: u32, padding: u32, }
     /// GETXATTR and LISTXATTR.
     GetxattrIn { size: u32, padding: u32, }
-    /// Answer to GETXATTR and LISTXATTR of size 0.
+    /// Reply to GETXATTR and LISTXATTR of size 0.
     GetxattrOut { size: u32, padding: u32, }
     /// GETLK, SETLK and SETLKW.
     LkIn { fh: u64, owner: u64, lk: RawLock, lk_flags: u32, padding: u32, }
@@ -131,7 +132,7 @@ structs! {
     InitIn {
         major: u32, minor: u32, max_readahead: u32, flags: u32, flags2: u32, unused: [u32; 11],
     }
-    /// Answer to INIT.
+    /// Reply to INIT.
     InitOut {
         major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16,
         congestion_threshold: u16, max_write: u32, time_gran: u32, max_pages: u16,
@@ -142,31 +143,31 @@ structs! {
     InterruptIn { unique: u64, }
     /// IOCTL.
     IoctlIn { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32, }
-    /// Answer to IOCTL.
+    /// Reply to IOCTL.
     IoctlOut { result: i32, flags: u32, in_iovs: u32, out_iovs: u32, }
     /// FALLOCATE.
     FallocateIn { fh: u64, offset: u64, length: u64, mode: u32, padding: u32, }
-    /// One name of READDIR, without its bytes.
+    /// One entry of READDIR, without the bytes of its name.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32, }
     /// LSEEK.
     LseekIn { fh: u64, offset: u64, whence: u32, padding: u32, }
-    /// Answer to LSEEK.
+    /// Reply to LSEEK.
     LseekOut { offset: u64, }
     /// `COPY_FILE_RANGE` and `COPY_FILE_RANGE_64`.
     CopyFileRangeIn {
         fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64,
     }
-    /// Answer to `COPY_FILE_RANGE_64`.
+    /// Reply to `COPY_FILE_RANGE_64`.
     CopyFileRangeOut { bytes_copied: u64, }
-    /// Notification: forget what is cached of a node.
+    /// Notification: invalidate the cached attributes and pages of a node.
     NotifyInvalInode { ino: u64, off: i64, len: i64, }
-    /// Notification: forget a name.
+    /// Notification: invalidate a name.
     NotifyInvalEntry { parent: u64, namelen: u32, flags: u32, }
     /// Notification: a name was removed.
     NotifyDelete { parent: u64, child: u64, namelen: u32, padding: u32, }
 }
 
-/// What a request asks for.
+/// Operation codes of requests.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -216,7 +217,7 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// What the kernel and the server agree on in INIT.
+/// Feature flags that are negotiated in INIT.
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1;
     pub(crate) const POSIX_LOCKS: u64 = 1 << 1;
@@ -241,7 +242,7 @@ pub(crate) mod init {
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
-/// Which fields of a SETATTR count.
+/// Flags for the fields of a SETATTR that are valid.
 pub(crate) mod fattr {
     pub(crate) const MODE: u32 = 1;
     pub(crate) const UID: u32 = 1 << 1;
@@ -257,7 +258,7 @@ pub(crate) mod fattr {
     pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
-/// Bits of other requests.
+/// Flags of other requests.
 pub(crate) mod bits {
     pub(crate) const GETATTR_FH: u32 = 1;
     pub(crate) const LK_FLOCK: u32 = 1;
@@ -274,7 +275,7 @@ pub(crate) mod bits {
     pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
 }
 
-/// What a notification says.
+/// Codes of notifications.
 pub(crate) mod notice {
     pub(crate) const INVAL_INODE: i32 = 2;
     pub(crate) const INVAL_ENTRY: i32 = 3;

@@ -1,21 +1,20 @@
-//! Buffers for requests, lent and taken back.
+//! A pool of request buffers.
 //!
-//! There are two sizes. A reader reads into a large buffer, which holds the largest request. A small
-//! request is copied out of it, so that one that waits for long holds 4 KiB and not a megabyte. The
-//! number of large buffers is bounded: when all are lent, a reader waits for one.
-//!
-//! What is in a buffer is not known here.
+//! There are two sizes. A reader reads into a large buffer, which has capacity for the largest
+//! request. A request of up to 4 KiB is copied into a small buffer, so that it does not occupy a
+//! large one while it waits. For example, a thousand programs that wait for locks hold 4 MiB of
+//! buffers. The number of large buffers is limited: when all are lent, a reader waits for one.
 
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The largest request that is copied into a small buffer.
+/// The size up to which a request is copied into a small buffer, in bytes.
 pub(crate) const SMALL_BYTES: usize = 4096;
 
-/// Small buffers that are kept for later; more are given back to the allocator.
+/// The maximum number of free small buffers that are kept. Further ones are freed.
 const SMALL_KEPT: usize = 512;
 
-/// Lends buffers.
+/// A pool of buffers.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     large_bytes: usize,
@@ -31,7 +30,7 @@ struct FreeBuffers {
     large_lent: usize,
 }
 
-/// A lent buffer, which goes back when it is dropped.
+/// A lent buffer. Dropping it returns it to the pool.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
     bytes: Vec<u8>,
@@ -40,19 +39,20 @@ pub(crate) struct PooledBuffer {
 }
 
 impl BufferPool {
-    /// A pool that lends up to `large_max` buffers of `large_bytes` at a time.
+    /// Returns a pool that lends up to `large_max` buffers of `large_bytes` bytes at a time.
     pub(crate) fn new(large_bytes: usize, large_max: usize) -> Arc<BufferPool> {
         assert!(large_bytes > SMALL_BYTES && large_max > 0);
         let (free, returned) = (Mutex::default(), Condvar::new());
         Arc::new(BufferPool { large_bytes, large_max, free, returned })
     }
 
-    /// A large buffer, empty. Waits until there is one.
+    /// Returns an empty large buffer. Waits until one is free.
     pub(crate) fn large(self: &Arc<BufferPool>) -> PooledBuffer {
         let mut free = self.lock();
         while free.large_lent >= self.large_max {
             free = self.returned.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
+        // Counted before the allocation, which then needs no lock.
         free.large_lent += 1;
         let bytes = free.large.pop();
         drop(free);
@@ -60,7 +60,7 @@ impl BufferPool {
         PooledBuffer { bytes, is_large: true, pool: Arc::clone(self) }
     }
 
-    /// A small buffer with these bytes, of which there are at most `SMALL_BYTES`.
+    /// Returns a small buffer with a copy of `content`, which has at most `SMALL_BYTES` bytes.
     pub(crate) fn small_with(self: &Arc<BufferPool>, content: &[u8]) -> PooledBuffer {
         let bytes = self.lock().small.pop();
         let mut bytes = bytes.unwrap_or_else(|| Vec::with_capacity(SMALL_BYTES));
@@ -69,13 +69,13 @@ impl BufferPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, FreeBuffers> {
-        // Every change of the stock is complete in itself, so a panic leaves none half done.
+        // Each change of the lists is complete in itself, so a panic leaves no half-done change.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PooledBuffer {
-    /// Empties the buffer and gives the room that is to be filled.
+    /// Empties the buffer and returns it as the target of a read.
     pub(crate) fn clear_for_read(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         &mut self.bytes
@@ -99,6 +99,7 @@ impl Drop for PooledBuffer {
             free.large_lent -= 1;
             free.large.push(bytes);
             drop(free);
+            // One buffer came back, so one waiter can continue. It does not find the lock held.
             self.pool.returned.notify_one();
         } else if free.small.len() < SMALL_KEPT {
             free.small.push(bytes);

@@ -1,7 +1,7 @@
-//! What the parts of a session share: the device, the requests in flight, the counters.
+//! The state that the parts of a session share: device, requests in flight, counters.
 //!
-//! A reply is written once, whole, and after its request left the table. What is in it is not known
-//! here.
+//! A reply is one write, sent after its request has left the table of requests in flight. For
+//! example, READ replies with an iovec of the header and several blocks, without copying them.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use crate::device::Device;
 use crate::errno::Errno;
 use crate::in_flight::InFlight;
 
-/// Parts that a reply can have without a vector being allocated for it.
+/// The number of parts up to which a reply needs no allocation.
 const PARTS_ON_STACK: usize = 16;
-/// Parts that a reply can have without being copied together first; the system's limit.
+/// The number of parts up to which a reply is not copied into one buffer: `IOV_MAX` of Linux.
 const PARTS_MAX: usize = 1024;
 
-/// What the parts of a session share.
+/// The shared state of a session.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) device: Device,
@@ -27,7 +27,7 @@ pub(crate) struct Channel {
     pub(crate) counts: Counts,
 }
 
-/// What happened so far.
+/// Counters of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
@@ -39,22 +39,23 @@ pub(crate) struct Counts {
     pub(crate) refused: AtomicU64,
 }
 
-/// What happened in a session so far.
+/// A snapshot of a session's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
-    /// Requests that were read, those included that have no answer.
+    /// Requests that were read, including those without a reply.
     pub requests: u64,
-    /// Requests that were not what they announced; answered with EIO.
+    /// Malformed requests; answered with EIO.
     pub malformed: u64,
-    /// Replies that were dropped; answered with EIO.
+    /// Replies that were dropped by their handler; answered with EIO.
     pub unanswered: u64,
-    /// Handlers that panicked.
+    /// Panics of handlers.
     pub panics: u64,
     /// Interrupts that were read.
     pub interrupts: u64,
-    /// Replies to requests that were gone, since their programs or the mount were.
+    /// Replies to requests that the kernel had dropped, because the program was killed or the mount
+    /// ended.
     pub undelivered: u64,
-    /// Replies that the kernel refused. There should be none.
+    /// Replies that the kernel refused as invalid. Should be 0.
     pub refused: u64,
 }
 
@@ -73,7 +74,7 @@ impl Counts {
     }
 }
 
-/// Counts one more.
+/// Increments a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -83,16 +84,19 @@ impl Channel {
         Channel { device, in_flight: InFlight::default(), counts: Counts::default() }
     }
 
-    /// Answers a request of the table. `error` is 0 or negative.
+    /// Removes a request from the table and replies to it. `error` is 0 or a negative error number.
     pub(crate) fn finish(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
+        // Out of the table first: after the write, the kernel may interrupt no request of this
+        // number.
         self.in_flight.end(unique);
         self.reply(unique, error, parts);
     }
 
-    /// Answers a request.
+    /// Replies to a request that is not in the table.
     pub(crate) fn reply(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
         match self.send(unique, error, parts) {
             Ok(()) => {}
+            // The kernel had dropped the request: its program was killed, or the mount ended.
             Err(Errno::ENOENT | Errno::ENODEV | Errno::ENOTCONN) => {
                 count(&self.counts.undelivered);
             }
@@ -104,12 +108,13 @@ impl Channel {
         }
     }
 
-    /// Sends one message with a header in front of it.
+    /// Writes one message: a header and these parts.
     pub(crate) fn send(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) -> Result<(), Errno> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let len = u32::try_from(size_of::<OutHeader>() + bytes).map_err(|_| Errno::E2BIG)?;
         let header = OutHeader { len, error, unique };
         let header = IoSlice::new(header.as_bytes());
+        // Most replies have a few parts, and need no allocation for their iovec.
         if parts.len() < PARTS_ON_STACK {
             let mut all = [IoSlice::new(&[]); PARTS_ON_STACK];
             all[0] = header;
@@ -119,6 +124,7 @@ impl Channel {
             let all: Vec<_> = std::iter::once(header).chain(parts.iter().copied()).collect();
             self.device.write(&all)
         } else {
+            // One write must be one message, and writev(2) takes no more parts than this.
             let together: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
             self.device.write(&[header, IoSlice::new(&together)])
         }

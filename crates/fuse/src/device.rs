@@ -1,8 +1,9 @@
-//! The descriptor of a mount: whoever holds it can serve the mount.
+//! The descriptor of a mount.
 //!
-//! One read is one request, one write is one reply. The descriptor can be duplicated and handed to
-//! another process; the mount lives as long as one of them is open. Requests are not understood
-//! here.
+//! One read returns one request, and one write sends one reply. The descriptor can be duplicated
+//! and handed to another process; the mount lives while at least one duplicate is open. For
+//! example, the keeper of a mount holds a duplicate, so the mount survives a crash of the worker
+//! that serves it.
 
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -22,21 +23,21 @@ use rustix::net::{
 use crate::buffer::PooledBuffer;
 use crate::errno::Errno;
 
-/// Bytes that can go along with a descriptor.
+/// The maximum number of bytes that can be sent together with a descriptor.
 pub const HANDOVER_BYTES_MAX: usize = 1 << 20;
 
-/// The descriptor of a mount. Clones are the same descriptor.
+/// The descriptor of a mount. Clones share the same descriptor.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<OwnedFd>);
 
-/// What came of a read.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// A request is in the buffer.
+    /// The buffer contains a request.
     Request,
-    /// There was none, or it went away; read again.
+    /// There was no request, or the kernel dropped it. Read again.
     Nothing,
-    /// The mount is gone.
+    /// The mount has ended.
     Unmounted,
 }
 
@@ -46,14 +47,15 @@ impl Device {
         Device(Arc::new(descriptor))
     }
 
-    /// Reads the next request, if there is one.
+    /// Reads the next request into `buffer`. Does not wait if the descriptor is in non-blocking
+    /// mode.
     pub(crate) fn read(&self, buffer: &mut PooledBuffer) -> result::Result<ReadOutcome, Errno> {
         match rustix::io::read(&*self.0, spare_capacity(buffer.clear_for_read())) {
             Ok(0) | Err(SystemErrno::NODEV | SystemErrno::CONNABORTED) => {
                 Ok(ReadOutcome::Unmounted)
             }
             Ok(_) => Ok(ReadOutcome::Request),
-            // A request can be taken back between its announcement and the read.
+            // The kernel can drop a request between the wake-up and the read.
             Err(SystemErrno::INTR | SystemErrno::AGAIN | SystemErrno::NOENT) => {
                 Ok(ReadOutcome::Nothing)
             }
@@ -61,7 +63,7 @@ impl Device {
         }
     }
 
-    /// Writes one message, which the kernel takes whole or not at all.
+    /// Writes one message. The kernel accepts all of it or nothing.
     pub(crate) fn write(&self, parts: &[IoSlice<'_>]) -> result::Result<(), Errno> {
         loop {
             match rustix::io::writev(&*self.0, parts) {
@@ -72,38 +74,41 @@ impl Device {
         }
     }
 
-    /// Hands the descriptor to whoever is at the other end of the socket, and some bytes along with
-    /// it. The descriptor stays open here, too.
+    /// Sends a duplicate of the descriptor over the socket, together with some bytes. The
+    /// descriptor stays open here.
     ///
     /// # Errors
-    /// Those of the socket; more than [`HANDOVER_BYTES_MAX`] bytes.
+    /// Errors of the socket; `InvalidInput` for more than [`HANDOVER_BYTES_MAX`] bytes.
     pub fn send(&self, socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
         hand_over(socket, self.0.as_fd(), bytes)
     }
 
-    /// Receives what [`Device::send`] sends. Waits for it, as long as the socket's timeout lets it.
+    /// Receives a descriptor and bytes from [`Device::send`]. Waits up to the timeout of the
+    /// socket.
     ///
     /// # Errors
-    /// Those of the socket; a message that brings no descriptor or announces too many bytes.
+    /// Errors of the socket; `InvalidData` if the message has no descriptor or announces too many
+    /// bytes.
     pub fn receive(socket: &UnixStream) -> io::Result<(Device, Vec<u8>)> {
         let (descriptor, bytes) = take_over(socket)?;
         Ok((Device::new(descriptor), bytes))
     }
 
-    /// Whether the mount is gone, as far as can be known without reading.
+    /// Returns true if the mount has ended, as far as poll(2) knows.
     pub fn is_unmounted(&self) -> bool {
         let mut device = [PollFd::new(&*self.0, PollFlags::empty())];
+        // POLLERR is reported without being requested, so the set of events is empty.
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let polled = poll(&mut device, Some(&now));
         polled.is_ok() && device[0].revents().contains(PollFlags::ERR)
     }
 }
 
-/// Hands a descriptor to whoever is at the other end of the socket, and some bytes along with it. The
-/// descriptor stays open here, too.
+/// Sends a duplicate of a descriptor over the socket, together with some bytes. The descriptor
+/// stays open here.
 ///
 /// # Errors
-/// Those of the socket; more than [`HANDOVER_BYTES_MAX`] bytes.
+/// Errors of the socket; `InvalidInput` for more than [`HANDOVER_BYTES_MAX`] bytes.
 pub fn hand_over(
     mut socket: &UnixStream,
     descriptor: BorrowedFd<'_>,
@@ -112,6 +117,8 @@ pub fn hand_over(
     if bytes.len() > HANDOVER_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "too much to hand over"));
     }
+    // The length goes with the descriptor, so that the receiver knows where the message ends on the
+    // stream.
     let length = (bytes.len() as u64).to_le_bytes();
     let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -125,19 +132,22 @@ pub fn hand_over(
             other => break other?,
         }
     };
+    // The descriptor has gone with the first byte. The rest is an ordinary stream.
     socket.write_all(&length[sent..])?;
     socket.write_all(bytes)
 }
 
-/// Receives what [`hand_over`] sends. Waits for it, as long as the socket's timeout lets it.
+/// Receives a descriptor and bytes from [`hand_over`]. Waits up to the timeout of the socket.
 ///
 /// # Errors
-/// Those of the socket; a message that brings no descriptor or announces too many bytes.
+/// Errors of the socket; `InvalidData` if the message has no descriptor or announces too many
+/// bytes.
 pub fn take_over(mut socket: &UnixStream) -> io::Result<(OwnedFd, Vec<u8>)> {
     let mut length = [0; 8];
     let (descriptor, received) = receive_descriptor(socket, &mut length)?;
     socket.read_exact(&mut length[received..])?;
     let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+    // Checked before the allocation: the length comes from another process.
     if length > HANDOVER_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "too much was handed over"));
     }
@@ -146,7 +156,7 @@ pub fn take_over(mut socket: &UnixStream) -> io::Result<(OwnedFd, Vec<u8>)> {
     Ok((descriptor, bytes))
 }
 
-/// Receives one descriptor and some bytes.
+/// Receives one descriptor and the bytes of one message. Returns the number of bytes.
 pub(crate) fn receive_descriptor(
     socket: &UnixStream,
     bytes: &mut [u8],
@@ -160,6 +170,7 @@ pub(crate) fn receive_descriptor(
             other => break other?.bytes,
         }
     };
+    // `CMSG_CLOEXEC` above: a child that another thread starts now must not inherit the descriptor.
     let mut descriptors = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
         _ => None,

@@ -1,8 +1,9 @@
-//! The names of a directory, as READDIR and READDIRPLUS want them.
+//! Directory entries in the format of READDIR and READDIRPLUS.
 //!
-//! The buffer never holds more bytes than the kernel has room for. A name that does not fit stays
-//! outside, and the kernel asks for it next time by the cookie of the last one that did. Cookies are
-//! the file system's.
+//! The buffer never has more bytes than the kernel asked for. If an entry does not fit, it is left
+//! out, and the kernel asks for it with the cookie of the last entry that fitted. The file system
+//! chooses the cookies. For example, with cookies 1, 2, 3 and capacity for two entries, the next
+//! READDIR has offset 2.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,25 +13,25 @@ use zerocopy::IntoBytes;
 use crate::abi::{Dirent, EntryOut};
 use crate::node::NodeEntry;
 
-/// The most that is reserved at once, whatever room the kernel claims to have.
+/// The maximum number of bytes that are allocated at once, even if the kernel asks for more.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
-/// One name, as a program reads it.
+/// One directory entry.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryName<'a> {
     /// The inode number that programs see; not 0.
     pub inode: u64,
-    /// Where to go on after this name. Not 0, which is the beginning.
+    /// The position after this entry, for the next READDIR. Not 0, which is the beginning.
     pub cookie: u64,
-    /// The kind as `DT_…`: [`NodeAttributes::directory_entry_kind`].
+    /// The type as `DT_…`; see [`NodeAttributes::directory_entry_kind`].
     ///
     /// [`NodeAttributes::directory_entry_kind`]: crate::NodeAttributes::directory_entry_kind
     pub kind: u32,
-    /// The name, of at most 1024 bytes.
+    /// The name, at most 1024 bytes.
     pub name: &'a OsStr,
 }
 
-/// Names that go into one reply.
+/// The entries of one reply.
 #[derive(Clone, Debug)]
 pub struct DirectoryBuffer {
     bytes: Vec<u8>,
@@ -38,27 +39,27 @@ pub struct DirectoryBuffer {
 }
 
 impl DirectoryBuffer {
-    /// Room for as many bytes as READDIR or READDIRPLUS asked for.
+    /// Returns an empty buffer with the capacity that READDIR or READDIRPLUS asked for, in bytes.
     pub fn new(size: u32) -> DirectoryBuffer {
         let capacity = usize::try_from(size).unwrap_or(usize::MAX);
         DirectoryBuffer { bytes: Vec::with_capacity(capacity.min(RESERVED_BYTES_MAX)), capacity }
     }
 
-    /// Adds a name for READDIR. Returns false, and adds nothing, if it does not fit.
+    /// Adds an entry for READDIR. Returns false, and adds nothing, if it does not fit.
     #[must_use]
     pub fn push(&mut self, name: DirectoryName<'_>) -> bool {
         self.append(None, name)
     }
 
-    /// Adds a name for READDIRPLUS. Returns false, and adds nothing, if it does not fit. An entry
-    /// counts as a lookup of its node; `.` and `..` have none.
+    /// Adds an entry for READDIRPLUS. Returns false, and adds nothing, if it does not fit. An
+    /// `entry` counts as a lookup of its node; pass `None` for `.` and `..`.
     #[must_use]
     pub fn push_plus(&mut self, entry: Option<&NodeEntry>, name: DirectoryName<'_>) -> bool {
         let entry = entry.map(NodeEntry::encode).unwrap_or_default();
         self.append(Some(entry), name)
     }
 
-    /// Whether nothing was added. An empty reply is the end of the directory.
+    /// Returns true if the buffer has no entries. As a reply, it means the end of the directory.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -72,6 +73,7 @@ impl DirectoryBuffer {
         let Ok(namelen) = u32::try_from(bytes.len()) else { return false };
         let entry_bytes = entry.as_ref().map_or(&[][..], |entry| entry.as_bytes());
         let unpadded = entry_bytes.len() + size_of::<Dirent>() + bytes.len();
+        // The kernel expects each entry at a multiple of 8 bytes.
         let padded = unpadded.next_multiple_of(8);
         if self.bytes.len() + padded > self.capacity {
             return false;

@@ -1,22 +1,23 @@
-//! Why a request fails, in the kernel's numbers.
+//! Error numbers of replies.
 //!
-//! A value lies between 1 and 511: the kernel refuses other replies, and the request would wait for
-//! ever. What an error means for a file is decided by the file system.
+//! Invariant: a value is between 1 and 511. The kernel refuses replies with other numbers, and the
+//! request would wait for ever. The file system decides which error an operation returns. For
+//! example, `Errno::new(512)` is `None`.
 
 use std::fmt;
 use std::io;
 
-/// An error number of Linux, from 1 to 511.
+/// A Linux error number from 1 to 511.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(u16);
 
-/// Defines the numbers together with their names.
+/// Defines the constants together with their names.
 macro_rules! errnos {
     ($($name:ident = $number:literal, $text:literal;)*) => {
         impl Errno {
             $(#[doc = $text] pub const $name: Errno = Errno($number);)*
 
-            /// The name, as the manual has it.
+            /// Returns the name of the constant, as in errno(3).
             fn name(self) -> Option<&'static str> {
                 match self {
                     $(Errno::$name => Some(stringify!($name)),)*
@@ -35,7 +36,7 @@ errnos! {
     ENXIO = 6, "No such address: for `SEEK_DATA` and `SEEK_HOLE`, beyond the end.";
     E2BIG = 7, "Argument list too long.";
     EBADF = 9, "The file is not open that way.";
-    EAGAIN = 11, "Try again; a lock is held by somebody else.";
+    EAGAIN = 11, "Try again; another owner holds a conflicting lock.";
     ENOMEM = 12, "Out of memory.";
     EACCES = 13, "Permission denied.";
     EBUSY = 16, "In use.";
@@ -52,7 +53,7 @@ errnos! {
     EROFS = 30, "The file system is read-only.";
     EMLINK = 31, "Too many links.";
     ERANGE = 34, "The result does not fit into the caller's buffer.";
-    EDEADLK = 35, "Waiting for the lock would wait for ever.";
+    EDEADLK = 35, "Waiting for the lock would be a deadlock.";
     ENAMETOOLONG = 36, "The name is too long.";
     ENOLCK = 37, "No locks available.";
     ENOSYS = 38, "Not implemented; the kernel does not ask again.";
@@ -63,21 +64,21 @@ errnos! {
     EOVERFLOW = 75, "The value does not fit.";
     EOPNOTSUPP = 95, "Not supported here.";
     ENOTCONN = 107, "The server of the mount has ended.";
-    ESTALE = 116, "The node is no longer there; the kernel looks its name up once more.";
+    ESTALE = 116, "The node does not exist any more; the kernel looks up its name again.";
     EDQUOT = 122, "The quota is used up.";
 }
 
 impl Errno {
-    /// The largest number that a reply may carry.
+    /// The largest number that a reply can carry.
     pub const MAX: u16 = 511;
 
-    /// The error with this number, if a reply may carry it.
+    /// Returns the error with this number; `None` if a reply cannot carry it.
     pub fn new(number: i32) -> Option<Errno> {
         let number = u16::try_from(number).ok()?;
         (1..=Errno::MAX).contains(&number).then_some(Errno(number))
     }
 
-    /// The number, positive.
+    /// Returns the number, which is positive.
     pub fn number(self) -> i32 {
         i32::from(self.0)
     }

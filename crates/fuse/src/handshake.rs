@@ -1,8 +1,9 @@
-//! INIT: what the kernel and this server agree on, once for the life of a mount.
+//! INIT: the negotiation of version and features, once in the life of a mount.
 //!
-//! The table of flags is here and nowhere else. What is asked for suits a file system whose content
-//! others change, too: no cache that writes back, no pages that outlive a change of size, no time
-//! limit that ends the mount. A kernel gets only what it offered.
+//! All feature flags are chosen here. They suit a file system whose content other clients change
+//! too: no write-back cache, no cached pages after a change of size, no request timeout that ends
+//! the mount. Only features that the kernel offers are used. For example, a kernel of ABI 7.38 does
+//! not offer `HAS_RESEND`, so the reply to INIT does not have the flag.
 
 use std::io::IoSlice;
 
@@ -13,31 +14,31 @@ use crate::abi::{self, InitOut, init};
 use crate::channel::Channel;
 use crate::errno::Errno;
 
-/// The size of a page in the kernel's requests.
+/// The page size in the kernel's requests, in bytes.
 const PAGE_BYTES: u32 = 4096;
-/// The largest WRITE; the kernel makes none larger without being told to.
+/// The largest WRITE that can be negotiated, in bytes.
 pub const WRITE_BYTES_MAX: u32 = 1 << 20;
-/// Requests without a program behind them that may be under way: read-ahead and RELEASE.
+/// The minimum of [`KernelOptions::background_max`].
 pub const BACKGROUND_MIN: u16 = 64;
-/// The most of them.
+/// The maximum of [`KernelOptions::background_max`].
 pub const BACKGROUND_MAX: u16 = 256;
 
-/// What a session asks for and how much it may use.
+/// The options of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelOptions {
-    /// Threads that read requests, at least 2.
+    /// The number of threads that read requests, at least 2.
     pub readers: usize,
-    /// Requests of more than 4 KiB that may be in this process at a time; each holds a buffer a
-    /// little larger than `write_bytes_max`. At least as many as there are readers and one more.
+    /// The maximum number of requests of more than 4 KiB in this process. Each holds a buffer a
+    /// little larger than `write_bytes_max`. At least `readers + 1`.
     pub large_requests_max: usize,
-    /// The largest WRITE: a multiple of 4096, at most [`WRITE_BYTES_MAX`].
+    /// The largest WRITE in bytes: a multiple of 4096, at most [`WRITE_BYTES_MAX`].
     pub write_bytes_max: u32,
-    /// Requests without a program behind them that may be under way, from [`BACKGROUND_MIN`] to
-    /// [`BACKGROUND_MAX`].
+    /// The maximum number of requests in flight for which no program waits (read-ahead and
+    /// RELEASE): from [`BACKGROUND_MIN`] to [`BACKGROUND_MAX`].
     pub background_max: u16,
-    /// Access control lists are kept, and folded into the mode, by the file system.
+    /// True if the file system keeps access control lists and updates the mode for them.
     pub posix_acl: bool,
-    /// The target of a symbolic link never changes.
+    /// True if the targets of symbolic links never change, so that the kernel may cache them.
     pub cache_symlinks: bool,
 }
 
@@ -55,7 +56,7 @@ impl Default for KernelOptions {
 }
 
 impl KernelOptions {
-    /// The options with every value moved to where it is allowed.
+    /// Returns the options with each value moved into its limits.
     pub(crate) fn within_limits(self) -> KernelOptions {
         let readers = self.readers.max(2);
         let pages = (self.write_bytes_max.min(WRITE_BYTES_MAX) / PAGE_BYTES).max(1);
@@ -68,7 +69,7 @@ impl KernelOptions {
         }
     }
 
-    /// Every flag that is wanted, if the kernel has it.
+    /// Returns the flags to request, if the kernel offers them.
     fn wanted(self) -> u64 {
         let always = init::ASYNC_READ
             | init::POSIX_LOCKS
@@ -93,33 +94,34 @@ impl KernelOptions {
     }
 }
 
-/// What was agreed on. Whoever takes the mount over needs it, since INIT is not said again.
+/// The result of the negotiation. A process that takes over the mount needs it, because the kernel
+/// sends INIT only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The minor version that both sides speak.
+    /// The minor version of the protocol.
     pub minor: u32,
-    /// The largest WRITE.
+    /// The largest WRITE, in bytes.
     pub write_bytes_max: u32,
-    /// How far the kernel reads ahead, unless told otherwise after the mount.
+    /// How far the kernel reads ahead, in bytes, unless it is changed after the mount.
     pub read_ahead_bytes: u32,
-    /// Requests without a program behind them that may be under way.
+    /// The maximum number of background requests in flight.
     pub background_max: u16,
-    /// Flags that both sides have, as numbers of the protocol.
+    /// The feature flags that both sides have, as numbers of the protocol.
     pub flags: u64,
 }
 
-/// The format of a `Negotiated`'s bytes.
+/// The format of the encoded [`Negotiated`].
 const FORMAT: u8 = 1;
-/// Their number.
+/// The length of the encoding, in bytes.
 const NEGOTIATED_BYTES: usize = 1 + 4 + 4 + 4 + 2 + 8;
 
-/// Bytes that are no `Negotiated`, or one of a later release.
+/// The bytes are not an encoded [`Negotiated`], or have a later format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("these bytes do not say what was negotiated for a mount")]
+#[error("the negotiated options of the mount cannot be decoded")]
 pub struct NotNegotiated;
 
 impl Negotiated {
-    /// The bytes to hand over.
+    /// Encodes the result, to hand it over.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(NEGOTIATED_BYTES);
         bytes.push(FORMAT);
@@ -131,7 +133,7 @@ impl Negotiated {
         bytes
     }
 
-    /// What was handed over.
+    /// Decodes a result that was handed over.
     pub fn from_bytes(bytes: &[u8]) -> Result<Negotiated, NotNegotiated> {
         let bytes: &[u8; NEGOTIATED_BYTES] = bytes.try_into().map_err(|_| NotNegotiated)?;
         let [FORMAT, rest @ ..] = bytes else { return Err(NotNegotiated) };
@@ -147,33 +149,42 @@ impl Negotiated {
             background_max: u16::from_le(background),
             flags: u64::from_le(flags),
         };
+        // Buffers are allocated by this size, so it must be in the limits that this process knows.
         let plausible = (PAGE_BYTES..=WRITE_BYTES_MAX).contains(&negotiated.write_bytes_max);
         if plausible { Ok(negotiated) } else { Err(NotNegotiated) }
     }
 }
 
-/// What INIT demands next.
+/// The reaction to an INIT.
+///
+/// ```text
+///   INIT ──a version that we speak─────▶ Agree       (the session begins)
+///        ──a newer major version──────▶ SpeakOlder  (the kernel sends INIT again)
+///        ──too old────────────────────▶ Refuse      (EPROTO, the mount fails)
+/// ```
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// This, and then the session begins.
+    /// Send this reply; the session begins.
     Agree(Negotiated, Box<InitOut>),
-    /// This, and then the kernel says INIT once more.
+    /// Send this reply with our version; the kernel then sends INIT once more.
     SpeakOlder(Box<InitOut>),
-    /// EPROTO: nothing in common.
+    /// Reply with EPROTO: the kernel's version is too old.
     Refuse {
-        /// The kernel's version.
+        /// The major version of the kernel.
         major: u32,
-        /// The kernel's version.
+        /// The minor version of the kernel.
         minor: u32,
     },
 }
 
-/// Decides what INIT is answered. The kernel's older INIT is shorter; what it lacks is 0.
+/// Decides the reaction to an INIT. An older kernel sends a shorter body; missing fields count as
+/// 0.
 pub(crate) fn decide(body: &[u8], options: KernelOptions) -> Answer {
     let mut padded = [0; size_of::<abi::InitIn>()];
     let known = body.len().min(padded.len());
     padded[..known].copy_from_slice(&body[..known]);
     let kernel = abi::InitIn::read_from_bytes(&padded).expect("the array has the struct's size");
+    // As the protocol demands: reply with our version, and the kernel sends INIT again in it.
     if kernel.major > abi::MAJOR {
         let ours = InitOut { major: abi::MAJOR, minor: abi::MINOR, ..InitOut::default() };
         return Answer::SpeakOlder(Box::new(ours));
@@ -182,6 +193,7 @@ pub(crate) fn decide(body: &[u8], options: KernelOptions) -> Answer {
         return Answer::Refuse { major: kernel.major, minor: kernel.minor };
     }
     let options = options.within_limits();
+    // The upper 32 flags are valid only if the kernel says so.
     let extended = u64::from(kernel.flags) & init::INIT_EXT != 0;
     let high = if extended { u64::from(kernel.flags2) << 32 } else { 0 };
     let flags = options.wanted() & (u64::from(kernel.flags) | high);
@@ -211,7 +223,7 @@ pub(crate) fn decide(body: &[u8], options: KernelOptions) -> Answer {
     Answer::Agree(negotiated, Box::new(answer))
 }
 
-/// Writes the answer to an INIT.
+/// Sends the reply to an INIT.
 pub(crate) fn send(channel: &Channel, unique: u64, answer: &Answer) -> Result<(), Errno> {
     match answer {
         Answer::Agree(_, body) | Answer::SpeakOlder(body) => {

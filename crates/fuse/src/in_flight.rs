@@ -1,10 +1,16 @@
-//! Requests that are read and not yet answered, and who wants to know if one is interrupted.
+//! The table of requests that were read and not answered, with their interrupt actions.
 //!
 //! A request is in the table from before its handler is called until just before its reply is
-//! written. So an interrupt of a request that is not in it comes too early or too late. An action
-//! runs at most once, and never under a lock of the table.
+//! written. An interrupt of a request that is not in the table came too early or too late. An
+//! action runs at most once, and never while a lock of the table is held. The handler decides how
+//! an interrupted request is answered. For example, a handler that waits for a file lock registers
+//! an action that cancels the wait, and then answers EINTR.
 //!
-//! What an interrupted request answers is for its handler to say.
+//! ```text
+//!   begin ──▶ None ──register──▶ Registered ──interrupt──▶ Interrupted (the action ran)
+//!               └────interrupt──────────────────────────▶ Interrupted ──register──▶ runs at once
+//!   end removes the request in any state
+//! ```
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,13 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Parts of the table, each with its own lock.
+/// The number of shards of the table. Each has its own lock.
 const SHARDS: usize = 16;
 
-/// What happens when a request is interrupted.
+/// The action that runs when a request is interrupted.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
-/// The table.
+/// The table of requests in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     shards: [Mutex<Shard>; SHARDS],
@@ -31,44 +37,48 @@ pub(crate) struct InFlight {
 
 type Shard = HashMap<u64, InterruptState, BuildHasherDefault<IdHasher>>;
 
-/// What is known of a request.
+/// The interrupt state of a request; see the module's documentation.
 enum InterruptState {
-    /// Nobody asked to be told of an interrupt.
+    /// No action is registered, and no interrupt has come.
     None,
-    /// It was interrupted, and nobody has asked yet.
+    /// An interrupt has come.
     Interrupted,
-    /// Somebody asked.
+    /// The action to run at an interrupt.
     Registered(Action),
 }
 
-/// What came of an interrupt.
+/// The result of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
-    /// There is no such request: not yet, or no longer.
+    /// The request is not in the table: not yet, or no longer.
     Unknown,
-    /// The action ran, or will as soon as there is one.
+    /// The action ran, or will run as soon as it is registered.
     Recorded,
 }
 
 impl InFlight {
-    /// A request was read.
+    /// Adds a request that was read.
     pub(crate) fn begin(&self, unique: u64) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.shard(unique).insert(unique, InterruptState::None);
     }
 
-    /// A request is about to be answered.
+    /// Removes a request that is about to be answered.
     pub(crate) fn end(&self, unique: u64) {
         let interest = self.shard(unique).remove(&unique);
+        // The action is dropped after the lock is released, because dropping it may run code of the
+        // handler.
         drop(interest);
         if self.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) > 0
         {
+            // Taking the gate once orders this with a waiter that has read the count and does not
+            // wait yet; otherwise it could miss the wake-up.
             drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
             self.emptied.notify_all();
         }
     }
 
-    /// Runs the action if the request is interrupted, or at once if it was.
+    /// Registers the action of a request. If the request is already interrupted, runs it at once.
     pub(crate) fn register(&self, unique: u64, action: Action) {
         let mut shard = self.shard(unique);
         let Some(interest) = shard.get_mut(&unique) else { return };
@@ -82,10 +92,11 @@ impl InFlight {
         }
     }
 
-    /// The kernel says that a request was interrupted.
+    /// Marks a request as interrupted, and runs its action if there is one.
     pub(crate) fn interrupt(&self, unique: u64) -> Interruption {
         let mut shard = self.shard(unique);
         let Some(interest) = shard.get_mut(&unique) else { return Interruption::Unknown };
+        // An action is taken out of the table, so it runs at most once.
         let before = std::mem::replace(interest, InterruptState::Interrupted);
         drop(shard);
         if let InterruptState::Registered(action) = before {
@@ -94,14 +105,15 @@ impl InFlight {
         Interruption::Recorded
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests in flight.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits until there is none, but not longer than this. Returns how many are left.
+    /// Waits until no request is in flight, or until `timeout`. Returns the number of those left.
     pub(crate) fn wait_until_empty(&self, timeout: Duration) -> usize {
         let deadline = Instant::now() + timeout;
+        // Announce the wait first: without waiters, `end` skips the gate.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.count() > 0 {
@@ -115,7 +127,7 @@ impl InFlight {
     }
 
     fn shard(&self, unique: u64) -> MutexGuard<'_, Shard> {
-        // Bit 0 of a request's number is always clear.
+        // Bit 0 of a request's number is always 0, so it does not select a shard.
         let shard = &self.shards[usize::try_from((unique >> 1) % SHARDS as u64).unwrap_or(0)];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,7 +143,8 @@ impl fmt::Debug for InterruptState {
     }
 }
 
-/// Spreads the kernel's numbers, which count up and which nobody chooses, over a table.
+/// A hash function for request numbers. The kernel counts them up, and no client chooses them, so a
+/// fast hash is safe.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdHasher(u64);
 

@@ -1,15 +1,19 @@
-//! The Linux kernel's FUSE protocol, and a live session with it.
+//! The Linux kernel's FUSE protocol, and a live session with the kernel.
 //!
-//! A program mounts with [`mount`], begins a [`KernelSession`] with its [`FileSystem`], and answers
-//! each [`Request`] by its [`Reply`]. The [`Notifier`] tells the kernel what it may no longer
-//! remember. The descriptor of the mount can be handed to another process, which goes on where this
-//! one ended: [`Device::send`], [`KernelSession::resume`].
+//! A program calls [`mount`], starts a [`KernelSession`] with its [`FileSystem`], and answers each
+//! [`Request`] with its [`Reply`]. With the [`Notifier`] it invalidates entries of the kernel's
+//! cache. The descriptor of a mount can be handed to another process, which continues the session:
+//! [`Device::send`], [`KernelSession::resume`].
 //!
-//! Every request is answered exactly once. What the kernel sends is checked before anyone acts on
-//! it. What waits has a limit with a name.
+//! For example, a worker reads a WRITE and is killed before it answers. The next worker calls
+//! [`KernelSession::resume`], and the kernel sends the WRITE again, with [`Request::is_resent`]
+//! true.
 //!
-//! No volume is known here, nor any other crate of ours, and no runtime: the session's threads are
-//! its own. Linux only.
+//! Invariants: each request is answered exactly once. Bytes from the kernel are validated before
+//! they are used. Each queue and table has a limit with a name.
+//!
+//! This crate does not know volumes or any other crate of this project. It needs no async runtime:
+//! the session has threads of its own. Linux only.
 
 mod abi;
 mod buffer;

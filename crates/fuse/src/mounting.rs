@@ -1,8 +1,10 @@
-//! Mounts and unmounts.
+//! Mounting and unmounting.
 //!
-//! Root mounts by itself; others through `fusermount3`. What would hide files or lie above another
-//! mount of ours is refused before anything is done, and never touched: a mount whose server does
-//! not answer would make us wait. What is served is not known here.
+//! Root mounts directly; other users mount through `fusermount3`. A folder is refused before
+//! anything is done if the mount would hide files, or if another mount of this program is there.
+//! Such a mount is never accessed: if its server does not answer, the access would wait for ever.
+//! For example, after a crash of the server, `stat` of the mount point hangs, but the kernel's
+//! table of mounts can be read.
 
 mod failure;
 mod fusermount;
@@ -24,8 +26,8 @@ use failure::DEVICE;
 pub use failure::{MountError, UnmountError, UnmountMode};
 pub use options::MountOptions;
 
-/// Mounts on an empty folder. The mount answers nobody until a session begins, and is gone when the
-/// last copy of the device is closed.
+/// Mounts on an empty folder. Operations on the mount wait until a session starts. The mount ends
+/// when the last duplicate of the device is closed.
 pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
     if !options.is_well_formed() {
         return Err(MountError::Options);
@@ -38,8 +40,8 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
     }
 }
 
-/// Checks that [`mount`] can mount on a folder, as far as that can be known before: the folder is an
-/// empty one without a mount of ours, and the device is there. Nothing is changed.
+/// Checks whether [`mount`] can mount on a folder, as far as that is known before: the folder is
+/// empty and has no mount of this program, and the FUSE device exists. Changes nothing.
 pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
     resolve_mountable(folder, options)?;
     if rustix::process::geteuid().is_root() {
@@ -51,14 +53,14 @@ pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), Moun
     }
 }
 
-/// The folder's full path, if it can be mounted on.
+/// Returns the full path of a folder on which a mount is possible.
 fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
     let folder = resolve(folder).map_err(|error| folder_error(error, "looking at the folder"))?;
     let mounted = table::find(&folder).map_err(MountError::other("reading the table of mounts"))?;
     if let Some(mounted) = mounted
         && mounted.kind == format!("fuse.{}", options.subtype)
     {
-        // One whose server has ended says so; one that is served may not answer soon.
+        // Report it without accessing it: its server may not answer.
         return Err(MountError::InUse { mounted: mounted.source });
     }
     let metadata = std::fs::metadata(&folder);
@@ -81,11 +83,11 @@ fn folder_error(error: io::Error, what: &'static str) -> MountError {
     }
 }
 
-/// The full path, without asking what may be mounted at its end.
+/// Returns the full path without accessing a mount at its end.
 fn resolve(folder: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(folder)?;
     match (whole.parent(), whole.file_name()) {
-        // Joined anew, the path has no slash at its end, which would lead through a link.
+        // The joined path has no slash at its end. A trailing slash would follow a symbolic link.
         (Some(parent), Some(name)) if !is_link(&parent.join(name)) => {
             Ok(parent.canonicalize()?.join(name))
         }
@@ -93,7 +95,7 @@ fn resolve(folder: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether the path ends in a symbolic link. Reading a link does not ask the server of a mount.
+/// Returns true if the path ends in a symbolic link. Reading a link does not access a mount.
 fn is_link(path: &Path) -> bool {
     std::fs::read_link(path).is_ok()
 }
@@ -118,6 +120,7 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOSUID, !options.allow_suid);
     flags.set(MountFlags::NODEV, !options.allow_devices);
+    // The kernel requires the type of the root in octal: a directory.
     let text = format!(
         "fd={},rootmode=40000,user_id={},group_id={}{}",
         device.as_raw_fd(),
@@ -139,7 +142,7 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
     }
 }
 
-/// Takes a mount away. Never asks its server.
+/// Removes a mount. Never accesses it, so this works if its server does not answer.
 pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     let failed = |what| move |source| UnmountError::Other { what, source };
     let folder = resolve(folder).map_err(failed("looking at the folder"))?;
@@ -150,6 +153,7 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     if !rustix::process::geteuid().is_root() {
         return fusermount::unmount(&folder, mode);
     }
+    // `folder` is resolved already. A link that replaces it now must not be followed.
     let flags = match mode {
         UnmountMode::IfUnused => UnmountFlags::NOFOLLOW,
         UnmountMode::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
@@ -164,14 +168,14 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     }
 }
 
-/// The number by which the kernel knows what is mounted on a folder, as `MAJOR:MINOR`. Never asks its
-/// server.
+/// Returns the device number of the mount on a folder, as `MAJOR:MINOR`; `None` if there is no
+/// mount. Never accesses it.
 pub fn device_of(folder: &Path) -> io::Result<Option<String>> {
     Ok(table::find(&resolve(folder)?)?.map(|mounted| mounted.device))
 }
 
-/// Lets the kernel read this far ahead on the mount. Root only, and after the session began: the
-/// answer to INIT sets it to at most 128 KiB.
+/// Sets how far the kernel reads ahead on a mount, in KiB. Needs root. Call this after the session
+/// has started: INIT sets the value to at most 128 KiB.
 pub fn raise_read_ahead(folder: &Path, kib: u32) -> io::Result<()> {
     let mounted = device_of(folder)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     let path: OsString = format!("/sys/class/bdi/{mounted}/read_ahead_kb").into();

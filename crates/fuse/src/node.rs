@@ -1,66 +1,65 @@
-//! What the kernel knows of a node: its numbers, its attributes, its times, and how long it may
-//! remember them.
+//! Nodes as the kernel sees them: numbers, attributes, times, and cache timeouts.
 //!
-//! Values here are always ones that the wire can carry; encoding cannot fail. Where a node's
-//! content lies and who may do what with it is not known here.
+//! Invariant: each value can be encoded. For example, a time before 1970 has negative seconds and
+//! positive nanoseconds. The meaning of a node's content and permissions is the file system's.
 
 use std::time::Duration;
 
 use crate::abi::{Attr, EntryOut, Statx, SxTime};
 
-/// The number by which the kernel names a node of the mount. 0 names none.
+/// The number of a node in the kernel's requests. 0 is not a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// The directory that is mounted.
+    /// The root directory of the mount.
     pub const ROOT: NodeId = NodeId(1);
 }
 
-/// The number by which the kernel names an open file. The server chose it when the file was opened.
+/// The number of an open file. The file system chose it in its reply to OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileHandle(pub u64);
 
-/// Seconds since 1970, negative before it, and nanoseconds after that second.
+/// A time: seconds since 1970, negative before it, and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileTime {
     /// Whole seconds, rounded down.
     pub seconds: i64,
-    /// Nanoseconds after them, below 1,000,000,000.
+    /// Nanoseconds after `seconds`, below 1,000,000,000.
     pub nanoseconds: u32,
 }
 
-/// What stat(2) tells of a node.
+/// The attributes of a node, as of stat(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeAttributes {
     /// The inode number that programs see.
     pub inode: u64,
-    /// Length in bytes, at most `i64::MAX`: the kernel takes a larger one for an I/O error.
+    /// The size in bytes, at most `i64::MAX`. For a larger one the kernel returns EIO.
     pub size_bytes: u64,
-    /// Space that is taken, in units of 512 bytes.
+    /// The allocated space in units of 512 bytes.
     pub blocks: u64,
-    /// Last access.
+    /// The time of the last access.
     pub atime: FileTime,
-    /// Last change of the content.
+    /// The time of the last change of the content.
     pub mtime: FileTime,
-    /// Last change of the node.
+    /// The time of the last change of the node.
     pub ctime: FileTime,
-    /// Kind and permissions, as in `st_mode`.
+    /// The type and the permission bits, as in `st_mode`.
     pub mode: u32,
-    /// Names of the node.
+    /// The number of names.
     pub links: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group.
+    /// The group.
     pub gid: u32,
-    /// The device that a device file stands for, as 12 bits of major between 8 and 12 of minor.
+    /// The number of a device: 12 bits of major number between 8 and 12 bits of minor number.
     pub rdev: u32,
-    /// The size that reads and writes should have.
+    /// The preferred size of reads and writes, in bytes.
     pub block_bytes: u32,
 }
 
 impl NodeAttributes {
-    /// The kind of the node as a directory entry has it (`DT_REG` and so on).
+    /// Returns the type as in a directory entry (`DT_REG` and so on).
     pub fn directory_entry_kind(&self) -> u32 {
         (self.mode & 0o170_000) >> 12
     }
@@ -86,8 +85,9 @@ impl NodeAttributes {
         }
     }
 
-    /// The same as statx has it, with the time of birth if there is one.
+    /// Encodes the attributes for statx, with the time of creation if it is known.
     pub(crate) fn encode_statx(&self, birth: Option<FileTime>) -> Statx {
+        // statx has 16 bits for type and permissions; the upper bits of `mode` are 0.
         let low_mode = self.mode.to_le_bytes();
         Statx {
             mask: STATX_BASIC_STATS | if birth.is_some() { STATX_BTIME } else { 0 },
@@ -110,28 +110,28 @@ impl NodeAttributes {
     }
 }
 
-/// All that stat(2) tells.
+/// The mask of all fields of stat(2).
 const STATX_BASIC_STATS: u32 = 0x7ff;
-/// The time of birth.
+/// The mask of the time of creation.
 const STATX_BTIME: u32 = 0x800;
 
 fn encode_time(time: FileTime) -> SxTime {
     SxTime { tv_sec: time.seconds, tv_nsec: time.nanoseconds, reserved: 0 }
 }
 
-/// A name's node, and for how long the kernel may remember both.
+/// A node with the cache timeouts of its name and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeEntry {
-    /// The node.
+    /// The number of the node.
     pub node: NodeId,
-    /// Tells apart nodes that had the same number one after the other; 0 where numbers are never
-    /// used again.
+    /// Distinguishes nodes that had the same number at different times; 0 if numbers are never
+    /// reused.
     pub generation: u64,
-    /// The node's attributes.
+    /// The attributes of the node.
     pub attributes: NodeAttributes,
-    /// How long the name may be taken to be bound to this node.
+    /// How long the kernel may cache the name.
     pub entry_timeout: Duration,
-    /// How long the attributes may be taken to be these.
+    /// How long the kernel may cache the attributes.
     pub attributes_timeout: Duration,
 }
 
@@ -149,24 +149,24 @@ impl NodeEntry {
     }
 }
 
-/// What statfs(2) tells.
+/// The space of a file system, as of statfs(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSystemSpace {
-    /// All of it, in units of `fragment_bytes`.
+    /// The total size, in units of `fragment_bytes`.
     pub blocks: u64,
-    /// What is free, in the same units.
+    /// The free space, in the same units.
     pub blocks_free: u64,
-    /// What is free for users, in the same units.
+    /// The space that users other than root can allocate, in the same units.
     pub blocks_available: u64,
-    /// Nodes that there can be.
+    /// The maximum number of nodes.
     pub nodes: u64,
-    /// Nodes that can still be made.
+    /// The number of nodes that can still be created.
     pub nodes_free: u64,
-    /// The size that reads and writes should have.
+    /// The preferred size of reads and writes, in bytes.
     pub block_bytes: u32,
-    /// The unit of the first three.
+    /// The unit of the block counts, in bytes.
     pub fragment_bytes: u32,
-    /// Bytes that a name can have.
+    /// The maximum length of a name, in bytes.
     pub name_bytes_max: u32,
 }
 

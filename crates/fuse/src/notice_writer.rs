@@ -1,13 +1,13 @@
-//! The thread that may be stuck in the kernel.
+//! The thread that writes notifications to the kernel and may block there.
 //!
-//! The kernel takes a notice only when it has the lock of a page or of a directory, which a request
-//! in flight may hold, and a wait for that is ended by no signal. If the process is killed meanwhile,
-//! the thread stays, and with it all files of the process would stay open: locks of databases,
-//! connections with transactions begun. The request that it waits for is answered by the next process
-//! alone, which waits for those. So this thread has a table of files of its own with nothing in it but
-//! the device, and no signal is handled by it. Nothing but memory is used to speak with it.
+//! The kernel processes an invalidation only after it has the lock of a page or directory. A
+//! request in flight may hold that lock, and no signal ends the wait. If the process is killed
+//! meanwhile, the thread stays, and would keep all open files of the process open: for example,
+//! database locks and connections with open transactions. The request can then be answered only by
+//! the next process, which in turn waits for these locks.
 //!
-//! What notices say is not known here.
+//! So this thread has a file table of its own with only the device in it, handles no signals, and
+//! communicates through memory alone.
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -22,11 +22,11 @@ use nix::sys::signal::SigSet;
 use crate::device::Device;
 use crate::errno::Errno;
 
-/// Messages on their way to the device, written one after the other.
+/// Writes messages to the device, one at a time.
 #[derive(Debug)]
 pub(crate) struct NoticeWriter(Mutex<WriterChannels>);
 
-/// A message to the thread, and what came of it.
+/// The channels to the thread: messages, and the result of each write.
 #[derive(Debug)]
 struct WriterChannels {
     messages: SyncSender<Vec<u8>>,
@@ -34,7 +34,7 @@ struct WriterChannels {
 }
 
 impl NoticeWriter {
-    /// Starts the thread, which ends when this is dropped.
+    /// Starts the thread. It ends when the writer is dropped.
     pub(crate) fn start(device: &Device) -> io::Result<NoticeWriter> {
         let (messages, to_write) = sync_channel::<Vec<u8>>(1);
         let (write_ends, written) = sync_channel(1);
@@ -46,6 +46,7 @@ impl NoticeWriter {
                 Ok(device) => (Some(device), Ok(())),
                 Err(error) => (None, Err(error)),
             };
+            // `start` waits for this result. If it has given up, the thread ends too.
             if begins.send(result).is_err() {
                 return;
             }
@@ -56,13 +57,13 @@ impl NoticeWriter {
                 }
             }
         })?;
-        // Until the thread has let go of the descriptor that it was started with, this one holds it:
-        // the last to let go closes it, and only in its own table.
+        // Wait until the thread has its own file table. Until then it shares this process's
+        // descriptor, which must not be closed.
         let begun = begun.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
         begun.map(|()| NoticeWriter(Mutex::new(WriterChannels { messages, written })))
     }
 
-    /// Writes one message, and waits until the kernel has taken it.
+    /// Writes one message, and waits until the kernel has processed it.
     pub(crate) fn write(&self, message: Vec<u8>) -> Result<(), Errno> {
         let channels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         channels.messages.send(message).map_err(|_| Errno::ENODEV)?;
@@ -70,10 +71,14 @@ impl NoticeWriter {
     }
 }
 
-/// Gives the calling thread a table of files with the device alone in it.
+/// Gives the calling thread its own file table with only the device in it. Returns the device in
+/// it.
 fn isolate_descriptors(device: Device) -> io::Result<Device> {
+    // Signals of the process are for its other threads.
     SigSet::all().thread_block()?;
+    // From here on, closing a descriptor in this thread does not close it in the process.
     unshare(CloneFlags::CLONE_FILES)?;
+    // A new number, so that dropping the shared handle cannot close it.
     let own = device.as_fd().try_clone_to_owned()?;
     drop(device);
     close_all_but(&own)?;
@@ -85,7 +90,7 @@ fn close_all_but(kept: &OwnedFd) -> io::Result<()> {
     let numbers = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let numbers: Vec<RawFd> = numbers.filter(|number| *number != kept.as_raw_fd()).collect();
     for number in numbers {
-        // The one that listed them is among them, and closed by now.
+        // The list includes the descriptor that read the directory, which is closed already.
         let _closed = nix::unistd::close(number);
     }
     Ok(())

@@ -1,10 +1,13 @@
-//! What the server tells the kernel unasked: that something it remembers is no longer so.
+//! Notifications to the kernel: invalidations of its cache.
 //!
-//! The kernel may wait for locks of nodes while it takes a notice, and a request in flight may hold
-//! one. So a notice is never sent from a request's handler, nor by whoever has to answer a request
-//! first: a thread of its own sends them from a bounded queue, by way of another one that may be stuck
-//! in the kernel (see `notice_writer`). The one exception is
-//! [`Reply::opened_changed`](crate::Reply::opened_changed). What changed is not known here.
+//! The kernel may wait for the lock of a node while it processes a notification, and a request in
+//! flight may hold that lock. So a request handler never sends one, and neither does code on which
+//! a reply depends. For example, a handler of WRITE that invalidated the written node would wait
+//! for itself.
+//!
+//! A thread sends notifications from a bounded queue, through a second thread that may block in the
+//! kernel (see `notice_writer`). The only exception is
+//! [`Reply::opened_changed`](crate::Reply::opened_changed).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -24,79 +27,79 @@ use crate::errno::Errno;
 use crate::node::NodeId;
 use crate::notice_writer::NoticeWriter;
 
-/// Notices that may wait for the thread that sends them.
+/// The maximum number of queued notifications.
 pub const NOTICES_WAITING_MAX: usize = 4096;
 
-/// Tells the kernel what it may no longer remember. Clones are of the same session.
+/// Sends notifications to the kernel. Clones belong to the same session.
 ///
-/// Every method may wait for requests in flight: never call one from a request's handler, nor where
-/// a request has to be answered before it returns. What the kernel does not know is no error.
+/// Each method may wait for requests in flight: never call one from a request handler, or before a
+/// request that must be answered. Entries that the kernel does not know are no error.
 #[derive(Clone, Debug)]
 pub struct Notifier(Arc<Transport>);
 
-/// Who writes a notice to the device.
+/// The way in which a notification is written to the device.
 #[derive(Debug)]
 enum Transport {
-    /// Whoever sends it.
+    /// By the calling thread.
     Direct(Device),
-    /// A thread that holds nothing but the device.
+    /// By a thread with a file table of its own.
     Thread(NoticeWriter),
 }
 
 impl Notifier {
-    /// What tells the kernel something of a mount that nobody serves. As long as requests that were
-    /// read are sent again and not read, programs that wait for them can be killed: see
-    /// [`Notifier::resend`].
+    /// Returns a notifier for a mount. The calling thread writes; if the kernel blocks it, the
+    /// process can be killed only after [`Notifier::resend`] let other requests end.
     pub fn new(device: Device) -> Notifier {
         Notifier(Arc::new(Transport::Direct(device)))
     }
 
-    /// As [`Notifier::of`], for many notices: a wait for the kernel does not keep the files of this
-    /// process open if it is killed meanwhile.
+    /// As [`Notifier::new`], but with a writer thread. If that blocks in the kernel and the process
+    /// is killed, the files of the process are closed nevertheless.
     fn with_writer_thread(device: &Device) -> io::Result<Notifier> {
         Ok(Notifier(Arc::new(Transport::Thread(NoticeWriter::start(device)?))))
     }
 
-    /// Forget what the name is bound to.
+    /// Invalidates a name in the kernel's cache.
     pub fn inval_entry(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.entry(parent, name, 0)
     }
 
-    /// Ask anew at the next use of the name. Unlike [`Notifier::inval_entry`] it takes nothing
-    /// apart, mounts below the name for one.
+    /// Makes the kernel look up a name again at its next use. Unlike [`Notifier::inval_entry`],
+    /// this keeps mounts below the name.
     pub fn expire_entry(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.entry(parent, name, bits::EXPIRE_ONLY)
     }
 
-    /// Forget the node's attributes, its access control lists, and its pages from `offset` on:
-    /// `length` bytes of them, all if it is 0. With a negative offset pages are kept.
+    /// Invalidates the cached attributes and access control lists of a node, and its pages in the
+    /// range: `length` bytes from `offset`, or all from `offset` if `length` is 0. A negative
+    /// offset keeps the pages.
     pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> Result<(), Errno> {
         let value = NotifyInvalInode { ino: node.0, off: offset, len: length };
         self.send(notice::INVAL_INODE, &[value.as_bytes()])
     }
 
-    /// The name was removed while it was bound to this node: who watches the directory learns of
-    /// it.
+    /// Reports that a name was removed while it was bound to `child`, so that programs that watch
+    /// the directory get an event.
     pub fn delete(&self, parent: NodeId, child: NodeId, name: &OsStr) -> Result<(), Errno> {
         let namelen = length_of(name)?;
         let value = NotifyDelete { parent: parent.0, child: child.0, namelen, padding: 0 };
         self.named(notice::DELETE, value.as_bytes(), name)
     }
 
-    /// Ask anew at the next use of every name.
+    /// Makes the kernel look up all names again at their next use.
     ///
     /// # Errors
-    /// EINVAL if the kernel is older than ABI 7.44.
+    /// EINVAL if the kernel's ABI is older than 7.44.
     pub fn increase_epoch(&self) -> Result<(), Errno> {
         self.send(notice::INC_EPOCH, &[])
     }
 
-    /// Send all requests once more that are read and not answered, by this process too. To be done
-    /// once, by who takes a mount over, before the first read:
+    /// Makes the kernel send again all requests that were read and not answered, by any process.
+    /// Call this once after a takeover, before the first read;
     /// [`KernelSession::resume`](crate::KernelSession::resume) does it.
     ///
     /// # Errors
-    /// EINVAL if the kernel is older than ABI 7.40.
+    /// EINVAL if the kernel's ABI is older than 7.40.
     pub fn resend(&self) -> Result<(), Errno> {
         self.send(notice::RESEND, &[])
     }
@@ -114,7 +117,7 @@ impl Notifier {
     fn send(&self, code: i32, parts: &[&[u8]]) -> Result<(), Errno> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let len = u32::try_from(size_of::<OutHeader>() + bytes).map_err(|_| Errno::E2BIG)?;
-        // A notice is an answer to nothing, with its code in place of an error.
+        // A notification has the form of a reply with request number 0 and its code as the error.
         let header = OutHeader { len, error: code, unique: 0 };
         let message = [&[header.as_bytes()], parts].concat().concat();
         let sent = match &*self.0 {
@@ -122,6 +125,7 @@ impl Notifier {
             Transport::Thread(writer) => writer.write(message),
         };
         match sent {
+            // The kernel does not have the node or name in its cache, so nothing is stale.
             Err(Errno::ENOENT) => Ok(()),
             other => other,
         }
@@ -132,62 +136,63 @@ fn length_of(name: &OsStr) -> Result<u32, Errno> {
     u32::try_from(name.len()).map_err(|_| Errno::ENAMETOOLONG)
 }
 
-/// What the kernel may no longer remember; see the methods of [`Notifier`].
+/// A notification; each variant is a method of [`Notifier`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// [`Notifier::inval_entry`].
+    /// See [`Notifier::inval_entry`].
     InvalEntry {
         /// The directory.
         parent: NodeId,
         /// The name.
         name: OsString,
     },
-    /// [`Notifier::expire_entry`].
+    /// See [`Notifier::expire_entry`].
     ExpireEntry {
         /// The directory.
         parent: NodeId,
         /// The name.
         name: OsString,
     },
-    /// [`Notifier::inval_inode`].
+    /// See [`Notifier::inval_inode`].
     InvalInode {
         /// The node.
         node: NodeId,
-        /// The first byte, or a negative number.
+        /// The first byte, or a negative number to keep the pages.
         offset: i64,
-        /// How many bytes, 0 for all.
+        /// The number of bytes, 0 for all.
         length: i64,
     },
-    /// [`Notifier::delete`].
+    /// See [`Notifier::delete`].
     Delete {
         /// The directory.
         parent: NodeId,
-        /// What the name was bound to.
+        /// The node to which the name was bound.
         child: NodeId,
         /// The name.
         name: OsString,
     },
-    /// [`Notifier::increase_epoch`].
+    /// See [`Notifier::increase_epoch`].
     IncreaseEpoch,
 }
 
-/// What is called when a notice was sent.
+/// Called with the result when a notification was sent.
 type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
-/// Why a notice was not taken.
+/// The reason why a notification was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoticeRefused {
-    /// Too many wait. One [`Notice::IncreaseEpoch`] with [`NoticeQueue::push_and_wait`] makes up
-    /// for all names that could not be told; nodes have to be told one by one.
+    /// The queue is full. For names, one [`Notice::IncreaseEpoch`] with
+    /// [`NoticeQueue::push_and_wait`] replaces all invalidations that were refused. Nodes must be
+    /// invalidated one by one.
     #[error("{NOTICES_WAITING_MAX} notices wait for the kernel")]
     Full,
-    /// The mount is gone, and with it what the kernel remembered.
+    /// The mount has ended, and its cache with it.
     #[error("the mount is gone")]
     Gone,
 }
 
-/// Notices on their way to the kernel, in order, sent by a thread of their own. Clones are the same
-/// queue; the thread ends when all are dropped.
+/// A bounded queue of notifications that a thread sends in order. Clones share the queue; the
+/// thread ends when all are dropped.
 #[derive(Clone)]
 pub struct NoticeQueue(SyncSender<(Notice, Option<Done>)>);
 
@@ -201,13 +206,14 @@ impl NoticeQueue {
         Ok((NoticeQueue(sender), thread))
     }
 
-    /// Queues a notice. Does not wait.
+    /// Queues a notification. Does not wait; fails with [`NoticeRefused::Full`] if the queue is
+    /// full.
     pub fn push(&self, notice: Notice) -> result::Result<(), NoticeRefused> {
         self.queue(notice, None)
     }
 
-    /// Queues a notice and calls back when the kernel has taken it, and all before it. The call
-    /// comes from the thread that sends: it must not wait. Does not wait itself.
+    /// Queues a notification, and calls `done` after the kernel has processed it and all before it.
+    /// The sending thread makes the call, so `done` must not wait. Does not wait itself.
     pub fn push_with(
         &self,
         notice: Notice,
@@ -216,7 +222,7 @@ impl NoticeQueue {
         self.queue(notice, Some(Box::new(done)))
     }
 
-    /// Queues a notice, and waits if the queue is full.
+    /// Queues a notification. Waits while the queue is full.
     pub fn push_and_wait(&self, notice: Notice) -> result::Result<(), NoticeRefused> {
         self.0.send((notice, None)).map_err(|_| NoticeRefused::Gone)
     }
@@ -235,7 +241,7 @@ impl fmt::Debug for NoticeQueue {
     }
 }
 
-/// Sends until there is nobody left to send for, or to.
+/// Sends notifications until all queues are dropped or the mount has ended.
 fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Done>)>) {
     for (notice, done) in receiver {
         let sent = match &notice {
@@ -252,6 +258,7 @@ fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Done>)>) {
             (Ok(()), None) => {}
             (Err(error), None) => tracing::warn!(?notice, %error, "the kernel refused a notice"),
         }
+        // The mount has ended, and its cache with it. Later pushes fail with `Gone`.
         if matches!(sent, Err(Errno::ENODEV | Errno::ENOTCONN)) {
             return;
         }

@@ -1,8 +1,9 @@
-//! Every operation that the kernel asks for, as values.
+//! The operations of the kernel's requests, as values.
 //!
-//! What was decoded is well-formed: names are not empty, have neither `/` nor NUL, and lie in the
-//! request's own buffer; data has the length that was announced. Whether a node or a handle exists
-//! is for the file system to say.
+//! Invariant: a decoded operation is well-formed. Names are not empty, contain neither `/` nor NUL,
+//! and refer to the request's buffer. Data has the announced length. The file system decides
+//! whether a node or handle exists. For example, a WRITE of 4096 bytes is a
+//! [`FileOperation::Write`] whose `data` is a slice of the buffer.
 
 pub(crate) mod decode;
 
@@ -13,18 +14,18 @@ use crate::node::{FileHandle, FileTime, NodeId};
 
 pub use decode::MalformedRequest;
 
-/// Who holds a lock, or whose locks end with a close: a number that the kernel made.
+/// The owner of locks: a number that the kernel assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockOwner(pub u64);
 
-/// What a lock allows.
+/// The mode of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Held by any number of readers.
+    /// Many owners can hold it: a read lock.
     Shared,
-    /// Held by one writer.
+    /// One owner can hold it: a write lock.
     Exclusive,
-    /// Not held; asks to let go.
+    /// No lock: a request to release.
     Unlocked,
 }
 
@@ -33,62 +34,62 @@ pub enum LockKind {
 pub struct FileLock {
     /// The first byte.
     pub start: u64,
-    /// The last byte, itself a part of the range.
+    /// The last byte, inclusive.
     pub end: u64,
-    /// What it allows.
+    /// The mode.
     pub kind: LockKind,
-    /// The process that asks or holds, as this mount sees it.
+    /// The process that requests or holds the lock, as this mount sees it.
     pub pid: u32,
 }
 
-/// A lock that is asked for or asked about.
+/// A lock that a program requests, tests or releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRequest {
     /// The open file.
     pub handle: FileHandle,
-    /// Who asks.
+    /// The owner of the lock.
     pub owner: LockOwner,
-    /// The range and kind.
+    /// The range and the mode.
     pub lock: FileLock,
-    /// The lock of flock(2), of the open file and the whole of it; else one of fcntl(2).
+    /// True for a lock of flock(2), which is on the whole open file; false for one of fcntl(2).
     pub flock: bool,
 }
 
-/// A time that is to be set.
+/// A new value of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeChange {
-    /// The server's present time.
+    /// The present time of the server.
     Now,
     /// This time.
     At(FileTime),
 }
 
-/// What SETATTR changes. `None` stays as it is.
+/// The changes of a SETATTR. `None` keeps the present value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChanges {
-    /// Permissions, and the kind that the node has anyway.
+    /// The permission bits, together with the unchanged type.
     pub mode: Option<u32>,
-    /// Owner.
+    /// The owner.
     pub uid: Option<u32>,
-    /// Group.
+    /// The group.
     pub gid: Option<u32>,
-    /// Length in bytes.
+    /// The size in bytes.
     pub size_bytes: Option<u64>,
-    /// Last access.
+    /// The time of the last access.
     pub atime: Option<TimeChange>,
-    /// Last change of the content.
+    /// The time of the last change of the content.
     pub mtime: Option<TimeChange>,
-    /// Last change of the node.
+    /// The time of the last change of the node.
     pub ctime: Option<FileTime>,
-    /// The open file through which it is asked, of ftruncate(2) for one.
+    /// The open file of the request, for example of ftruncate(2).
     pub handle: Option<FileHandle>,
-    /// Whose locks a truncation respects.
+    /// The owner whose locks a truncation must respect.
     pub lock_owner: Option<LockOwner>,
-    /// Clear the set-user-id bit, and the set-group-id bit if the group may execute.
+    /// Clear the set-user-ID bit, and the set-group-ID bit if the group may execute the file.
     pub kill_suidgid: bool,
 }
 
-/// Nodes that the kernel forgot, each with the number of lookups that it forgot of it.
+/// The nodes that the kernel dropped from its cache, each with the number of lookups to subtract.
 #[derive(Clone, Debug)]
 pub struct Forgotten<'a> {
     first: Option<(NodeId, u64)>,
@@ -108,56 +109,56 @@ impl Iterator for Forgotten<'_> {
     }
 }
 
-/// What the kernel asks for. The node that it is about, and who asks, is in the request.
+/// An operation. The node that it refers to and its caller are in the [`Request`](crate::Request).
 #[derive(Clone, Debug)]
 pub enum FileOperation<'a> {
-    /// Which node a name of this directory is bound to.
+    /// Looks up a name of this directory.
     Lookup {
         /// The name.
         name: &'a OsStr,
     },
-    /// Nodes that the kernel no longer remembers, one or many. Nobody waits for an answer.
+    /// Reports nodes that the kernel dropped from its cache. Has no reply.
     Forget {
         /// The nodes.
         nodes: Forgotten<'a>,
     },
-    /// The attributes of the node.
+    /// Reads the attributes of the node.
     GetAttr {
-        /// The open file through which it is asked.
+        /// The open file of the request.
         handle: Option<FileHandle>,
     },
-    /// Changes of the node's attributes; answered with the new ones.
+    /// Changes attributes of the node. The reply has the new ones.
     SetAttr(AttributeChanges),
-    /// Where the symbolic link points to.
+    /// Reads the target of the symbolic link.
     ReadLink,
-    /// Makes a symbolic link in this directory.
+    /// Creates a symbolic link in this directory.
     Symlink {
         /// Its name.
         name: &'a OsStr,
-        /// Where it points to.
+        /// The target.
         target: &'a OsStr,
     },
-    /// Makes a file, a device, a socket or a FIFO in this directory.
+    /// Creates a file, device, socket or FIFO in this directory.
     MkNod {
         /// Its name.
         name: &'a OsStr,
-        /// Kind and permissions, the umask not yet applied.
+        /// The type and the permission bits, before the umask.
         mode: u32,
-        /// The device it stands for.
+        /// The device number.
         rdev: u32,
-        /// The caller's umask.
+        /// The umask of the caller.
         umask: u32,
     },
-    /// Makes a directory in this directory.
+    /// Creates a directory in this directory.
     MkDir {
         /// Its name.
         name: &'a OsStr,
-        /// Permissions, the umask not yet applied.
+        /// The permission bits, before the umask.
         mode: u32,
-        /// The caller's umask.
+        /// The umask of the caller.
         umask: u32,
     },
-    /// Removes a name that is not a directory's.
+    /// Removes a name of a node that is not a directory.
     Unlink {
         /// The name.
         name: &'a OsStr,
@@ -167,18 +168,18 @@ pub enum FileOperation<'a> {
         /// Its name.
         name: &'a OsStr,
     },
-    /// Moves a name of this directory.
+    /// Renames a name of this directory.
     Rename {
         /// The name.
         name: &'a OsStr,
-        /// The directory to move it to.
+        /// The new directory.
         new_parent: NodeId,
-        /// The name there.
+        /// The new name.
         new_name: &'a OsStr,
         /// `RENAME_NOREPLACE`, `RENAME_EXCHANGE`, `RENAME_WHITEOUT`.
         flags: u32,
     },
-    /// Gives a node one more name, in this directory.
+    /// Adds a name to a node, in this directory.
     Link {
         /// The node.
         target: NodeId,
@@ -187,84 +188,87 @@ pub enum FileOperation<'a> {
     },
     /// Opens the node.
     Open {
-        /// As of open(2), `O_TRUNC` included, `O_CREAT` and `O_EXCL` not.
+        /// The flags of open(2), including `O_TRUNC`, without `O_CREAT` and `O_EXCL`.
         flags: u32,
-        /// With `O_TRUNC`: clear the set-user-id bit and the like.
+        /// With `O_TRUNC`: clear the set-user-ID and set-group-ID bits.
         kill_suidgid: bool,
     },
-    /// Reads; fewer bytes than asked for mean the end of the file.
+    /// Reads. A reply with fewer bytes than requested means the end of the file.
     Read {
         /// The open file.
         handle: FileHandle,
-        /// Where.
+        /// The position.
         offset: u64,
         /// How many bytes.
         size: u32,
         /// As of open(2).
         flags: u32,
-        /// Whose locks to respect.
+        /// The owner whose locks to respect.
         lock_owner: Option<LockOwner>,
     },
     /// Writes.
     Write {
         /// The open file.
         handle: FileHandle,
-        /// Where, in the kernel's opinion: with `O_APPEND` the server knows the end better.
+        /// The position as the kernel knows it. With `O_APPEND`, the file system knows the end of
+        /// the file better.
         offset: u64,
-        /// What.
+        /// The bytes.
         data: &'a [u8],
         /// As of open(2).
         flags: u32,
-        /// Whose locks to respect.
+        /// The owner whose locks to respect.
         lock_owner: Option<LockOwner>,
-        /// Written back from the page cache of a mapping; the handle is a guess.
+        /// True if the page cache writes back a page of a map. Then the handle is any that may
+        /// write.
         from_page_cache: bool,
-        /// Clear the set-user-id bit and the like.
+        /// Clear the set-user-ID and set-group-ID bits.
         kill_suidgid: bool,
     },
-    /// How much space there is.
+    /// Reads the space of the file system.
     StatFs,
-    /// The last descriptor of an open file was closed. Nobody waits for it.
+    /// Closes an open file after its last descriptor was closed. No program waits for the reply.
     Release {
         /// The open file.
         handle: FileHandle,
         /// As of open(2).
         flags: u32,
-        /// Whose locks end.
+        /// The owner whose locks end.
         lock_owner: LockOwner,
-        /// Flush as well.
+        /// True to flush as well.
         flush: bool,
-        /// The lock of flock(2) ends.
+        /// True if the flock(2) lock ends.
         flock_unlock: bool,
     },
     /// Makes the file durable.
     FSync {
         /// The open file.
         handle: FileHandle,
-        /// As of fdatasync(2).
+        /// True for fdatasync(2): without the attributes that reads do not need.
         data_only: bool,
     },
     /// Sets an extended attribute.
     SetXattr {
         /// Its name.
         name: &'a OsStr,
-        /// Its value.
+        /// The value.
         value: &'a [u8],
         /// `XATTR_CREATE`, `XATTR_REPLACE`.
         flags: u32,
-        /// An access control list is set by one who is not of the group: clear set-group-id.
+        /// True if a caller outside the group sets an access control list: clear the set-group-ID
+        /// bit.
         acl_kill_sgid: bool,
     },
-    /// The value of an extended attribute.
+    /// Reads an extended attribute.
     GetXattr {
         /// Its name.
         name: &'a OsStr,
-        /// How many bytes fit; 0 asks for the length.
+        /// The caller's capacity in bytes; 0 asks for the length.
         size: u32,
     },
-    /// The names of all extended attributes, each with a NUL behind it.
+    /// Lists the names of extended attributes, each with a NUL behind it.
     ListXattr {
-        /// How many bytes fit; 0 asks for the length.
+        /// The caller's capacity in bytes; 0 asks for the length.
         size: u32,
     },
     /// Removes an extended attribute.
@@ -272,39 +276,40 @@ pub enum FileOperation<'a> {
         /// Its name.
         name: &'a OsStr,
     },
-    /// A descriptor was closed; errors of writing are its last chance. Locks of fcntl(2) end.
+    /// Reports that a descriptor was closed. Its error is the last one that the program can see.
+    /// The owner's fcntl(2) locks end.
     Flush {
         /// The open file.
         handle: FileHandle,
-        /// Whose locks end.
+        /// The owner whose locks end.
         lock_owner: LockOwner,
     },
-    /// The first words. The session answers them.
+    /// Starts the session. Handled by the session.
     Init,
     /// Opens a directory.
     OpenDir {
         /// As of open(2).
         flags: u32,
     },
-    /// Names of a directory.
+    /// Reads entries of a directory.
     ReadDir {
         /// The open directory.
         handle: FileHandle,
-        /// The cookie of the last name that the kernel has, 0 for none.
+        /// The cookie of the last entry that the kernel has, 0 for none.
         offset: u64,
-        /// How many bytes of entries fit.
+        /// The kernel's capacity in bytes.
         size: u32,
     },
-    /// Names of a directory, each with a lookup.
+    /// Reads entries of a directory, each with a lookup.
     ReadDirPlus {
         /// The open directory.
         handle: FileHandle,
-        /// The cookie of the last name that the kernel has, 0 for none.
+        /// The cookie of the last entry that the kernel has, 0 for none.
         offset: u64,
-        /// How many bytes of entries fit.
+        /// The kernel's capacity in bytes.
         size: u32,
     },
-    /// The last descriptor of an open directory was closed.
+    /// Closes a directory after its last descriptor was closed.
     ReleaseDir {
         /// The open directory.
         handle: FileHandle,
@@ -315,45 +320,45 @@ pub enum FileOperation<'a> {
     FSyncDir {
         /// The open directory.
         handle: FileHandle,
-        /// As of fdatasync(2).
+        /// True for fdatasync(2).
         data_only: bool,
     },
-    /// Which lock stands in the way of this one.
+    /// Tests for a conflicting lock.
     GetLk(LockRequest),
-    /// Takes or lets go of a lock, or fails with EAGAIN.
+    /// Takes or releases a lock without waiting. Fails with EAGAIN if another owner holds it.
     SetLk(LockRequest),
     /// Takes a lock, and waits for it.
     SetLkW(LockRequest),
-    /// Whether the caller may read, write or execute the node.
+    /// Tests whether the caller may read, write or execute the node.
     Access {
         /// `R_OK`, `W_OK`, `X_OK`.
         mask: u32,
     },
-    /// Makes a file in this directory and opens it, or opens the one that is there.
+    /// Creates a file in this directory and opens it, or opens the existing one.
     Create {
         /// Its name.
         name: &'a OsStr,
-        /// As of open(2), `O_EXCL` included.
+        /// The flags of open(2), including `O_EXCL`.
         flags: u32,
-        /// Permissions, the umask not yet applied.
+        /// The permission bits, before the umask.
         mode: u32,
-        /// The caller's umask.
+        /// The umask of the caller.
         umask: u32,
-        /// With `O_TRUNC`: clear the set-user-id bit and the like.
+        /// With `O_TRUNC`: clear the set-user-ID and set-group-ID bits.
         kill_suidgid: bool,
     },
-    /// Makes a file without a name in this directory and opens it.
+    /// Creates a file without a name in this directory and opens it.
     TmpFile {
         /// As of open(2).
         flags: u32,
-        /// Permissions, the umask not yet applied.
+        /// The permission bits, before the umask.
         mode: u32,
-        /// The caller's umask.
+        /// The umask of the caller.
         umask: u32,
     },
-    /// Somebody lost patience with a request. The session handles it.
+    /// Interrupts a request. Handled by the session.
     Interrupt {
-        /// The request.
+        /// The number of the request.
         unique: u64,
     },
     /// An ioctl(2).
@@ -364,66 +369,66 @@ pub enum FileOperation<'a> {
         flags: u32,
         /// The command.
         command: u32,
-        /// Its argument.
+        /// The argument of the command.
         argument: u64,
-        /// What comes with it.
+        /// The input data.
         input: &'a [u8],
-        /// How many bytes may go back.
+        /// The capacity for output data, in bytes.
         output_size: u32,
     },
     /// Reserves space, punches a hole or zeroes a range.
     FAllocate {
         /// The open file.
         handle: FileHandle,
-        /// Where.
+        /// The position.
         offset: u64,
         /// How many bytes.
         length: u64,
-        /// As of fallocate(2).
+        /// The mode of fallocate(2).
         mode: u32,
     },
-    /// The next data or hole.
+    /// Finds the next data or hole.
     LSeek {
         /// The open file.
         handle: FileHandle,
-        /// From where on.
+        /// The position from which to search.
         offset: u64,
         /// `SEEK_DATA` (3) or `SEEK_HOLE` (4).
         whence: u32,
     },
-    /// Copies from this node to another.
+    /// Copies bytes from this node to another one.
     CopyFileRange {
         /// The open file to read.
         handle: FileHandle,
-        /// From where.
+        /// The position to read from.
         offset: u64,
         /// The node to write.
         target: NodeId,
         /// The open file to write.
         target_handle: FileHandle,
-        /// To where.
+        /// The position to write to.
         target_offset: u64,
         /// How many bytes.
         length: u64,
-        /// As of `copy_file_range`(2).
+        /// The flags of `copy_file_range`(2).
         flags: u64,
     },
-    /// Attributes, the time of birth among them.
+    /// Reads the attributes of the node, with the time of creation.
     StatX {
-        /// The open file through which it is asked.
+        /// The open file of the request.
         handle: Option<FileHandle>,
         /// `AT_STATX_…`.
         flags: u32,
         /// `STATX_…`.
         mask: u32,
     },
-    /// Makes everything durable.
+    /// Makes the whole file system durable.
     SyncFs,
-    /// The last words. The session answers them.
+    /// Ends the session. Handled by the session.
     Destroy,
-    /// An operation that is not known here. The session answers ENOSYS.
+    /// An operation that this version does not know. The session replies ENOSYS.
     Unknown {
-        /// Its number.
+        /// The operation code.
         opcode: u32,
     },
 }

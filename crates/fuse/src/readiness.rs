@@ -1,10 +1,9 @@
-//! Waiting for requests, in a way that can be ended.
+//! Waiting for requests, with a way to end the wait.
 //!
-//! A reader that waits in read(2) cannot be woken but by a request. So it waits for the device and
-//! for a bell, of which each reader has an `epoll` of its own: the kernel then wakes one reader for
-//! a request and not all of them, and always the same one while that has time.
-//!
-//! What is read is not known here.
+//! A reader that blocks in read(2) can be woken only by a request. So each reader waits on an
+//! `epoll` of its own, for the device and for a *bell* (an eventfd). The device is added with
+//! `EPOLLEXCLUSIVE`: the kernel then wakes one reader for a request and not all, and prefers the
+//! same one while it is idle. For example, a stop rings the bell, and both readers return.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -16,7 +15,7 @@ use rustix::io::Errno as SystemErrno;
 use crate::device::Device;
 use crate::errno::Errno;
 
-/// Wakes all readers, and keeps them from waiting again.
+/// Wakes all readers. They do not wait again after it has rung.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -31,23 +30,26 @@ impl Bell {
     }
 }
 
-/// One reader's way to wait.
+/// The `epoll` of one reader.
 #[derive(Debug)]
 pub(crate) struct Watch(OwnedFd);
 
 impl Watch {
-    /// Waits for the device, whose reads no longer wait from now on, and for the bell.
+    /// Watches the device and the bell. Sets the device to non-blocking mode.
     pub(crate) fn new(device: &Device, bell: &Bell) -> Result<Watch, Errno> {
+        // Another reader may take the request between the wake-up and the read, which must not
+        // block then.
         fcntl_setfl(device, fcntl_getfl(device)? | OFlags::NONBLOCK)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(0);
+        // The device wakes one reader; the bell below wakes all.
         let one_of_many = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         epoll::add(&epoll, device, data, one_of_many)?;
         epoll::add(&epoll, &bell.0, data, epoll::EventFlags::IN)?;
         Ok(Watch(epoll))
     }
 
-    /// Waits until there may be a request, the mount is gone, or the bell rang.
+    /// Waits until the device may have a request or the mount has ended, or until the bell rings.
     pub(crate) fn wait(&self) -> Result<(), Errno> {
         let mut events = [const { MaybeUninit::uninit() }; 2];
         match epoll::wait(&self.0, &mut events, None) {

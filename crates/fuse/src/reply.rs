@@ -1,8 +1,9 @@
-//! The answer to one request.
+//! The reply to one request.
 //!
-//! Every request is answered exactly once: answering consumes the reply, and one that is dropped
-//! answers EIO and is counted. Each method writes what one kind of operation expects; the kernel
-//! turns an answer of another kind into EIO for the program.
+//! Invariant: each request is answered exactly once. Each method consumes the reply; a reply that
+//! is dropped answers EIO and is counted. Each method writes the format of certain operations; if a
+//! handler uses another one, the program gets EIO. For example, [`Reply::written`] answers WRITE
+//! only.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -30,22 +31,22 @@ use crate::operation::{FileLock, LockKind};
 pub struct OpenFlags(u32);
 
 impl OpenFlags {
-    /// Reads and writes pass by the page cache. Pages of shared maps are read without the owner of a
-    /// lock, and reads that pass by the page cache with it. A kernel before 6.6 refuses shared maps of
-    /// such files with `ENODEV`.
+    /// Reads and writes bypass the page cache. Pages of shared maps are then read without a lock
+    /// owner, and reads that bypass the page cache with one. A kernel before 6.6 refuses shared
+    /// maps of such files with `ENODEV`.
     pub const DIRECT_IO: OpenFlags = OpenFlags(1);
-    /// Pages that are cached from before are still right.
+    /// Pages in the cache are still valid.
     pub const KEEP_CACHE: OpenFlags = OpenFlags(1 << 1);
-    /// There is no position in the file.
+    /// The file has no position.
     pub const NONSEEKABLE: OpenFlags = OpenFlags(1 << 2);
     /// The names of the directory may be cached.
     pub const CACHE_DIR: OpenFlags = OpenFlags(1 << 3);
-    /// There is no FLUSH at close; then locks of fcntl(2) do not end with it either.
+    /// The kernel sends no FLUSH at close. Then fcntl(2) locks do not end at close either.
     pub const NOFLUSH: OpenFlags = OpenFlags(1 << 5);
-    /// Writes that pass by the page cache may run side by side.
+    /// Writes that bypass the page cache may run concurrently.
     pub const PARALLEL_DIRECT_WRITES: OpenFlags = OpenFlags(1 << 6);
 
-    /// None of them.
+    /// No flags.
     pub const fn none() -> OpenFlags {
         OpenFlags(0)
     }
@@ -65,7 +66,7 @@ impl BitOrAssign for OpenFlags {
     }
 }
 
-/// The answer to one request, still to be given.
+/// The reply to one request, not sent yet.
 #[must_use = "a reply that is dropped answers EIO"]
 pub struct Reply {
     channel: Arc<Channel>,
@@ -75,48 +76,49 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The answer to a request that is in the table.
+    /// Returns the reply to a request that is in the table.
     pub(crate) fn new(channel: Arc<Channel>, unique: u64, opcode: u32) -> Reply {
         Reply { channel, unique, opcode, open: true }
     }
 
-    /// The number of the request.
+    /// Returns the number of the request.
     pub fn unique(&self) -> u64 {
         self.unique
     }
 
-    /// Runs the action when the kernel says that the request was interrupted, at once if it has
-    /// said so already, and never after the answer. Whoever registers one answers EINTR soon after
-    /// it ran. Without one an interrupt is passed over, and the program waits for the answer.
+    /// Registers an action that runs when the kernel interrupts the request: at once if it has
+    /// already done so, and never after the reply. A handler that registers an action must answer
+    /// EINTR soon after it ran. Without one, interrupts are ignored and the program waits for the
+    /// reply.
     ///
-    /// The action runs on a thread of the session: it must not wait.
+    /// The action runs on a thread of the session and must not wait.
     pub fn on_interrupt(&self, action: impl FnOnce() + Send + 'static) {
         self.channel.in_flight.register(self.unique, Box::new(action));
     }
 
-    /// The operation failed.
+    /// Replies that the operation failed.
     pub fn error(self, error: Errno) {
         self.finish(-error.number(), &[]);
     }
 
-    /// The operation succeeded, and there is nothing to say.
+    /// Replies that the operation succeeded, without data.
     pub fn ok(self) {
         self.finish(0, &[]);
     }
 
-    /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: the node. Counts as a lookup of it.
+    /// Replies to LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: the node. Counts as a lookup of it.
     pub fn entry(self, entry: &NodeEntry) {
         self.value(&entry.encode());
     }
 
-    /// LOOKUP: there is no such name, and the kernel may remember so for this long.
+    /// Replies to LOOKUP that the name does not exist. The kernel may cache that for `timeout`.
     pub fn no_entry(self, timeout: Duration) {
         let entry_valid = timeout.as_secs();
         let entry_valid_nsec = timeout.subsec_nanos();
         self.value(&EntryOut { entry_valid, entry_valid_nsec, ..EntryOut::default() });
     }
 
-    /// GETATTR, SETATTR: the attributes, and how long the kernel may remember them.
+    /// Replies to GETATTR, SETATTR: the attributes, and how long the kernel may cache them.
     pub fn attributes(self, attributes: &NodeAttributes, timeout: Duration) {
         self.value(&AttrOut {
             attr_valid: timeout.as_secs(),
@@ -126,8 +128,8 @@ impl Reply {
         });
     }
 
-    /// STATX: the attributes, the time of birth if there is one, and how long the kernel may
-    /// remember them.
+    /// Replies to STATX: the attributes, the time of creation if it is known, and how long the
+    /// kernel may cache them.
     pub fn statx(self, attributes: &NodeAttributes, birth: Option<FileTime>, timeout: Duration) {
         self.value(&StatxOut {
             attr_valid: timeout.as_secs(),
@@ -137,69 +139,69 @@ impl Reply {
         });
     }
 
-    /// READLINK: where the link points to.
+    /// Replies to READLINK: the target of the link.
     pub fn target(self, target: &OsStr) {
         self.finish(0, &[IoSlice::new(target.as_bytes())]);
     }
 
-    /// OPEN, OPENDIR: the handle.
+    /// Replies to OPEN, OPENDIR: the handle.
     pub fn opened(self, handle: FileHandle, flags: OpenFlags) {
         self.value(&open_out(handle, flags));
     }
 
-    /// OPEN of a file that is not as the kernel may remember it: it forgets the attributes of `node`,
-    /// the one that was opened, before it has the handle.
+    /// Replies to OPEN of a file that may differ from the kernel's cache: invalidates the
+    /// attributes of the opened `node` first, and then sends the handle.
     ///
-    /// Without that it reads as much as the file held before. Unlike other notices this one waits for
-    /// no lock that a request may hold: the kernel keeps the node for the sake of the request, and
-    /// looks at no page.
+    /// Without that, the kernel would read up to the old size. Unlike other notifications, this one
+    /// cannot block: the request itself keeps the node in the kernel, and no page is accessed.
     pub fn opened_changed(self, node: NodeId, handle: FileHandle, flags: OpenFlags) {
         let forget = NotifyInvalInode { ino: node.0, off: -1, len: 0 };
         let forget = [IoSlice::new(forget.as_bytes())];
         if let Err(error) = self.channel.send(0, notice::INVAL_INODE, &forget) {
-            tracing::debug!(%error, "the kernel was not told that a file has changed");
+            tracing::debug!(%error, "cannot notify the kernel that a file has changed");
         }
         self.opened(handle, flags);
     }
 
-    /// CREATE, TMPFILE: the node and the handle. Counts as a lookup of the node.
+    /// Replies to CREATE, TMPFILE: the node and the handle. Counts as a lookup of the node.
     pub fn created(self, entry: &NodeEntry, handle: FileHandle, flags: OpenFlags) {
         let (entry, opened) = (entry.encode(), open_out(handle, flags));
         self.finish(0, &[IoSlice::new(entry.as_bytes()), IoSlice::new(opened.as_bytes())]);
     }
 
-    /// READ: the bytes, from as many buffers as hold them, together at most what was asked for.
+    /// Replies to READ: the bytes, in any number of buffers, together at most the requested size.
     pub fn data(self, parts: &[IoSlice<'_>]) {
         self.finish(0, parts);
     }
 
-    /// WRITE: how many bytes were written.
+    /// Replies to WRITE: the number of bytes written.
     pub fn written(self, size: u32) {
         self.value(&WriteOut { size, padding: 0 });
     }
 
-    /// `COPY_FILE_RANGE`: how many bytes were copied.
+    /// Replies to `COPY_FILE_RANGE`: the number of bytes copied.
     pub fn copied(self, bytes: u64) {
+        // The reply has the format of the operation that the kernel chose.
         if self.opcode == opcode::COPY_FILE_RANGE_64 {
             self.value(&CopyFileRangeOut { bytes_copied: bytes });
         } else {
-            // The older operation is never asked for more than 32 bits hold.
+            // The 32-bit operation never asks for more than fits into 32 bits.
             let size = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.value(&WriteOut { size, padding: 0 });
         }
     }
 
-    /// GETXATTR, LISTXATTR that asked for a length: the length.
+    /// Replies to GETXATTR, LISTXATTR of size 0: the length.
     pub fn xattr_size(self, size: u32) {
         self.value(&GetxattrOut { size, padding: 0 });
     }
 
-    /// GETXATTR, LISTXATTR that asked for bytes: the bytes; ERANGE is said with `error`.
+    /// Replies to GETXATTR, LISTXATTR: the bytes. If they do not fit, use `error` with ERANGE.
     pub fn xattr(self, value: &[u8]) {
         self.finish(0, &[IoSlice::new(value)]);
     }
 
-    /// STATFS: how much space there is.
+    /// Replies to STATFS: the space.
     pub fn statfs(self, space: &FileSystemSpace) {
         self.value(&Kstatfs {
             blocks: space.blocks,
@@ -214,7 +216,7 @@ impl Reply {
         });
     }
 
-    /// GETLK: the lock that stands in the way, or one of kind `Unlocked` if none does.
+    /// Replies to GETLK: the conflicting lock, or one of kind `Unlocked` if there is none.
     pub fn lock(self, lock: &FileLock) {
         let kind = match lock.kind {
             LockKind::Shared => 0,
@@ -224,17 +226,17 @@ impl Reply {
         self.value(&RawLock { start: lock.start, end: lock.end, kind, pid: lock.pid });
     }
 
-    /// LSEEK: the position.
+    /// Replies to LSEEK: the position.
     pub fn seeked(self, offset: u64) {
         self.value(&LseekOut { offset });
     }
 
-    /// READDIR, READDIRPLUS: the names. None is the end of the directory.
+    /// Replies to READDIR, READDIRPLUS: the entries. No entries mean the end of the directory.
     pub fn directory(self, names: &DirectoryBuffer) {
         self.finish(0, &[IoSlice::new(names.bytes())]);
     }
 
-    /// IOCTL: what it returns, and its output.
+    /// Replies to IOCTL: the result and the output.
     pub fn ioctl(self, result: i32, output: &[u8]) {
         let header = IoctlOut { result, ..IoctlOut::default() };
         self.finish(0, &[IoSlice::new(header.as_bytes()), IoSlice::new(output)]);
@@ -254,7 +256,11 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if self.open {
             count(&self.channel.counts.unanswered);
-            warn!(opcode = self.opcode, unique = self.unique, "a request was not answered: EIO");
+            warn!(
+                opcode = self.opcode,
+                unique = self.unique,
+                "the handler dropped a reply; the request fails with EIO"
+            );
             self.channel.finish(self.unique, -Errno::EIO.number(), &[]);
         }
     }

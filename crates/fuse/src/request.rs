@@ -1,7 +1,8 @@
-//! One request of the kernel, with the buffer that it was read into.
+//! A request of the kernel, with the buffer that contains it.
 //!
-//! A request is well-formed: its operation decodes. It owns its bytes, so it can be moved to another
-//! thread as it is. How it is answered is not its concern.
+//! Invariant: the request is well-formed, so its operation can be decoded. It owns its bytes and
+//! can be moved to another thread. For example, the session reads a SETLKW, and a task that waits
+//! for the lock owns the request until it replies.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -23,35 +24,37 @@ pub struct Request {
     buffer: PooledBuffer,
 }
 
-/// What a WRITE writes, apart from its request. Keeps the request's buffer until it is dropped.
+/// The data of a WRITE, without the rest of its request. Keeps the request's buffer until it is
+/// dropped.
 pub struct WriteData {
     range: Range<usize>,
     buffer: PooledBuffer,
 }
 
-/// The header of a message whose length is right.
+/// Returns the header of a message; `None` if its length is wrong.
 pub(crate) fn header_of(message: &[u8]) -> Option<InHeader> {
     let (header, _) = InHeader::read_from_prefix(message).ok()?;
     (usize::try_from(header.len) == Ok(message.len())).then_some(header)
 }
 
-/// What stands between a message's header and its extensions, of which none is asked for.
+/// Returns the range between the header and the extensions. No extension is negotiated, so all are
+/// ignored.
 fn body_of(header: &InHeader, message: &[u8]) -> Option<Range<usize>> {
     let end = message.len().checked_sub(usize::from(header.total_extlen) * 8)?;
     (end >= HEADER_BYTES).then_some(HEADER_BYTES..end)
 }
 
 impl Request {
-    /// Reads a message that did not come through a session, as it lies in memory: header and body.
+    /// Parses a message that did not come through a session: header and body, as in memory.
     pub fn from_message(message: &[u8]) -> Result<Request, MalformedRequest> {
         let what = "its length is not what its header announces";
         let header = header_of(message).ok_or(MalformedRequest { opcode: 0, what })?;
-        // One buffer is lent, and goes with its pool.
+        // A pool for this buffer alone.
         let pool = BufferPool::new(SMALL_BYTES + 1, 1);
         Request::parse(header, pool.small_with(message))
     }
 
-    /// Takes the buffer as a request, if it is a well-formed one.
+    /// Parses the buffer as a request.
     pub(crate) fn parse(
         header: InHeader,
         buffer: PooledBuffer,
@@ -59,56 +62,60 @@ impl Request {
         let what = "its extensions are longer than itself";
         let body =
             body_of(&header, &buffer).ok_or(MalformedRequest { opcode: header.opcode, what })?;
+        // Decoded here only to validate; `operation` decodes again, from bytes that cannot have
+        // changed.
         decode(header.opcode, NodeId(header.nodeid), &buffer[body.clone()])?;
         Ok(Request { header, body, buffer })
     }
 
-    /// What is asked for.
+    /// Returns the operation.
     pub fn operation(&self) -> FileOperation<'_> {
         let body = &self.buffer[self.body.clone()];
         decode(self.header.opcode, self.node(), body).expect("it was decoded when it was read")
     }
 
-    /// The number of the request. A request that was sent again has bit 63 set; a reply carries the
-    /// number as it is.
+    /// Returns the number of the request. Bit 63 is set if the kernel has sent the request again.
+    /// The reply carries the number unchanged.
     pub fn unique(&self) -> u64 {
         self.header.unique
     }
 
-    /// The number of the request without the bit that says that it was sent again: what a journal
-    /// of replies goes by.
+    /// Returns the number of the request without the resend bit, which is the key in a journal of
+    /// replies.
     pub fn original_unique(&self) -> u64 {
         self.header.unique & !bits::UNIQUE_RESEND
     }
 
-    /// Whether the kernel sent the request before, to whoever read the device then.
+    /// Returns true if the kernel sent this request before, to an earlier reader of the device.
     pub fn is_resent(&self) -> bool {
         self.header.unique & bits::UNIQUE_RESEND != 0
     }
 
-    /// The node that the operation is about; of an operation on a name, its directory.
+    /// Returns the node of the operation; for an operation on a name, the directory.
     pub fn node(&self) -> NodeId {
         NodeId(self.header.nodeid)
     }
 
-    /// The user who asks.
+    /// Returns the user of the calling program.
     pub fn uid(&self) -> u32 {
         self.header.uid
     }
 
-    /// The group who asks.
+    /// Returns the group of the calling program.
     pub fn gid(&self) -> u32 {
         self.header.gid
     }
 
-    /// The process that asks; 0 if it is the kernel or one of another process name space.
+    /// Returns the process of the calling program; 0 for the kernel, or for a process in another
+    /// PID name space.
     pub fn pid(&self) -> u32 {
         self.header.pid
     }
 
-    /// What a WRITE writes, without copying it. `None` for any other operation.
+    /// Returns the data of a WRITE without copying it; `None` for other operations.
     pub fn into_write_data(self) -> Option<WriteData> {
         let FileOperation::Write { data, .. } = self.operation() else { return None };
+        // The data is at the end of the body, behind the fixed part.
         let start = self.body.start + size_of::<WriteIn>();
         let range = start..start + data.len();
         Some(WriteData { range, buffer: self.buffer })

@@ -1,9 +1,15 @@
-//! A live session: threads that read requests and hand each to the file system.
+//! A live session: threads that read requests and pass each to the file system.
 //!
-//! Every request that has an answer gets one, whatever the handler does: one that panics or drops
-//! its reply answers EIO. A reader reads the next request as soon as the handler of the last has
-//! returned, so a handler that has to wait moves the request elsewhere first. What the requests mean
-//! is the file system's concern.
+//! Invariant: each request that needs a reply gets one. If a handler panics or drops its reply, the
+//! request fails with EIO. A reader calls the handler and then reads the next request, so a handler
+//! that must wait moves the request to another thread or task first. For example, with two readers,
+//! two handlers that sleep would stop the whole mount.
+//!
+//! ```text
+//!   start / resume ──▶ reading ──stop_reading──▶ Stopped     (the mount stays)
+//!                         │──the mount ends────▶ Unmounted   (calls destroyed)
+//!                         └──a read fails──────▶ Failed      (the mount stays, not served)
+//! ```
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,44 +35,46 @@ use crate::readiness::{Bell, Watch};
 use crate::reply::Reply;
 use crate::request::{self, Request};
 
-/// Reads in a row that may fail before a reader gives up.
+/// The number of consecutive read errors after which a reader gives up.
 const READ_FAILURES_MAX: u32 = 100;
-/// After this many requests for each of which a reader waited, it looks whether they come faster.
+/// The number of consecutive requests for which a reader waits in `epoll`. After them, requests
+/// probably queue up, and it reads without waiting until the device is empty.
 const WAITS_BEFORE_POLLING: u32 = 8;
 
-/// What a mount shows.
+/// The file system that a mount shows.
 ///
-/// Methods are called on the session's threads, several at a time. None may wait for anything that
-/// needs another request of the same mount, and none may touch a file of the mount.
+/// Methods are called on the session's threads, concurrently. None may wait for another request of
+/// the same mount, or access a file of the mount.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers the request, now or later from any thread: request and reply can be moved there.
-    /// While it is not answered it holds its buffer: 4 KiB, or one of the few large ones if it is
-    /// larger. There are at most as many requests as programs that wait, and those that the kernel
-    /// makes by itself ([`KernelOptions::background_max`]).
+    /// Handles a request, now or later and from any thread: request and reply can be moved. Until
+    /// the request is dropped it holds its buffer: 4 KiB, or one of the limited number of large
+    /// ones. The number of requests is limited by the number of waiting programs, plus
+    /// [`KernelOptions::background_max`].
     fn handle(&self, request: Request, reply: Reply);
 
-    /// The kernel no longer remembers these nodes.
+    /// Called when the kernel has dropped these nodes from its cache.
     fn forget(&self, nodes: Forgotten<'_>);
 
-    /// The mount is gone. Comes once, after the last request; not if reading was stopped.
+    /// Called once when the mount has ended, after the last request. Not called if reading was
+    /// stopped.
     fn destroyed(&self);
 }
 
-/// Why a session did not begin.
+/// The reason why a session did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The kernel speaks a version that is too old, or another protocol.
+    /// The kernel's version of the protocol is too old.
     #[error("the kernel speaks FUSE {major}.{minor}; 7.31 (Linux 5.4) or later is needed")]
     Protocol {
-        /// The kernel's version.
+        /// The major version of the kernel.
         major: u32,
-        /// The kernel's version.
+        /// The minor version of the kernel.
         minor: u32,
     },
-    /// The mount went away.
+    /// The mount has ended.
     #[error("the mount is gone")]
     Unmounted,
-    /// The device does not answer as one of a mount does.
+    /// The device does not behave like one of a mount.
     #[error("the FUSE device failed")]
     Device(#[source] Errno),
     /// A thread could not be started.
@@ -74,25 +82,25 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// How the reading of a session ended.
+/// The reason why the readers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// The mount is gone.
+    /// The mount has ended.
     Unmounted,
-    /// Reading was stopped; the mount is there.
+    /// Reading was stopped. The mount stays.
     Stopped,
-    /// The device cannot be read, though the mount is there. Nobody serves it any more.
+    /// The device cannot be read although the mount exists. No process serves the mount any more.
     Failed(Errno),
 }
 
-/// A live session. Dropping it stops nothing: the session ends with the mount or with
+/// A live session. Dropping it does not end it: it ends with the mount, or with
 /// [`KernelSession::stop_reading`].
 pub struct KernelSession {
     server: Arc<Server>,
     negotiated: Negotiated,
 }
 
-/// What the readers share.
+/// The state that the readers share.
 struct Server {
     channel: Arc<Channel>,
     pool: Arc<BufferPool>,
@@ -104,7 +112,7 @@ struct Server {
     ended: Condvar,
 }
 
-/// Readers that are at work, and what those have seen that are not.
+/// The number of running readers, and the results of those that have ended.
 #[derive(Debug, Default)]
 struct Readers {
     at_work: usize,
@@ -113,7 +121,7 @@ struct Readers {
 }
 
 impl KernelSession {
-    /// Begins the session of a new mount: answers INIT and starts the readers.
+    /// Starts the session of a new mount: answers INIT and starts the readers.
     pub fn start(
         device: Device,
         options: KernelOptions,
@@ -126,12 +134,13 @@ impl KernelSession {
         Ok(KernelSession { server, negotiated })
     }
 
-    /// Goes on with a mount that another process served: has the kernel send again what that one
-    /// read and did not answer, and starts the readers. `negotiated` is what the first session of
-    /// the mount agreed on. Nobody else may be reading the device, or requests are served twice.
+    /// Continues the session of another process: has the kernel send again the requests that the
+    /// process read and did not answer, and starts the readers. `negotiated` is the result of the
+    /// first session of the mount. No other process may read the device, or requests would be
+    /// served twice.
     ///
-    /// Requests that are sent again come in no order, and some may have been carried out before:
-    /// [`Request::is_resent`] and [`Request::unique_once`] tell.
+    /// Requests that are sent again come in no particular order, and some may have been executed
+    /// before: see [`Request::is_resent`] and [`Request::original_unique`].
     pub fn resume(
         device: Device,
         negotiated: Negotiated,
@@ -140,62 +149,66 @@ impl KernelSession {
     ) -> Result<KernelSession, StartError> {
         let options = options.within_limits();
         let server = Server::new(device, options, files, negotiated.write_bytes_max)?;
+        // Before the first read: requests that this session has read would be sent twice.
         Notifier::new(server.channel.device.clone()).resend().map_err(StartError::Device)?;
         server.start_readers()?;
         Ok(KernelSession { server, negotiated })
     }
 
-    /// What was agreed on with the kernel.
+    /// Returns the result of the negotiation with the kernel.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
 
-    /// The mount's descriptor, to hand it over.
+    /// Returns the descriptor of the mount, to hand it over.
     pub fn device(&self) -> Device {
         self.server.channel.device.clone()
     }
 
-    /// Tells the kernel what it may no longer remember. Not to be used by a request's handler.
+    /// Returns a notifier. It must not be used in a request handler.
     pub fn notifier(&self) -> Notifier {
         Notifier::new(self.device())
     }
 
-    /// Starts a thread that tells the kernel what is put into its queue.
+    /// Starts a thread that sends queued notifications. Returns the queue and the thread.
     pub fn notice_queue(&self) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
         NoticeQueue::start(&self.server.channel.device)
     }
 
-    /// What happened so far.
+    /// Returns the counters of the session.
     pub fn counters(&self) -> SessionCounters {
         self.server.channel.counts.snapshot()
     }
 
-    /// Requests that are read and not yet answered.
+    /// Returns the number of requests that were read and not answered.
     pub fn in_flight(&self) -> usize {
         self.server.channel.in_flight.count()
     }
 
-    /// Stops reading and waits until every reader has ended. Requests that were read are still to
-    /// be answered, see [`KernelSession::drain`]; later ones wait for whoever reads the device next.
+    /// Stops reading, and waits until all readers have ended. Requests that were read must still be
+    /// answered; see [`KernelSession::drain`]. Later requests wait for the next process that reads
+    /// the device.
     pub fn stop_reading(&self) -> Result<SessionEnd, Errno> {
         self.server.stopping.store(true, Ordering::SeqCst);
+        // The flag is set first, so that a reader that the bell wakes sees it.
         self.server.bell.ring()?;
         Ok(self.join())
     }
 
-    /// Waits until every request that was read is answered, but no longer than this. Returns how
-    /// many are left.
+    /// Waits until all requests that were read are answered, or until `timeout`. Returns the number
+    /// of those left.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.server.channel.in_flight.wait_until_empty(timeout)
     }
 
-    /// Waits until every reader has ended: until the mount is gone or reading was stopped.
+    /// Waits until all readers have ended, because the mount ended or reading was stopped.
     pub fn join(&self) -> SessionEnd {
         let mut readers = self.server.lock();
         while readers.at_work > 0 {
             readers = self.server.ended.wait(readers).unwrap_or_else(PoisonError::into_inner);
         }
         match readers.failure {
+            // If one reader saw the end of the mount, the errors of the others follow from it.
             _ if readers.unmounted => SessionEnd::Unmounted,
             Some(failure) => SessionEnd::Failed(failure),
             None => SessionEnd::Stopped,
@@ -219,7 +232,7 @@ impl Server {
         files: Arc<dyn FileSystem>,
         write_bytes_max: u32,
     ) -> Result<Arc<Server>, StartError> {
-        // A page more than the data holds the headers of any request.
+        // One page more than the data has capacity for the headers of any request.
         let bytes = usize::try_from(write_bytes_max).unwrap_or(usize::MAX).saturating_add(4096);
         Ok(Arc::new(Server {
             channel: Arc::new(Channel::new(device)),
@@ -233,7 +246,7 @@ impl Server {
         }))
     }
 
-    /// Answers INIT, which is the first request of a mount.
+    /// Negotiates with the kernel. INIT is the first request of a mount.
     fn negotiate(&self) -> Result<Negotiated, StartError> {
         let mut buffer = self.pool.large();
         let watch = self.watch()?;
@@ -244,6 +257,7 @@ impl Server {
                 ReadOutcome::Unmounted => return Err(StartError::Unmounted),
                 ReadOutcome::Request => {}
             }
+            // The kernel sends no other request before INIT is answered.
             let header = request::header_of(&buffer).filter(|it| it.opcode == opcode::INIT);
             let header = header.ok_or(StartError::Device(Errno::EPROTO))?;
             let answer = handshake::decide(&buffer[size_of::<InHeader>()..], self.options);
@@ -265,23 +279,26 @@ impl Server {
     fn start_readers(self: &Arc<Server>) -> Result<(), StartError> {
         for number in 0..self.options.readers {
             let watch = self.watch()?;
+            // Count the reader before it runs: it may end at once, and the last one to end reports
+            // it.
             self.lock().at_work += 1;
             let server = Arc::clone(self);
             let name = format!("fuse-reader-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || server.run_reader(&watch));
             if let Err(error) = thread {
                 self.lock().at_work -= 1;
+                // With at least one reader the mount works, so only the first failure is an error.
                 if number == 0 {
                     return Err(StartError::Thread(error));
                 }
-                warn!(%error, readers = number, "fewer threads read requests than wanted");
+                warn!(%error, readers = number, "could not start all reader threads");
                 break;
             }
         }
         Ok(())
     }
 
-    /// A reader's life.
+    /// Runs one reader, and records how it ended.
     fn run_reader(&self, watch: &Watch) {
         let end = self.read_requests(watch);
         let mut readers = self.lock();
@@ -289,16 +306,17 @@ impl Server {
         match end {
             Ok(end) => readers.unmounted |= end == SessionEnd::Unmounted,
             Err(failure) => {
-                error!(%failure, readers = readers.at_work, "the FUSE device cannot be read");
+                error!(%failure, readers = readers.at_work, "cannot read the FUSE device");
                 readers.failure = Some(failure);
-                // The kernel wakes one reader for a request, and that was this one. The others would
-                // sleep until another request comes, and fail as well.
+                // The kernel wakes one reader for a request, and that was this one. The others
+                // would sleep until the next request and then fail as well.
                 self.stopping.store(true, Ordering::SeqCst);
                 if let Err(failure) = self.bell.ring() {
-                    error!(%failure, "the other readers could not be woken");
+                    error!(%failure, "cannot wake the other reader threads");
                 }
             }
         }
+        // The last reader reports the end of the mount, after all handlers have been called.
         let last = readers.at_work == 0 && readers.unmounted;
         drop(readers);
         if last {
@@ -310,8 +328,8 @@ impl Server {
     fn read_requests(&self, watch: &Watch) -> Result<SessionEnd, Errno> {
         let mut kept = None;
         let mut failures = 0;
-        // While requests come one by one, a reader waits for each and finds it. While they queue
-        // up, it need not wait, and reads until nothing is left.
+        // While requests come one at a time, a reader waits for each. While they queue up, waiting
+        // costs a system call for nothing, so it reads until the device is empty.
         let mut waits = 0;
         loop {
             if waits < WAITS_BEFORE_POLLING {
@@ -319,12 +337,15 @@ impl Server {
                 watch.wait()?;
             }
             let mut buffer = kept.take().unwrap_or_else(|| self.pool.large());
+            // Checked after the wait, because the bell ends the wait and is never reset.
             if self.stopping.load(Ordering::SeqCst) {
                 return Ok(SessionEnd::Stopped);
             }
             match self.channel.device.read(&mut buffer) {
                 Ok(ReadOutcome::Request) => {
                     failures = 0;
+                    // A small request was copied out of the buffer, which is then free for the next
+                    // read.
                     kept = self.dispatch(buffer);
                 }
                 Ok(ReadOutcome::Nothing) => {
@@ -332,6 +353,8 @@ impl Server {
                     kept = Some(buffer);
                 }
                 Ok(ReadOutcome::Unmounted) => return Ok(SessionEnd::Unmounted),
+                // A single error can be transient. An error of each read is not, and retrying for
+                // ever would keep a CPU busy.
                 Err(failure) if failures == READ_FAILURES_MAX => return Err(failure),
                 Err(_) => {
                     failures += 1;
@@ -341,17 +364,18 @@ impl Server {
         }
     }
 
-    /// Serves what was read. Gives the buffer back if the request does not need it.
+    /// Serves a request that was read. Returns the buffer if the request does not keep it.
     fn dispatch(&self, buffer: PooledBuffer) -> Option<PooledBuffer> {
         count(&self.channel.counts.requests);
         let Some(header) = request::header_of(&buffer) else {
             count(&self.channel.counts.malformed);
-            error!(bytes = buffer.len(), "the kernel's request has no header");
+            error!(bytes = buffer.len(), "a message from the kernel has no valid header");
             return Some(buffer);
         };
         if !self.is_for_file_system(&header, &buffer) {
             return Some(buffer);
         }
+        // A large request keeps its buffer. Copying it would cost more than another buffer.
         if buffer.len() > SMALL_BYTES {
             self.serve(header, buffer);
             return None;
@@ -360,10 +384,10 @@ impl Server {
         Some(buffer)
     }
 
-    /// Deals with what is between the kernel and the session. Returns whether it is something else.
+    /// Handles INIT and DESTROY. Returns true if the request is for the file system.
     fn is_for_file_system(&self, header: &InHeader, message: &[u8]) -> bool {
         match header.opcode {
-            // The server that read it first died before it answered.
+            // The previous process read INIT and was killed before it answered.
             opcode::INIT => {
                 let answer = handshake::decide(&message[size_of::<InHeader>()..], self.options);
                 if let Err(failure) = handshake::send(&self.channel, header.unique, &answer) {
@@ -377,6 +401,7 @@ impl Server {
     }
 
     fn serve(&self, header: InHeader, buffer: PooledBuffer) {
+        // The protocol has no reply to these; the kernel would refuse one.
         let has_answer =
             !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT);
         let request = match Request::parse(header, buffer) {
@@ -401,6 +426,8 @@ impl Server {
                 self.channel.reply(header.unique, -Errno::ENOSYS.number(), &[]);
             }
             _ => {
+                // Enter the request before its handler runs: the handler may reply at once, and an
+                // interrupt may arrive.
                 self.channel.in_flight.begin(header.unique);
                 let channel = Arc::clone(&self.channel);
                 let reply = Reply::new(channel, header.unique, header.opcode);
@@ -411,22 +438,26 @@ impl Server {
 
     fn interrupt(&self, unique: u64, target: u64) {
         count(&self.channel.counts.interrupts);
+        // The action is code of the file system, and a panic in it must not end the reader.
         let noted = catch_unwind(AssertUnwindSafe(|| self.channel.in_flight.interrupt(target)));
         match noted {
             Ok(Interruption::Recorded) => {}
-            // Another reader is about to hand the request on: the kernel says it again. If it was
-            // answered meanwhile, the kernel has forgotten it and says so.
+            // Another reader has read the request and not entered it yet: the kernel sends the
+            // interrupt again. If the request was answered meanwhile, the kernel ignores this reply
+            // with ENOENT.
             Ok(Interruption::Unknown) => {
                 match self.channel.send(unique, -Errno::EAGAIN.number(), &[]) {
                     Ok(()) | Err(Errno::ENOENT | Errno::ENODEV) => {}
-                    Err(failure) => error!(%failure, "the kernel refused to interrupt again"),
+                    Err(failure) => {
+                        error!(%failure, "the kernel refused the request to repeat an interrupt");
+                    }
                 }
             }
             Err(_) => self.count_panic("on_interrupt"),
         }
     }
 
-    /// Runs a part of the file system; a panic ends this part only.
+    /// Runs a method of the file system, and counts a panic. The session continues after it.
     fn catch_panic(&self, what: &'static str, part: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(part)).is_err() {
             self.count_panic(what);
@@ -435,7 +466,7 @@ impl Server {
 
     fn count_panic(&self, what: &'static str) {
         count(&self.channel.counts.panics);
-        error!(what, "the file system panicked");
+        error!(what, "a request handler panicked");
     }
 
     fn lock(&self) -> MutexGuard<'_, Readers> {

@@ -1,12 +1,17 @@
-//! What programs have written to files and is not their content yet.
+//! Logs of dirty data: changes of open files that are not committed.
 //!
-//! Each file that is dirty has a log of what was done to it, in a region of its own. When what was
-//! written up to some point has become the file's content, the log begins behind that. Done over again
-//! to the file, the changes of a log leave what they left before, also if they have become its content
-//! already.
+//! Each dirty file has a log in a region of its own. A flush that was committed trims the log: its
+//! start moves behind the committed changes. Replaying the changes of a log has the same result as
+//! making them, even if they are committed already. For example, a write of 100 bytes at 0 can be
+//! replayed over the committed file.
 //!
-//! A region is used again and again. What stands in it counts if it is of the present use, follows on
-//! what is before it, and has its mark behind it.
+//! A region is reused for other files. An entry in it is valid if it has the region's present
+//! generation, continues the entry before it, and has its mark at the end.
+//!
+//! ```text
+//!   region of a file:   | trimmed | start: entry, mark | entry, mark | end: free ...
+//!   entry:              | generation, number, request, kind, length, 0 | words | bytes | mark
+//! ```
 
 use std::fs::File;
 use std::io::{self};
@@ -18,30 +23,30 @@ use record::Ino;
 use crate::layout::{DIRTY_AT, LOGS_AT};
 use crate::table::Table;
 
-/// Files that may be dirty at the same time.
+/// The maximum number of dirty files.
 pub const LOGS_MAX: u32 = 1 << 19;
 
-/// Bytes that may be written to one file before it is clean again.
+/// The maximum size of one log, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 42;
 
-/// What of a region is kept for its next use; more is given back to the machine.
+/// The size of a region that stays allocated for its next use, in bytes. The rest is freed.
 pub(crate) const REGION_BYTES_KEPT: u64 = 64 << 10;
 
-/// Memory is given back in pages.
+/// The size of a memory page, in bytes. Memory is freed in pages.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 pub(crate) const TABLE: u64 = 2;
 
-/// What an entry says: the file, where its log begins, which use of the region it is, nothing.
+/// The words of a table entry: inode, start of the log, generation of the region, 0.
 pub(crate) const WORDS: usize = 4;
 
-/// What a change is preceded by: the use, its number, its request, its kind, how many bytes, nothing.
+/// The words before a change: generation, number, request, kind, length of the bytes, 0.
 pub(crate) const HEAD_WORDS: usize = 6;
 
-/// Words of a change besides its bytes.
+/// The number of words of a change, without its bytes.
 pub const CHANGE_WORDS: usize = 8;
 
-/// Below a use's worker: how many uses one worker may begin.
+/// The number of bits for generations of one worker. The worker's number is above them.
 pub(crate) const GENERATIONS_SHIFT: u32 = 40;
 
 pub(crate) const MARK: u64 = 0x6173_686c_6172_2e21;
@@ -54,28 +59,28 @@ pub(crate) struct DirtyLogs {
     pub(crate) inherited: Vec<DirtyLog>,
 }
 
-/// The log of a file.
+/// The log of one file.
 #[derive(Debug, Clone)]
 pub struct DirtyLog {
     pub(crate) ino: Ino,
     pub(crate) region: u32,
-    /// Which use of the region this is.
+    /// The generation of the region, which identifies the log.
     pub(crate) generation: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) next: u64,
 }
 
-/// A change to a file, as it stands in its log.
+/// A change in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// What kind of change.
+    /// The kind of the change, which the user defines.
     pub kind: u64,
-    /// The request that made it.
+    /// The request that made the change.
     pub request: u64,
-    /// What it is about.
+    /// The parameters of the change.
     pub words: [u64; CHANGE_WORDS],
-    /// Its bytes.
+    /// The bytes of the change.
     pub bytes: Vec<u8>,
 }
 
@@ -93,7 +98,7 @@ impl DirtyLogs {
                 next: 0,
             })
             .collect();
-        // Each worker has numbers of its own for the uses that it begins.
+        // The generations of two workers must not be equal.
         let next_generation = AtomicU64::new(worker << GENERATIONS_SHIFT);
         Ok(DirtyLogs { file: Arc::clone(file), table, next_generation, inherited })
     }
@@ -112,17 +117,17 @@ pub(crate) fn word_bytes(words: &[u64]) -> Vec<u8> {
 }
 
 impl DirtyLog {
-    /// The file.
+    /// Returns the inode of the file.
     pub fn ino(&self) -> Ino {
         self.ino
     }
 
-    /// Which use of its region it is: later logs have larger numbers.
+    /// Returns the generation of the region. Later logs have higher ones.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Where the next change will stand.
+    /// Returns the position of the next change.
     pub fn end(&self) -> u64 {
         self.end
     }

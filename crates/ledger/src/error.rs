@@ -1,19 +1,19 @@
-//! What a ledger fails with.
+//! Errors of opening a ledger.
 
 use std::io;
 
-/// Why a file is no ledger that this release can go on with.
+/// The reason why a ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("the mount's ledger cannot be read or written")]
     Io(#[from] io::Error),
-    /// Another release made it.
+    /// The ledger has the format of another release.
     #[error("the mount's ledger has format {found}, and this release knows format {known}")]
     Format {
-        /// What it has.
+        /// The format of the ledger.
         found: u64,
-        /// What is known.
+        /// The format of this release.
         known: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Taking note of what programs have open.
+//! Writing and reading the table of open handles.
 
 use std::io;
 
@@ -8,7 +8,8 @@ use crate::handles::HandleEntry;
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Takes note of a handle before anybody is given it.
+    /// Records a handle, before it is given to a program. Fails with `StorageFull` if the table is
+    /// full.
     pub fn insert_handle(&self, kept: HandleEntry) -> io::Result<()> {
         let HandleEntry { handle, ino, request, directory } = kept;
         let entry = [handle, ino.0, request, u64::from(directory)];
@@ -17,17 +18,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// A handle has ended.
+    /// Removes a handle that was closed.
     pub fn remove_handle(&self, handle: u64) {
         let index = self.handles.slots().remove(&handle);
         if let Some(index) = index
             && let Err(error) = self.handles.table.clear(index)
         {
-            warn!(%error, "a handle that has ended could not be removed from the ledger");
+            warn!(%error, "cannot remove a closed handle from the ledger");
         }
     }
 
-    /// The handles that earlier workers gave.
+    /// Returns the handles that earlier workers gave.
     pub fn inherited_handles(&self) -> &[HandleEntry] {
         &self.handles.inherited
     }

@@ -1,4 +1,4 @@
-//! What programs have open.
+//! The table of open handles.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,22 +10,22 @@ use record::Ino;
 use crate::layout::HANDLES_AT;
 use crate::table::Table;
 
-/// Handles that may be open at the same time.
+/// The maximum number of open handles.
 pub const HANDLES_MAX: u32 = 1 << 20;
 
 pub(crate) const TABLE: u64 = 1;
 pub(crate) const WORDS: usize = 4;
 
-/// A handle that an earlier worker gave.
+/// An open handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandleEntry {
-    /// Its number.
+    /// The number of the handle.
     pub handle: u64,
-    /// What it is a handle of.
+    /// The inode number of the open file or directory.
     pub ino: Ino,
-    /// The request that asked for it.
+    /// The request that opened it; 0 if the mount itself opened it.
     pub request: u64,
-    /// Whether it is one of a directory.
+    /// True for a directory.
     pub directory: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What there is once: format, how many workers there were, the session, what the kernel agreed on.
+//! The header of the ledger: format, worker count, session, and the kernel's negotiated options.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::LedgerError;
 use crate::table::read_word;
 
-/// The format that this release writes. Its first bytes say what the file is.
+/// The format that this release writes. As bytes, it is "ashlar", the format's number and a zero.
 pub(crate) const FORMAT: u64 = u64::from_le_bytes(*b"ashlar\x01\x00");
 
 pub(crate) const FORMAT_AT: u64 = 0;
@@ -18,20 +18,20 @@ pub(crate) const BLOCKS_AT: u64 = 32;
 pub(crate) const SLOTS_AT: u64 = 40;
 pub(crate) const NEGOTIATED_AT: u64 = 64;
 
-/// What a session is followed by.
+/// The byte behind a session's nonce that makes it valid.
 pub(crate) const SESSION_MARK: u8 = 1;
 
-/// Bytes of what the kernel agreed on.
+/// The maximum length of the negotiated options, in bytes.
 pub(crate) const NEGOTIATED_BYTES_MAX: usize = 191;
 
-/// How many numbers of blocks are reserved at a time.
+/// The number of block numbers that are reserved at a time.
 pub const BLOCKS_RESERVED: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) file: Arc<File>,
     pub(crate) worker: u64,
-    /// Up to where numbers of blocks are reserved.
+    /// The end of the reserved block numbers.
     pub(crate) blocks: Mutex<u64>,
     pub(crate) slots: AtomicU64,
 }
@@ -40,9 +40,11 @@ impl Header {
     pub(crate) fn open(file: &Arc<File>) -> Result<Header, LedgerError> {
         match read_word(file, FORMAT_AT)? {
             FORMAT => {}
+            // A new ledger is all zeros.
             0 => file.write_all_at(&FORMAT.to_le_bytes(), FORMAT_AT)?,
             found => return Err(LedgerError::Format { found, known: FORMAT }),
         }
+        // Counted before the first entry: handles and generations of two workers must differ.
         let worker = read_word(file, WORKERS_AT)? + 1;
         file.write_all_at(&worker.to_le_bytes(), WORKERS_AT)?;
         let blocks = Mutex::new(read_word(file, BLOCKS_AT)?);

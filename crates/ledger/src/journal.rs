@@ -1,13 +1,24 @@
-//! The journal of replies: which requests have changed something and may not be answered yet.
+//! The journal of replies: requests that may have changed something and are not answered yet.
 //!
-//! A request that is going to change something gets an entry, which says where its change can be
-//! looked up: in which idempotency slot it goes, as which step. When the outcome is known the entry
-//! says it, before the slot carries another change. The entry goes when the request has been answered. So
-//! whoever comes after a worker that died knows of each request that the kernel sends again whether
-//! it has been carried out.
+//! A request gets an entry before it changes anything. The entry says where the change can be
+//! looked up in the store: the idempotency slot and its step. When the outcome is known, it is
+//! written to the entry before the slot is used for another change. The entry is removed after the
+//! reply. So the next worker knows for each request that the kernel sends again whether it was
+//! executed.
 //!
-//! A flush has an entry, too: by it the next worker knows whether what stands in a file's log up to
-//! some point has become the file's content. It stands under the use of the log, not under a request.
+//! ```text
+//!   entered ──sent──▶ SENT ──settled(true)───▶ DONE ──────────┐
+//!   NOTHING_SENT       │                                      ├──▶ removed (the request is answered)
+//!        ▲             └──settled(false)──▶ NOTHING_SENT ─────┘
+//! ```
+//!
+//! For example, a worker is killed in state SENT. The next worker reads the slot from the store: if
+//! its step is the entry's step, the change was committed, and the request is answered without
+//! executing it again.
+//!
+//! A flush has an entry too. By it, the next worker knows whether the changes in a file's log up to
+//! some position are committed. The key of a flush is the generation of the log instead of a
+//! request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,16 +33,15 @@ use tracing::warn;
 use crate::layout::JOURNAL_AT;
 use crate::table::Table;
 
-/// Requests that may change something at the same time; more wait.
+/// The maximum number of entries. Further requests wait.
 pub const JOURNAL_MAX: u32 = 8_192;
 
 pub(crate) const TABLE: u64 = 0;
 
-/// What an entry says: the request, the node or how far a flush goes, the slot and what is known, the
-/// step.
+/// The words of an entry: request; created node, or end of the flushed log; slot and state; step.
 pub(crate) const WORDS: usize = 4;
 
-/// Behind the slot's number: what is known.
+/// The state is stored above the slot's number.
 pub(crate) const KNOWN_SHIFT: u32 = 32;
 pub(crate) const NOTHING_SENT: u64 = 0;
 pub(crate) const SENT: u64 = 1;
@@ -41,11 +51,11 @@ pub(crate) const DONE: u64 = 2;
 pub(crate) struct Journal {
     pub(crate) table: Table<WORDS>,
     pub(crate) permits: Arc<Semaphore>,
-    /// What earlier workers left, by request.
+    /// The entries of earlier workers, by request.
     pub(crate) inherited: Mutex<HashMap<u64, InheritedEntry>>,
 }
 
-/// What an earlier worker left of a request.
+/// An entry of an earlier worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InheritedEntry {
     pub(crate) index: u32,
@@ -55,19 +65,20 @@ pub(crate) struct InheritedEntry {
     pub(crate) step: u64,
 }
 
-/// What an earlier worker left in doubt: the change went as this step of this slot.
+/// A request whose outcome the earlier worker did not know. Its change was sent as this step of
+/// this slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InDoubt {
     /// The request.
     pub request: u64,
-    /// The slot.
+    /// The idempotency slot.
     pub slot: u16,
-    /// The step.
+    /// The step of the slot.
     pub step: u64,
 }
 
-/// A request that is going to change something, in the journal until this and all clones are
-/// dropped: then it has been answered. Of a request that nobody need remember it says nothing.
+/// The journal entry of a request. When this and all clones are dropped, the request is answered
+/// and the entry is removed. A request that needs no entry has an empty note.
 #[derive(Clone, Default)]
 pub struct Note(pub(crate) Option<Arc<NotedRequest>>);
 
@@ -76,7 +87,7 @@ pub(crate) struct NotedRequest {
     pub(crate) index: u32,
     pub(crate) request: u64,
     pub(crate) state: Mutex<State>,
-    /// `None` of one that an earlier worker left.
+    /// The permit of the entry; `None` for an entry of an earlier worker.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -104,6 +115,7 @@ impl Journal {
                 (request, InheritedEntry { index, node, known: known >> KNOWN_SHIFT, slot, step })
             })
             .collect();
+        // Entries of earlier workers occupy places until they are resolved.
         let permits = Arc::new(Semaphore::new(JOURNAL_MAX as usize - inherited.len()));
         Ok(Journal { table, permits, inherited: Mutex::new(inherited) })
     }
@@ -114,29 +126,30 @@ impl Journal {
 
     pub(crate) fn clear(&self, index: u32) {
         if let Err(error) = self.table.clear(index) {
-            warn!(%error, "an entry of the journal could not be removed");
+            warn!(%error, "cannot remove an entry from the ledger's journal");
         }
     }
 }
 
 impl Note {
-    /// Of a request that nobody need remember.
+    /// Returns an empty note.
     pub const fn none() -> Note {
         Note(None)
     }
 
-    /// The request; 0 if nobody need remember it.
+    /// Returns the request; 0 for an empty note.
     pub fn request(&self) -> u64 {
         self.0.as_ref().map_or(0, |noted| noted.request)
     }
 
-    /// The node that it makes.
+    /// Sets the node that the request creates.
     pub fn creates(&self, node: Ino) {
         let Some(noted) = &self.0 else { return };
         noted.state.lock().unwrap_or_else(PoisonError::into_inner).node = node.0;
     }
 
-    /// Its change is about to be sent, as a step of a slot.
+    /// Records that the change is about to be sent, as a step of a slot. Call this before sending
+    /// it.
     pub fn sent(&self, slot: u16, step: u64) -> io::Result<()> {
         let Some(noted) = &self.0 else { return Ok(()) };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,14 +157,14 @@ impl Note {
         noted.journal.table.put(noted.index, state.entry(noted.request))
     }
 
-    /// What became of the change. Comes before the slot carries another one.
+    /// Records the outcome of the change. Call this before the slot is used again.
     pub fn settled(&self, happened: bool) {
         let Some(noted) = &self.0 else { return };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
         let known = if happened { DONE } else { NOTHING_SENT };
         *state = State { known, slot: 0, step: 0, ..*state };
         if let Err(error) = noted.journal.table.put(noted.index, state.entry(noted.request)) {
-            warn!(%error, "an entry of the journal could not be written");
+            warn!(%error, "cannot write an entry of the ledger's journal");
         }
     }
 }
@@ -165,6 +178,7 @@ impl fmt::Debug for Note {
 impl Drop for NotedRequest {
     fn drop(&mut self) {
         self.journal.clear(self.index);
+        // An inherited entry had no permit, but occupied one place of the journal.
         if self.permit.is_none() {
             self.journal.permits.add_permits(1);
         }

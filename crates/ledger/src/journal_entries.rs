@@ -1,4 +1,4 @@
-//! Entering requests into the journal, and finding out what became of them.
+//! Writing the journal, and resolving the entries of earlier workers.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,19 +13,20 @@ use crate::journal::{
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Enters a request before it changes anything. Waits while there are
-    /// [`JOURNAL_MAX`](crate::JOURNAL_MAX).
+    /// Enters a request before it changes anything. Waits while the journal has
+    /// [`JOURNAL_MAX`](crate::JOURNAL_MAX) entries.
     pub async fn note(&self, request: u64) -> io::Result<Note> {
         let permit = Arc::clone(&self.journal.permits).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
         self.enter(request, State::default(), permit)
     }
 
-    /// Enters a flush of all that stands in a log by now, before it is carried out. It stands there
-    /// until the log is cut. While the journal is full, nothing is noted: then what becomes content may
-    /// be written once more by whoever follows.
+    /// Enters a flush of all changes in a log, before the flush begins. The entry stays until the
+    /// log is trimmed. If the journal is full, returns an empty note: the next worker may then
+    /// commit the changes again, which has the same result.
     pub fn note_flush(&self, log: &DirtyLog) -> io::Result<Note> {
         let permit = Arc::clone(&self.journal.permits).try_acquire_owned();
+        // This runs under the lock of the file's state, so it must not wait.
         let Ok(permit) = permit else { return Ok(Note::none()) };
         self.enter(flush_of(log), State { node: log.end(), ..State::default() }, permit)
     }
@@ -37,13 +38,13 @@ impl Ledger {
         Ok(Note(Some(Arc::new(NotedRequest { journal, index, request, state, permit }))))
     }
 
-    /// Up to where a log that an earlier worker left has become its file's content. It stays in the
-    /// journal as long as the note, for which the log is to be cut.
+    /// Returns the position up to which an inherited log was committed. The entry stays while the
+    /// note lives; drop the note after the log is trimmed.
     pub fn flushed(&self, log: &DirtyLog) -> Option<(u64, Note)> {
         self.take_executed(flush_of(log)).map(|(end, note)| (end.0, note))
     }
 
-    /// What earlier workers left in doubt.
+    /// Returns the requests of earlier workers whose outcome is unknown.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
         let inherited = self.journal.inherited();
         let in_doubt = inherited.iter().filter(|(_, inherited)| inherited.known == SENT);
@@ -56,8 +57,9 @@ impl Ledger {
             .collect()
     }
 
-    /// Says what became of what earlier workers left in doubt, as far as `happened` knows it. What was
-    /// not carried out is forgotten.
+    /// Resolves requests with an unknown outcome. `happened` returns true if the change was
+    /// committed, false if not, and `None` if it does not know. Requests that were not executed are
+    /// removed.
     pub fn settle_in_doubt(&self, happened: impl Fn(&InDoubt) -> Option<bool>) -> io::Result<()> {
         let mut inherited = self.journal.inherited();
         for (request, entry) in
@@ -84,8 +86,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a request that the kernel has sent again was carried out by an earlier worker, and the
-    /// node that it made, 0 if none. It stays in the journal as long as the note.
+    /// Returns the node that a resent request created (0 if none), if an earlier worker executed
+    /// it. The entry stays while the note lives; drop the note after the reply.
     pub fn take_executed(&self, request: u64) -> Option<(Ino, Note)> {
         let InheritedEntry { index, node, .. } = self.journal.inherited().remove(&request)?;
         let journal = Arc::clone(&self.journal);
@@ -94,7 +96,8 @@ impl Ledger {
         Some((Ino(node), Note(Some(Arc::new(noted)))))
     }
 
-    /// Forgets what earlier workers left and the kernel has not asked for: whoever did has gone.
+    /// Removes entries that the kernel has not asked for: their programs were killed and do not
+    /// wait for a reply.
     pub fn forget_unclaimed(&self) {
         let inherited: Vec<InheritedEntry> =
             self.journal.inherited().drain().map(|(_, inherited)| inherited).collect();
@@ -105,7 +108,7 @@ impl Ledger {
     }
 }
 
-/// A bit that no request has: the kernel counts them.
+/// A bit that no request number has, because the kernel counts them up.
 const FLUSH_BIT: u64 = 1 << 62;
 
 fn flush_of(log: &DirtyLog) -> u64 {

@@ -1,4 +1,5 @@
-//! Where the parts of the file begin. It is sparse: what was never written takes no memory.
+//! The offsets of the ledger's parts in its file. The file is sparse: ranges that were never
+//! written take no memory.
 
 pub(crate) const JOURNAL_AT: u64 = 1 << 20;
 pub(crate) const HANDLES_AT: u64 = 16 << 20;

@@ -1,4 +1,4 @@
-//! The ledger: its parts together.
+//! The ledger as a whole.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use crate::header::Header;
 use crate::journal::Journal;
 use crate::locks::Locks;
 
-/// The ledger of a mount, as its worker has it open.
+/// The ledger of a mount, opened by its worker.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) header: Header,
@@ -23,13 +23,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty file in memory, to be handed to a worker. It is there until nobody has it open.
+    /// Creates an empty ledger in memory, to be passed to workers. It exists while a descriptor is
+    /// open.
     pub fn make() -> io::Result<File> {
         let made = rustix::fs::memfd_create("ashlar-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
         Ok(File::from(made))
     }
 
-    /// Begins to write the ledger, as the next worker of its mount.
+    /// Opens the ledger as the next worker of its mount. Fails with [`LedgerError::Format`] if
+    /// another release created it.
     pub fn open(descriptor: OwnedFd) -> Result<Ledger, LedgerError> {
         let file = Arc::new(File::from(descriptor));
         let header = Header::open(&file)?;

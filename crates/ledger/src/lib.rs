@@ -1,17 +1,25 @@
-//! What a mount knows that must outlive the process that serves it.
+//! The ledger of a mount: state that must survive a crash of the process that serves the mount.
 //!
-//! A mount has a *keeper*, which lives as long as the mount, and a *worker*, which may die at any
-//! instruction and is followed by another. The ledger is a file in memory that the keeper holds, and
-//! never looks into, and each worker writes: which session it speaks for, which requests have
-//! changed something and may not be answered yet, what is open, what is locked, and what programs have
-//! written that is not a file's content yet. It goes with the keeper, or the machine.
+//! A mount has a *keeper*, which lives as long as the mount, and a *worker*, which can be killed at
+//! any instruction and is then replaced by the next one. The ledger is a file in memory (memfd).
+//! The keeper holds its descriptor and never reads it. Each worker writes to it: its session, the
+//! requests that changed something and are not answered yet, the open handles, the locks, and the
+//! dirty data of programs. The ledger is lost with the keeper or the machine.
 //!
-//! - One worker at a time writes. The keeper starts the next one when the last is no more.
-//! - An entry is written by one call within a page of memory, so a worker that is killed has written
-//!   it or not. What is longer has a mark behind it, and counts if that is there.
-//! - What is written here is written before what it stands for is answered to a program.
+//! For example, a worker commits a rename(2) and is killed before it replies. The kernel sends the
+//! request again, and the next worker finds it in the [journal](Note) as done: it replies without a
+//! second rename.
 //!
-//! Knows neither the kernel's protocol nor a store. What the entries mean is for those who write them.
+//! Invariants:
+//!
+//! - One worker at a time writes. The keeper starts the next one after the last has ended.
+//! - An entry of a table is inside one memory page and is written by one call, so a killed worker
+//!   has written all of it or nothing. A longer entry has a mark at its end, and is valid only with
+//!   the mark.
+//! - State is written here before a program can rely on it, that is, before the reply.
+//!
+//! This crate knows neither the kernel's protocol nor a store. Its users define the meaning of
+//! requests, kinds and words.
 
 mod dirty;
 mod error;

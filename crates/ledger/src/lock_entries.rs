@@ -1,4 +1,4 @@
-//! Taking note of locks.
+//! Writing and reading the table of locks.
 
 use std::io;
 use std::sync::PoisonError;
@@ -10,15 +10,17 @@ use crate::ledger::Ledger;
 use crate::locks::{FileLocks, LockEntry};
 
 impl Ledger {
-    /// Takes note of the locks that are held of a file, in place of those that were.
+    /// Replaces the locks of a file. Locks that stay keep their entries.
     pub fn set_locks(&self, ino: Ino, held: &[LockEntry]) -> io::Result<()> {
         let mut files = self.locks.by_file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = files.remove(&ino).unwrap_or_default();
         let mut after = Vec::with_capacity(held.len());
         let mut written = Ok(());
+        // Write new locks before old ones are removed: a crash in between leaves too many locks,
+        // and never too few.
         for lock in held {
-            let stands = before.iter().position(|(by_file, _)| by_file == lock);
-            let index = match stands {
+            let unchanged = before.iter().position(|(known, _)| known == lock);
+            let index = match unchanged {
                 Some(at) => Ok(before.swap_remove(at).1),
                 None => self.locks.table.insert(lock.entry(ino)),
             };
@@ -29,7 +31,7 @@ impl Ledger {
         }
         for (_, index) in before {
             if let Err(error) = self.locks.table.clear(index) {
-                warn!(%error, "a lock that was let go of could not be removed from the ledger");
+                warn!(%error, "cannot remove a released lock from the ledger");
             }
         }
         if !after.is_empty() {
@@ -38,7 +40,7 @@ impl Ledger {
         written
     }
 
-    /// The locks that are held, by file.
+    /// Returns the held locks by file, including those of the earlier workers.
     pub fn held_locks(&self) -> Vec<(Ino, Vec<LockEntry>)> {
         let files = self.locks.by_file.lock().unwrap_or_else(PoisonError::into_inner);
         let locks = |by_file: &FileLocks| by_file.iter().map(|(lock, _)| *lock).collect();

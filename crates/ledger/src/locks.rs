@@ -1,4 +1,4 @@
-//! Locks that programs hold.
+//! The table of locks that programs hold.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use record::Ino;
 use crate::layout::LOCKS_AT;
 use crate::table::Table;
 
-/// Locks that may be held at the same time, of all files.
+/// The maximum number of held locks, of all files together.
 pub const LOCKS_MAX: u32 = 1 << 20;
 
 pub(crate) const TABLE: u64 = 3;
@@ -21,15 +21,15 @@ pub(crate) const WORDS: usize = 8;
 pub struct LockEntry {
     /// The first byte.
     pub start: u64,
-    /// The last byte.
+    /// The last byte, inclusive.
     pub last: u64,
-    /// Whose it is.
+    /// The owner.
     pub owner: u64,
-    /// The process.
+    /// The process; 0 if unknown.
     pub pid: u32,
-    /// Whether nobody else has one there.
+    /// True for an exclusive lock.
     pub exclusive: bool,
-    /// Whether it is one of flock(2).
+    /// True for a lock of flock(2).
     pub flock: bool,
 }
 
@@ -51,7 +51,7 @@ impl LockEntry {
     }
 }
 
-/// Each lock of a file, and where it stands.
+/// The locks of a file, each with its slot in the table.
 pub(crate) type FileLocks = Vec<(LockEntry, u32)>;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Telling what programs have written.
+//! Writing and reading logs of dirty data.
 
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
@@ -16,14 +16,15 @@ use crate::ledger::Ledger;
 use crate::table::read_or_zeros;
 
 impl Ledger {
-    /// Begins the log of a file that is about to be dirty.
+    /// Begins the log of a file that is about to become dirty.
     pub fn begin_log(&self, ino: Ino) -> io::Result<DirtyLog> {
         let generation = self.dirty.next_generation.fetch_add(1, Ordering::Relaxed);
         let region = self.dirty.table.insert([ino.0, 0, generation, 0])?;
         Ok(DirtyLog { ino, region, generation, start: 0, end: 0, next: 0 })
     }
 
-    /// Enters a change, before anybody is told that it was made.
+    /// Appends a change to a log. Call this before the change is reported as made. Fails with
+    /// `StorageFull` if the log is full.
     pub fn log(
         &self,
         log: &mut DirtyLog,
@@ -36,10 +37,12 @@ impl Ledger {
         let head = word_bytes(&[&head[..], &words[..]].concat());
         let mark = mark(log.generation, log.next).to_le_bytes();
         let length = (head.len() + bytes.len() + mark.len()) as u64;
+        // A longer log would run into the region of another file.
         if log.end + length > LOG_BYTES_MAX {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let at = region_at(log.region) + log.end;
+        // One call for head, bytes and mark saves two system calls for each small write.
         let parts = [IoSlice::new(&head), IoSlice::new(bytes), IoSlice::new(&mark)];
         let written = loop {
             match rustix::io::pwritev(&*self.dirty.file, &parts, at) {
@@ -48,7 +51,7 @@ impl Ledger {
             }
         };
         if written < length {
-            // The rest, behind what was taken.
+            // Write the rest behind the part that was accepted.
             let whole = [&head[..], bytes, &mark].concat();
             let done = usize::try_from(written).unwrap_or(whole.len());
             self.dirty.file.write_all_at(&whole[done..], at + written)?;
@@ -58,25 +61,30 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was done up to `end` has become the file's content: the log begins there.
+    /// Trims a log, after the changes before `end` were committed.
     pub fn trim_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
+        // The table first: memory must not be freed while the log still begins in it.
         self.dirty.table.put(log.region, [log.ino.0, end, log.generation, 0])?;
         self.free_range(log.region, log.start..end);
         log.start = end;
         Ok(())
     }
 
-    /// The file is clean.
+    /// Ends a log, because its file is clean. Its region can be reused.
     pub fn end_log(&self, log: &DirtyLog) {
+        // Small regions keep their memory: most files write little, and freeing costs a system
+        // call.
         if log.end > REGION_BYTES_KEPT {
             self.free_range(log.region, log.start..log.end);
         }
         if let Err(error) = self.dirty.table.clear(log.region) {
-            warn!(%error, "the log of a clean file could not be ended");
+            warn!(%error, "cannot remove the log of a clean file from the ledger");
         }
     }
 
     fn free_range(&self, region: u32, range: std::ops::Range<u64>) {
+        // Only whole pages can be freed. The page at the end also has the first bytes of what
+        // follows.
         let start = range.start.next_multiple_of(PAGE_BYTES);
         let end = range.end / PAGE_BYTES * PAGE_BYTES;
         if start >= end {
@@ -86,16 +94,17 @@ impl Ledger {
         if let Err(error) =
             fallocate(&*self.dirty.file, how, region_at(region) + start, end - start)
         {
-            warn!(%error, "memory of the ledger could not be given back");
+            warn!(%error, "cannot free memory of the ledger");
         }
     }
 
-    /// The logs that earlier workers left.
+    /// Returns the logs of earlier workers.
     pub fn inherited_logs(&self) -> Vec<DirtyLog> {
         self.dirty.inherited.clone()
     }
 
-    /// The next change of a log that an earlier worker left. The log ends where there is none.
+    /// Reads the next change of an inherited log. Returns `None` at the end of the log. Call this
+    /// until then before the log is used.
     pub fn next_change(&self, log: &mut DirtyLog) -> io::Result<Option<LoggedChange>> {
         let at = region_at(log.region) + log.end;
         let mut head = [0; (HEAD_WORDS + CHANGE_WORDS) * 8];
@@ -107,12 +116,15 @@ impl Ledger {
         };
         let (generation, number, request, kind, length) =
             (word(0), word(1), word(2), word(3), word(4));
+        // After a trim, the first change can have any number; each later one continues its
+        // predecessor.
         let first = log.end == log.start;
         if generation != log.generation || (!first && number != log.next) || length > LOG_BYTES_MAX
         {
             return Ok(None);
         }
         let behind = at + head.len() as u64 + length;
+        // Without its mark the worker was killed before it had written the change.
         if crate::table::read_word(&self.dirty.file, behind)? != mark(generation, number) {
             return Ok(None);
         }

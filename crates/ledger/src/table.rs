@@ -1,6 +1,8 @@
-//! A table of entries of a fixed length, of which those whose first word is 0 are free.
+//! A table of entries of fixed length. An entry whose first word is 0 is free.
 //!
-//! The lowest free place is taken first, so a table is as long as it was ever full.
+//! The lowest free slot is used first, so the table takes memory only for the largest number of
+//! entries that it ever had. For example, a table with entries in slots 0 and 2 puts the next one
+//! into slot 1.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,10 +11,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where the lengths of tables stand, one word for each.
+/// The offset of the tables' lengths, one word each.
 const LENGTHS_AT: u64 = 1024;
 
-/// Bytes that are read at a time.
+/// The number of bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
 const WORD_BYTES: usize = 8;
@@ -32,22 +34,24 @@ pub(crate) struct Table<const WORDS: usize> {
 #[derive(Debug, Default)]
 struct Slots {
     free: BinaryHeap<Reverse<u32>>,
-    /// How many were ever taken.
+    /// The number of slots that were ever used.
     high_water: u32,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
     const ENTRY_BYTES: usize = WORDS * WORD_BYTES;
 
-    /// Opens the table of this number, and tells what stands in it.
+    /// Opens a table, and returns its entries with their slots.
     pub(crate) fn open(
         file: &Arc<File>,
         number: u64,
         at: u64,
         slots_max: u32,
     ) -> io::Result<(Table<WORDS>, Vec<(u32, Entry<WORDS>)>)> {
-        const { assert!(WORDS.is_power_of_two(), "no entry lies in two pages") };
+        // A write within one page is complete or did not happen when the worker is killed.
+        const { assert!(WORDS.is_power_of_two(), "an entry must not cross a page boundary") };
         let length = read_word(file, LENGTHS_AT + number * WORD_BYTES as u64)?;
+        // Slots behind the high-water mark were never written, so only the part before it is read.
         let high_water = u32::try_from(length).unwrap_or(slots_max).min(slots_max);
         let (mut slots, mut entries) = (Slots { high_water, ..Slots::default() }, Vec::new());
         let per_piece = PIECE_BYTES / Self::ENTRY_BYTES;
@@ -75,7 +79,7 @@ impl<const WORDS: usize> Table<WORDS> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an entry into a free place.
+    /// Writes an entry into a free slot, and returns the slot.
     pub(crate) fn insert(&self, entry: Entry<WORDS>) -> io::Result<u32> {
         debug_assert!(entry[0] != 0, "an entry whose first word is 0 is none");
         let index = {
@@ -89,12 +93,15 @@ impl<const WORDS: usize> Table<WORDS> {
                     let index = slots.high_water;
                     let high_water = u64::from(index) + 1;
                     let at = LENGTHS_AT + self.number * WORD_BYTES as u64;
+                    // Raise the mark before the entry is written: the next worker reads no entry
+                    // behind it.
                     self.file.write_all_at(&high_water.to_le_bytes(), at)?;
                     slots.high_water += 1;
                     index
                 }
             }
         };
+        // Written without the lock: the slot belongs to this call alone.
         let put = self.put(index, entry);
         if put.is_err() {
             self.slots().free.push(Reverse(index));
@@ -102,14 +109,15 @@ impl<const WORDS: usize> Table<WORDS> {
         put.map(|()| index)
     }
 
-    /// Writes an entry whose place is taken.
+    /// Writes an entry into a slot that is in use.
     pub(crate) fn put(&self, index: u32, entry: Entry<WORDS>) -> io::Result<()> {
         let bytes: Vec<u8> = entry.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.file.write_all_at(&bytes, self.position(index))
     }
 
-    /// Frees a place. If that cannot be written, the place stays taken.
+    /// Frees a slot. If the write fails, the slot stays in use.
     pub(crate) fn clear(&self, index: u32) -> io::Result<()> {
+        // One word of 0 frees the entry, so a crash leaves it complete or free.
         self.file.write_all_at(&[0; WORD_BYTES], self.position(index))?;
         self.slots().free.push(Reverse(index));
         Ok(())
@@ -130,14 +138,14 @@ fn words<const WORDS: usize>(bytes: &[u8]) -> Entry<WORDS> {
     entry
 }
 
-/// A word of the file; 0 behind its end.
+/// Returns a word of the file; 0 behind its end.
 pub(crate) fn read_word(file: &File, at: u64) -> io::Result<u64> {
     let mut bytes = [0; WORD_BYTES];
     read_or_zeros(file, &mut bytes, at)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Bytes of the file; zeros behind its end.
+/// Reads bytes of the file; zeros behind its end.
 pub(crate) fn read_or_zeros(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

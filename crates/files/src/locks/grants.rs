@@ -1,4 +1,4 @@
-//! Taking locks and letting go of them, wherever they are.
+//! Taking and releasing locks, in memory or in records.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -13,14 +13,14 @@ use super::state::{Change, Changed, Location, Locks};
 use super::table::{FileTable, WaitState};
 use crate::retry::retry_until_deadline;
 
-/// The most locks of one file that are waited for.
+/// The maximum number of waiters for locks of one file. Beyond it, `ENOLCK`.
 const LOCKS_WAITED_FOR_MAX: usize = 1 << 16;
 
-/// How long one that waits for a lock of another mount waits for a notice before it looks again.
+/// How long a waiter for another mount's lock waits for a notification before it checks again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Locks {
-    /// The lock that is in the way of another one. One of another mount has no process.
+    /// Returns a lock that conflicts with `asked`. Its `pid` is 0 if another mount holds it.
     pub(crate) async fn conflicting(
         &self,
         ino: Ino,
@@ -46,7 +46,7 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, or fails with EAGAIN.
+    /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
     pub(crate) async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
         match self.change(ino, Change::Lock(asked, None)).await? {
             Changed::Done | Changed::Relocated => Ok(()),
@@ -54,19 +54,21 @@ impl Locks {
         }
     }
 
-    /// Takes a lock when it can be had, or fails with EDEADLK. Dropped before, leaves no trace; nor
-    /// does what it answers, if that is dropped before [`LockGrant::keep`].
+    /// Takes a lock, and waits until it is free. Fails with `EDEADLK` or `ENOLCK`. If the future,
+    /// or the returned grant, is dropped before [`LockGrant::keep`], the lock is given up.
     pub(crate) async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<LockGrant<'_>, Errno> {
         let (number, wake) = {
             let mut tables = self.tables();
             if tables.files.get(&ino).is_some_and(|t| t.waiting() >= LOCKS_WAITED_FOR_MAX) {
                 return Err(Errno::NOLCK);
             }
+            // Checked before the waiter is added, so that it does not count itself.
             if tables.is_deadlock(ino, &asked) {
                 return Err(Errno::DEADLK);
             }
             tables.change(ino, |table| table.wait(asked))
         };
+        // From here on, dropping this future removes the waiter and its lock.
         let grant = LockGrant { locks: self, ino, asked, number };
         let mut watch: Option<LockWatch> = None;
         loop {
@@ -79,12 +81,14 @@ impl Locks {
                     tokio::select! {
                         () = watch.changed() => {}
                         () = wake.notified() => {}
+                        // A session that ends sends no notification.
                         () = tokio::time::sleep(RECHECK_INTERVAL) => {}
                     }
                     self.tables().change(ino, |table| table.recheck(number));
                 }
                 (Some(WaitState::Reserved | WaitState::BlockedElsewhere), _) => {
                     let watch = watch.get_or_insert_with(|| self.volume.lock_notices().watch(ino));
+                    // Before the attempt: a notification that comes during it must not be lost.
                     watch.mark_seen();
                     let change = Change::Lock(asked, Some(number));
                     self.change(ino, change).await?;
@@ -93,7 +97,8 @@ impl Locks {
         }
     }
 
-    /// Lets an owner go of a range of a file. Costs nothing where it holds none of it.
+    /// Releases a range of an owner's locks on a file. Takes no round trip if the owner holds none
+    /// of it.
     pub(crate) async fn unlock(
         &self,
         ino: Ino,
@@ -108,12 +113,12 @@ impl Locks {
         self.change(ino, Change::Unlock { owner, flock, start, last }).await.map(|_changed| ())
     }
 
-    /// How many wait for a lock.
+    /// Returns the number of waiters for locks.
     pub fn waiting(&self) -> usize {
         self.tables().files.values().map(FileTable::waiting).sum()
     }
 
-    /// Whether an owner holds any of a range of a file.
+    /// Returns true if an owner holds a lock on any byte of the range.
     pub(crate) fn holds(
         &self,
         ino: Ino,
@@ -130,7 +135,7 @@ impl Locks {
         self.tables().files.get(&ino).is_some_and(|table| table.held().iter().any(is_of))
     }
 
-    /// Whether programs of other mounts may get what is let go of here.
+    /// Returns true if programs of other mounts may get a lock that is released here.
     pub(crate) async fn is_shared(&self) -> bool {
         *self.location.read().await != Location::Memory
     }
@@ -140,8 +145,8 @@ impl Locks {
         matches!(*self.location.read().await, Location::Records { .. })
     }
 
-    /// All that is held, file by file, and the files of which records may say that something is: what
-    /// another process needs that goes on with this session.
+    /// Returns all held locks by file, for another process that continues this session. Files whose
+    /// records may list locks of this session are included, even if it holds none.
     pub fn export(&self) -> Vec<(Ino, Vec<RangeLock>)> {
         let tables = self.tables();
         let held = tables.files.iter().filter(|(_, table)| !table.held().is_empty());
@@ -150,7 +155,8 @@ impl Locks {
         files.into_iter().map(|ino| (ino, tables.held(ino))).collect()
     }
 
-    /// Takes over what another process of this session has exported, before anything else is done.
+    /// Takes over the locks that another process of this session exported. Call this before any
+    /// other operation.
     pub fn import(&self, files: Vec<(Ino, Vec<RangeLock>)>) {
         let mut tables = self.tables();
         for (ino, held) in files {
@@ -159,22 +165,27 @@ impl Locks {
         }
     }
 
-    /// Changes what is held of a file, wherever locks are.
+    /// Changes the locks of a file, in memory or in its record.
     async fn change(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
         loop {
             let location = match self.current_location().await {
                 Ok(location) => location,
                 Err(error) => {
+                    // A release must not fail: the program does not repeat it. The record is
+                    // corrected later.
                     self.tables().release_unwritten(ino, &change);
                     self.repair_doubtful_soon();
                     return Err(error);
                 }
             };
+            // The guard is held, so the locks stay in memory until the change is applied.
             if *location == Location::Memory {
                 return self.tables().apply_in_memory(ino, &change);
             }
             drop(location);
             let Some(me) = self.me.upgrade() else { return Err(Errno::IO) };
+            // A task of its own: a commit that has begun must settle even if the caller stops
+            // waiting.
             let change = change.clone();
             let changing = self.tasks.spawn(async move { me.change_in_records(ino, change).await });
             match changing.await.unwrap_or(Err(Errno::IO))? {
@@ -184,8 +195,8 @@ impl Locks {
         }
     }
 
-    /// Changes what this session has in a file's record. Must run to its end: whoever waits for it may
-    /// have left, and then has the lock no longer.
+    /// Changes this session's locks in the record of a file. Must run to its end. If its waiter has
+    /// given up in the meantime, the lock is released again.
     async fn change_in_records(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
         let location = self.location.read().await;
         if !matches!(*location, Location::Records { .. }) {
@@ -202,6 +213,7 @@ impl Locks {
                 if self.tables().apply(ino, &change, after) {
                     return Ok(Changed::Done);
                 }
+                // Committed, but the waiter gave up meanwhile: write the record without the lock.
                 let held = self.tables().held(ino);
                 self.set_in_records(ino, &held, None).await.map(|_set| Changed::Done)
             }
@@ -213,7 +225,7 @@ impl Locks {
             }
             Ok(SetLocksResult::TooMany) => Err(Errno::NOLCK),
             Ok(SetLocksResult::Elsewhere) => {
-                // Others wait for their turns as long as this one lasts, and are waited for.
+                // Drop the guards first: forgetting the location waits for all of them.
                 drop((locked, location));
                 self.forget_location().await;
                 Ok(Changed::Relocated)
@@ -226,17 +238,18 @@ impl Locks {
         }
     }
 
-    /// Writes what this session holds of a file, in its turn, while locks are in records. If that was
-    /// in vain, or nobody knows, the record is looked after later.
+    /// Commits this session's locks of a file to its record. The caller holds the record lock. If
+    /// the outcome is a failure or unknown, the record is doubtful and is repaired later.
     async fn set_in_records(
         &self,
         ino: Ino,
         own: &[RangeLock],
         asked: Option<&RangeLock>,
     ) -> Result<SetLocksResult, Errno> {
+        // Before the commit: from now on the record may list locks of this session.
         self.tables().in_records.insert(ino);
         let set = async || match self.volume.set_locks(ino, own, asked).await {
-            // What is written is all that is held, so it may be written again.
+            // The write contains all locks that are held, so it may be repeated.
             Err(VolumeError::Unknown(why)) => {
                 self.tables().doubt(ino);
                 Err(VolumeError::Unavailable(why))
@@ -246,6 +259,7 @@ impl Locks {
         let set = retry_until_deadline(self.io_timeout, set).await;
         let mut tables = self.tables();
         match &set {
+            // The record certainly lists no lock of this session any more.
             Ok(SetLocksResult::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
                 tables.in_records.remove(&ino);
             }
@@ -260,7 +274,7 @@ impl Locks {
         set
     }
 
-    /// What those take turns at who change a file's record.
+    /// Returns the mutex that serialises commits of a file's lock record.
     pub(super) fn record_lock(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
         let mut tables = self.tables();
         tables.record_locks.retain(|_, turn| turn.strong_count() > 0);
@@ -273,7 +287,7 @@ impl Locks {
     }
 }
 
-/// A wait for a lock, and then the lock; both are given up when it is dropped.
+/// A waiter, and later the lock that it got. Dropping it gives up both.
 #[derive(Debug)]
 pub(crate) struct LockGrant<'a> {
     locks: &'a Locks,
@@ -283,7 +297,7 @@ pub(crate) struct LockGrant<'a> {
 }
 
 impl LockGrant<'_> {
-    /// The lock is its owner's, who is about to be told.
+    /// Leaves the lock with its owner. Call this just before the reply.
     pub(crate) fn keep(self) {
         self.locks.tables().change(self.ino, |table| table.remove_granted(self.number));
     }
@@ -296,7 +310,7 @@ impl Drop for LockGrant<'_> {
         if let (Some(before), Some(locks)) = (granted, self.locks.me.upgrade()) {
             let restore = Change::Restore(asked, before);
             self.locks.tasks.spawn(async move {
-                // What cannot be written now is written later.
+                // If the commit fails now, the repair task tries it again.
                 let _restored = locks.change(ino, restore).await;
             });
         }

@@ -1,4 +1,4 @@
-//! Where locks are: finding out, handing over, and mending what is in doubt.
+//! The location of locks: finding it, publishing locks, and repairing doubtful records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,21 @@ use volume::{LockUse, VolumeError};
 use super::state::{Location, Locks};
 use crate::retry::retry_until_deadline;
 
-/// How long a session that has asked for locks waits for a notice before it looks again: the granter may
-/// have ended.
+/// How long a session that asked for locks waits for a notification before it checks again. The
+/// granter may have ended without one.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause between two tries at what is in doubt.
+/// The pause between two attempts to repair doubtful records or to publish.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Where locks are, certainly, for as long as what this returns is held. Waits for another session
-    /// to publish what it keeps in memory.
+    /// Returns the location of locks. It cannot change while the returned guard is held. Waits
+    /// until another session has published the locks that it keeps in memory; fails with `EIO`
+    /// after `io_timeout`.
     pub(super) async fn current_location(&self) -> Result<RwLockReadGuard<'_, Location>, Errno> {
         let began = Instant::now();
         loop {
+            // No commit of an ended session succeeds, so its locks exclude no other session.
             if self.volume.has_ended() {
                 return Err(Errno::IO);
             }
@@ -43,7 +45,9 @@ impl Locks {
                 continue;
             }
             if began.elapsed() >= self.io_timeout {
-                warn!("another session keeps the volume's locks and does not publish them");
+                warn!(
+                    "another session holds the volume's locks in memory and does not publish them"
+                );
                 return Err(Errno::IO);
             }
             let _notice = tokio::time::timeout(RECHECK_INTERVAL, keeping.changed()).await;
@@ -54,7 +58,7 @@ impl Locks {
         self.volume.lock_notices().session_changes()
     }
 
-    /// Finds out where locks are. Answers whether this session can use them there.
+    /// Finds the location of locks. Returns false if another session still keeps them in memory.
     async fn find_location(&self) -> Result<bool, Errno> {
         let mut location = self.location.write().await;
         let sessions = self.session_changes();
@@ -66,11 +70,12 @@ impl Locks {
         if known {
             return Ok(true);
         }
-        // Whether a session of others lives is asked of the store, and everything that holds of the
-        // place from here on.
+        // The store decides which sessions are alive. Until it has answered, the location counts as
+        // unknown.
         let before = std::mem::replace(&mut *location, Location::Unknown);
         let begin = async || match self.volume.begin_locking().await {
-            // It is written in other bytes the next time, so that the first can do nothing later.
+            // The next attempt writes other bytes, so the guards of this one fail if it arrives
+            // late.
             Err(VolumeError::Unknown(why)) => Err(VolumeError::Unavailable(why)),
             begun => begun,
         };
@@ -81,6 +86,8 @@ impl Locks {
                 *location = Location::Memory;
             }
             LockUse::InRecords => {
+                // While the location was unknown, commits may have failed halfway: rewrite all
+                // records.
                 if before == Location::Unknown {
                     let mut tables = self.tables();
                     let files = tables.to_publish();
@@ -96,17 +103,17 @@ impl Locks {
         Ok(true)
     }
 
-    /// Locks are not where they were thought to be.
+    /// Sets the location to unknown, because a commit showed that it has changed.
     pub(super) async fn forget_location(&self) {
         *self.location.write().await = Location::Unknown;
     }
 
-    /// Publishes what is kept in memory, if somebody waits for that.
+    /// Publishes the locks in memory if another session asks for locks.
     async fn publish_if_asked(&self) -> Result<(), VolumeError> {
         if !self.volume.has_lock_askers().await? {
             return Ok(());
         }
-        // Nobody takes a lock meanwhile, nor lets go of one.
+        // Exclusive: no lock is granted or released while the table is published.
         let mut location = self.location.write().await;
         if std::mem::replace(&mut *location, Location::Unknown) != Location::Memory
             && self.volume.begin_locking().await? != LockUse::InMemory
@@ -114,12 +121,12 @@ impl Locks {
             return Ok(());
         }
         let sessions = self.session_changes();
-        // Locks that were let go of in memory did not make what was written under them content.
+        // Locks released in memory did not flush their files. Flush now, before others get them.
         (self.before_sharing.0)().await;
         let files = {
             let mut tables = self.tables();
             let files = tables.to_publish();
-            // It may happen in part.
+            // Publishing can commit in part, so mark the files before it.
             tables.in_records.extend(files.iter().map(|(ino, _)| *ino));
             files
         };
@@ -135,7 +142,8 @@ impl Locks {
         Ok(())
     }
 
-    /// Sees to it that others who want locks are answered, until the volume closes.
+    /// Starts the task that publishes locks when other sessions ask, until the volume closes. Does
+    /// nothing if it runs already.
     fn start_answering(&self) {
         {
             let mut tables = self.tables();
@@ -147,6 +155,7 @@ impl Locks {
         let mut keeping = self.volume.lock_notices().watch_keeping();
         self.tasks.spawn(async move {
             loop {
+                // Before the check: a request that comes after it wakes the wait below.
                 keeping.mark_unchanged();
                 let Some(locks) = me.upgrade() else { return };
                 let answered = locks.publish_if_asked().await;
@@ -155,7 +164,7 @@ impl Locks {
                     match answered {
                         Ok(()) => keeping.changed().await.is_ok(),
                         Err(error) => {
-                            debug!(%error, "locks could not be published");
+                            debug!(%error, "cannot publish locks; it will be retried");
                             tokio::time::sleep(DOUBT_PAUSE).await;
                             true
                         }
@@ -169,7 +178,8 @@ impl Locks {
         });
     }
 
-    /// Writes records that may not say what is held, until they certainly do.
+    /// Starts the task that repairs doubtful records, until none is left. Does nothing if it runs
+    /// already.
     pub(super) fn repair_doubtful_soon(&self) {
         {
             let mut tables = self.tables();
@@ -192,12 +202,12 @@ impl Locks {
         });
     }
 
-    /// Writes each record in doubt once. Answers whether any is left.
+    /// Rewrites each doubtful record once. Returns true if any is still doubtful.
     async fn repair(self: Arc<Self>) -> bool {
         let doubtful: Vec<(Ino, Instant)> =
             self.tables().doubtful.iter().map(|(ino, until)| (*ino, *until)).collect();
         for (ino, until) in doubtful {
-            // Whoever has a lock in memory writes what is in doubt when it publishes it.
+            // If locks are in memory, the records are rewritten when they are published.
             let Ok(location) = self.current_location().await else { break };
             let record_lock = self.record_lock(ino);
             let _locked = record_lock.lock().await;

@@ -1,4 +1,4 @@
-//! What is known of locks: the tables of all files, and where locks are.
+//! The state of locks: the tables of all files, and the location of locks.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,13 +14,15 @@ use volume::Volume;
 
 use super::table::{FileTable, WaitState};
 
-/// For how long a record is looked after that a plan may change late.
+/// How long a record is rewritten after a commit with an unknown outcome: the plan may still
+/// arrive.
 const DOUBT_LASTS: Duration = Duration::from_secs(30);
 
-/// The most owners that a search for a deadlock looks at.
+/// The maximum number of owners that a deadlock search visits.
 const DEADLOCK_OWNERS_MAX: usize = 64;
 
-/// What is done before programs of other mounts may get locks that were let go of in memory.
+/// The hook that runs before other mounts can get locks that were released in memory. It flushes
+/// files.
 pub(crate) struct BeforeSharing(pub(crate) Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
 
 impl fmt::Debug for BeforeSharing {
@@ -29,36 +31,38 @@ impl fmt::Debug for BeforeSharing {
     }
 }
 
-/// Where the locks that are held outlive the process.
+/// Persistent storage of held locks, for the process that follows this one.
 pub(crate) trait LockLedger: Send + Sync + fmt::Debug {
-    /// These are held of a file now, and no others.
+    /// Replaces the stored locks of a file by `held`.
     fn store(&self, ino: Ino, held: &[RangeLock]);
 
-    /// All that are held, by file.
+    /// Returns all stored locks by file.
     fn load(&self) -> Vec<(Ino, Vec<RangeLock>)>;
 }
 
-/// Where locks are.
+/// The location of locks; see the diagram in `locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// Nobody knows.
+    /// Not known: no lock is granted.
     Unknown,
-    /// In the memory of this session.
+    /// In the memory of this session, which is the granter.
     Memory,
-    /// In records that this session shares, as of so many changes of sessions.
+    /// In records that this session shares. `sessions` is the count of session changes at that
+    /// time; if it has changed, the location must be found again.
     Records { sessions: u64 },
 }
 
-/// Locks of the programs of one mount.
+/// The locks of one mount's programs.
 #[derive(Debug)]
 pub struct Locks {
     pub(super) me: Weak<Locks>,
-    /// Whose programs these are. What they have written becomes content before others get locks.
+    /// Flushes the files of this mount before other mounts get locks.
     pub(super) before_sharing: BeforeSharing,
     pub(super) volume: Arc<Volume>,
     pub(super) io_timeout: Duration,
     pub(super) tasks: TaskTracker,
-    /// Where locks are. Held for reading while one is granted or let go of.
+    /// The location of locks. Held for reading while a lock is granted or released, and for writing
+    /// while the location changes. Lock order: this, then a record lock, then `tables`.
     pub(super) location: tokio::sync::RwLock<Location>,
     tables: Mutex<Tables>,
 }
@@ -66,55 +70,57 @@ pub struct Locks {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) files: HashMap<Ino, FileTable>,
-    /// Files of which a record may have a part of this session's, whatever it holds.
+    /// Files whose lock records may contain locks of this session.
     pub(super) in_records: HashSet<Ino>,
-    /// Files whose records may not say what is held, and until when that is looked after.
+    /// Files whose records may differ from the locks held, and until when they are rewritten.
     pub(super) doubtful: HashMap<Ino, Instant>,
-    /// Who changes a file's record takes turns with others here.
+    /// The mutexes that serialise commits of each file's lock record.
     pub(super) record_locks: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
-    /// Whether a task answers others who want locks.
+    /// True if the task that answers other sessions is running.
     pub(super) answering: bool,
-    /// Whether a task writes what is doubtful.
+    /// True if the task that repairs doubtful records is running.
     pub(super) repairing: bool,
-    /// Data versions of files with locks, as this mount knew them last.
+    /// The last known data version of each file with locks.
     versions: HashMap<Ino, u64>,
-    /// Told of what is held, for the process that may follow.
+    /// Storage of the held locks for the next worker.
     ledger: Option<Arc<dyn LockLedger>>,
 }
 
-/// What becomes of what is held of a file.
+/// A change of the locks of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// A lock is taken, for one that waits under a number, or for one that does not wait.
+    /// Takes a lock, for the waiter of this number, or without waiting if `None`.
     Lock(RangeLock, Option<u64>),
-    /// An owner lets go of a range.
+    /// Releases a range of an owner's locks.
     Unlock { owner: u64, flock: bool, start: u64, last: u64 },
-    /// A lock that was granted is given up. Its owner held these before.
+    /// Gives up a lock that was granted. The list has the locks of its owner on that range before
+    /// it.
     Restore(RangeLock, Vec<RangeLock>),
 }
 
-/// What came of it.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
     Done,
-    /// A lock of this mount is in the way.
+    /// Another program of this mount holds a conflicting lock.
     BlockedHere,
-    /// A lock of another mount is in the way.
+    /// A program of another mount holds a conflicting lock.
     BlockedElsewhere,
-    /// Locks are not where they were thought to be.
+    /// The location of locks has changed: find it, and try again.
     Relocated,
 }
 
-/// The byte whose kept lock says the data version of the file. No lock on it is ever asked for.
+/// The byte whose stored lock carries the data version of the file as its owner. No program can
+/// lock it.
 const VERSION_BYTE: u64 = u64::MAX - 3;
 
-/// The kept lock that says a data version.
+/// Returns the stored lock that carries a data version.
 fn version_mark(version: u64) -> RangeLock {
     let (kind, pid, flock) = (RangeLockKind::Shared, 0, false);
     RangeLock { start: VERSION_BYTE, last: VERSION_BYTE, kind, owner: version, pid, flock }
 }
 
-/// The locks that a process left, and the data version of their file.
+/// The locks of an earlier worker on one file, and the data version that the file had.
 #[derive(Debug)]
 pub(crate) struct InheritedLocks {
     pub(crate) ino: Ino,
@@ -123,12 +129,13 @@ pub(crate) struct InheritedLocks {
 }
 
 impl Tables {
-    /// Changes the table of a file.
+    /// Changes the table of a file, and stores the new locks in the ledger if they differ.
     pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
         let table = self.files.entry(ino).or_default();
         let before = self.ledger.as_ref().map(|_| table.held().to_vec());
         let done = change(table);
         let is_changed = before.is_some_and(|before| before != table.held());
+        // A file without locks needs no data version.
         if table.held().is_empty() {
             self.versions.remove(&ino);
         }
@@ -154,7 +161,8 @@ impl Tables {
 }
 
 impl Locks {
-    /// Those that were held by the process before this one, whose session goes on.
+    /// Returns the locks of a mount. Locks that the ledger has from the previous worker count as
+    /// held.
     pub(crate) fn new(
         before_sharing: BeforeSharing,
         volume: &Arc<Volume>,
@@ -175,7 +183,7 @@ impl Locks {
         locks
     }
 
-    /// Takes over what the ledger has kept.
+    /// Imports the locks and data versions that the ledger has.
     fn import_kept(&self, kept: Vec<(Ino, Vec<RangeLock>)>) {
         let is_mark = |lock: &RangeLock| lock.start == VERSION_BYTE;
         for (ino, kept) in kept {
@@ -187,8 +195,8 @@ impl Locks {
         }
     }
 
-    /// Notes the data version that a file with locks has. If the session ends, it shows whether another
-    /// session has changed the file since.
+    /// Notes the data version of a file with locks. If the session ends, the next worker uses it to
+    /// find out whether another session has changed the file since.
     pub(crate) fn note_version(&self, ino: Ino, version: u64) {
         let mut tables = self.tables();
         if tables.held(ino).is_empty() || tables.versions.insert(ino, version) == Some(version) {
@@ -197,7 +205,8 @@ impl Locks {
         tables.update_ledger(ino);
     }
 
-    /// Takes all locks out of the tables: those of a process whose session has ended.
+    /// Removes all locks from the tables and returns them. Used if the session of the previous
+    /// worker has ended.
     pub(crate) fn take_inherited(&self) -> Vec<InheritedLocks> {
         let mut tables = self.tables();
         tables.in_records.clear();
@@ -216,9 +225,9 @@ impl Locks {
 }
 
 impl Tables {
-    /// Whether a program of this mount that waited for a lock of a range would wait for itself: whoever
-    /// has what is in its way waits, in turn, for what it has itself. Whole files are not looked at, as
-    /// on a local disk, nor more than [`DEADLOCK_OWNERS_MAX`] owners.
+    /// Returns true if the range lock `asked` would deadlock: the holder of a conflicting lock
+    /// waits, directly or through others, for a lock of `asked.owner`. As on a local disk, flock
+    /// locks are ignored. The search stops at [`DEADLOCK_OWNERS_MAX`] owners.
     pub(super) fn is_deadlock(&self, ino: Ino, asked: &RangeLock) -> bool {
         let holders = |ino: Ino, asked: &RangeLock| -> Vec<u64> {
             let table = self.files.get(&ino);
@@ -227,11 +236,12 @@ impl Tables {
         if asked.flock {
             return false;
         }
-        let (mut left, mut seen) = (holders(ino, asked), HashSet::new());
-        while let Some(owner) = left.pop() {
+        let (mut pending, mut seen) = (holders(ino, asked), HashSet::new());
+        while let Some(owner) = pending.pop() {
             if owner == asked.owner {
                 return true;
             }
+            // Each owner once: waits can form a circle that does not contain `asked.owner`.
             if !seen.insert(owner) {
                 continue;
             }
@@ -239,13 +249,14 @@ impl Tables {
                 return false;
             }
             for (ino, table) in &self.files {
-                left.extend(table.waited_for(owner).flat_map(|waited| holders(*ino, waited)));
+                pending.extend(table.waited_for(owner).flat_map(|waited| holders(*ino, waited)));
             }
         }
         false
     }
 
-    /// What is held once a change is made, and the lock that is new by it; or why it cannot be made.
+    /// Returns the locks held after a change, and the new lock among them; or the reason why it
+    /// cannot be made now. Fails with `ENOLCK` if the file would have too many locks.
     #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
     pub(super) fn plan_change(
         &mut self,
@@ -258,7 +269,7 @@ impl Tables {
                 Ok(Ok((table.without(*owner, *flock, *start, *last), None)))
             }
             Change::Restore(lock, before) => Ok(Ok((table.restored(lock, before), None))),
-            // Whoever has left asks for nothing any more.
+            // The waiter gave up.
             Change::Lock(_, Some(number))
                 if table.wait_state(*number) != Some(WaitState::Reserved) =>
             {
@@ -276,7 +287,7 @@ impl Tables {
         after
     }
 
-    /// Makes a change in memory.
+    /// Applies a change in memory.
     pub(super) fn apply_in_memory(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
         match self.plan_change(ino, change)? {
             Ok((after, _)) => {
@@ -287,7 +298,8 @@ impl Tables {
         }
     }
 
-    /// This is held now, unless who waited for it has left. Answers whether it is.
+    /// Sets the held locks to `after`. Returns false, and changes nothing, if the waiter has given
+    /// up.
     pub(super) fn apply(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
         self.change(ino, |table| {
             if let Change::Lock(_, Some(number)) = change {
@@ -298,8 +310,8 @@ impl Tables {
         })
     }
 
-    /// Lets go of what is to be let go of although it cannot be written now. That is too little held
-    /// here, and too much elsewhere until it is written.
+    /// Applies a release that could not be committed. This session then holds less than its record
+    /// says; the record is doubtful and is repaired later.
     pub(super) fn release_unwritten(&mut self, ino: Ino, change: &Change) {
         if matches!(change, Change::Lock(..)) {
             return;
@@ -312,13 +324,13 @@ impl Tables {
 }
 
 impl Tables {
-    /// A file's record may not say what is held.
+    /// Marks the record of a file as doubtful.
     pub(super) fn doubt(&mut self, ino: Ino) {
         self.in_records.insert(ino);
         self.doubtful.insert(ino, Instant::now() + DOUBT_LASTS);
     }
 
-    /// All that is held, and all that records may say is held.
+    /// Returns all held locks by file, and the files whose records may still list locks.
     pub(super) fn to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
         let held = self.files.iter().filter(|(_, table)| !table.held().is_empty());
         let mut files: Vec<Ino> =

@@ -1,16 +1,23 @@
-//! The locks that programs of one mount hold of one file, and who waits for them.
+//! The locks that one mount's programs hold on one file, and the waiters.
 //!
-//! Plain data: nothing here waits or sends. Who waits is served in the order of coming. It is not
-//! given the lock at once, which it might not want any more: the lock is *reserved* for it, and in
-//! everybody else's way until it is taken or given up. What its owner held of the range before stays
-//! until then.
+//! Pure data: nothing here waits or sends. Waiters are served in order of arrival. A waiter does
+//! not get the lock at once, because it may have given up: the lock is *reserved* for it, and
+//! conflicts with all others until the waiter takes it or gives up. Until then its owner keeps the
+//! locks that it had on that range.
+//!
+//! ```text
+//!   wait ──▶ BlockedHere ──free──▶ Reserved ──grant──▶ Granted ──remove_granted──▶ (done)
+//!                ▲                    │
+//!        recheck │                    │ another mount holds it
+//!                └── BlockedElsewhere ◀┘
+//! ```
 
 use std::sync::Arc;
 
 use record::RangeLock;
 use tokio::sync::Notify;
 
-/// The locks of one file.
+/// The locks and waiters of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileTable {
     held: Vec<RangeLock>,
@@ -18,52 +25,52 @@ pub(super) struct FileTable {
     next: u64,
 }
 
-/// One that waits.
+/// A waiter for a lock.
 #[derive(Debug)]
 struct Waiting {
     number: u64,
     lock: RangeLock,
     state: WaitState,
-    /// What its owner held of the range before it was granted the lock.
+    /// The locks of its owner on that range before the grant.
     before: Vec<RangeLock>,
     wake: Arc<Notify>,
 }
 
-/// What one that waits is waiting for.
+/// The state of a waiter; see the diagram in the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitState {
-    /// For a program of this mount to let go.
+    /// A program of this mount holds a conflicting lock.
     BlockedHere,
-    /// For nobody: the lock is its own to take.
+    /// The lock is free here and reserved for this waiter, which must take it.
     Reserved,
-    /// For one of another mount.
+    /// A program of another mount holds a conflicting lock.
     BlockedElsewhere,
-    /// For nothing any more: the lock is held, and whoever waited is about to be told.
+    /// The lock is held, and the reply to the waiter is about to be sent.
     Granted,
 }
 
-/// Whether two locks of programs of one mount are in each other's way.
+/// Returns true if two locks of one mount's programs conflict.
 fn conflict(one: &RangeLock, other: &RangeLock) -> bool {
     one.owner != other.owner && one.excludes(other)
 }
 
-/// The part of a lock that lies within the range of another.
+/// Returns the part of a lock inside the range of another one.
 fn clip(lock: &RangeLock, range: &RangeLock) -> Option<RangeLock> {
     let (start, last) = (lock.start.max(range.start), lock.last.min(range.last));
     (start <= last).then_some(RangeLock { start, last, ..*lock })
 }
 
 impl FileTable {
-    /// Those that are held.
+    /// Returns the held locks.
     pub(super) fn held(&self) -> &[RangeLock] {
         &self.held
     }
 
-    /// Replaces those that are held.
+    /// Replaces the held locks, and serves the waiters.
     pub(super) fn set_held(&mut self, held: Vec<RangeLock>) {
         self.held = held;
         for index in 0..self.waiting.len() {
-            // It was reserved while another was about to be held.
+            // Another lock was granted on a range that was reserved.
             if self.waiting[index].state == WaitState::Reserved
                 && self.conflicting_held(&self.waiting[index].lock).is_some()
             {
@@ -73,7 +80,7 @@ impl FileTable {
         self.serve();
     }
 
-    /// How many wait.
+    /// Returns the number of waiters.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -82,23 +89,23 @@ impl FileTable {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// The lock that is held and in the way of another one.
+    /// Returns a held lock that conflicts with `asked`.
     pub(super) fn conflicting_held(&self, asked: &RangeLock) -> Option<RangeLock> {
         self.held.iter().find(|held| conflict(held, asked)).copied()
     }
 
-    /// Who holds what is in the way of a lock.
+    /// Iterates over the owners of held locks that conflict with `asked`.
     pub(super) fn conflicting_owners(&self, asked: &RangeLock) -> impl Iterator<Item = u64> {
         self.held.iter().filter(|held| conflict(held, asked)).map(|held| held.owner)
     }
 
-    /// The ranges that an owner waits for.
+    /// Iterates over the range locks for which an owner waits.
     pub(super) fn waited_for(&self, owner: u64) -> impl Iterator<Item = &RangeLock> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.state != WaitState::Granted);
         waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)
     }
 
-    /// Whether anything is in the way of a lock: held, or reserved for another.
+    /// Returns true if `asked` conflicts with a held lock or a reserved one.
     pub(super) fn has_conflict(&self, asked: &RangeLock) -> bool {
         let reserved = |waiting: &Waiting| {
             waiting.state == WaitState::Reserved && conflict(&waiting.lock, asked)
@@ -106,7 +113,7 @@ impl FileTable {
         self.conflicting_held(asked).is_some() || self.waiting.iter().any(reserved)
     }
 
-    /// What is held once an owner has let go of a range.
+    /// Returns the locks held after an owner released a range.
     pub(super) fn without(&self, owner: u64, flock: bool, start: u64, last: u64) -> Vec<RangeLock> {
         let mut after = Vec::with_capacity(self.held.len() + 1);
         for held in &self.held {
@@ -125,14 +132,14 @@ impl FileTable {
         after
     }
 
-    /// What is held once an owner has a lock, in place of what it has of the range.
+    /// Returns the locks held after an owner took a lock, which replaces its locks on that range.
     pub(super) fn with(&self, lock: &RangeLock) -> Vec<RangeLock> {
         let mut after = self.without(lock.owner, lock.flock, lock.start, lock.last);
         after.push(*lock);
         after
     }
 
-    /// Begins to wait for a lock. Answers under which number, and by what it is woken.
+    /// Adds a waiter. Returns its number, and the notification that wakes it.
     pub(super) fn wait(&mut self, lock: RangeLock) -> (u64, Arc<Notify>) {
         self.next += 1;
         let (number, wake) = (self.next, Arc::new(Notify::new()));
@@ -147,18 +154,18 @@ impl FileTable {
         (number, wake)
     }
 
-    /// What one that waits is waiting for; nothing if it does not wait any more.
+    /// Returns the state of a waiter; `None` if it has given up.
     pub(super) fn wait_state(&self, number: u64) -> Option<WaitState> {
         self.waiting.iter().find(|waiting| waiting.number == number).map(|waiting| waiting.state)
     }
 
-    /// One for whom the lock was reserved has found it held elsewhere.
+    /// Sets a waiter to [`WaitState::BlockedElsewhere`].
     pub(super) fn set_blocked_elsewhere(&mut self, number: u64) {
         self.set_state(number, WaitState::BlockedElsewhere);
         self.serve();
     }
 
-    /// What was held elsewhere may be free.
+    /// Sets a waiter back to [`WaitState::BlockedHere`]: the lock of the other mount may be free.
     pub(super) fn recheck(&mut self, number: u64) {
         self.set_state(number, WaitState::BlockedHere);
         self.serve();
@@ -171,8 +178,8 @@ impl FileTable {
         }
     }
 
-    /// Gives one that waits its lock; `after` is what is held then. Answers whether it still waits: else
-    /// nothing changes.
+    /// Grants a waiter its lock; `after` are the locks held then. Returns false, and changes
+    /// nothing, if the waiter has given up.
     pub(super) fn grant(&mut self, number: u64, after: Vec<RangeLock>) -> bool {
         let Some(index) = self.waiting.iter().position(|waiting| waiting.number == number) else {
             return false;
@@ -184,25 +191,26 @@ impl FileTable {
         true
     }
 
-    /// What the owner of a lock holds of its range.
+    /// Returns the locks of the same owner inside the range of `lock`.
     fn own_within(&self, lock: &RangeLock) -> Vec<RangeLock> {
         let is_own = |held: &&RangeLock| held.owner == lock.owner && held.flock == lock.flock;
         self.held.iter().filter(is_own).filter_map(|held| clip(held, lock)).collect()
     }
 
-    /// What is held once a lock was given up that had been granted, where its owner held these before:
-    /// no more than it holds of them now.
+    /// Returns the locks held after a granted lock is given up: its owner gets back `before`, but
+    /// no more than it still holds of that range.
     pub(super) fn restored(&self, lock: &RangeLock, before: &[RangeLock]) -> Vec<RangeLock> {
         let mut after = self.without(lock.owner, lock.flock, lock.start, lock.last);
         for now in self.own_within(lock) {
+            // Its owner may have downgraded the lock since: never give back a stronger mode than
+            // the present one.
             let weaker = |piece: RangeLock| RangeLock { kind: piece.kind.min(now.kind), ..piece };
             after.extend(before.iter().filter_map(|held| clip(held, &now)).map(weaker));
         }
         after
     }
 
-    /// One that waits gives up. Answers what its owner held before, if it was granted the lock: that is
-    /// to be restored.
+    /// Removes a waiter. If it was granted its lock, returns the locks to restore.
     pub(super) fn give_up(&mut self, number: u64) -> Option<Vec<RangeLock>> {
         let index = self.waiting.iter().position(|waiting| waiting.number == number)?;
         let Waiting { state, before, .. } = self.waiting.remove(index);
@@ -210,12 +218,12 @@ impl FileTable {
         (state == WaitState::Granted).then_some(before)
     }
 
-    /// One that waited knows that it has its lock.
+    /// Removes a waiter that got its lock, before the reply.
     pub(super) fn remove_granted(&mut self, number: u64) {
         self.waiting.retain(|waiting| waiting.number != number);
     }
 
-    /// Reserves for those who wait what they can have now, in the order in which they came.
+    /// Reserves free locks for waiters, in order of arrival.
     fn serve(&mut self) {
         for index in 0..self.waiting.len() {
             let (lock, state) = (self.waiting[index].lock, self.waiting[index].state);

@@ -1,14 +1,15 @@
-//! How the claim of a file's maps moves from session to session.
+//! Hand-over of a claim from one session to another.
 //!
-//! The session that wants the claim sets a lock beside it and waits for the claim as for any lock. The
-//! session that holds the claim hears of the change of the file's locks, and hands over:
+//! The session that wants the claim takes a shared lock on the byte beside it, and waits for the
+//! claim as for any lock. The holder is notified that the locks of the file changed, and hands
+//! over:
 //!
-//! 1. It leaves the claim to its own programs for [`HELD_AT_LEAST`], so that they finish something.
-//! 2. The kernel takes the pages from all maps, writes those that were changed, and drops them. A page
-//!    that a program needs meanwhile is given once more, and then everything is repeated.
-//! 3. What programs of this mount have written to any file becomes content. For example, SQLite writes
-//!    to its log and says in the map where the log ends.
-//! 4. It lets go of the claim. The next holder reads the file's record first.
+//! 1. It keeps the claim for its own programs for [`HELD_AT_LEAST`], so that they make progress.
+//! 2. The kernel takes the pages from all maps, writes back the dirty ones, and drops them. A page
+//!    that a program needs meanwhile is provided again, and then this step is repeated.
+//! 3. All files of this mount are flushed, not only this one. For example, SQLite writes to its log
+//!    file, and the map says where the log ends.
+//! 4. The claim is released. The next holder first reads the file's record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +26,16 @@ use crate::locks::LockGrant;
 use crate::map_claim::Claim;
 use crate::open::{Handle, OpenFile};
 
-/// How long a session keeps a claim that others want: less, and no program would get anything done.
+/// The minimum time that a session keeps a claim which others want. With less, its programs would
+/// make no progress.
 const HELD_AT_LEAST: Duration = Duration::from_millis(100);
 
-/// How often the pages of a file are taken back before its programs go on with them for a while.
-const ROUNDS: usize = 16;
+/// How often the pages are taken back before this session gives up for [`AGAIN_AFTER`].
+const ATTEMPTS_MAX: usize = 16;
 
 impl Files {
-    /// Hands over what other sessions want, until `end`.
+    /// Hands over claims that other sessions want, until `end`. One task runs this for the life of
+    /// a mount.
     pub async fn hand_over_until(self: Arc<Self>, end: CancellationToken) {
         self.drain_until(&end);
         loop {
@@ -50,31 +53,35 @@ impl Files {
         }
     }
 
-    /// Gets the claim for a handle that may be mapped from then on. It goes on if the wait for it ends.
+    /// Takes the claim for a handle that may be mapped from then on. The attempt continues if the
+    /// caller stops waiting.
     pub(super) async fn take_claim(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (files, handle) = (self.for_request(0, Note::none()), Arc::clone(handle));
         let taking = self.tasks.spawn(async move {
-            let taken = files.take_claim_in_turn(&handle).await;
+            let taken = files.take_claim_serialised(&handle).await;
             if let Err(error) = taken {
-                debug!(ino = handle.file.ino.0, %error, "the maps of a file are not to be had");
+                debug!(ino = handle.file.ino.0, %error, "cannot get the claim on a file's maps");
             }
             taken
         });
         taking.await.unwrap_or(Err(Errno::IO))
     }
 
-    async fn take_claim_in_turn(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
+    async fn take_claim_serialised(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (file, ino) = (&handle.file, handle.file.ino);
         self.wait_until_drained(file).await?;
-        let _turn = file.maps.operation_lock.lock().await;
+        let _operation = file.maps.operation_lock.lock().await;
         if file.maps.is_held() {
             file.maps.join(&handle.may_map);
             return Ok(());
         }
+        // Leave a mark for the next worker before waiting: its pages must wait for the claim too.
         self.locks.try_lock(ino, JOINED).await?;
         file.maps.join(&handle.may_map);
         match self.locks.try_lock(ino, CLAIM).await {
             Err(Errno::AGAIN) => {
+                // The holder watches for this lock; without it, waiting for the claim would never
+                // end.
                 self.locks.try_lock(ino, WANTED).await?;
                 let waiting = self.locks.lock(ino, CLAIM);
                 let granted = tokio::time::timeout(PAGES_TIMEOUT, waiting).await;
@@ -84,32 +91,40 @@ impl Files {
             }
             taken => taken?,
         }
-        // Bytes that were written before the file was mapped here.
+        // Flush data written before the file was mapped here, and read what other sessions
+        // committed.
         self.flush_file(file).await?;
         self.refresh_open(file).await?;
         self.claim_acquired(handle).await;
         Ok(())
     }
 
-    /// Lets go of the claim of a file if another session wants it.
+    /// Hands over the claim of a file if another session wants it.
     async fn hand_over(&self, file: &Arc<OpenFile>) {
-        // The task that has the turn looks for sessions that want the claim when it ends.
-        let Ok(_turn) = file.maps.operation_lock.try_lock() else { return };
+        // The operation that runs now checks for other sessions when it ends.
+        let Ok(_operation) = file.maps.operation_lock.try_lock() else { return };
         let ino = file.ino;
         if !file.maps.is_held() || !self.is_wanted(ino).await {
             return;
         }
+        // Without a minimum time, two busy sessions would pass the claim back and forth without
+        // progress.
         if let Some(since) = file.maps.since() {
             tokio::time::sleep_until(since + HELD_AT_LEAST).await;
         }
-        let has_ended = self.take_pages_back(file).await
-            && self.flush_all_but_failing(file).await
+        // The pages first, then the dirty data that they have become, then the lock.
+        let is_free = self.take_pages_back(file).await
+            && self.flush_all_and_check(file).await
             && self.locks.try_lock(ino, JOINED).await.is_ok();
-        if has_ended {
+        if is_free {
             self.volume.lock_notices().unclaim(ino);
             self.release_session_locks(ino, CLAIMED_BYTE..=CLAIMED_BYTE).await;
         } else {
-            debug!(ino = ino.0, "the maps of a file cannot be handed over now");
+            debug!(
+                ino = ino.0,
+                "cannot hand over the claim on a file's maps now; it will be retried"
+            );
+            // The claim stays. Try again after a pause, since no other event repeats the request.
             file.maps.set(Claim::Held);
             let files = self.for_request(0, Note::none());
             self.spawn(async move {
@@ -128,14 +143,15 @@ impl Files {
         matches!(self.locks.conflicting(ino, &asked).await, Ok(Some(_)))
     }
 
-    /// Takes all pages of a file back from the kernel, which first writes the changed ones.
-    /// Returns false if the kernel does not answer, or programs need pages again and again.
+    /// Has the kernel write back and drop all pages of a file. Returns false if the kernel does not
+    /// answer, or if programs access pages again each time.
     async fn take_pages_back(&self, file: &OpenFile) -> bool {
-        for _ in 0..ROUNDS {
+        for _ in 0..ATTEMPTS_MAX {
             let accesses = file.maps.begin_ending();
             if !self.invalidate_cache(file.ino).await {
                 return false;
             }
+            // An access during the invalidation can have brought a page back.
             if file.maps.end(accesses) {
                 return true;
             }
@@ -143,9 +159,9 @@ impl Files {
         false
     }
 
-    /// Makes everything that was written content. Returns false if that failed for this file.
-    async fn flush_all_but_failing(&self, file: &Arc<OpenFile>) -> bool {
-        // The descriptors of other files get the errors of their own flushes.
+    /// Flushes all files. Returns false if the flush of `file` failed.
+    async fn flush_all_and_check(&self, file: &Arc<OpenFile>) -> bool {
+        // Descriptors of other files return the errors of their own flushes.
         let _reported = self.flush_all().await;
         self.flush_file(file).await.is_ok()
     }

@@ -1,18 +1,19 @@
-//! Locks and pages of a process whose session has ended.
+//! Locks and cached pages of a worker whose session has ended.
 //!
-//! The locks of a session end with it, and so do its turns at maps. The process that follows begins
-//! another session, takes the locks again, and looks whether the file is the same. If all of that
-//! succeeds, programs notice nothing. Otherwise other sessions may have relied on locks that programs of
-//! this mount still think they hold:
+//! The locks and claims of a session end with it. The next worker begins another session, takes the
+//! locks again, and checks whether the file has the same data version. If both succeed, programs
+//! notice nothing. Otherwise another session may have held a conflicting lock, while programs of
+//! this mount still believed that they held theirs:
 //!
-//! - If a program held a lock of its own, or had written something that is not content yet, the file is
-//!   *lost*: the data is dropped, and all handles of that time fail with `EIO` until they are closed.
-//! - In any case the kernel gives its pages of the file back. It writes changed ones first. These are
-//!   refused, and the file is lost, because each is a whole page over bytes of another session.
+//! - If a program held a lock on the file, or had dirty data in it, the file is *lost*: the data is
+//!   dropped, and all inherited handles fail with `EIO` until they are closed.
+//! - In every case the kernel gives back its pages of the file, and writes back the dirty ones
+//!   first. These writes are refused, and the file is lost: each is a whole page that would
+//!   overwrite bytes of another session.
 //!
 //! For example, a virtual machine is paused for an hour while SQLite on it has a database open. If
-//! nothing else has changed the database, it goes on. If another machine has, SQLite gets `EIO` and opens
-//! the database again.
+//! no other machine has changed the database, SQLite goes on. If one has, SQLite gets `EIO` and
+//! opens the database again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,16 +31,16 @@ use crate::files::Files;
 use crate::locks::InheritedLocks;
 use crate::open::{HandleId, OpenFile};
 
-/// How often a page looks whether the kernel has given back the pages of before.
+/// How often a page access checks whether the kernel has given back the old pages.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Files whose locks could not be taken again.
+/// Files whose locks could not be taken again, each with true if it is lost.
 #[derive(Debug, Default)]
 pub(crate) struct LostClaims(Vec<(Arc<OpenFile>, bool)>);
 
 impl Files {
-    /// Takes the locks of the process before this one again, if its session has ended. Comes before any
-    /// file is in the table, so that nothing is flushed meanwhile.
+    /// Takes the locks of the previous worker again if its session has ended. Runs before any file
+    /// is in the table, so that nothing is flushed meanwhile.
     pub(crate) async fn retake_locks(&self, files: &HashMap<Ino, Arc<OpenFile>>) -> LostClaims {
         let mut lost = LostClaims::default();
         if self.volume.is_session_resumed() {
@@ -52,22 +53,25 @@ impl Files {
                 continue;
             }
             let mut state = file.state.lock().await;
+            // Data or locks that programs rely on may conflict with another session.
             let is_lost = state.is_dirty() || left.held.iter().any(is_of_program);
             if is_lost {
                 state.drop_unflushed();
                 self.end_log(&mut state);
             }
             drop(state);
+            // In every case: cached pages may be older than the changes of other sessions.
             file.maps.begin_draining();
             lost.0.push((Arc::clone(file), is_lost));
         }
         lost
     }
 
-    /// Takes the locks of a file again. Returns false, and holds none of them, if another session is in
-    /// the way, or if the file has changed.
+    /// Takes the locks of one file again. Returns false, and holds none of them, if another session
+    /// holds a conflicting lock or the file has changed.
     async fn retake(&self, left: &InheritedLocks) -> bool {
         let mut succeeded = true;
+        // The request for a claim ended with the worker that waited for it.
         for lock in left.held.iter().filter(|lock| lock.start != WANTED_BYTE) {
             succeeded = succeeded && self.locks.try_lock(left.ino, *lock).await.is_ok();
         }
@@ -75,22 +79,24 @@ impl Files {
             let found = self.retry_until_deadline(|| self.volume.find_node(left.ino)).await;
             succeeded = match found {
                 Ok(node) => node.inode.file().is_some_and(|file| file.data_version == version),
-                // Nothing of another session can be overwritten.
+                // The file is deleted, so no data of another session can be overwritten.
                 Err(error) => error == Errno::STALE,
             };
         }
         if !succeeded {
             for RangeLock { owner, flock, start, last, .. } in &left.held {
-                // A lock that was not taken is not there to be let go of.
+                // Releasing a lock that was not taken does nothing.
                 let _done = self.locks.unlock(left.ino, *owner, *flock, *start, *last).await;
             }
         }
         succeeded
     }
 
-    /// Has the handles of lost files fail. Comes when all handles are in the table.
+    /// Makes the handles of lost files fail. Runs after all handles are in the table.
     pub(crate) fn fail_lost(&self, lost: LostClaims) {
         for handle in self.open.handles().iter().filter(|handle| handle.file.maps.is_draining()) {
+            // Count the handle as mapped, so that its page accesses wait until the old pages are
+            // gone.
             handle.file.maps.join(&handle.may_map);
             handle.uncached.store(true, Ordering::Relaxed);
         }
@@ -98,7 +104,10 @@ impl Files {
             if is_lost {
                 self.fail_handles(file.ino);
             } else {
-                warn!(ino = file.ino.0, "the session ended: the kernel gives back pages of a file");
+                warn!(
+                    ino = file.ino.0,
+                    "the session ended: the kernel drops its cached pages of a file"
+                );
             }
         }
     }
@@ -107,8 +116,8 @@ impl Files {
         if self.open.fail_adopted(ino) {
             error!(
                 ino = ino.0,
-                "the session ended while programs had a file open: their locks and what they wrote last \
-                 are lost, and their handles fail"
+                "the session ended while programs had a file open: their locks and unflushed \
+                 data are lost, and their handles fail with EIO"
             );
         }
     }
@@ -119,6 +128,7 @@ impl Files {
     /// `EIO` if the page is of the time of a session that has ended.
     pub fn check_written_back(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
+        // The page may cover bytes that another session has written since.
         if handle.file.maps.is_draining() {
             self.fail_handles(handle.file.ino);
             return Err(Errno::IO);
@@ -126,7 +136,7 @@ impl Files {
         Ok(())
     }
 
-    /// Has the kernel give back pages of files whose turns are lost, until `end`.
+    /// Has the kernel give back the old pages of each affected file, until `end`.
     pub(super) fn drain_until(&self, end: &CancellationToken) {
         for file in self.open.all().into_iter().filter(|file| file.maps.is_draining()) {
             let (files, end) = (self.for_request(0, Note::none()), end.clone());
@@ -141,7 +151,7 @@ impl Files {
         }
     }
 
-    /// Waits until the kernel has no pages of a session that has ended.
+    /// Waits until the kernel has no pages of an ended session.
     ///
     /// # Errors
     /// `EIO` if that takes too long.
@@ -157,7 +167,7 @@ impl Files {
     }
 }
 
-/// Returns true if a program has asked for the lock.
+/// Returns true if a program took the lock, and not this session for its maps.
 fn is_of_program(lock: &RangeLock) -> bool {
     lock.start < JOINED_BYTE
 }

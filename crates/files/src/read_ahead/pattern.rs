@@ -1,29 +1,34 @@
-//! Whether a handle is read on from where it was read before.
+//! Detection of sequential reads on one handle.
+//!
+//! For example, reads of 0..128K, 256K..384K, 128K..256K are one run of 384 KiB: the kernel sent
+//! the second one early.
 
 use std::ops::Range;
 
-/// Reads in a row, behind the first, after which what follows is read ahead.
+/// The number of reads that must continue a run before read-ahead begins.
 const RUN_READS_MIN: u32 = 2;
 
-/// Reads that may have overtaken the one that is next, and within how many bytes behind that.
+/// The maximum number of reads that arrived before their predecessor, and their maximum distance
+/// behind the run in bytes.
 const EARLY_MAX: usize = 4;
 const EARLY_BYTES_MAX: u64 = 4 << 20;
 
-/// How a handle was read last.
+/// The recent reads of a handle.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
-    /// What was read in a row.
+    /// The range of the sequential run.
     run: Range<u64>,
-    /// Reads that went on from there.
+    /// The number of reads that continued the run.
     reads: u32,
-    /// What was read behind that, with something between.
+    /// Reads behind the run, with a gap between.
     early: Vec<Range<u64>>,
-    /// Where a read may begin that goes on with what is read ahead.
+    /// The range in which a read continues the present stream.
     pub(super) reach: Range<u64>,
 }
 
 impl Pattern {
-    /// Takes note of a read. If it is to be read on from there: how many bytes were read in a row.
+    /// Notes a read. Returns the length of the run in bytes if the read continues a run that is
+    /// long enough for read-ahead.
     pub(super) fn note(&mut self, range: &Range<u64>) -> Option<u64> {
         let is_ahead = self.reach.contains(&range.start);
         if is_ahead || self.has_read() && range.start == self.run.end {
@@ -31,7 +36,7 @@ impl Pattern {
             self.reads = self.reads.saturating_add(1);
             self.take_early();
         } else if self.has_read() && range.end == self.run.start {
-            // It was overtaken, or somebody reads backwards.
+            // This read was overtaken by its successor, or the program reads backwards.
             self.run.start = range.start;
         } else if self.has_read() && self.may_be_early(range) {
             self.early.push(range.clone());
@@ -47,13 +52,13 @@ impl Pattern {
         !self.run.is_empty()
     }
 
-    /// Whether a read may have overtaken the one that is next.
+    /// Returns true if a read may have arrived before its predecessor.
     fn may_be_early(&self, range: &Range<u64>) -> bool {
         let behind = range.start.checked_sub(self.run.end);
         behind.is_some_and(|behind| behind <= EARLY_BYTES_MAX) && self.early.len() < EARLY_MAX
     }
 
-    /// What came early may be next by now.
+    /// Joins early reads that are no longer separated from the run.
     fn take_early(&mut self) {
         self.early.retain(|early| early.end > self.run.end);
         while let Some(at) = self.early.iter().position(|early| early.start <= self.run.end) {

@@ -1,66 +1,67 @@
-//! Why a folder is not mounted on or a mount is still there, and what can be done about it.
+//! Errors of mounting and unmounting. Each text names a remedy where there is one. For example, a
+//! missing device names the `modprobe` command and the container option.
 
 use std::io;
 
 use thiserror::Error;
 
-/// What the kernel is asked for a mount through.
+/// The device through which the kernel serves FUSE mounts.
 pub(super) const DEVICE: &str = "/dev/fuse";
 
-/// Why a folder was not mounted on. Fits after "cannot mount on DIR:".
+/// The reason why a mount failed. The text fits after "cannot mount on DIR:".
 #[derive(Debug, Error)]
 pub enum MountError {
-    /// There is nothing.
+    /// The folder does not exist.
     #[error("there is no such folder")]
     Missing,
-    /// A file, for one.
+    /// The path is not a folder, for example a file.
     #[error("it is not a folder")]
     NotAFolder,
-    /// Files would be hidden.
-    #[error("the folder is not empty, and what is in it would be hidden")]
+    /// The folder is not empty: a mount would hide its files.
+    #[error("the folder is not empty, and the mount would hide its content")]
     NotEmpty,
-    /// Somebody serves a mount of ours there.
+    /// A mount of this program exists there.
     #[error("{mounted} is mounted there already; unmount it first")]
     InUse {
-        /// What.
+        /// The source of that mount.
         mounted: String,
     },
-    /// Nobody serves the mount that is there.
+    /// A mount exists there and its server has ended.
     #[error("a mount is there whose server has ended; unmount it first, with `umount -l`")]
     Dead,
-    /// There is no FUSE.
+    /// The FUSE device does not exist.
     #[error(
         "{DEVICE} is missing: load the kernel's module with `modprobe fuse`, or start the \
          container with `--device {DEVICE} --cap-add SYS_ADMIN`"
     )]
     DeviceMissing,
-    /// The system does not let us.
+    /// The operating system denies a step.
     #[error(
         "not permitted: {what}. In a container, `--device {DEVICE} --cap-add SYS_ADMIN` (and on \
          some systems `--security-opt apparmor:unconfined`) permit it"
     )]
     NotPermitted {
-        /// What is not.
+        /// The step that is denied.
         what: String,
     },
-    /// Only root can do without it.
+    /// The program `fusermount3`, which users other than root need, is not installed.
     #[error("fusermount3 is missing: install the package fuse3, or mount as root")]
     NoFusermount,
-    /// It refused, and said why.
+    /// `fusermount3` refused the mount.
     #[error("fusermount3 refused: {message}")]
     Fusermount {
-        /// What it said.
+        /// Its error message.
         message: String,
     },
-    /// An option cannot be passed on.
-    #[error("the source or the subtype of the mount has characters that cannot be in it")]
+    /// The source or the subtype cannot be passed to the kernel.
+    #[error("the source or the subtype of the mount has characters that are not allowed")]
     Options,
-    /// Anything else.
+    /// Any other failure.
     #[error("{what} failed")]
     Other {
-        /// What.
+        /// The step that failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -72,38 +73,38 @@ impl MountError {
     }
 }
 
-/// How much an unmount may break.
+/// How an unmount treats programs that use the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmountMode {
-    /// Nothing: fails if the mount is in use.
+    /// Fails if the mount is in use.
     IfUnused,
-    /// Takes the name away at once; the mount ends when nobody uses it any more.
+    /// Detaches the mount from the tree at once. It ends when it is no longer in use.
     Lazy,
-    /// Ends the session: programs that wait get errors. Root only.
+    /// Ends the session: operations in flight return errors. Needs root.
     Abort,
 }
 
-/// Why a mount is still there. Fits after "cannot unmount DIR:".
+/// The reason why an unmount failed. The text fits after "cannot unmount DIR:".
 #[derive(Debug, Error)]
 pub enum UnmountError {
-    /// A program has a file or folder of it open.
-    #[error("it is in use; `lsof` or `fuser -m` tell by whom")]
+    /// A program uses a file or folder of the mount.
+    #[error("it is in use; `lsof` or `fuser -m` list the programs")]
     Busy,
-    /// There is none.
+    /// No mount exists there.
     #[error("nothing is mounted there")]
     NotMounted,
-    /// The system does not let us.
+    /// The operating system denies it.
     #[error("not permitted: the mount is another user's")]
     NotPermitted,
-    /// Only root can do without it.
+    /// The program `fusermount3`, which users other than root need, is not installed.
     #[error("fusermount3 is missing: install the package fuse3, or unmount as root")]
     NoFusermount,
-    /// Anything else.
+    /// Any other failure.
     #[error("{what} failed")]
     Other {
-        /// What.
+        /// The step that failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

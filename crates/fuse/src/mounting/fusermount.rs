@@ -1,8 +1,9 @@
-//! Mounting without being root, through the program `fusermount3`, which is.
+//! Mounting without root, through the set-user-ID program `fusermount3`.
 //!
-//! It opens the device, mounts, and sends the descriptor over a socket, which it gets as its
-//! standard input: so no other descriptor of ours can leak into it. What it says on failure is
-//! passed on.
+//! It opens the device, mounts, and sends the descriptor over a socket. The socket is its standard
+//! input, so that it inherits no other descriptor of this process. Its error output becomes part of
+//! the error. For example, `fusermount3: user has no write access to mountpoint` becomes
+//! [`MountError::Fusermount`].
 
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -15,12 +16,12 @@ use super::options::MountOptions;
 use crate::device::{Device, receive_descriptor};
 
 const PROGRAM: &str = "fusermount3";
-/// Where it looks for the socket.
+/// The environment variable with the descriptor number of the socket.
 const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
-/// What is kept of what it says.
+/// The number of bytes of its error output that are kept.
 const MESSAGE_BYTES_MAX: u64 = 4096;
 
-/// The options as `fusermount3` takes them.
+/// Returns the options in the format of `fusermount3`.
 fn options_text(options: &MountOptions) -> String {
     let access = if options.read_only { "ro" } else { "rw" };
     let source = options.source.replace('\\', "\\\\").replace(',', "\\,");
@@ -31,15 +32,19 @@ fn options_text(options: &MountOptions) -> String {
 pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
     let (ours, theirs) = UnixStream::pair().map_err(MountError::other("making a socket"))?;
     let mut command = Command::new(PROGRAM);
+    // A folder may begin with a dash, so `--` ends the options.
     command.arg("-o").arg(options_text(options)).arg("--").arg(folder);
     command.env(SOCKET_VARIABLE, "0").stdin(OwnedFd::from(theirs)).stderr(Stdio::piped());
     let child = command.spawn();
-    // The command holds the other end of the socket; with it open there would be no end of file.
+    // The command holds the other end of the socket. If it stayed open, a failure would not show as
+    // end of file.
     drop(command);
     let mut child = child.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => MountError::NoFusermount,
         _ => MountError::Other { what: "starting fusermount3", source: error },
     })?;
+    // The message has one byte besides the descriptor. If the program fails, this returns at end of
+    // file.
     let received = receive_descriptor(&ours, &mut [0]);
     let mut message = Vec::new();
     if let Some(stderr) = child.stderr.take() {

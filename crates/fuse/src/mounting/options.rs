@@ -1,35 +1,35 @@
-//! How a file system is mounted.
+//! Mount options.
 //!
-//! Well-formed options cannot become others when they are written as text. Who mounts, and where,
-//! is not known here.
+//! Invariant: text made of well-formed options cannot be read as other options. For example, a
+//! comma in the source is escaped, and a subtype with a comma is refused.
 
 use std::fmt::Write as _;
 
-/// How to mount.
+/// The options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of mount(8)")]
 pub struct MountOptions {
-    /// What is mounted, as `mount` and `df` show it.
+    /// The source that `mount` and `df` show.
     pub source: String,
-    /// Shows as the file system's type `fuse.SUBTYPE`; letters, digits and `-`.
+    /// The subtype: the file system shows as `fuse.SUBTYPE`. Letters, digits and `-`.
     pub subtype: String,
-    /// Nothing can be changed.
+    /// True for a read-only mount.
     pub read_only: bool,
-    /// Other users than the one who mounts may look inside.
+    /// True if users other than the mounting one may access the mount.
     pub allow_other: bool,
-    /// The kernel checks permissions by mode, owner and group.
+    /// True if the kernel checks permissions by mode, owner and group.
     pub default_permissions: bool,
-    /// Programs run with the set-user-id bit's rights. Root only.
+    /// True if set-user-ID and set-group-ID bits take effect. Needs root.
     pub allow_suid: bool,
-    /// Device files stand for devices. Root only.
+    /// True if device files act as devices. Needs root.
     pub allow_devices: bool,
-    /// The largest READ, in bytes.
+    /// The largest READ, in bytes; `None` for the kernel's default.
     pub read_bytes_max: Option<u32>,
 }
 
 impl MountOptions {
-    /// Options for a file system of this type: permissions checked by the kernel, for the user who
-    /// mounts alone, without devices and set-user-id.
+    /// Returns options for a file system of this type: writable, permissions checked by the kernel,
+    /// for the mounting user only, without devices and set-user-ID.
     pub fn new(source: impl Into<String>, subtype: impl Into<String>) -> MountOptions {
         MountOptions {
             source: source.into(),
@@ -43,7 +43,7 @@ impl MountOptions {
         }
     }
 
-    /// The options that both ways of mounting have in common, as text.
+    /// Returns the options that both ways of mounting share, as text with a leading comma.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (wanted, option) in

@@ -1,25 +1,25 @@
-//! The kernel's table of mounts, read without touching a mount.
+//! The kernel's table of mounts, `/proc/self/mountinfo`, read without accessing a mount.
 //!
-//! The last line for a folder is the mount that one sees there. A line that cannot be understood is
-//! passed over.
+//! If a folder has several mounts, the last line is the visible one. Lines that cannot be parsed
+//! are ignored. For example, the path `/mnt/a b` is written as `/mnt/a\040b`.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// One mount.
+/// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
-    /// The numbers of its device, as `MAJOR:MINOR`.
+    /// Its device number, as `MAJOR:MINOR`.
     pub(super) device: String,
-    /// The type of the file system.
+    /// The type of its file system, for example `fuse.ashlar`.
     pub(super) kind: String,
-    /// What is mounted.
+    /// Its source.
     pub(super) source: String,
 }
 
-/// What is mounted exactly on this folder, given by its full path.
+/// Returns the visible mount on exactly this folder, which is a full path.
 pub(super) fn find(folder: &Path) -> io::Result<Option<Mounted>> {
     Ok(find_in(&std::fs::read("/proc/self/mountinfo")?, folder))
 }
@@ -38,9 +38,10 @@ fn find_in(table: &[u8], folder: &Path) -> Option<Mounted> {
 
 fn parse(line: &[u8]) -> Option<(OsString, Mounted)> {
     let mut fields = line.split(|byte| *byte == b' ');
+    // The fields are: id, parent, device, root, mount point, options.
     let device = fields.nth(2)?;
     let place = unescape(fields.nth(1)?);
-    // Any number of optional fields end with a dash.
+    // A dash ends a list of optional fields of any length.
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let (kind, source) = (fields.next()?, unescape(fields.next()?));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -49,7 +50,7 @@ fn parse(line: &[u8]) -> Option<(OsString, Mounted)> {
     Some((place, mounted))
 }
 
-/// Undoes what the kernel does to spaces and the like: `\040`.
+/// Decodes octal escapes such as `\040`, which the kernel writes for spaces.
 fn unescape(field: &[u8]) -> OsString {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;

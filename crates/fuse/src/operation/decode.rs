@@ -1,7 +1,8 @@
-//! From bytes to an operation.
+//! Decoding of operations from bytes.
 //!
-//! Bytes that are not what they announce are refused, whoever sent them; nothing here panics or
-//! allocates. The decoder looks at one request and remembers none.
+//! Bytes that do not match their header are refused. Nothing here panics or allocates, and each
+//! request is decoded independently. For example, a WRITE that announces 8192 bytes of data and has
+//! 4096 is refused with "data is missing", and the program gets EIO.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,32 +17,32 @@ use super::{
 use crate::abi::{self, bits, fattr, opcode};
 use crate::node::{FileHandle, FileTime, NodeId};
 
-/// A request whose bytes are not what its header announces.
+/// A request whose bytes do not match its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the kernel's request {opcode} is malformed: {what}")]
 pub struct MalformedRequest {
-    /// The number of the operation.
+    /// The operation code.
     pub opcode: u32,
-    /// What is wrong.
+    /// The reason.
     pub what: &'static str,
 }
 
-/// What is wrong with a request.
+/// The reason why a request is malformed.
 type Reason = &'static str;
 
-/// The rest of a request's bytes.
+/// The bytes that are not decoded yet.
 #[derive(Clone, Copy)]
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// The next struct.
+    /// Takes a struct.
     fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Reason> {
         let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "it is too short")?;
         self.0 = rest;
         Ok(value)
     }
 
-    /// The next string, which ends with a NUL.
+    /// Takes a string that ends with a NUL.
     fn string(&mut self) -> Result<&'a OsStr, Reason> {
         let end = self.0.iter().position(|byte| *byte == 0).ok_or("a string does not end")?;
         let (string, rest) = self.0.split_at(end);
@@ -49,7 +50,7 @@ impl<'a> Cursor<'a> {
         Ok(OsStr::from_bytes(string))
     }
 
-    /// The next component of a path.
+    /// Takes a name, which is one component of a path.
     fn name(&mut self) -> Result<&'a OsStr, Reason> {
         match self.string()?.as_bytes() {
             [] => Err("a name is empty"),
@@ -58,13 +59,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The name of an extended attribute.
+    /// Takes the name of an extended attribute.
     fn attribute(&mut self) -> Result<&'a OsStr, Reason> {
         let name = self.string()?;
         if name.is_empty() { Err("an attribute's name is empty") } else { Ok(name) }
     }
 
-    /// The next bytes.
+    /// Takes `size` bytes.
     fn bytes(&mut self, size: u32) -> Result<&'a [u8], Reason> {
         let size = usize::try_from(size).map_err(|_| "it is too long")?;
         let (bytes, rest) = self.0.split_at_checked(size).ok_or("data is missing")?;
@@ -73,13 +74,15 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Decodes what stands behind the header. `node` is the header's.
+/// Decodes the bytes behind the header. `node` is the node in the header.
 pub(crate) fn decode(
     opcode: u32,
     node: NodeId,
     body: &[u8],
 ) -> Result<FileOperation<'_>, MalformedRequest> {
     let body = Cursor(body);
+    // Each group returns `None` for operations of the others. The cursor is a copy, so each begins
+    // at the start.
     let decoded = names(opcode, body)
         .or_else(|| nodes(opcode, node, body))
         .or_else(|| files(opcode, body))
@@ -93,7 +96,7 @@ pub(crate) fn decode(
 
 type Decoded<'a> = Option<Result<FileOperation<'a>, Reason>>;
 
-/// Operations on names.
+/// Decodes operations on names.
 fn names(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     Some(match opcode {
         opcode::LOOKUP => body.name().map(|name| FileOperation::Lookup { name }),
@@ -129,7 +132,7 @@ fn names(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
             Ok(FileOperation::Create { name: body.name()?, flags, mode, umask, kill_suidgid })
         })(),
         opcode::TMPFILE => body.take().map(|abi::CreateIn { flags, mode, umask, .. }| {
-            // A name follows that is no name: the kernel sends "/".
+            // A name follows that is not valid: the kernel sends "/". Ignore it.
             FileOperation::TmpFile { flags, mode, umask }
         }),
         _ => return None,
@@ -141,7 +144,7 @@ fn rename(newdir: u64, flags: u32, mut body: Cursor<'_>) -> Result<FileOperation
     Ok(FileOperation::Rename { name, new_parent: NodeId(newdir), new_name, flags })
 }
 
-/// Operations on nodes.
+/// Decodes operations on nodes.
 fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
     Some(match opcode {
         opcode::FORGET => body.take().map(|abi::ForgetIn { nlookup }| FileOperation::Forget {
@@ -149,6 +152,7 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
         }),
         opcode::BATCH_FORGET => (|| {
             let abi::BatchForgetIn { count, .. } = body.take()?;
+            // A node and its number of lookups are 16 bytes.
             let size = count.checked_mul(16).ok_or("it forgets too much")?;
             let nodes = Forgotten { first: None, rest: body.bytes(size)? };
             Ok(FileOperation::Forget { nodes })
@@ -179,14 +183,16 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
     })
 }
 
-/// Kernels with which `SETXATTR_EXT` was not agreed on send two numbers fewer. The first of these has
-/// one bit at most, and where it is not there a name begins, so they can be told apart.
+/// Decodes SETXATTR in both formats. Without `SETXATTR_EXT`, two fields are missing. The first of
+/// them has at most one bit set. In the short format, the name begins at its place, so the formats
+/// can be distinguished.
 fn set_xattr(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     let mut long = body;
     let ext: abi::SetxattrIn = match long.take() {
         Ok(ext) => ext,
         Err(_) => return set_xattr_short(body),
     };
+    // Other bits here are the first characters of a name, so the format is the short one.
     if ext.setxattr_flags & !bits::SETXATTR_ACL_KILL_SGID != 0 {
         return set_xattr_short(body);
     }
@@ -202,7 +208,7 @@ fn set_xattr_short(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
     Ok(FileOperation::SetXattr { name, value, flags, acl_kill_sgid: false })
 }
 
-/// Operations on open files.
+/// Decodes operations on open files.
 fn files(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     Some(match opcode {
         opcode::OPEN => body.take().map(|abi::OpenIn { flags, open_flags }| {
@@ -288,7 +294,7 @@ fn copy_file_range(it: &abi::CopyFileRangeIn) -> FileOperation<'static> {
     }
 }
 
-/// Operations on open directories.
+/// Decodes operations on open directories.
 fn directories(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     Some(match opcode {
         opcode::OPENDIR => {
@@ -316,7 +322,7 @@ fn directories(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     })
 }
 
-/// Locks, and what is about the mount as a whole.
+/// Decodes locks and operations on the whole mount.
 fn rest(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
     Some(match opcode {
         opcode::GETLK => lock(body).map(FileOperation::GetLk),
@@ -335,6 +341,7 @@ fn rest(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
 
 fn lock(mut body: Cursor<'_>) -> Result<LockRequest, Reason> {
     let abi::LkIn { fh, owner, lk, lk_flags, .. } = body.take()?;
+    // `F_RDLCK`, `F_WRLCK` and `F_UNLCK` of Linux.
     let kind = match lk.kind {
         0 => LockKind::Shared,
         1 => LockKind::Exclusive,
