@@ -176,8 +176,10 @@ impl Sender<'_> {
             || self.asks(Some(rules), |key| match key.source() {
                 KeySource::Object => true,
                 KeySource::Lock => permission.facts.lock.is_none(),
-                KeySource::Sender
-                | KeySource::Header
+                KeySource::Principal(_)
+                | KeySource::Sender
+                | KeySource::Header(_)
+                | KeySource::Transport(_)
                 | KeySource::Request
                 | KeySource::Unsupported => false,
             })

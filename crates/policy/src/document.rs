@@ -98,14 +98,18 @@ fn allows_variables(version: &Node) -> Result<bool, PolicyError> {
     match version {
         Node::Text(version) if version == "2012-10-17" => Ok(true),
         Node::Text(version) if version == "2008-10-17" => Ok(false),
-        _ => Err(PolicyError::VERSION),
+        Node::Text(_) | Node::Null | Node::Scalar(_) | Node::List(_) | Node::Members(_) => {
+            Err(PolicyError::VERSION)
+        }
     }
 }
 
 fn text(node: Node, field: &str) -> Result<String, PolicyError> {
     match node {
         Node::Text(text) => Ok(text),
-        _ => Err(PolicyError::JSON.because(format_args!("{field} is no text"))),
+        Node::Null | Node::Scalar(_) | Node::List(_) | Node::Members(_) => {
+            Err(PolicyError::JSON.because(format_args!("{field} is no text")))
+        }
     }
 }
 

@@ -73,7 +73,9 @@ impl Glob {
                     Glob::Prefix(text)
                 }
             }
-            first => Glob::Pieces(Box::new(Pieces { first, middle, last })),
+            Piece::Literal(_) | Piece::Holes(_) => {
+                Glob::Pieces(Box::new(Pieces { first, middle, last }))
+            }
         }
     }
 
@@ -92,7 +94,7 @@ impl Glob {
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Glob::Literal(text) => Some(text),
-            _ => None,
+            Glob::All | Glob::Prefix(_) | Glob::Exact(_) | Glob::Pieces(_) => None,
         }
     }
 }

@@ -83,7 +83,7 @@ impl Node {
     pub(crate) fn into_texts(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) => Some(text),
-            _ => None,
+            Node::Null | Node::Scalar(_) | Node::List(_) | Node::Members(_) => None,
         })
     }
 
@@ -91,14 +91,16 @@ impl Node {
     pub(crate) fn into_scalars(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) | Node::Scalar(text) => Some(text),
-            _ => None,
+            Node::Null | Node::List(_) | Node::Members(_) => None,
         })
     }
 
     fn into_many(self, one: impl Fn(Node) -> Option<String>) -> Option<Vec<String>> {
         match self {
             Node::List(nodes) => nodes.into_iter().map(one).collect(),
-            other => one(other).map(|text| vec![text]),
+            Node::Null | Node::Text(_) | Node::Scalar(_) | Node::Members(_) => {
+                one(self).map(|text| vec![text])
+            }
         }
     }
 }

@@ -1,65 +1,95 @@
-//! The keys that conditions and policy variables may name.
+//! The table of condition keys: the keys that conditions and policy variables may name.
+//!
+//! Each row of `keys!` has the name of a key, the actions that it applies to, and the source of its
+//! value. The invariant: a key has a value in some request, or a policy that names it is refused.
+//! For example, `aws:SourceVpc` is `Unsupported` because no request has a VPC here. A Deny by this
+//! key would deny nothing, so the parser refuses it.
+//!
+//! The module does not know requests. The caller of the crate supplies the values, see
+//! [`ConditionValues`](crate::ConditionValues).
 
-/// Which actions a key says something about.
+/// The actions that a key applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// All.
+    /// All actions.
     Any,
-    /// The two listings of objects; not that of uploads.
+    /// The two listings of objects; not the listing of uploads.
     Listings,
-    /// What sets an ACL.
+    /// The actions that set an access control list.
     Acls,
-    /// The actions on versions.
+    /// The actions on versions of objects.
     Versions,
-    /// What creates an object.
+    /// The actions that create an object.
     Creates,
-    /// What sets tags.
+    /// The actions that set tags.
     Tags,
-    /// Actions on objects.
+    /// The actions on objects.
     Objects,
-    /// The creation of a bucket.
+    /// The actions that set the owner or the region of a bucket.
     Buckets,
-    /// Writes that may be conditional.
+    /// The writes and deletes that accept a precondition.
     Writes,
 }
 
-/// Where a request's value for a key comes from.
+/// The source of a request's value for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The sender: its identity, its session, its signature and its connection.
+    /// The `Principal` of the question. This crate supplies the value.
+    Principal(PrincipalKey),
+    /// The sender's session, signature or connection.
     Sender,
-    /// A header that the operation uses, or a field of a form in its place.
-    Header,
-    /// Something else that the request says: a parameter, a document, the time at which it comes.
+    /// The S3 header of this name, in lower case, if the operation uses it, or the form field that
+    /// replaces it.
+    Header(&'static str),
+    /// The HTTP header of this name, in lower case, which S3 does not interpret.
+    Transport(&'static str),
+    /// Another property of the request: a parameter, a document, or the time of the request.
     Request,
     /// The object that the action is about, in the version that the request names.
     Object,
     /// The object lock that the request sets. For an action that sets none: the lock of the version
     /// that the action is about.
     Lock,
-    /// No request ever has a value here, so a policy that names the key is refused.
+    /// No request has a value, so a policy that names the key is refused.
     Unsupported,
 }
 
+/// The keys whose values follow from the `Principal` of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrincipalKey {
+    /// `aws:username`
+    Username,
+    /// `aws:userid`
+    UserId,
+    /// `aws:PrincipalArn`
+    Arn,
+    /// `aws:PrincipalAccount`
+    Account,
+    /// `aws:PrincipalType`
+    Type,
+}
+
 macro_rules! keys {
-    ($($variant:ident $name:literal $scope:ident $source:ident,)*) => {
-        /// A key of conditions and policy variables. Names do not differ by upper and lower case,
-        /// except for what follows the slash of a tag and the colon of a claim.
+    ($($variant:ident $name:literal $scope:ident $source:expr,)*) => {
+        /// A key of conditions and policy variables. Names are compared without regard to case,
+        /// except the name of a tag and the name of a claim.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ConditionKey {
             $(#[doc = concat!("`", $name, "`")] $variant,)*
-            /// `s3:ExistingObjectTag/<key>`: a tag that the object has.
+            /// `s3:ExistingObjectTag/<tag>`: the value of a tag of the object.
             ExistingObjectTag(String),
-            /// `s3:RequestObjectTag/<key>`: a tag that the request brings.
+            /// `s3:RequestObjectTag/<tag>`: the value of a tag that the request sets.
             RequestObjectTag(String),
-            /// `jwt:<claim>`: what the token of a web identity says.
+            /// `jwt:<claim>`: a claim in the token of a web identity.
             Jwt(String),
         }
 
         impl ConditionKey {
-            pub(crate) const NAMED: &[(&str, ConditionKey)] = &[$(($name, ConditionKey::$variant),)*];
+            /// The rows of the table: each key with its name. The keys that contain the name of a
+            /// tag or of a claim are not among them.
+            pub const NAMED: &[(&str, ConditionKey)] = &[$(($name, ConditionKey::$variant),)*];
 
-            /// Its name as AWS writes it.
+            /// Returns the name as AWS writes it.
             pub fn name(&self) -> std::borrow::Cow<'static, str> {
                 match self {
                     $(ConditionKey::$variant => $name.into(),)*
@@ -69,10 +99,13 @@ macro_rules! keys {
                 }
             }
 
-            /// Where a request's value for the key comes from.
+            /// Returns the source of a request's value for the key.
             pub const fn source(&self) -> KeySource {
+                use KeySource::{
+                    Header, Lock, Principal, Request, Sender, Transport, Unsupported,
+                };
                 match self {
-                    $(ConditionKey::$variant => KeySource::$source,)*
+                    $(ConditionKey::$variant => $source,)*
                     ConditionKey::ExistingObjectTag(_) => KeySource::Object,
                     ConditionKey::RequestObjectTag(_) => KeySource::Request,
                     ConditionKey::Jwt(_) => KeySource::Sender,
@@ -98,13 +131,13 @@ const JWT: &str = "jwt:";
 keys! {
     SourceIp "aws:SourceIp" Any Sender,
     SecureTransport "aws:SecureTransport" Any Sender,
-    Referer "aws:Referer" Any Header,
-    UserAgent "aws:UserAgent" Any Header,
-    Username "aws:username" Any Sender,
-    UserId "aws:userid" Any Sender,
-    PrincipalArn "aws:PrincipalArn" Any Sender,
-    PrincipalAccount "aws:PrincipalAccount" Any Sender,
-    PrincipalType "aws:PrincipalType" Any Sender,
+    Referer "aws:Referer" Any Transport("referer"),
+    UserAgent "aws:UserAgent" Any Transport("user-agent"),
+    Username "aws:username" Any Principal(PrincipalKey::Username),
+    UserId "aws:userid" Any Principal(PrincipalKey::UserId),
+    PrincipalArn "aws:PrincipalArn" Any Principal(PrincipalKey::Arn),
+    PrincipalAccount "aws:PrincipalAccount" Any Principal(PrincipalKey::Account),
+    PrincipalType "aws:PrincipalType" Any Principal(PrincipalKey::Type),
     PrincipalOrgId "aws:PrincipalOrgID" Any Unsupported,
     CurrentTime "aws:CurrentTime" Any Request,
     EpochTime "aws:EpochTime" Any Request,
@@ -123,28 +156,28 @@ keys! {
     SignatureVersion "s3:signatureversion" Any Sender,
     SignatureAge "s3:signatureAge" Any Sender,
     TlsVersion "s3:TlsVersion" Any Sender,
-    ContentSha256 "s3:x-amz-content-sha256" Any Header,
+    ContentSha256 "s3:x-amz-content-sha256" Any Request,
     Prefix "s3:prefix" Listings Request,
     Delimiter "s3:delimiter" Listings Request,
     MaxKeys "s3:max-keys" Listings Request,
     VersionId "s3:VersionId" Versions Request,
-    Acl "s3:x-amz-acl" Acls Header,
-    GrantRead "s3:x-amz-grant-read" Acls Header,
-    GrantWrite "s3:x-amz-grant-write" Acls Header,
-    GrantReadAcp "s3:x-amz-grant-read-acp" Acls Header,
-    GrantWriteAcp "s3:x-amz-grant-write-acp" Acls Header,
-    GrantFullControl "s3:x-amz-grant-full-control" Acls Header,
-    CopySource "s3:x-amz-copy-source" Creates Header,
-    MetadataDirective "s3:x-amz-metadata-directive" Creates Header,
-    StorageClass "s3:x-amz-storage-class" Creates Header,
-    ServerSideEncryption "s3:x-amz-server-side-encryption" Creates Header,
-    KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Creates Header,
+    Acl "s3:x-amz-acl" Acls Header("x-amz-acl"),
+    GrantRead "s3:x-amz-grant-read" Acls Header("x-amz-grant-read"),
+    GrantWrite "s3:x-amz-grant-write" Acls Header("x-amz-grant-write"),
+    GrantReadAcp "s3:x-amz-grant-read-acp" Acls Header("x-amz-grant-read-acp"),
+    GrantWriteAcp "s3:x-amz-grant-write-acp" Acls Header("x-amz-grant-write-acp"),
+    GrantFullControl "s3:x-amz-grant-full-control" Acls Header("x-amz-grant-full-control"),
+    CopySource "s3:x-amz-copy-source" Creates Request,
+    MetadataDirective "s3:x-amz-metadata-directive" Creates Header("x-amz-metadata-directive"),
+    StorageClass "s3:x-amz-storage-class" Creates Header("x-amz-storage-class"),
+    ServerSideEncryption "s3:x-amz-server-side-encryption" Creates Header("x-amz-server-side-encryption"),
+    KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Creates Header("x-amz-server-side-encryption-aws-kms-key-id"),
     RequestObjectTagKeys "s3:RequestObjectTagKeys" Tags Request,
-    IfMatch "s3:if-match" Writes Header,
-    IfNoneMatch "s3:if-none-match" Writes Header,
+    IfMatch "s3:if-match" Writes Request,
+    IfNoneMatch "s3:if-none-match" Writes Request,
     ObjectCreationOperation "s3:ObjectCreationOperation" Creates Request,
     LocationConstraint "s3:LocationConstraint" Buckets Request,
-    ObjectOwnership "s3:x-amz-object-ownership" Buckets Header,
+    ObjectOwnership "s3:x-amz-object-ownership" Buckets Header("x-amz-object-ownership"),
     ObjectLockRemainingRetentionDays "s3:object-lock-remaining-retention-days" Objects Lock,
     ObjectLockMode "s3:object-lock-mode" Objects Lock,
     ObjectLockLegalHold "s3:object-lock-legal-hold" Objects Lock,
@@ -152,7 +185,7 @@ keys! {
 }
 
 impl ConditionKey {
-    /// Reads the name of a key; `None` for those that are not known.
+    /// Parses the name of a key. Returns `None` if there is no such key.
     pub fn parse(name: &str) -> Option<ConditionKey> {
         let known = ConditionKey::NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         if let Some((_, key)) = known {
@@ -169,8 +202,8 @@ impl ConditionKey {
             .or_else(|| after(JWT).map(ConditionKey::Jwt))
     }
 
-    /// Whether the value may be in the body of a request, so that it is not known before the body
-    /// has been read.
+    /// Returns true if the body of a request may hold the value. Then the value is known only after
+    /// the body has been read.
     pub const fn may_be_in_body(&self) -> bool {
         matches!(
             self,
@@ -208,26 +241,28 @@ impl ConditionKey {
         )
     }
 
-    /// Whether a request may have several values for it, so that it is no policy variable.
+    /// Returns true if a request may have several values for the key. Such a key cannot be a policy
+    /// variable.
     pub(crate) const fn is_multivalued(&self) -> bool {
         matches!(self, ConditionKey::RequestObjectTagKeys)
     }
 
-    /// Whether all questions of one request get the same value. The value of another key may depend on
-    /// the action or on the object that a question is about: a copy asks one question about its
-    /// source and another one about its destination.
+    /// Returns true if all questions of one request get the same value. The value of another key may
+    /// depend on the action or on the object that a question is about. For example, a copy asks one
+    /// question about its source and another one about its destination.
     pub(crate) const fn is_of_request(&self) -> bool {
-        matches!(self.source(), KeySource::Sender)
-            || matches!(
-                self,
-                ConditionKey::Referer
-                    | ConditionKey::UserAgent
-                    | ConditionKey::CurrentTime
-                    | ConditionKey::EpochTime
-            )
+        match self.source() {
+            KeySource::Principal(_) | KeySource::Sender | KeySource::Transport(_) => true,
+            KeySource::Request => {
+                matches!(self, ConditionKey::CurrentTime | ConditionKey::EpochTime)
+            }
+            KeySource::Header(_) | KeySource::Object | KeySource::Lock | KeySource::Unsupported => {
+                false
+            }
+        }
     }
 
-    /// Whether requests for this action, which is in lower case, may have a value for the key.
+    /// Returns true if requests for `action`, which is in lower case, may have a value for the key.
     pub(crate) fn applies_to(&self, action: &str) -> bool {
         let name = action.strip_prefix("s3:").unwrap_or(action);
         match self.scope() {

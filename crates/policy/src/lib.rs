@@ -7,6 +7,8 @@
 //! Where policies are stored, whom they belong to, which principals exist and what a request's
 //! headers say is not known here: the first two arrive as arguments, the others are asked for.
 
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod actions;
 mod addresses;
 mod arn;
@@ -35,7 +37,7 @@ mod tests;
 pub use document::{POLICY_BYTES_MAX, PolicyKind};
 pub use error::PolicyError;
 pub use evaluation::Decision;
-pub use keys::{ConditionKey, KeySource};
+pub use keys::{ConditionKey, KeySource, PrincipalKey};
 pub use law::{BucketSide, Ruling, Source, Sources, authorise};
 pub use policy::Policy;
 pub use principals::PrincipalName;

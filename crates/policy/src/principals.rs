@@ -215,7 +215,9 @@ impl Names {
                     names.add(node, canonical)?;
                 }
             }
-            other => names.add(other, false)?,
+            Node::Null | Node::Text(_) | Node::Scalar(_) | Node::List(_) => {
+                names.add(node, false)?;
+            }
         }
         if names.everyone != names.list.is_empty() {
             return Err(PolicyError::PRINCIPAL.because("it is empty, or * stands beside names"));

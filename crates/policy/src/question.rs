@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::keys::ConditionKey;
+use crate::keys::{ConditionKey, KeySource, PrincipalKey};
 use crate::template::ResolvedPatterns;
 
 /// The sender of a request.
@@ -67,20 +67,19 @@ impl Principal {
         }
     }
 
-    /// What a condition key that is about the sender says, by AWS's table of principal keys.
-    /// None where the key is not about the sender.
-    pub(crate) fn value(&self, key: &ConditionKey) -> Option<Values<'_>> {
-        Some(match key {
-            ConditionKey::PrincipalArn => Values::from_owned(self.arn()),
-            ConditionKey::PrincipalAccount => Values::from_borrowed(self.account()),
-            ConditionKey::PrincipalType => Values::from_borrowed(Some(self.kind())),
-            ConditionKey::Username => match self {
+    /// Returns the value of a key that is about the sender, by AWS's table of principal keys.
+    pub(crate) fn value(&self, key: PrincipalKey) -> Values<'_> {
+        match key {
+            PrincipalKey::Arn => Values::from_owned(self.arn()),
+            PrincipalKey::Account => Values::from_borrowed(self.account()),
+            PrincipalKey::Type => Values::from_borrowed(Some(self.kind())),
+            PrincipalKey::Username => match self {
                 Principal::User { name, is_root: false, session: None, .. } => {
                     Values::from_borrowed(name.as_deref())
                 }
                 Principal::User { .. } | Principal::Anonymous => Values::Absent,
             },
-            ConditionKey::UserId => match self {
+            PrincipalKey::UserId => match self {
                 Principal::Anonymous => Values::from_borrowed(Some("anonymous")),
                 Principal::User { session: Some(session), .. } => {
                     Values::from_owned(Some(format!("{}:{}", session.role, session.name)))
@@ -90,8 +89,7 @@ impl Principal {
                 }
                 Principal::User { name, .. } => Values::from_borrowed(name.as_deref()),
             },
-            _ => return None,
-        })
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -185,7 +183,17 @@ impl std::fmt::Debug for Question<'_> {
 impl Question<'_> {
     /// What the sender and the request say about a key.
     pub(crate) fn values(&self, key: &ConditionKey) -> Values<'_> {
-        self.principal.value(key).unwrap_or_else(|| self.conditions.values(key))
+        match key.source() {
+            KeySource::Principal(key) => self.principal.value(key),
+            KeySource::Sender
+            | KeySource::Header(_)
+            | KeySource::Transport(_)
+            | KeySource::Request
+            | KeySource::Object
+            | KeySource::Lock => self.conditions.values(key),
+            // The parser refuses policies that name such a key.
+            KeySource::Unsupported => Values::Absent,
+        }
     }
 
     /// The one value of a key. Several have no order, so none of them is the one.

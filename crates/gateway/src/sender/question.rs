@@ -5,8 +5,8 @@
 //! it is about. No value is taken from a header that the operation does not use.
 
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, REFERER, USER_AGENT};
-use policy::{ConditionKey, ConditionValues, ResolvedPatterns, Values};
+use http::header::HeaderValue;
+use policy::{ConditionKey, ConditionValues, KeySource, ResolvedPatterns, Values};
 use record::{RetainUntil, RetentionMode};
 use s3::auth::{AuthKind, Verified};
 use s3::object_lock::{LegalHold, LockMode};
@@ -51,7 +51,6 @@ impl ConditionValues for PermissionQuestion<'_> {
     #[expect(clippy::too_many_lines, reason = "a row for each key, so that none is forgotten")]
     fn values(&self, key: &ConditionKey) -> Values<'_> {
         let facts = &self.permission.facts;
-        let header = |name| Values::from_borrowed(facts.header(name));
         let listing = |value| Values::from_borrowed(Option::as_deref(value));
         let lock = || self.lock();
         match key {
@@ -70,8 +69,6 @@ impl ConditionValues for PermissionQuestion<'_> {
                 let payload = self.verified.payload();
                 Values::from_owned(Some(payload.content_sha256().into_owned()))
             }
-            ConditionKey::Referer => self.of_transport(&REFERER),
-            ConditionKey::UserAgent => self.of_transport(&USER_AGENT),
             ConditionKey::CurrentTime => Values::from_owned(self.now.format(&Rfc3339).ok()),
             ConditionKey::EpochTime => {
                 Values::from_owned(Some(self.now.unix_timestamp().to_string()))
@@ -90,17 +87,20 @@ impl ConditionValues for PermissionQuestion<'_> {
             }
             ConditionKey::CopySource => Values::from_borrowed(facts.copy_source.as_deref()),
             ConditionKey::LocationConstraint => Values::from_borrowed(facts.location.as_deref()),
-            ConditionKey::Acl => header("x-amz-acl"),
-            ConditionKey::GrantRead => header("x-amz-grant-read"),
-            ConditionKey::GrantWrite => header("x-amz-grant-write"),
-            ConditionKey::GrantReadAcp => header("x-amz-grant-read-acp"),
-            ConditionKey::GrantWriteAcp => header("x-amz-grant-write-acp"),
-            ConditionKey::GrantFullControl => header("x-amz-grant-full-control"),
-            ConditionKey::MetadataDirective => header("x-amz-metadata-directive"),
-            ConditionKey::StorageClass => header("x-amz-storage-class"),
-            ConditionKey::ServerSideEncryption => header("x-amz-server-side-encryption"),
-            ConditionKey::KmsKeyId => header("x-amz-server-side-encryption-aws-kms-key-id"),
-            ConditionKey::ObjectOwnership => header("x-amz-object-ownership"),
+            // The table of keys has the names of these headers.
+            ConditionKey::Referer
+            | ConditionKey::UserAgent
+            | ConditionKey::Acl
+            | ConditionKey::GrantRead
+            | ConditionKey::GrantWrite
+            | ConditionKey::GrantReadAcp
+            | ConditionKey::GrantWriteAcp
+            | ConditionKey::GrantFullControl
+            | ConditionKey::MetadataDirective
+            | ConditionKey::StorageClass
+            | ConditionKey::ServerSideEncryption
+            | ConditionKey::KmsKeyId
+            | ConditionKey::ObjectOwnership => self.header(key),
             ConditionKey::ExistingObjectTag(tag) => value_of(self.tags_of_object(), tag),
             ConditionKey::RequestObjectTag(tag) => value_of(self.tags_of_request(), tag),
             ConditionKey::RequestObjectTagKeys => match self.tags_of_request() {
@@ -197,8 +197,22 @@ impl PermissionQuestion<'_> {
         Values::from_owned(age.map(|age| age.to_string()))
     }
 
-    /// The value of a header that says something of the client and nothing to S3.
-    fn of_transport(&self, name: &HeaderName) -> Values<'_> {
+    /// Returns the value of a key that is the copy of one header, which the table of keys names.
+    fn header(&self, key: &ConditionKey) -> Values<'_> {
+        match key.source() {
+            KeySource::Header(name) => Values::from_borrowed(self.permission.facts.header(name)),
+            KeySource::Transport(name) => self.transport_header(name),
+            KeySource::Principal(_)
+            | KeySource::Sender
+            | KeySource::Request
+            | KeySource::Object
+            | KeySource::Lock
+            | KeySource::Unsupported => Values::Absent,
+        }
+    }
+
+    /// Returns the value of an HTTP header that S3 does not interpret.
+    fn transport_header(&self, name: &str) -> Values<'_> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let values: Vec<String> = self.headers.get_all(name).iter().map(text).collect();
         Values::from_owned((!values.is_empty()).then(|| values.join(", ")))

@@ -74,3 +74,27 @@ fn the_source_of_a_copy_is_compared_without_a_leading_slash() {
         assert_eq!(policy.decide(&question), Decision::Denied, "{pattern}");
     }
 }
+
+/// Returns the text in backticks of one cell of a table.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_page_lists_each_key_once_and_says_which_keys_are_refused() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/S3.md");
+    let page = std::fs::read_to_string(page).expect("the page is readable");
+    let (_, rest) = page.split_once("<!-- condition keys:").expect("the table of keys");
+    let (table, _) = rest.split_once("<!-- end -->").expect("the end of the table");
+    let mut listed = std::collections::BTreeMap::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let (keys, source) = row.trim_start_matches("| ").split_once(" | ").expect("two cells");
+        for name in names(keys).filter(|name| !name.ends_with('…')) {
+            let twice = listed.insert(name, source.starts_with("none"));
+            assert!(twice.is_none(), "{name} is listed twice");
+        }
+    }
+    let table = ConditionKey::NAMED.iter();
+    let table = table.map(|(name, key)| (*name, key.source() == KeySource::Unsupported));
+    assert_eq!(listed, table.collect(), "docs/S3.md and the table of keys differ");
+}

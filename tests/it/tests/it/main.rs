@@ -32,6 +32,7 @@ mod lapse;
 mod linear;
 mod listing;
 mod load;
+mod lock_policies;
 mod lost_sums;
 mod memory;
 mod mounted;

@@ -1,12 +1,14 @@
-//! Each operation and each condition key that AWS documents for its action: the key has a value, or
-//! the policy of a bucket that names it is refused.
+//! Each condition key has a value in a request, or a policy that names it is refused: each row of
+//! the table of keys, and each key that AWS documents for the action of an operation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
 use http::{HeaderMap, HeaderValue, Method};
-use policy::{KeySource, Policy, PolicyKind};
+use policy::{
+    Decision, KeySource, Policy, PolicyError, PolicyKind, Principal, Question, RoleSession,
+};
 use record::{AccountId, ObjectHeaders, ObjectLock, Tag, Timestamp};
 use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::operation::{Demand, RequestFacts, Support};
@@ -16,6 +18,7 @@ use store::MemoryStore;
 use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
 
 use super::*;
+use crate::access::Secret;
 
 /// Keys that AWS has for every action of S3 ("Actions, resources, and condition keys for Amazon S3").
 const ALWAYS: &[&str] = &[
@@ -262,8 +265,8 @@ async fn every_documented_key_has_a_value_or_is_refused() {
                 continue;
             }
             let key = ConditionKey::parse(name).expect("an accepted key");
-            // Anonymous senders have no signature; the tests of signatures are in the crate `s3`.
-            if key.source() == KeySource::Sender {
+            // An anonymous sender has no signature. The test of all rows has the keys of senders.
+            if matches!(key.source(), KeySource::Sender | KeySource::Principal(_)) {
                 continue;
             }
             let has_value = |permission: &&Permission| {
@@ -322,4 +325,149 @@ fn a_part_of_a_day_of_retention_counts_as_a_day() {
     ] {
         assert_eq!(remaining_days(now + rest, now), days, "{rest}");
     }
+}
+
+/// The request line of each signed request of these tests.
+const SIGNED: (&str, &str) = ("GET", "/bucket/k");
+
+/// A request that `anna` signed with version 4, in a header.
+fn signed(now: OffsetDateTime) -> Verified {
+    let date = sigv4::format_timestamp(now);
+    let scope = sigv4::CredentialScope::new(&date[..8], "us-east-1", "s3");
+    let mut canonical = sigv4::CanonicalRequest::builder(SIGNED.0, SIGNED.1, "");
+    canonical.header("host", b"localhost");
+    canonical.header("x-amz-content-sha256", sigv4::EMPTY_SHA256.as_bytes());
+    canonical.header("x-amz-date", date.as_bytes());
+    let canonical = canonical.finish(sigv4::EMPTY_SHA256);
+    let key = sigv4::SigningKey::derive("secret", &scope);
+    let signature = key.sign(&sigv4::string_to_sign(&date, &scope, &canonical)).to_hex();
+    let proof = sigv4::authorization("anna", &scope, canonical.signed_headers(), &signature);
+    let headers = [
+        ("host", "localhost"),
+        ("x-amz-content-sha256", sigv4::EMPTY_SHA256),
+        ("x-amz-date", &date),
+        ("authorization", &proof),
+    ];
+    let headers: HeaderMap = headers
+        .iter()
+        .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_str(value).unwrap()))
+        .collect();
+    let head = RequestHead {
+        method: &Method::GET,
+        path: SIGNED.1,
+        query: "",
+        headers: &headers,
+        authority: Some("localhost"),
+        host_bucket: None,
+    };
+    let terms = Terms {
+        region: "us-east-1",
+        service: "s3",
+        has_session: false,
+        sigv2_presign: false,
+        may_stream: false,
+        now,
+    };
+    Credentials::parse(&head).unwrap().verify(Some("secret"), &head, &terms).unwrap()
+}
+
+/// A user, and a session of a web identity.
+fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
+    let user = Identity { root: false, ..Identity::root("anna", Secret::new("secret")) };
+    let web = WebIdentity {
+        role: "staff".to_owned(),
+        account: AccountId::MAIN.to_string(),
+        issuer: "https://idp.example.com".to_owned(),
+        audience: "ashlar".to_owned(),
+        subject: "anna".to_owned(),
+        required: Vec::new(),
+        policy_claim: None,
+        policies: Vec::new(),
+        claims: Vec::new(),
+    };
+    let session = Session {
+        role: "staff".to_owned(),
+        name: "nightly".to_owned(),
+        policy: None,
+        began: now,
+        web: Some(web),
+    };
+    let principal = |session| Principal::User {
+        account: AccountId::MAIN.to_string(),
+        canonical_id: "a".repeat(64),
+        name: Some("anna".to_owned()),
+        is_root: false,
+        session,
+    };
+    let role = RoleSession { role: "staff".to_owned(), name: "nightly".to_owned() };
+    let of_session = Identity { session: Some(session), ..user.clone() };
+    [(user, principal(None)), (of_session, principal(Some(role)))]
+}
+
+/// Reads the policy of a user that denies each request in which the key has a value.
+fn deny_with(name: &str) -> Result<Policy, PolicyError> {
+    let text = format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny","Action":"s3:*",
+            "Resource":"*","Condition":{{"Null":{{"{name}":"false"}}}}}}]}}"#
+    );
+    Policy::parse_new(&text, PolicyKind::User)
+}
+
+#[tokio::test]
+async fn each_row_of_the_table_of_keys_has_a_value_or_is_refused() {
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
+    let object = tagged_and_locked(&volume).await;
+    let now = OffsetDateTime::UNIX_EPOCH;
+    let (verified, senders) = (signed(now), senders(now));
+    let headers = [("referer", "http://example.com"), ("user-agent", "a test")];
+    let headers: HeaderMap = headers
+        .iter()
+        .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+        .collect();
+    let client = ClientAddress { address: [192, 0, 2, 1].into(), tls: Some(Some("1.3")) };
+
+    let served = |one: &&Operation| one.support() == Support::Served;
+    let all: Vec<Permission> =
+        Operation::ALL.iter().filter(served).flat_map(|&one| permissions(one)).collect();
+    let with_names = ["s3:ExistingObjectTag/class", "s3:RequestObjectTag/class", "jwt:sub"];
+    let with_names = with_names.map(|name| (name, ConditionKey::parse(name).unwrap()));
+    let mut denied = 0;
+    for (name, key) in ConditionKey::NAMED.iter().chain(&with_names) {
+        let policy = match deny_with(name) {
+            Err(error) => {
+                assert_eq!(key.source(), KeySource::Unsupported, "{error}");
+                assert!(error.detail().is_some_and(|why| why.contains(name)), "{error}");
+                continue;
+            }
+            Ok(policy) => policy,
+        };
+        let mut questions = senders
+            .iter()
+            .flat_map(|sender| all.iter().map(move |permission| (sender, permission)));
+        let is_denied = questions.any(|((identity, principal), permission)| {
+            // Patterns must not be kept from one question to the next: their keys differ.
+            let resolved = ResolvedPatterns::default();
+            let facts = PermissionQuestion {
+                identity: Some(identity),
+                verified: &verified,
+                headers: &headers,
+                client: Some(client),
+                now,
+                resolved: &resolved,
+                permission,
+                object: Some(&object),
+            };
+            let question = Question {
+                principal,
+                action: permission.action,
+                resource: &permission.resource_name(),
+                conditions: &facts,
+            };
+            policy.decide(&question) == Decision::Denied
+        });
+        assert!(is_denied, "{name} never has a value, so a policy that names it must be refused");
+        denied += 1;
+    }
+    assert!(denied > 40, "{denied}");
 }
