@@ -8,7 +8,6 @@ use crate::NameError;
 
 /// Why something was not done. Its text is a fragment that fits after "cannot …:".
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AdminError {
     /// A name or secret that is not valid.
     #[error(transparent)]

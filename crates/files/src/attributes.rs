@@ -95,7 +95,7 @@ impl NodeStat {
         };
         let taken = match &head.body {
             HeadBody::File(file) => file.bytes_held.min(size),
-            _ => size,
+            HeadBody::Directory { .. } | HeadBody::Symlink { .. } | HeadBody::Special(_) => size,
         };
         NodeStat {
             ino,
@@ -128,6 +128,6 @@ impl NodeStat {
 pub(crate) fn target_of(node: &FoundNode) -> Option<&[u8]> {
     match &node.inode.body {
         InodeBody::Symlink(symlink) => Some(&symlink.target),
-        _ => None,
+        InodeBody::Directory(_) | InodeBody::File(_) | InodeBody::Special(_) => None,
     }
 }

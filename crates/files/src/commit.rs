@@ -187,7 +187,9 @@ impl Files {
                 let commit = Commit { sums: None, ..commit };
                 self.rewrite(commit, &all).await
             }
-            _ => self.overlay(commit).await,
+            Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => {
+                self.overlay(commit).await
+            }
         }
     }
 

@@ -14,7 +14,10 @@ pub(crate) fn errno(error: &VolumeError) -> Errno {
             warn!(why, "the volume is full; dirty data stays in memory");
             Errno::NOSPC
         }
-        error => {
+        VolumeError::Unavailable(_)
+        | VolumeError::Unknown(_)
+        | VolumeError::Corrupt(_)
+        | VolumeError::Refused(_) => {
             warn!(%error, "a file operation failed with EIO");
             Errno::IO
         }
@@ -52,7 +55,27 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::WrongSize => Errno::FBIG,
         FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
         FsError::NoDefaultAcl => Errno::ACCESS,
-        error => {
+        // Requests of S3, the trash and versions lead to these, or the session settles them.
+        FsError::HasTrash
+        | FsError::HasNoTrash
+        | FsError::Deleted(..)
+        | FsError::NoSuchVersion
+        | FsError::IsMarker(..)
+        | FsError::KeepsVersions
+        | FsError::KeepsNoVersions
+        | FsError::PreconditionFailed
+        | FsError::NoSuchUpload
+        | FsError::InvalidPart(..)
+        | FsError::TooManyTransmissions
+        | FsError::InvalidPartOrder
+        | FsError::PartTooSmall { .. }
+        | FsError::SourceChanged
+        | FsError::OtherRequest
+        | FsError::ContentReplaced
+        | FsError::BlockReleasePending
+        | FsError::InodeNumberInUse
+        | FsError::OtherObject
+        | FsError::Contended => {
             warn!(%error, "a file operation failed with EIO");
             Errno::IO
         }

@@ -15,6 +15,8 @@
 //! This crate does not know FUSE or the kernel. `ledger` records the state that must survive a
 //! crash of this process; the process that follows calls [`Files::take_over`].
 
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod access_times;
 mod acl;
 mod append;

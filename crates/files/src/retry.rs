@@ -41,7 +41,12 @@ where
         let retry = match error {
             VolumeError::Unavailable(_) | VolumeError::Overloaded => io_timeout,
             VolumeError::Fs(FsError::Contended) => io_timeout.min(CONTENTION_DEADLINE),
-            error => return Err(errno(&error)),
+            VolumeError::Fs(_)
+            | VolumeError::Full(_)
+            | VolumeError::Unknown(_)
+            | VolumeError::Corrupt(_)
+            | VolumeError::Refused(_)
+            | VolumeError::Fenced => return Err(errno(&error)),
         };
         if began.elapsed() + pause > retry {
             return Err(errno(&error));

@@ -171,9 +171,9 @@ pub(crate) fn receive_descriptor(
         }
     };
     // `CMSG_CLOEXEC` above: a child that another thread starts now must not inherit the descriptor.
-    let mut descriptors = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
-        _ => None,
+    let mut descriptors = control.drain().filter_map(|message| {
+        let RecvAncillaryMessage::ScmRights(mut rights) = message else { return None };
+        rights.next()
     });
     match descriptors.next() {
         Some(descriptor) => Ok((descriptor, received)),

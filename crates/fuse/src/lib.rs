@@ -15,6 +15,8 @@
 //! This crate does not know volumes or any other crate of this project. It needs no async runtime:
 //! the session has threads of its own. Linux only.
 
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod abi;
 mod buffer;
 mod channel;

@@ -73,6 +73,7 @@ fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, M
     if names.next().is_some() { Err(MountError::NotEmpty) } else { Ok(folder) }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the kinds of `std::io` errors grow")]
 fn folder_error(error: io::Error, what: &'static str) -> MountError {
     match error.kind() {
         io::ErrorKind::NotFound => MountError::Missing,

@@ -415,6 +415,10 @@ impl Server {
                 return;
             }
         };
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the file system answers all other operations"
+        )]
         match request.operation() {
             FileOperation::Forget { nodes } => {
                 self.catch_panic("forget", || self.files.forget(nodes));

@@ -183,6 +183,7 @@ impl<'a> Call<'a> {
         let asked = |name| self.query.get(name).ok().flatten().unwrap_or_default();
         // That of a copy's source has its names already.
         let is_named = fault.extra.iter().any(|(element, _)| *element == "Key");
+        #[expect(clippy::wildcard_enum_match_arm, reason = "no other code needs an element here")]
         match fault.code {
             Code::NoSuchKey if !is_named => fault.with("Key", key),
             Code::NoSuchVersion if !is_named => {
@@ -423,11 +424,8 @@ impl<'a> Call<'a> {
 /// Whether a fault lets its reader know that there is no such object or version, or that a delete
 /// marker is there.
 pub(crate) fn tells_of_absence(fault: &Fault) -> bool {
-    match fault.code {
-        Code::NoSuchKey | Code::NoSuchVersion => true,
-        Code::MethodNotAllowed => is_about_marker(fault),
-        _ => false,
-    }
+    matches!(fault.code, Code::NoSuchKey | Code::NoSuchVersion)
+        || fault.code == Code::MethodNotAllowed && is_about_marker(fault)
 }
 
 /// Whether what is refused is refused because of a delete marker.

@@ -7,6 +7,8 @@
 //! signature, and compares the permissions that the request needs with those of its sender. Only
 //! then is anything looked up for the request.
 
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 pub mod access;
 mod bounded_work;
 mod call;

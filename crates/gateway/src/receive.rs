@@ -193,9 +193,8 @@ pub(crate) async fn document(
     body: HttpBody,
     bytes_max: usize,
 ) -> Result<Document, Fault> {
-    let too_long = |fault: Fault| match fault.code {
-        Code::EntityTooLarge => Fault::too_long(bytes_max),
-        _ => fault,
+    let too_long = |fault: Fault| {
+        if fault.code == Code::EntityTooLarge { Fault::too_long(bytes_max) } else { fault }
     };
     let late = |_late| Fault::from(Code::RequestTimeout);
     let head = BodyHead::parse(call.version, call.headers)?;

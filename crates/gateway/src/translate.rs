@@ -355,6 +355,7 @@ pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, Strin
 }
 
 /// An error that came up about a bucket, as a fault that names it where it should.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the table of `fault` has the others")]
 pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(FsError::NoSuchBucket) => {
@@ -371,7 +372,7 @@ pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
         VolumeError::Fs(FsError::TrashLeft) => Fault::new(Code::BucketNotEmpty)
             .with("BucketName", bucket.as_str())
             .detail("Its trash holds what was deleted: `ashlar trash empty` ends that."),
-        other => fault(other),
+        error => fault(error),
     }
 }
 
@@ -402,8 +403,9 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
             error!(%what, "stored data does not check");
             Fault::because(Code::InternalError, "Stored data does not check.")
         }
-        other => {
-            error!(error = %other, "a failure that has no code of its own");
+        // Only the opening of a volume is refused, and a gateway serves none that did not open.
+        refused @ VolumeError::Refused(_) => {
+            error!(error = %refused, "a failure that has no code of its own");
             Code::InternalError.into()
         }
     }

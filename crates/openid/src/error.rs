@@ -2,7 +2,6 @@
 
 /// Why a token does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum TokenError {
     /// It is longer than any that is looked at.
     #[error("the token is too long")]
@@ -49,7 +48,6 @@ pub enum TokenError {
 
 /// Why an issuer cannot be used, in a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum IssuerError {
     /// Its URL makes no sense.
     #[error("{0}")]

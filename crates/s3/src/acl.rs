@@ -307,10 +307,8 @@ impl AclDocument {
             }
             Ok(AclDocument { owner, grants })
         };
-        let document = read().map_err(|fault| match fault.code {
-            Code::MalformedXML => malformed(),
-            _ => fault,
-        })?;
+        let document = read()
+            .map_err(|fault| if fault.code == Code::MalformedXML { malformed() } else { fault })?;
         check_count(document.grants.len())?;
         Ok(document)
     }

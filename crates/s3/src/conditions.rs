@@ -372,7 +372,9 @@ impl WritePrecondition {
                 Err(failed("If-None-Match"))
             }
             (WritePrecondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
-            _ => Ok(()),
+            (WritePrecondition::None | WritePrecondition::IfNoneMatch(_), _)
+            | (WritePrecondition::IfMatch(_), Some(_))
+            | (WritePrecondition::IfNoneMatchStar, None) => Ok(()),
         }
     }
 }

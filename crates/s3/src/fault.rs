@@ -15,7 +15,6 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $status:ident, $message:literal;)*) => {
         /// An S3 error code, as in the `Code` element of an error document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
         #[expect(missing_docs, reason = "a code's meaning is its message")]
         pub enum Code { $($(#[$doc])* $name,)* }
 

@@ -15,6 +15,8 @@
 //! The crate has no socket, clock, runtime or storage. It does not know which access keys exist,
 //! which policies allow a request, or how objects are stored.
 
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 pub mod acl;
 pub mod auth;
 pub mod body;

@@ -92,7 +92,7 @@ impl Range {
                 let length = length.min(size);
                 Some((size - length, length))
             }
-            _ => None,
+            Range::Between { .. } | Range::From(_) | Range::Last(_) => None,
         };
         match span {
             Some((first, length)) => Ok(Span { first, length, size }),
@@ -116,7 +116,9 @@ impl Range {
         };
         match self {
             Range::Between { last, .. } if last >= size => Err(refused()),
-            _ => self.within(size).map_err(|_| refused()),
+            Range::Between { .. } | Range::From(_) | Range::Last(_) => {
+                self.within(size).map_err(|_| refused())
+            }
         }
     }
 }

@@ -276,6 +276,7 @@ fn response(action: &str, request_id: &str, result: impl FnOnce(&mut Writer)) ->
 
 /// Returns the error document. Errors whose S3 code differs from the STS code get the STS code.
 pub fn refusal(fault: &Fault, request_id: &str) -> String {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other codes have S3's name here, too")]
     let (code, message) = match fault.code {
         Code::InvalidAccessKeyId => {
             ("InvalidClientTokenId", "The security token included in the request is invalid.")

@@ -45,7 +45,7 @@ impl TagSet {
                     "Bucket tag count cannot be greater than 50",
                 ));
             }
-            _ => {}
+            Tagged::Object | Tagged::Bucket => {}
         }
         for (place, (key, value)) in tags.iter().enumerate() {
             check(key, value)?;

@@ -8,7 +8,6 @@ use store::{Key, StoreError, StoreErrorKind};
 
 /// The reason for which an operation failed: an answer of the namespace, or a failure below it.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum VolumeError {
     /// The namespace refused the operation. For example, the key does not exist.
     #[error(transparent)]

@@ -14,7 +14,7 @@ pub(crate) fn check(input: &[u8]) {
     let Ok(request) = Request::from_message(&message) else { return };
     let shown = format!("{:?}", request.operation());
     assert_eq!(format!("{:?}", request.operation()), shown, "it decodes to the same");
-    assert_eq!(request.unique() & !(1 << 63), request.unique_once());
+    assert_eq!(request.unique() & !(1 << 63), request.original_unique());
     assert_eq!(request.unique() >> 63 == 1, request.is_resent());
     match request.operation() {
         FileOperation::Lookup { name } => assert!(is_component(name)),

@@ -190,7 +190,9 @@ impl Locks {
             let changing = self.tasks.spawn(async move { me.change_in_records(ino, change).await });
             match changing.await.unwrap_or(Err(Errno::IO))? {
                 Changed::Relocated => {}
-                changed => return Ok(changed),
+                changed @ (Changed::Done | Changed::BlockedHere | Changed::BlockedElsewhere) => {
+                    return Ok(changed);
+                }
             }
         }
     }

@@ -39,9 +39,12 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
     // The command holds the other end of the socket. If it stayed open, a failure would not show as
     // end of file.
     drop(command);
-    let mut child = child.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => MountError::NoFusermount,
-        _ => MountError::Other { what: "starting fusermount3", source: error },
+    let mut child = child.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            MountError::NoFusermount
+        } else {
+            MountError::Other { what: "starting fusermount3", source: error }
+        }
     })?;
     // The message has one byte besides the descriptor. If the program fails, this returns at end of
     // file.
@@ -65,9 +68,12 @@ pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountErr
         UnmountMode::Abort => return Err(UnmountError::NotPermitted),
     };
     let done = Command::new(PROGRAM).arg(flags).arg("--").arg(folder).stdin(Stdio::null()).output();
-    let done = done.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => UnmountError::NoFusermount,
-        _ => UnmountError::Other { what: "starting fusermount3", source: error },
+    let done = done.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            UnmountError::NoFusermount
+        } else {
+            UnmountError::Other { what: "starting fusermount3", source: error }
+        }
     })?;
     if done.status.success() {
         return Ok(());

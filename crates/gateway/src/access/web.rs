@@ -71,9 +71,9 @@ impl WebRole {
         let kept = |claim: &str| {
             CLAIMS_ALWAYS.contains(&claim) || self.claims.iter().any(|kept| kept == claim)
         };
-        policies.iter().flat_map(|policy| policy.keys()).find_map(|key| match key {
-            ConditionKey::Jwt(claim) if !kept(claim) => Some(claim.as_str()),
-            _ => None,
+        policies.iter().flat_map(|policy| policy.keys()).find_map(|key| {
+            let ConditionKey::Jwt(claim) = key else { return None };
+            (!kept(claim)).then_some(claim.as_str())
         })
     }
 }

@@ -167,7 +167,9 @@ fn refused(error: TokenError) -> Fault {
         TokenError::Unreachable | TokenError::Busy => {
             Fault::new(Code::IDPCommunicationError).detail(error.to_string())
         }
-        other => Fault::new(Code::InvalidIdentityToken).detail(other.to_string()),
+        TokenError::TooLong | TokenError::Algorithm | TokenError::Issuer => {
+            Fault::new(Code::InvalidIdentityToken).detail(error.to_string())
+        }
     }
 }
 

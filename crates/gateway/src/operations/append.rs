@@ -31,9 +31,9 @@ pub(super) async fn object(
     let Some(object) = look(call, &request.condition, offset).await? else {
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
         // Somebody else may have made it meanwhile.
-        return publish::replace(call, first, body).await.map_err(|fault| match fault.code {
-            Code::PreconditionFailed => Code::InvalidWriteOffset.into(),
-            _ => fault,
+        return publish::replace(call, first, body).await.map_err(|fault| {
+            let taken = fault.code == Code::PreconditionFailed;
+            if taken { Code::InvalidWriteOffset.into() } else { fault }
         });
     };
     if object.file().links > 1 {

@@ -87,6 +87,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
 }
 
 /// The fault of an upload that the volume has not completed.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`publish::refusal` has all other errors")]
 fn refused(error: VolumeError, request: &CompleteMultipartUpload) -> Fault {
     let part = |number: u16| request.parts.iter().find(|part| part.number.get() == number);
     match error {
@@ -104,7 +105,7 @@ fn refused(error: VolumeError, request: &CompleteMultipartUpload) -> Fault {
                 None => fault,
             }
         }
-        other => refusal(other, &request.condition),
+        error => refusal(error, &request.condition),
     }
 }
 

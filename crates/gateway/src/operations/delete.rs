@@ -244,6 +244,10 @@ fn condition(deletion: &Deletion) -> Option<RemoveCondition> {
 }
 
 /// Where several conditions were stated, the first of them is named, whichever failed.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the table of `translate::fault` has the others"
+)]
 fn refusal(error: VolumeError, deletion: &Deletion) -> Fault {
     let Deletion { condition, stat, .. } = deletion;
     let tags = *condition != WritePrecondition::None;
@@ -254,7 +258,7 @@ fn refusal(error: VolumeError, deletion: &Deletion) -> Fault {
         VolumeError::Fs(FsError::Contended) if tags || stat.is_some() => {
             Code::ConditionalRequestConflict.into()
         }
-        other => translate::fault(other),
+        error => translate::fault(error),
     }
 }
 

@@ -76,6 +76,10 @@ pub(super) async fn refuse_early(
 }
 
 /// The fault of a write that did not happen.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the table of `translate::fault` has the others"
+)]
 pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Fault {
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
@@ -83,7 +87,7 @@ pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Faul
         VolumeError::Fs(FsError::Contended) if *condition != WritePrecondition::None => {
             Code::ConditionalRequestConflict.into()
         }
-        other => translate::fault(other),
+        error => translate::fault(error),
     }
 }
 

@@ -50,7 +50,9 @@ pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Res
             };
             S3Response::xml(StatusCode::CREATED, output.to_xml())
         }
-        other => S3Response::empty(other.status()),
+        other @ (SuccessAction::Redirect(_) | SuccessAction::Ok | SuccessAction::NoContent) => {
+            S3Response::empty(other.status())
+        }
     };
     describe(&mut response, &published);
     lifecycle::describe_current(call, &mut response).await?;

@@ -55,7 +55,11 @@ impl PayloadMode {
         let signed_stream = |trailer| match kind {
             AuthKind::Header if accepts_aws_chunked => Ok(PayloadMode::SignedChunks { trailer }),
             AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),
-            _ => Err(refuse(MISPLACED)),
+            AuthKind::Header
+            | AuthKind::Query
+            | AuthKind::QueryV2
+            | AuthKind::Form
+            | AuthKind::FormV2 => Err(refuse(MISPLACED)),
         };
         match value {
             UNSIGNED_PAYLOAD => Ok(PayloadMode::Unsigned),
@@ -65,11 +69,22 @@ impl PayloadMode {
                 AuthKind::Header | AuthKind::Anonymous if accepts_aws_chunked => {
                     Ok(PayloadMode::UnsignedTrailer)
                 }
-                _ => Err(refuse(MISPLACED)),
+                AuthKind::Header
+                | AuthKind::Anonymous
+                | AuthKind::Query
+                | AuthKind::QueryV2
+                | AuthKind::Form
+                | AuthKind::FormV2 => Err(refuse(MISPLACED)),
             },
             _ if value.starts_with("STREAMING-AWS4-ECDSA-") => match kind {
                 AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),
-                _ => Err(Fault::new(Code::NotImplemented).detail("SigV4A is not implemented.")),
+                AuthKind::Header
+                | AuthKind::Query
+                | AuthKind::QueryV2
+                | AuthKind::Form
+                | AuthKind::FormV2 => {
+                    Err(Fault::new(Code::NotImplemented).detail("SigV4A is not implemented."))
+                }
             },
             _ => hash(value).map(PayloadMode::Hashed).ok_or_else(|| {
                 Fault::because(Code::InvalidArgument, UNKNOWN)

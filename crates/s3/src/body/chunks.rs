@@ -160,7 +160,11 @@ impl Chunks {
     pub(super) fn chunk_remaining(&self) -> u64 {
         match self.next {
             Expected::Content { remaining, .. } => remaining,
-            _ => 0,
+            Expected::Header
+            | Expected::ContentEnd
+            | Expected::Trailer
+            | Expected::Close
+            | Expected::End => 0,
         }
     }
 
@@ -169,7 +173,11 @@ impl Chunks {
     pub(super) fn finish(self) -> Result<Vec<(String, String)>, Fault> {
         match self.next {
             Expected::End => Ok(self.trailer.fields),
-            _ => Err(broken()),
+            Expected::Header
+            | Expected::Content { .. }
+            | Expected::ContentEnd
+            | Expected::Trailer
+            | Expected::Close => Err(broken()),
         }
     }
 

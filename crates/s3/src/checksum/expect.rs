@@ -61,14 +61,18 @@ impl Expectation {
     ) -> Result<Expectation, Fault> {
         let content_sha256 = match verified.payload() {
             PayloadMode::Hashed(hash) => Some(hash),
-            _ => None,
+            PayloadMode::Unsigned
+            | PayloadMode::SignedChunks { .. }
+            | PayloadMode::UnsignedTrailer => None,
         };
         let checksum = if operation == Operation::CompleteMultipartUpload {
             StatedChecksum::Nothing
         } else {
-            match stated(headers, verified.hoisted())? {
-                StatedChecksum::Nothing if operation == Operation::PutObject => requested(headers)?,
-                stated => stated,
+            let stated = stated(headers, verified.hoisted())?;
+            if operation == Operation::PutObject && matches!(stated, StatedChecksum::Nothing) {
+                requested(headers)?
+            } else {
+                stated
             }
         };
         let content_md5 = content_md5(headers, verified.hoisted())?;
@@ -193,7 +197,6 @@ fn check_sdk_algorithm(
     named: Option<(ChecksumAlgorithm, bool)>,
 ) -> Result<StatedChecksum, Fault> {
     match (stated, named) {
-        (stated, None) => Ok(stated),
         (StatedChecksum::Nothing, Some((algorithm, true))) => {
             Ok(StatedChecksum::Algorithm(algorithm))
         }
@@ -201,17 +204,23 @@ fn check_sdk_algorithm(
             "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
              x-amz-trailer headers were found.",
         )),
-        (stated, Some((named, _))) => match &stated {
+        (
             StatedChecksum::Header(algorithm, _)
             | StatedChecksum::Hoisted(algorithm, _)
             | StatedChecksum::Trailer(algorithm)
-            | StatedChecksum::Algorithm(algorithm)
-                if *algorithm != named =>
-            {
-                Err(refuse("Value for x-amz-sdk-checksum-algorithm header is invalid."))
-            }
-            _ => Ok(stated),
-        },
+            | StatedChecksum::Algorithm(algorithm),
+            Some((named, _)),
+        ) if algorithm != named => {
+            Err(refuse("Value for x-amz-sdk-checksum-algorithm header is invalid."))
+        }
+        (stated, None)
+        | (
+            stated @ (StatedChecksum::Header(..)
+            | StatedChecksum::Hoisted(..)
+            | StatedChecksum::Trailer(_)
+            | StatedChecksum::Algorithm(_)),
+            Some(_),
+        ) => Ok(stated),
     }
 }
 

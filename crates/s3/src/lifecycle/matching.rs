@@ -45,7 +45,9 @@ impl Rule {
         }
         let prefix = self.scope.predicates().iter().find_map(|predicate| match predicate {
             RulePredicate::Prefix(prefix) => Some(prefix.as_str()),
-            _ => None,
+            RulePredicate::Tag { .. }
+            | RulePredicate::SizeGreaterThan(_)
+            | RulePredicate::SizeLessThan(_) => None,
         });
         prefix.unwrap_or_default()
     }

@@ -92,6 +92,20 @@ macro_rules! refusal {
     };
 }
 
+/// Returns the response of a stubbed operation. A row with the word `Stubbed` and no response does not
+/// compile, and neither does another row with a response.
+macro_rules! stub {
+    (Served) => {
+        None
+    };
+    (Refused) => {
+        None
+    };
+    (Stubbed $stub:ident) => {
+        Some(stub::$stub)
+    };
+}
+
 /// Returns the action for a request that names a version. Without an action of its own, this is the
 /// action for the current version.
 macro_rules! versioned_action {
@@ -104,8 +118,8 @@ macro_rules! versioned_action {
 }
 
 macro_rules! operations {
-    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $sender:ident
-        $action:tt $($versioned:literal)?;)*)
+    ($($name:ident = $method:ident $scope:ident $selector:literal $support:ident $(($stub:ident))?
+        $sender:ident $action:tt $($versioned:literal)?;)*)
     => {
         /// Each S3 operation that the gateway knows.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +138,12 @@ macro_rules! operations {
             /// Returns the level of support.
             pub const fn support(self) -> Support {
                 match self { $(Operation::$name => Support::$support,)* }
+            }
+
+            /// The response to a stubbed operation, if the bucket exists and the client has the
+            /// permission. `None` for operations that are served or refused.
+            pub const fn stub(self) -> Option<Stub> {
+                match self { $(Operation::$name => stub!($support $($stub)?),)* }
             }
 
             /// Returns the IAM action for the current version of an object. `None` if the operation
@@ -211,17 +231,22 @@ operations! {
     GetBucketCors = GET Bucket "cors" Served anyone "s3:GetBucketCORS";
     PutBucketCors = PUT Bucket "cors" Served anyone "s3:PutBucketCORS";
     DeleteBucketCors = DELETE Bucket "cors" Served anyone "s3:PutBucketCORS";
-    GetBucketEncryption = GET Bucket "encryption" Stubbed anyone "s3:GetEncryptionConfiguration";
+    GetBucketEncryption =
+        GET Bucket "encryption" Stubbed(NO_ENCRYPTION) anyone "s3:GetEncryptionConfiguration";
     PutBucketEncryption = PUT Bucket "encryption" Refused anyone "s3:PutEncryptionConfiguration";
     DeleteBucketEncryption =
-        DELETE Bucket "encryption" Stubbed anyone "s3:PutEncryptionConfiguration";
-    GetBucketReplication = GET Bucket "replication" Stubbed anyone "s3:GetReplicationConfiguration";
+        DELETE Bucket "encryption" Stubbed(NOTHING_TO_DELETE) anyone
+        "s3:PutEncryptionConfiguration";
+    GetBucketReplication =
+        GET Bucket "replication" Stubbed(NO_REPLICATION) anyone "s3:GetReplicationConfiguration";
     PutBucketReplication = PUT Bucket "replication" Refused anyone "s3:PutReplicationConfiguration";
     DeleteBucketReplication =
-        DELETE Bucket "replication" Stubbed anyone "s3:PutReplicationConfiguration";
-    GetBucketWebsite = GET Bucket "website" Stubbed anyone "s3:GetBucketWebsite";
+        DELETE Bucket "replication" Stubbed(NOTHING_TO_DELETE) anyone
+        "s3:PutReplicationConfiguration";
+    GetBucketWebsite = GET Bucket "website" Stubbed(NO_WEBSITE) anyone "s3:GetBucketWebsite";
     PutBucketWebsite = PUT Bucket "website" Refused anyone "s3:PutBucketWebsite";
-    DeleteBucketWebsite = DELETE Bucket "website" Stubbed anyone "s3:DeleteBucketWebsite";
+    DeleteBucketWebsite =
+        DELETE Bucket "website" Stubbed(NOTHING_TO_DELETE) anyone "s3:DeleteBucketWebsite";
     GetObjectLockConfiguration =
         GET Bucket "object-lock" Served anyone "s3:GetBucketObjectLockConfiguration";
     PutObjectLockConfiguration =
@@ -240,39 +265,40 @@ operations! {
     DeletePublicAccessBlock =
         DELETE Bucket "publicAccessBlock" Served anyone "s3:PutBucketPublicAccessBlock";
     GetBucketNotificationConfiguration =
-        GET Bucket "notification" Stubbed anyone "s3:GetBucketNotification";
+        GET Bucket "notification" Stubbed(NO_NOTIFICATIONS) anyone "s3:GetBucketNotification";
     PutBucketNotificationConfiguration =
         PUT Bucket "notification" Refused anyone "s3:PutBucketNotification";
-    GetBucketLogging = GET Bucket "logging" Stubbed anyone "s3:GetBucketLogging";
+    GetBucketLogging = GET Bucket "logging" Stubbed(NO_LOGGING) anyone "s3:GetBucketLogging";
     PutBucketLogging = PUT Bucket "logging" Refused anyone "s3:PutBucketLogging";
     GetBucketAccelerateConfiguration =
-        GET Bucket "accelerate" Stubbed anyone "s3:GetAccelerateConfiguration";
+        GET Bucket "accelerate" Stubbed(NO_ACCELERATION) anyone "s3:GetAccelerateConfiguration";
     PutBucketAccelerateConfiguration =
         PUT Bucket "accelerate" Refused anyone "s3:PutAccelerateConfiguration";
     GetBucketRequestPayment =
-        GET Bucket "requestPayment" Stubbed anyone "s3:GetBucketRequestPayment";
+        GET Bucket "requestPayment" Stubbed(OWNER_PAYS) anyone "s3:GetBucketRequestPayment";
     PutBucketRequestPayment =
         PUT Bucket "requestPayment" Refused anyone "s3:PutBucketRequestPayment";
     ListBucketInventoryConfigurations =
-        GET Bucket "inventory" Stubbed anyone "s3:GetInventoryConfiguration";
+        GET Bucket "inventory" Stubbed(NO_INVENTORIES) anyone "s3:GetInventoryConfiguration";
     PutBucketInventoryConfiguration =
         PUT Bucket "inventory" Refused anyone "s3:PutInventoryConfiguration";
     DeleteBucketInventoryConfiguration =
         DELETE Bucket "inventory" Refused anyone "s3:PutInventoryConfiguration";
     ListBucketAnalyticsConfigurations =
-        GET Bucket "analytics" Stubbed anyone "s3:GetAnalyticsConfiguration";
+        GET Bucket "analytics" Stubbed(NO_ANALYTICS) anyone "s3:GetAnalyticsConfiguration";
     PutBucketAnalyticsConfiguration =
         PUT Bucket "analytics" Refused anyone "s3:PutAnalyticsConfiguration";
     DeleteBucketAnalyticsConfiguration =
         DELETE Bucket "analytics" Refused anyone "s3:PutAnalyticsConfiguration";
     ListBucketMetricsConfigurations =
-        GET Bucket "metrics" Stubbed anyone "s3:GetMetricsConfiguration";
+        GET Bucket "metrics" Stubbed(NO_METRICS) anyone "s3:GetMetricsConfiguration";
     PutBucketMetricsConfiguration =
         PUT Bucket "metrics" Refused anyone "s3:PutMetricsConfiguration";
     DeleteBucketMetricsConfiguration =
         DELETE Bucket "metrics" Refused anyone "s3:PutMetricsConfiguration";
     ListBucketIntelligentTieringConfigurations =
-        GET Bucket "intelligent-tiering" Stubbed anyone "s3:GetIntelligentTieringConfiguration";
+        GET Bucket "intelligent-tiering" Stubbed(NO_TIERINGS) anyone
+        "s3:GetIntelligentTieringConfiguration";
     PutBucketIntelligentTieringConfiguration =
         PUT Bucket "intelligent-tiering" Refused anyone "s3:PutIntelligentTieringConfiguration";
     DeleteBucketIntelligentTieringConfiguration =

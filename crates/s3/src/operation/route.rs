@@ -106,7 +106,7 @@ fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, F
     let kind = match scope {
         Scope::Bucket if method != Method::POST => "BUCKET",
         Scope::Object if method != Method::POST || !selector.is_empty() => "OBJECT",
-        _ => "SERVICE",
+        Scope::Service | Scope::Bucket | Scope::Object => "SERVICE",
     };
     Err(method_not_allowed(method, kind, &allowed.join(", ")))
 }
@@ -152,26 +152,28 @@ fn refuse_misplaced(
 /// Distinguishes operations that have the same method and selector.
 fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Operation, Fault> {
     let copies = fields.has("x-amz-copy-source");
-    match operation {
-        Operation::PutObject if query.has("partNumber") => {
-            let why = "This operation does not accept partNumber without uploadId";
-            Err(Fault::because(Code::InvalidArgument, why)
-                .with("ArgumentName", "partNumber")
-                .with("ArgumentValue", "partNumber"))
-        }
-        Operation::UploadPart if !query.has("partNumber") => {
-            Err(method_not_allowed(&Method::PUT, "UPLOAD", "DELETE, POST, GET"))
-        }
-        Operation::PutObject if copies => Ok(Operation::CopyObject),
-        Operation::UploadPart if copies => Ok(Operation::UploadPartCopy),
-        Operation::ListObjectsV2 if query.get("list-type")? != Some("2") => {
-            let why = "Invalid List Type specified in Request";
-            Err(Fault::because(Code::InvalidArgument, why)
-                .with("ArgumentName", "list-type")
-                .with("ArgumentValue", query.get("list-type")?.unwrap_or_default()))
-        }
-        _ => Ok(operation),
+    if operation == Operation::PutObject && query.has("partNumber") {
+        let why = "This operation does not accept partNumber without uploadId";
+        return Err(Fault::because(Code::InvalidArgument, why)
+            .with("ArgumentName", "partNumber")
+            .with("ArgumentValue", "partNumber"));
     }
+    if operation == Operation::UploadPart && !query.has("partNumber") {
+        return Err(method_not_allowed(&Method::PUT, "UPLOAD", "DELETE, POST, GET"));
+    }
+    if operation == Operation::ListObjectsV2 && query.get("list-type")? != Some("2") {
+        let why = "Invalid List Type specified in Request";
+        return Err(Fault::because(Code::InvalidArgument, why)
+            .with("ArgumentName", "list-type")
+            .with("ArgumentValue", query.get("list-type")?.unwrap_or_default()));
+    }
+    if copies && operation == Operation::PutObject {
+        return Ok(Operation::CopyObject);
+    }
+    if copies && operation == Operation::UploadPart {
+        return Ok(Operation::UploadPartCopy);
+    }
+    Ok(operation)
 }
 
 /// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header; in one of
@@ -188,6 +190,7 @@ fn is_ignored(name: &str, query: &Query, fields: Fields<'_>) -> bool {
 }
 
 /// The query parameters that an operation takes besides its selector.
+#[expect(clippy::too_many_lines, reason = "a row for each operation, so that none is forgotten")]
 fn parameters(operation: Operation) -> &'static [&'static str] {
     match operation {
         Operation::ListBuckets => &["prefix", "continuation-token", "max-buckets", "bucket-region"],
@@ -249,7 +252,73 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
         | Operation::ListBucketAnalyticsConfigurations
         | Operation::ListBucketMetricsConfigurations
         | Operation::ListBucketIntelligentTieringConfigurations => &["continuation-token"],
-        _ => &[],
+        Operation::HeadBucket
+        | Operation::CreateBucket
+        | Operation::DeleteBucket
+        | Operation::DeleteObjects
+        | Operation::PostObject
+        | Operation::GetBucketLocation
+        | Operation::GetBucketTagging
+        | Operation::PutBucketTagging
+        | Operation::DeleteBucketTagging
+        | Operation::GetBucketAcl
+        | Operation::PutBucketAcl
+        | Operation::GetBucketVersioning
+        | Operation::PutBucketVersioning
+        | Operation::GetBucketPolicy
+        | Operation::PutBucketPolicy
+        | Operation::DeleteBucketPolicy
+        | Operation::GetBucketPolicyStatus
+        | Operation::PutBucketLifecycleConfiguration
+        | Operation::DeleteBucketLifecycle
+        | Operation::GetBucketCors
+        | Operation::PutBucketCors
+        | Operation::DeleteBucketCors
+        | Operation::GetBucketEncryption
+        | Operation::PutBucketEncryption
+        | Operation::DeleteBucketEncryption
+        | Operation::GetBucketReplication
+        | Operation::PutBucketReplication
+        | Operation::DeleteBucketReplication
+        | Operation::GetBucketWebsite
+        | Operation::PutBucketWebsite
+        | Operation::DeleteBucketWebsite
+        | Operation::GetObjectLockConfiguration
+        | Operation::PutObjectLockConfiguration
+        | Operation::GetBucketOwnershipControls
+        | Operation::PutBucketOwnershipControls
+        | Operation::DeleteBucketOwnershipControls
+        | Operation::GetPublicAccessBlock
+        | Operation::PutPublicAccessBlock
+        | Operation::DeletePublicAccessBlock
+        | Operation::GetBucketNotificationConfiguration
+        | Operation::PutBucketNotificationConfiguration
+        | Operation::GetBucketLogging
+        | Operation::PutBucketLogging
+        | Operation::GetBucketAccelerateConfiguration
+        | Operation::PutBucketAccelerateConfiguration
+        | Operation::GetBucketRequestPayment
+        | Operation::PutBucketRequestPayment
+        | Operation::PutBucketInventoryConfiguration
+        | Operation::DeleteBucketInventoryConfiguration
+        | Operation::PutBucketAnalyticsConfiguration
+        | Operation::DeleteBucketAnalyticsConfiguration
+        | Operation::PutBucketMetricsConfiguration
+        | Operation::DeleteBucketMetricsConfiguration
+        | Operation::PutBucketIntelligentTieringConfiguration
+        | Operation::DeleteBucketIntelligentTieringConfiguration
+        | Operation::CreateSession
+        | Operation::PutObject
+        | Operation::CopyObject
+        | Operation::CreateMultipartUpload
+        | Operation::CompleteMultipartUpload
+        | Operation::AbortMultipartUpload
+        | Operation::RenameObject
+        | Operation::RestoreObject
+        | Operation::SelectObjectContent
+        | Operation::GetObjectTorrent
+        | Operation::UpdateObjectEncryption
+        | Operation::OptionsObject => &[],
     }
 }
 

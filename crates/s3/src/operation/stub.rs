@@ -1,6 +1,5 @@
 //! Responses of S3 about features that a bucket has never used.
 
-use super::Operation;
 use crate::Code;
 use crate::xml::Writer;
 
@@ -25,51 +24,25 @@ impl Stub {
     }
 }
 
-impl Operation {
-    /// The response to a stubbed operation, if the bucket exists and the client has the permission.
-    /// `None` for operations that are served or refused.
-    pub const fn stub(self) -> Option<Stub> {
-        match self {
-            Operation::GetBucketEncryption => {
-                Some(Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError))
-            }
-            Operation::GetBucketReplication => {
-                Some(Stub::Absent(Code::ReplicationConfigurationNotFoundError))
-            }
-            Operation::GetBucketWebsite => Some(Stub::Absent(Code::NoSuchWebsiteConfiguration)),
-            _ => self.empty(),
-        }
-    }
+/// The content of an empty list.
+const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
 
-    const fn empty(self) -> Option<Stub> {
-        const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
-        Some(match self {
-            Operation::GetBucketNotificationConfiguration => {
-                Stub::Document("NotificationConfiguration", "")
-            }
-            Operation::GetBucketLogging => Stub::Document("BucketLoggingStatus", ""),
-            Operation::GetBucketAccelerateConfiguration => {
-                Stub::Document("AccelerateConfiguration", "")
-            }
-            Operation::GetBucketRequestPayment => {
-                Stub::Document("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>")
-            }
-            Operation::ListBucketInventoryConfigurations => {
-                Stub::Document("ListInventoryConfigurationsResult", NOT_TRUNCATED)
-            }
-            Operation::ListBucketAnalyticsConfigurations => {
-                Stub::Document("ListBucketAnalyticsConfigurationsResult", NOT_TRUNCATED)
-            }
-            Operation::ListBucketMetricsConfigurations => {
-                Stub::Document("ListMetricsConfigurationsResult", NOT_TRUNCATED)
-            }
-            Operation::ListBucketIntelligentTieringConfigurations => {
-                Stub::Document("ListBucketIntelligentTieringConfigurationsOutput", NOT_TRUNCATED)
-            }
-            Operation::DeleteBucketEncryption
-            | Operation::DeleteBucketReplication
-            | Operation::DeleteBucketWebsite => Stub::NoContent,
-            _ => return None,
-        })
-    }
-}
+// The table of operations names one of these for each operation that is `Stubbed`.
+pub(super) const NO_ENCRYPTION: Stub =
+    Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError);
+pub(super) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);
+pub(super) const NO_WEBSITE: Stub = Stub::Absent(Code::NoSuchWebsiteConfiguration);
+pub(super) const NO_NOTIFICATIONS: Stub = Stub::Document("NotificationConfiguration", "");
+pub(super) const NO_LOGGING: Stub = Stub::Document("BucketLoggingStatus", "");
+pub(super) const NO_ACCELERATION: Stub = Stub::Document("AccelerateConfiguration", "");
+pub(super) const OWNER_PAYS: Stub =
+    Stub::Document("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>");
+pub(super) const NO_INVENTORIES: Stub =
+    Stub::Document("ListInventoryConfigurationsResult", NOT_TRUNCATED);
+pub(super) const NO_ANALYTICS: Stub =
+    Stub::Document("ListBucketAnalyticsConfigurationsResult", NOT_TRUNCATED);
+pub(super) const NO_METRICS: Stub =
+    Stub::Document("ListMetricsConfigurationsResult", NOT_TRUNCATED);
+pub(super) const NO_TIERINGS: Stub =
+    Stub::Document("ListBucketIntelligentTieringConfigurationsOutput", NOT_TRUNCATED);
+pub(super) const NOTHING_TO_DELETE: Stub = Stub::NoContent;

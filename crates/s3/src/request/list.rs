@@ -152,7 +152,9 @@ impl ListObjectsV2 {
             None | Some("") => None,
             Some(text) => match ContinuationToken::decode(text)? {
                 ContinuationToken::AfterBucket(_) => return Err(wrong_token()),
-                token => Some(token),
+                token @ (ContinuationToken::AfterKey(_) | ContinuationToken::AfterPrefix(_)) => {
+                    Some(token)
+                }
             },
         };
         let fetch_owner = match query.get("fetch-owner")? {

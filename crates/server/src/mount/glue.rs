@@ -1,6 +1,8 @@
 //! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
 //! other.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod again;
 mod answer;
 mod beside_files;
@@ -260,16 +262,15 @@ impl Call {
             return self.answer_beside(reply);
         }
         let operation = self.request.operation();
-        match operation {
-            FileOperation::SetLkW(question) => return self.lock(question, reply).await,
-            FileOperation::Write { .. } => {
-                let taken = self.accept_write(&operation).await;
-                return self.wait_for_write_memory(taken, reply).await;
-            }
-            FileOperation::Release { handle, lock_owner, flock_unlock, .. } => {
-                return self.release(handle, lock_owner.0, flock_unlock, reply).await;
-            }
-            _ => {}
+        if let FileOperation::SetLkW(question) = operation {
+            return self.lock(question, reply).await;
+        }
+        if let FileOperation::Write { .. } = operation {
+            let taken = self.accept_write(&operation).await;
+            return self.wait_for_write_memory(taken, reply).await;
+        }
+        if let FileOperation::Release { handle, lock_owner, flock_unlock, .. } = operation {
+            return self.release(handle, lock_owner.0, flock_unlock, reply).await;
         }
         self.answer_living(operation, reply).await;
     }
@@ -319,33 +320,98 @@ impl Call {
                 Answer::Attributes(self.beside.shown.attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
-            FileOperation::MkNod { .. }
-            | FileOperation::MkDir { .. }
-            | FileOperation::Symlink { .. }
-            | FileOperation::Link { .. }
-            | FileOperation::Unlink { .. }
-            | FileOperation::RmDir { .. }
-            | FileOperation::Rename { .. } => self.change_name(operation).await?,
-            FileOperation::Open { .. }
-            | FileOperation::Create { .. }
-            | FileOperation::TmpFile { .. }
-            | FileOperation::Flush { .. }
-            | FileOperation::FSync { .. } => self.change_content(operation).await?,
-            FileOperation::FAllocate { .. }
-            | FileOperation::LSeek { .. }
-            | FileOperation::CopyFileRange { .. } => self.range(operation).await?,
-            FileOperation::OpenDir { .. }
-            | FileOperation::ReadDir { .. }
-            | FileOperation::ReadDirPlus { .. }
-            | FileOperation::ReleaseDir { .. } => self.directory(operation).await?,
+            FileOperation::MkNod { name, mode, rdev, umask } => {
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
+                let kind = mode & KIND_BITS;
+                let made = self.make_node(name.as_bytes(), kind, rdev, by).await?;
+                Answer::Entry(self.entry(&made))
+            }
+            FileOperation::MkDir { name, mode, umask } => {
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
+                let made = files.make_directory(node, name.as_bytes(), by).await?;
+                Answer::Entry(self.entry(&made))
+            }
+            FileOperation::Symlink { name, target } => {
+                let (name, by) = (name.as_bytes(), self.create_options(0o777, 0));
+                let made = files.make_symlink(node, name, target.as_bytes(), by).await?;
+                Answer::Entry(self.entry(&made))
+            }
+            FileOperation::Link { target, name } => {
+                let linked = files.link(self.ino(target), node, name.as_bytes()).await?;
+                Answer::Entry(self.known_entry(&linked))
+            }
+            FileOperation::Unlink { name } => {
+                files.unlink(node, name.as_bytes()).await.map(|()| Answer::Ok)?
+            }
+            FileOperation::RmDir { name } => {
+                files.remove_directory(node, name.as_bytes()).await.map(|()| Answer::Ok)?
+            }
+            FileOperation::Rename { name, new_parent, new_name, flags } => {
+                let from = (node, name.as_bytes());
+                let to = (self.ino(new_parent), new_name.as_bytes());
+                self.rename(from, to, flags).await.map(|()| Answer::Ok)?
+            }
+            FileOperation::Open { flags, kill_suidgid } => self.open(flags, kill_suidgid).await?,
+            FileOperation::Create { name, flags, mode, umask, .. } => {
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
+                self.create(name.as_bytes(), flags, by).await?
+            }
+            FileOperation::TmpFile { flags, mode, umask } => {
+                let by = self.create_options(mode & PERMISSION_BITS, umask);
+                let opened = files.create_unnamed(node, by).await?;
+                let maps = self.map_flags_of_new(flags, opened.handle).await;
+                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
+            }
+            FileOperation::Flush { handle, lock_owner } => {
+                let flushed = files.flush(HandleId(handle.0)).await;
+                let unlocked = files.unlock(node, lock_owner.0, false, 0..=u64::MAX).await;
+                flushed.and(unlocked).map(|()| Answer::Ok)?
+            }
+            FileOperation::FSync { handle, .. } => {
+                files.flush(HandleId(handle.0)).await.map(|()| Answer::Ok)?
+            }
+            FileOperation::FAllocate { handle, offset, length, mode } => {
+                self.allocate(HandleId(handle.0), offset, length, mode).await?
+            }
+            FileOperation::LSeek { handle, offset, whence } => {
+                self.seek(HandleId(handle.0), offset, whence).await?
+            }
+            FileOperation::CopyFileRange {
+                handle,
+                offset,
+                target_handle,
+                target_offset,
+                length,
+                ..
+            } => {
+                let from = (HandleId(handle.0), offset);
+                let to = (HandleId(target_handle.0), target_offset);
+                self.copy_range(from, to, length).await?
+            }
+            FileOperation::OpenDir { .. } => {
+                let handle = files.open_directory(node).await?;
+                Answer::Opened(FileHandle(handle.0), OpenFlags::none())
+            }
+            FileOperation::ReadDir { handle, offset, size } => {
+                Answer::Directory(self.names(handle, offset, size, false).await?)
+            }
+            FileOperation::ReadDirPlus { handle, offset, size } => {
+                Answer::Directory(self.names(handle, offset, size, true).await?)
+            }
+            FileOperation::ReleaseDir { handle, .. } => {
+                files.release_directory(HandleId(handle.0));
+                Answer::Ok
+            }
             // Names are durable when they are answered.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
             FileOperation::StatFs => Answer::Space(self.beside.space.figures().await),
-            FileOperation::GetXattr { .. }
-            | FileOperation::ListXattr { .. }
-            | FileOperation::SetXattr { .. }
-            | FileOperation::RemoveXattr { .. } => self.xattr(operation).await?,
+            FileOperation::GetXattr { name, size } => self.xattr(name, size).await?,
+            FileOperation::ListXattr { size } => self.xattr_names(size).await?,
+            FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
+                self.set_xattr(name, value, flags, acl_kill_sgid).await?
+            }
+            FileOperation::RemoveXattr { name } => self.remove_xattr(name).await?,
             FileOperation::GetLk(question) => self.conflicting_lock(&question).await?,
             FileOperation::SetLk(question) => self.try_lock(&question).await?,
             FileOperation::IoCtl { .. } => return Err(rustix::io::Errno::NOTTY),
@@ -365,75 +431,22 @@ impl Call {
         })
     }
 
-    async fn directory(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
-        let (files, node) = (&self.files, self.node());
-        Ok(match operation {
-            FileOperation::OpenDir { .. } => {
-                let handle = files.open_directory(node).await?;
-                Answer::Opened(FileHandle(handle.0), OpenFlags::none())
-            }
-            FileOperation::ReadDir { handle, offset, size } => {
-                Answer::Directory(self.names(handle, offset, size, false).await?)
-            }
-            FileOperation::ReadDirPlus { handle, offset, size } => {
-                Answer::Directory(self.names(handle, offset, size, true).await?)
-            }
-            FileOperation::ReleaseDir { handle, .. } => {
-                files.release_directory(HandleId(handle.0));
-                Answer::Ok
-            }
-            _ => return Err(rustix::io::Errno::NOSYS),
-        })
-    }
-
-    async fn change_name(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
-        let (files, node) = (&self.files, self.node());
-        let stat = match operation {
-            FileOperation::MkNod { name, mode, rdev, umask } => {
-                let (name, by) =
-                    (name.as_bytes(), self.create_options(mode & PERMISSION_BITS, umask));
-                let kind = match mode & KIND_BITS {
-                    0o010_000 => SpecialKind::Fifo,
-                    0o140_000 => SpecialKind::Socket,
-                    0o020_000 => SpecialKind::Character,
-                    0o060_000 => SpecialKind::Block,
-                    _ => {
-                        return Ok(Answer::Entry(
-                            self.entry(&files.make_file(node, name, by).await?),
-                        ));
-                    }
-                };
-                files.make_special(node, name, kind, rdev, by).await?
-            }
-            FileOperation::MkDir { name, mode, umask } => {
-                let by = self.create_options(mode & PERMISSION_BITS, umask);
-                files.make_directory(node, name.as_bytes(), by).await?
-            }
-            FileOperation::Symlink { name, target } => {
-                let by = self.create_options(0o777, 0);
-                files.make_symlink(node, name.as_bytes(), target.as_bytes(), by).await?
-            }
-            FileOperation::Link { target, name } => {
-                let linked = files.link(self.ino(target), node, name.as_bytes()).await?;
-                return Ok(Answer::Entry(self.known_entry(&linked)));
-            }
-            FileOperation::Unlink { name } => {
-                files.unlink(node, name.as_bytes()).await?;
-                return Ok(Answer::Ok);
-            }
-            FileOperation::RmDir { name } => {
-                files.remove_directory(node, name.as_bytes()).await?;
-                return Ok(Answer::Ok);
-            }
-            FileOperation::Rename { name, new_parent, new_name, flags } => {
-                let (from, to) =
-                    ((node, name.as_bytes()), (self.ino(new_parent), new_name.as_bytes()));
-                self.rename(from, to, flags).await?;
-                return Ok(Answer::Ok);
-            }
-            _ => return Err(rustix::io::Errno::NOSYS),
+    /// Makes a node that is no directory. `kind` are the bits of `st_mode` that say which.
+    async fn make_node(
+        &self,
+        name: &[u8],
+        kind: u32,
+        device: u32,
+        by: CreateOptions,
+    ) -> Result<NodeStat, rustix::io::Errno> {
+        let kind = match kind {
+            0o010_000 => SpecialKind::Fifo,
+            0o140_000 => SpecialKind::Socket,
+            0o020_000 => SpecialKind::Character,
+            0o060_000 => SpecialKind::Block,
+            _ => return self.files.make_file(self.node(), name, by).await,
         };
-        Ok(Answer::Entry(self.entry(&stat)))
+        self.files.make_special(self.node(), name, kind, device, by).await
     }
 
     /// Renames with these flags of renameat2(2).
@@ -457,52 +470,34 @@ impl Call {
         self.files.rename(from, to, mode).await
     }
 
-    async fn change_content(
+    /// Opens the node. `flags` are those of open(2).
+    async fn open(&self, flags: u32, drops_rights: bool) -> Result<Answer, rustix::io::Errno> {
+        let mode = OpenMode { drops_rights, ..open_mode(flags) };
+        let opened = self.files.open(self.node(), mode).await?;
+        let known = opened.unchanged && !mode.writes;
+        self.files.note_opened(&opened, flags & NO_ATIME == 0, known).await;
+        Ok(self.opened(&opened, flags).await)
+    }
+
+    /// Creates a file and opens it, or opens the file that has the name. `flags` are those of open(2).
+    async fn create(
         &self,
-        operation: FileOperation<'_>,
+        name: &[u8],
+        flags: u32,
+        by: CreateOptions,
     ) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
-        Ok(match operation {
-            FileOperation::Open { flags, kill_suidgid } => {
-                let mode = OpenMode { drops_rights: kill_suidgid, ..open_mode(flags) };
-                let opened = files.open(node, mode).await?;
-                let known = opened.unchanged && !mode.writes;
-                files.note_opened(&opened, flags & NO_ATIME == 0, known).await;
-                self.opened(&opened, flags).await
+        let (opened, maps) = match files.create(node, name, by).await {
+            Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
+                let opened = files.open_by_name(node, name, open_mode(flags)).await?;
+                (opened, self.map_flags(flags, opened.handle).await)
             }
-            FileOperation::Create { name, flags, mode, umask, .. } => {
-                let (name, by) =
-                    (name.as_bytes(), self.create_options(mode & PERMISSION_BITS, umask));
-                let (opened, maps) = match files.create(node, name, by).await {
-                    Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
-                        let opened = files.open_by_name(node, name, open_mode(flags)).await?;
-                        (opened, self.map_flags(flags, opened.handle).await)
-                    }
-                    opened => {
-                        let opened = opened?;
-                        (opened, self.map_flags_of_new(flags, opened.handle).await)
-                    }
-                };
-                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
+            opened => {
+                let opened = opened?;
+                (opened, self.map_flags_of_new(flags, opened.handle).await)
             }
-            FileOperation::TmpFile { flags, mode, umask } => {
-                let by = self.create_options(mode & PERMISSION_BITS, umask);
-                let opened = files.create_unnamed(node, by).await?;
-                let maps = self.map_flags_of_new(flags, opened.handle).await;
-                Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
-            }
-            FileOperation::Flush { handle, lock_owner } => {
-                let flushed = files.flush(HandleId(handle.0)).await;
-                let unlocked = files.unlock(node, lock_owner.0, false, 0..=u64::MAX).await;
-                flushed.and(unlocked)?;
-                Answer::Ok
-            }
-            FileOperation::FSync { handle, .. } => {
-                files.flush(HandleId(handle.0)).await?;
-                Answer::Ok
-            }
-            _ => return Err(rustix::io::Errno::NOSYS),
-        })
+        };
+        Ok(Answer::Created(self.entry(&opened.attributes), opened.handle, maps))
     }
 
     /// Nobody waits for a release, and what holds up its answer holds up others.

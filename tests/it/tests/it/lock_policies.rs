@@ -40,7 +40,7 @@ fn locked_put(key: &str, mode: &str, days: i64) -> Request {
         .header("x-amz-object-lock-retain-until-date", &in_days(days))
 }
 
-/// PutObjectRetention of `key` for `days` days.
+/// `PutObjectRetention` of `key` for `days` days.
 fn retain(key: &str, days: i64) -> Request {
     let document = format!(
         "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>{}</RetainUntilDate></Retention>",
@@ -49,7 +49,7 @@ fn retain(key: &str, days: i64) -> Request {
     Request::new("PUT", &format!("{BUCKET}/{key}?retention")).body(document)
 }
 
-/// PutObjectLegalHold of `key`.
+/// `PutObjectLegalHold` of `key`.
 fn hold(key: &str, status: &str) -> Request {
     let document = format!("<LegalHold><Status>{status}</Status></LegalHold>");
     Request::new("PUT", &format!("{BUCKET}/{key}?legal-hold")).body(document)

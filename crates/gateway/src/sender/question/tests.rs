@@ -360,12 +360,12 @@ fn signed(now: OffsetDateTime) -> Verified {
         authority: Some("localhost"),
         host_bucket: None,
     };
-    let terms = Terms {
+    let terms = SignatureRules {
         region: "us-east-1",
         service: "s3",
         has_session: false,
         sigv2_presign: false,
-        may_stream: false,
+        accepts_aws_chunked: false,
         now,
     };
     Credentials::parse(&head).unwrap().verify(Some("secret"), &head, &terms).unwrap()

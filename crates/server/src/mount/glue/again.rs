@@ -14,21 +14,52 @@ use super::{Answer, Call, errno};
 
 /// Whether a request changes what it finds, so that it would be answered otherwise the second time.
 fn changes(operation: &FileOperation<'_>) -> bool {
-    matches!(
-        operation,
+    match operation {
         FileOperation::MkNod { .. }
-            | FileOperation::MkDir { .. }
-            | FileOperation::Symlink { .. }
-            | FileOperation::Link { .. }
-            | FileOperation::Unlink { .. }
-            | FileOperation::RmDir { .. }
-            | FileOperation::Rename { .. }
-            | FileOperation::Create { .. }
-            | FileOperation::TmpFile { .. }
-            | FileOperation::SetAttr(_)
-            | FileOperation::SetXattr { .. }
-            | FileOperation::RemoveXattr { .. }
-    )
+        | FileOperation::MkDir { .. }
+        | FileOperation::Symlink { .. }
+        | FileOperation::Link { .. }
+        | FileOperation::Unlink { .. }
+        | FileOperation::RmDir { .. }
+        | FileOperation::Rename { .. }
+        | FileOperation::Create { .. }
+        | FileOperation::TmpFile { .. }
+        | FileOperation::SetAttr(_)
+        | FileOperation::SetXattr { .. }
+        | FileOperation::RemoveXattr { .. } => true,
+        FileOperation::Lookup { .. }
+        | FileOperation::Forget { .. }
+        | FileOperation::GetAttr { .. }
+        | FileOperation::ReadLink
+        | FileOperation::Open { .. }
+        | FileOperation::Read { .. }
+        | FileOperation::Write { .. }
+        | FileOperation::StatFs
+        | FileOperation::Release { .. }
+        | FileOperation::FSync { .. }
+        | FileOperation::GetXattr { .. }
+        | FileOperation::ListXattr { .. }
+        | FileOperation::Flush { .. }
+        | FileOperation::Init
+        | FileOperation::OpenDir { .. }
+        | FileOperation::ReadDir { .. }
+        | FileOperation::ReadDirPlus { .. }
+        | FileOperation::ReleaseDir { .. }
+        | FileOperation::FSyncDir { .. }
+        | FileOperation::GetLk(_)
+        | FileOperation::SetLk(_)
+        | FileOperation::SetLkW(_)
+        | FileOperation::Access { .. }
+        | FileOperation::Interrupt { .. }
+        | FileOperation::IoCtl { .. }
+        | FileOperation::FAllocate { .. }
+        | FileOperation::LSeek { .. }
+        | FileOperation::CopyFileRange { .. }
+        | FileOperation::StatX { .. }
+        | FileOperation::SyncFs
+        | FileOperation::Destroy
+        | FileOperation::Unknown { .. } => false,
+    }
 }
 
 impl Call {
@@ -91,7 +122,44 @@ impl Call {
                 let stat = files.attributes(node).await?;
                 Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
             }
-            _ => Answer::Ok,
+            FileOperation::Unlink { .. }
+            | FileOperation::RmDir { .. }
+            | FileOperation::Rename { .. }
+            | FileOperation::SetXattr { .. }
+            | FileOperation::RemoveXattr { .. }
+            // The journal has none of these, because they change nothing.
+            | FileOperation::Lookup { .. }
+            | FileOperation::Forget { .. }
+            | FileOperation::GetAttr { .. }
+            | FileOperation::ReadLink
+            | FileOperation::Open { .. }
+            | FileOperation::Read { .. }
+            | FileOperation::Write { .. }
+            | FileOperation::StatFs
+            | FileOperation::Release { .. }
+            | FileOperation::FSync { .. }
+            | FileOperation::GetXattr { .. }
+            | FileOperation::ListXattr { .. }
+            | FileOperation::Flush { .. }
+            | FileOperation::Init
+            | FileOperation::OpenDir { .. }
+            | FileOperation::ReadDir { .. }
+            | FileOperation::ReadDirPlus { .. }
+            | FileOperation::ReleaseDir { .. }
+            | FileOperation::FSyncDir { .. }
+            | FileOperation::GetLk(_)
+            | FileOperation::SetLk(_)
+            | FileOperation::SetLkW(_)
+            | FileOperation::Access { .. }
+            | FileOperation::Interrupt { .. }
+            | FileOperation::IoCtl { .. }
+            | FileOperation::FAllocate { .. }
+            | FileOperation::LSeek { .. }
+            | FileOperation::CopyFileRange { .. }
+            | FileOperation::StatX { .. }
+            | FileOperation::SyncFs
+            | FileOperation::Destroy
+            | FileOperation::Unknown { .. } => Answer::Ok,
         })
     }
 }

@@ -52,6 +52,10 @@ impl Call {
         }
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a row for each operation, so that none is forgotten"
+    )]
     fn dispatch_beside(&self, operation: &FileOperation<'_>) -> Result<Answer, Errno> {
         let (node, stats) = (self.request.node(), &self.beside.stats);
         Ok(match *operation {
@@ -93,7 +97,37 @@ impl Call {
             | FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::ListXattr { size } => sized(Vec::new(), size)?,
             FileOperation::GetXattr { .. } => return Err(Errno::NODATA),
-            _ => return Err(Errno::PERM),
+            FileOperation::Lookup { .. }
+            | FileOperation::Forget { .. }
+            | FileOperation::SetAttr(_)
+            | FileOperation::ReadLink
+            | FileOperation::Symlink { .. }
+            | FileOperation::MkNod { .. }
+            | FileOperation::MkDir { .. }
+            | FileOperation::Unlink { .. }
+            | FileOperation::RmDir { .. }
+            | FileOperation::Rename { .. }
+            | FileOperation::Link { .. }
+            | FileOperation::Read { .. }
+            | FileOperation::Write { .. }
+            | FileOperation::StatFs
+            | FileOperation::SetXattr { .. }
+            | FileOperation::RemoveXattr { .. }
+            | FileOperation::Init
+            | FileOperation::GetLk(_)
+            | FileOperation::SetLk(_)
+            | FileOperation::SetLkW(_)
+            | FileOperation::Access { .. }
+            | FileOperation::Create { .. }
+            | FileOperation::TmpFile { .. }
+            | FileOperation::Interrupt { .. }
+            | FileOperation::IoCtl { .. }
+            | FileOperation::FAllocate { .. }
+            | FileOperation::LSeek { .. }
+            | FileOperation::CopyFileRange { .. }
+            | FileOperation::SyncFs
+            | FileOperation::Destroy
+            | FileOperation::Unknown { .. } => return Err(Errno::PERM),
         })
     }
 

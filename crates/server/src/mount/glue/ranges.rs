@@ -1,7 +1,6 @@
 //! Ranges of open files: allocated, made holes, searched and copied.
 
 use files::HandleId;
-use fuse::FileOperation;
 use rustix::io::Errno;
 use volume::SeekTarget;
 
@@ -20,49 +19,57 @@ const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
 impl Call {
-    pub(super) async fn range(&self, operation: FileOperation<'_>) -> Result<Answer, Errno> {
-        let files = &self.files;
-        let changed = match &operation {
-            FileOperation::FAllocate { handle, .. } => Some(handle),
-            FileOperation::CopyFileRange { target_handle, .. } => Some(target_handle),
-            _ => None,
-        };
-        if let Some(handle) = changed.filter(|_| self.request.uid() != ROOT_USER) {
-            files.drop_rights(HandleId(handle.0)).await?;
+    /// Carries out fallocate(2) with this mode.
+    pub(super) async fn allocate(
+        &self,
+        handle: HandleId,
+        offset: u64,
+        length: u64,
+        mode: u32,
+    ) -> Result<Answer, Errno> {
+        self.drop_rights(handle).await?;
+        let (files, keeps) = (&self.files, mode & KEEP_SIZE != 0);
+        let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
+        match mode & !KEEP_SIZE {
+            0 => files.allocate(handle, end, keeps).await?,
+            PUNCH_HOLE if keeps => files.zero(handle, offset, length, true).await?,
+            ZERO_RANGE => files.zero(handle, offset, length, keeps).await?,
+            _ => return Err(Errno::OPNOTSUPP),
         }
-        Ok(match operation {
-            FileOperation::FAllocate { handle, offset, length, mode } => {
-                let (handle, keeps) = (HandleId(handle.0), mode & KEEP_SIZE != 0);
-                let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
-                match mode & !KEEP_SIZE {
-                    0 => files.allocate(handle, end, keeps).await?,
-                    PUNCH_HOLE if keeps => files.zero(handle, offset, length, true).await?,
-                    ZERO_RANGE => files.zero(handle, offset, length, keeps).await?,
-                    _ => return Err(Errno::OPNOTSUPP),
-                }
-                Answer::Ok
-            }
-            FileOperation::LSeek { handle, offset, whence } => {
-                let sought = match whence {
-                    SEEK_DATA => SeekTarget::Data,
-                    SEEK_HOLE => SeekTarget::Hole,
-                    _ => return Err(Errno::INVAL),
-                };
-                Answer::Position(files.seek(HandleId(handle.0), offset, sought).await?)
-            }
-            FileOperation::CopyFileRange {
-                handle,
-                offset,
-                target_handle,
-                target_offset,
-                length,
-                ..
-            } => {
-                let from = (HandleId(handle.0), offset);
-                let to = (HandleId(target_handle.0), target_offset);
-                Answer::Copied(files.copy(from, to, length).await?)
-            }
-            _ => return Err(Errno::NOSYS),
-        })
+        Ok(Answer::Ok)
+    }
+
+    /// Finds the next data or hole at or behind `offset`.
+    pub(super) async fn seek(
+        &self,
+        handle: HandleId,
+        offset: u64,
+        whence: u32,
+    ) -> Result<Answer, Errno> {
+        let sought = match whence {
+            SEEK_DATA => SeekTarget::Data,
+            SEEK_HOLE => SeekTarget::Hole,
+            _ => return Err(Errno::INVAL),
+        };
+        Ok(Answer::Position(self.files.seek(handle, offset, sought).await?))
+    }
+
+    /// Copies `length` bytes between two open files, each with a position.
+    pub(super) async fn copy_range(
+        &self,
+        from: (HandleId, u64),
+        to: (HandleId, u64),
+        length: u64,
+    ) -> Result<Answer, Errno> {
+        self.drop_rights(to.0).await?;
+        Ok(Answer::Copied(self.files.copy(from, to, length).await?))
+    }
+
+    /// Clears the set-user-id bit and the like, unless a program of the root user changes the file.
+    async fn drop_rights(&self, handle: HandleId) -> Result<(), Errno> {
+        if self.request.uid() == ROOT_USER {
+            return Ok(());
+        }
+        self.files.drop_rights(handle).await
     }
 }

@@ -12,9 +12,10 @@ impl Call {
     pub(super) async fn answer_stale(&self) -> Result<Answer, Errno> {
         let operation = self.request.operation();
         let node = self.node();
-        let other = match operation {
-            FileOperation::Rename { new_parent, .. } => self.ino(new_parent),
-            _ => node,
+        let other = if let FileOperation::Rename { new_parent, .. } = operation {
+            self.ino(new_parent)
+        } else {
+            node
         };
         let removed = if self.files.is_removed_directory(node).await {
             node
@@ -23,6 +24,7 @@ impl Call {
         } else {
             return Err(Errno::STALE);
         };
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all other operations fail alike")]
         match operation {
             // The kernel asks for these for file handles alone.
             FileOperation::Lookup { name } if name == THIS || name == PARENT => Err(Errno::STALE),

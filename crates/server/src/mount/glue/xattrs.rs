@@ -1,9 +1,9 @@
 //! Extended attributes.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use files::XattrWrite;
-use fuse::FileOperation;
 use rustix::io::Errno;
 use volume::AclKind;
 
@@ -16,56 +16,60 @@ const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 
 impl Call {
-    /// Whether an attribute says who may do what, where all is shown as somebody's: it has no say there.
-    fn is_hidden(&self, operation: &FileOperation<'_>) -> bool {
-        match operation {
-            FileOperation::GetXattr { name, .. }
-            | FileOperation::SetXattr { name, .. }
-            | FileOperation::RemoveXattr { name } => {
-                !self.beside.shown.is_unchanged() && AclKind::of(name.as_bytes()).is_some()
-            }
-            _ => false,
-        }
+    /// Fails with `EOPNOTSUPP` for an access control list if all files are shown as one user's: the
+    /// list has no effect there.
+    fn check_shown(&self, name: &OsStr) -> Result<(), Errno> {
+        let is_hidden = !self.beside.shown.is_unchanged() && AclKind::of(name.as_bytes()).is_some();
+        if is_hidden { Err(Errno::OPNOTSUPP) } else { Ok(()) }
     }
 
-    pub(super) async fn xattr(&self, operation: FileOperation<'_>) -> Result<Answer, Errno> {
+    /// Returns the value of an attribute, or its length if `size` is 0.
+    pub(super) async fn xattr(&self, name: &OsStr, size: u32) -> Result<Answer, Errno> {
+        self.check_shown(name)?;
         let (files, node) = (&self.files, self.node());
-        if self.is_hidden(&operation) {
-            return Err(Errno::OPNOTSUPP);
+        if name == node_report::ATTRIBUTE {
+            let report = self.beside.report(files, node).await.ok_or(Errno::IO)?;
+            return sized(report, size);
         }
-        Ok(match operation {
-            FileOperation::GetXattr { name, size } if name == node_report::ATTRIBUTE => {
-                let told = self.beside.report(files, node).await.ok_or(Errno::IO)?;
-                sized(told, size)?
+        sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)
+    }
+
+    /// Returns the names of all attributes, or their length if `size` is 0.
+    pub(super) async fn xattr_names(&self, size: u32) -> Result<Answer, Errno> {
+        let mut names = Vec::new();
+        for name in self.files.xattr_names(self.node()).await? {
+            if !self.beside.shown.is_unchanged() && AclKind::of(&name).is_some() {
+                continue;
             }
-            FileOperation::GetXattr { name, size } => {
-                sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)?
-            }
-            FileOperation::ListXattr { size } => {
-                let mut names = Vec::new();
-                for name in files.xattr_names(node).await? {
-                    if !self.beside.shown.is_unchanged() && AclKind::of(&name).is_some() {
-                        continue;
-                    }
-                    names.extend_from_slice(&name);
-                    names.push(0);
-                }
-                sized(names, size)?
-            }
-            FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
-                let how = match flags {
-                    XATTR_CREATE => XattrWrite::Create,
-                    XATTR_REPLACE => XattrWrite::Replace,
-                    _ => XattrWrite::Set,
-                };
-                files.set_xattr(node, name.as_bytes(), value, how, acl_kill_sgid).await?;
-                Answer::Ok
-            }
-            FileOperation::RemoveXattr { name } => {
-                files.remove_xattr(node, name.as_bytes()).await?;
-                Answer::Ok
-            }
-            _ => return Err(Errno::NOSYS),
-        })
+            names.extend_from_slice(&name);
+            names.push(0);
+        }
+        sized(names, size)
+    }
+
+    /// Sets an attribute. `flags` are those of setxattr(2).
+    pub(super) async fn set_xattr(
+        &self,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+        acl_kill_sgid: bool,
+    ) -> Result<Answer, Errno> {
+        self.check_shown(name)?;
+        let how = match flags {
+            XATTR_CREATE => XattrWrite::Create,
+            XATTR_REPLACE => XattrWrite::Replace,
+            _ => XattrWrite::Set,
+        };
+        let (files, node) = (&self.files, self.node());
+        files.set_xattr(node, name.as_bytes(), value, how, acl_kill_sgid).await?;
+        Ok(Answer::Ok)
+    }
+
+    /// Removes an attribute.
+    pub(super) async fn remove_xattr(&self, name: &OsStr) -> Result<Answer, Errno> {
+        self.check_shown(name)?;
+        self.files.remove_xattr(self.node(), name.as_bytes()).await?;
+        Ok(Answer::Ok)
     }
 }
