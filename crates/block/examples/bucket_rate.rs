@@ -1,4 +1,4 @@
-//! What a request to a bucket costs this process: `cargo run --release -p block --example
+//! The cost of a request to a bucket for this process: `cargo run --release -p block --example
 //! bucket_rate ENDPOINT ACCESS_KEY SECRET_KEY BUCKET`. The same requests through the SDK and
 //! through `BucketBlocks`, in turns; medians of CPU time per request, and of the rate.
 
@@ -25,7 +25,7 @@ const TASKS: u64 = 16;
 const EACH: Duration = Duration::from_secs(3);
 const ROUNDS: usize = 3;
 
-/// How requests are made.
+/// A way of making requests.
 #[async_trait]
 trait Way: Send + Sync {
     async fn put(&self, block: &SealedBlock);
@@ -98,7 +98,7 @@ fn block(counter: u64, length: u32) -> SealedBlock {
     sealer.finish()
 }
 
-/// Time that the threads of this process were on a core.
+/// The CPU time of the threads of this process.
 fn cpu() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux");
     let nanos = tasks.filter_map(|task| {
@@ -149,7 +149,7 @@ async fn main() {
         ..BucketOptions::new(bucket, access, SecretKey::new(secret))
     };
     let sdk = sdk(&options, secret);
-    // It stands already if another run made it.
+    // Another run may have created it.
     let _ = sdk.0.create_bucket().bucket(bucket).send().await;
     let ways: [(&str, Arc<dyn Way>); 2] = [
         ("SDK", Arc::new(sdk)),

@@ -1,13 +1,17 @@
-//! The content of a range as it arrives from a store, verified.
+//! The verified content of a range as it arrives from a store.
 //!
 //! An [`Arrival`] requests its range once and yields each sub-block as soon as it has passed its
-//! checksum, as slices of the store's own frames. The reader pulls: what it has not asked for yet waits
-//! in the store, in the buffers of a connection, say, and holds the sender back. The store is passed to
-//! each call and not kept.
+//! checksum, as slices of the store's own frames. The reader pulls. Bytes that it has not pulled
+//! wait in the buffers of the connection, which slows the sender down. Each call gets the store as
+//! an argument.
 //!
-//! **All or an error.** If a source ends too early, the rest is requested again from the first sub-block
-//! that was not yielded. So it is, once, if a sub-block is damaged or missing. A reader gets each byte
-//! exactly once, or an error; never zeros, never fewer bytes.
+//! **Invariant.** A reader gets each byte exactly once, or an error; never zeros, never fewer
+//! bytes. If the source ends too early, the rest is requested again from the first sub-block that
+//! was not yielded. If a sub-block is damaged or the block is missing, the rest is requested again
+//! once.
+//!
+//! For example, a connection breaks after 5 MiB of 16 MiB. The arrival has yielded 80 sub-blocks
+//! and requests the range again from sub-block 80 on.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,41 +23,41 @@ use record::BlockId;
 use tracing::warn;
 
 use crate::opening::Opener;
-use crate::sealed::Opened;
-use crate::store::open_known;
-use crate::{Arriving, BlockError, BlockErrorKind, BlockRef, BlockStore, SUB_BLOCK_BYTES};
+use crate::sealed::VerifiedSubBlock;
+use crate::store::open_with_recovery;
+use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, ByteSource, SUB_BLOCK_BYTES};
 
-/// Content bytes of a range from which on streaming pays off. A shorter range is read at once.
+/// The shortest range for which streaming is faster than reading at once, in content bytes.
 pub const ARRIVAL_BYTES_MIN: u32 = 2 << 20;
 
-/// How often a source that was lost is replaced before another sub-block has come.
+/// The number of times that a lost source is replaced before another sub-block has arrived.
 const RESUMES_MAX: u32 = 3;
 
 /// A range of a block's content that arrives.
 pub struct Arrival {
     block: BlockRef,
-    /// The wanted content that is not verified yet.
+    /// The rest of the requested range that is not verified yet.
     range: Range<u32>,
-    /// Sub-blocks that hold all of what was wanted at first.
+    /// The number of sub-blocks that contain the requested range.
     sub_blocks: u32,
     opener: Opener,
-    source: Option<Box<dyn Arriving>>,
-    /// Verified content that was not taken yet.
+    source: Option<Box<dyn ByteSource>>,
+    /// Verified content that the reader has not taken.
     verified: VecDeque<Bytes>,
-    /// Sources that were lost since the last sub-block came.
+    /// Sources that were lost since the last sub-block arrived.
     lost: u32,
     second_reads: u32,
     _claim: Option<Box<dyn Any + Send>>,
 }
 
 impl Arrival {
-    /// Whether a range lies within its block and is long enough to be had as it arrives.
-    pub fn pays(block: BlockRef, range: &Range<u32>) -> bool {
+    /// Returns true if a range is within its block and long enough to be streamed.
+    pub fn is_worthwhile(block: BlockRef, range: &Range<u32>) -> bool {
         range.end <= block.length && range.end.saturating_sub(range.start) >= ARRIVAL_BYTES_MIN
     }
 
-    /// A range that lies within its block and is not empty. Asks for nothing yet. `claim` is
-    /// dropped with it.
+    /// Creates an arrival of a non-empty range within its block. It sends no request. `claim` is
+    /// dropped with the arrival.
     pub fn new(block: BlockRef, range: Range<u32>, claim: Option<Box<dyn Any + Send>>) -> Arrival {
         let sub_blocks = range.start / SUB_BLOCK_BYTES..range.end.div_ceil(SUB_BLOCK_BYTES);
         Arrival {
@@ -69,69 +73,74 @@ impl Arrival {
         }
     }
 
-    /// The block that arrives.
+    /// The id of the block.
     pub fn block_id(&self) -> BlockId {
         self.block.id
     }
 
-    /// How many sub-blocks arrive, those that have come included.
+    /// The number of sub-blocks of the whole range, including those that have arrived.
     pub fn sub_blocks(&self) -> u32 {
         self.sub_blocks
     }
 
-    /// Content bytes that were not taken yet.
+    /// Content bytes that the reader has not taken.
     pub fn left(&self) -> u32 {
         let waiting: usize = self.verified.iter().map(Bytes::len).sum();
         self.range.end - self.range.start + u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
-    /// Says what the CRC-32C is of all content before the range, before anything has come. If the
-    /// range ends where its block does, its last sub-block leaves only if that makes the block of
-    /// the record. A range from the beginning of its block knows it by itself.
+    /// Sets the CRC-32C of all content before the range. To be called before anything has arrived.
+    /// If the range ends at the end of its block, its last sub-block is yielded only if the CRC of
+    /// the whole block is the record's. For a range from the beginning of the block this needs no
+    /// call.
     pub fn follow(&mut self, before: u32) {
         self.opener.follow(before);
     }
 
-    /// The CRC-32C of the block's content up to what came, where all of that is known.
+    /// Returns the CRC-32C of the block's content up to the last yielded sub-block; `None` if not
+    /// all content before it is known.
     pub fn joined(&self) -> Option<u32> {
         self.opener.joined()
     }
 
-    /// Times that it was asked once more for what was missing or damaged: at most one.
+    /// The number of requests that were repeated because the block was missing or damaged: 0 or 1.
     pub fn second_reads(&self) -> u32 {
         self.second_reads
     }
 
-    /// The next piece that has been verified, if one has.
+    /// Returns the next verified piece; `None` if none is waiting.
     pub fn take(&mut self) -> Option<Bytes> {
         self.verified.pop_front()
     }
 
-    /// Asks the store for what has not come, unless it was asked, and waits until it answers.
+    /// Requests the rest of the range, unless that was done, and waits until the store begins to
+    /// answer.
     ///
     /// # Errors
-    /// As [`BlockStore::get`] has them; a block that is missing is asked for twice.
+    /// As [`BlockStore::get`]. A missing block is requested twice.
     pub async fn open(&mut self, store: &(impl BlockStore + ?Sized)) -> Result<(), BlockError> {
+        // A missing block leads to one more iteration, and every other error ends the loop.
         while self.source.is_none() && !self.opener.is_done() {
             let bytes = self.opener.restart();
-            match open_known(store, self.block, bytes).await {
+            match open_with_recovery(store, self.block, bytes).await {
                 Ok(source) => self.source = Some(source),
-                Err(error) => self.again(error)?,
+                Err(error) => self.retry_damaged(error)?,
             }
         }
         Ok(())
     }
 
-    /// Waits until there is more to take, and says whether there is; `false` is the end of the
-    /// range. `seen` is shown each sub-block that came.
+    /// Waits until a piece can be taken. Returns true then, and false at the end of the range.
+    /// `seen` is called with each sub-block that has arrived.
     ///
     /// # Errors
-    /// `Corrupt` if what came is not what was sealed, also when asked for again; what a store's
-    /// [`get`](BlockStore::get) says; the store's own error if it was lost too often.
+    /// Fails with `Corrupt` if the bytes are not those that were sealed, even after a second
+    /// request; as [`get`](BlockStore::get); and with the store's error if the source was lost too
+    /// often.
     pub async fn advance(
         &mut self,
         store: &(impl BlockStore + ?Sized),
-        mut seen: impl FnMut(&Opened) + Send,
+        mut seen: impl FnMut(&VerifiedSubBlock) + Send,
     ) -> Result<bool, BlockError> {
         while self.verified.is_empty() {
             if self.opener.is_done() {
@@ -139,13 +148,14 @@ impl Arrival {
             }
             self.open(store).await?;
             let Some(source) = &mut self.source else { continue };
+            // The source is kept in `self`, so a dropped call loses no bytes.
             match source.next().await {
                 Ok(Some(frame)) => self.push(frame, &mut seen)?,
                 Ok(None) => {
-                    let error = self.corrupt("fewer bytes came than the record names".to_owned());
-                    self.again(error)?;
+                    let error = self.corrupt("the block is shorter than in its record".to_owned());
+                    self.retry_damaged(error)?;
                 }
-                Err(error) => self.lose(error)?,
+                Err(error) => self.retry_lost(error)?,
             }
             if self.opener.is_done() {
                 self.end().await;
@@ -154,11 +164,16 @@ impl Arrival {
         Ok(true)
     }
 
-    /// Opens a frame.
-    fn push(&mut self, frame: Bytes, mut seen: impl FnMut(&Opened)) -> Result<(), BlockError> {
+    /// Verifies a frame.
+    fn push(
+        &mut self,
+        frame: Bytes,
+        mut seen: impl FnMut(&VerifiedSubBlock),
+    ) -> Result<(), BlockError> {
         let Arrival { opener, verified, range, lost, .. } = self;
         let pushed = opener.push(frame, |opened| {
             seen(&opened);
+            // Progress was made, so the source may be lost again without an error.
             *lost = 0;
             cut(range, opened, verified);
         });
@@ -166,23 +181,25 @@ impl Arrival {
             Ok(()) => Ok(()),
             Err(what) => {
                 let error = self.corrupt(what);
-                self.again(error)
+                self.retry_damaged(error)
             }
         }
     }
 
-    /// Drops a source that has given all that is wanted. Its end is read first, so that its connection
-    /// can be used again. An error does not matter then: what it gave was verified.
+    /// Drops a source whose bytes have all arrived. The end is read first, so that the connection
+    /// can be reused. An error does not matter here, because the bytes were verified.
     async fn end(&mut self) {
         if let Some(mut source) = self.source.take() {
             let _ = source.next().await;
         }
     }
 
-    /// Gives a source up that was lost midway, unless that happens again and again.
-    fn lose(&mut self, error: BlockError) -> Result<(), BlockError> {
+    /// Drops a source that was lost midway. Fails if that happened too often.
+    fn retry_lost(&mut self, error: BlockError) -> Result<(), BlockError> {
         if error.kind() != BlockErrorKind::Unavailable {
-            return self.again(error);
+            // Other errors mean that the block is missing or damaged, not that the connection
+            // failed.
+            return self.retry_damaged(error);
         }
         self.source = None;
         self.lost += 1;
@@ -190,17 +207,17 @@ impl Arrival {
             return Err(error);
         }
         let index = self.opener.next_index();
-        warn!(block = %self.block.id, index, %error, "a block that was arriving is asked for again");
+        warn!(block = %self.block.id, index, %error, "a block stopped arriving; requesting it");
         Ok(())
     }
 
-    /// Gives a source up that was missing or damaged, unless that is the second time.
-    fn again(&mut self, error: BlockError) -> Result<(), BlockError> {
+    /// Drops a source whose block was missing or damaged. Fails the second time.
+    fn retry_damaged(&mut self, error: BlockError) -> Result<(), BlockError> {
         self.source = None;
         match error.kind() {
             BlockErrorKind::Corrupt | BlockErrorKind::NotFound if self.second_reads == 0 => {
                 self.second_reads += 1;
-                warn!(block = %self.block.id, %error, "a block is read once more");
+                warn!(block = %self.block.id, %error, "a missing or damaged block is read again");
                 Ok(())
             }
             _ => Err(error),
@@ -215,11 +232,12 @@ impl Arrival {
     }
 }
 
-/// Takes what is wanted of a sub-block.
-fn cut(range: &mut Range<u32>, opened: Opened, verified: &mut VecDeque<Bytes>) {
+/// Takes the requested part of a sub-block.
+fn cut(range: &mut Range<u32>, opened: VerifiedSubBlock, verified: &mut VecDeque<Bytes>) {
     let mut place = opened.index.saturating_mul(SUB_BLOCK_BYTES);
     for mut piece in opened.pieces {
         let length = u32::try_from(piece.len()).unwrap_or(SUB_BLOCK_BYTES);
+        // The first and the last sub-block may extend beyond the requested range.
         piece.truncate(range.end.saturating_sub(place) as usize);
         let skip = range.start.saturating_sub(place) as usize;
         let piece = piece.split_off(skip.min(piece.len()));

@@ -1,24 +1,28 @@
 //! Blocks as objects of an S3 bucket.
 //!
-//! Asks only for plain PUT, GET of a range, HEAD, DELETE and LIST. A bucket that honours
-//! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out (see [`probing`]), also refuses other bytes under
-//! a used id; nothing relies on that, because ids are unique by construction.
+//! The store uses only plain PUT, GET of a range, HEAD, DELETE and LIST. A bucket that supports
+//! `If-None-Match: *`, which [`probe`](BlockStore::probe) finds out (see [`probing`]), also refuses
+//! other bytes under a used id. The store does not rely on that, because ids are unique by
+//! construction.
 //!
-//! Each call is one attempt; [`Retrying`](crate::Retrying) repeats them. Objects are read and written
-//! through [`Objects`], a minimal client. Listings go through the SDK, which costs several times as much
-//! per request. The types of both stay private.
+//! Each call is one attempt; [`Retrying`](crate::Retrying) repeats calls. Objects are read and
+//! written through [`Objects`], a minimal client. Listings go through the SDK, which costs several
+//! times as much per request. The types of both stay private.
+//!
+//! For example, the block with counter 5,000 of a session is the object
+//! `<prefix>/<session>/000000001/<id>`. A PUT of 16 MiB sends its bytes without a copy.
 
 mod address;
-mod arriving;
 mod bare;
+mod body;
 mod fault;
 mod findings;
-mod learned;
 mod objects;
 mod options;
 mod pieces;
 mod pool;
 mod probing;
+mod recomputed;
 mod sign;
 mod span;
 mod wire;
@@ -45,27 +49,27 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use record::{BlockId, Nonce};
 
-use self::arriving::{Body, Zipped};
 use self::bare::Zipper;
+use self::body::{Body, Zipped};
 use self::fault::{Doing, Failure, ObjectReply};
 use self::findings::Findings;
-use self::learned::{Learned, Summing};
 use self::objects::{IncomingObject, Objects, Payload};
 pub use self::options::{BucketOptions, SecretKey};
 use self::pieces::Pieces;
 use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
+use self::recomputed::{ChecksumBuilder, RecomputedChecksums};
 use self::span::Span;
-use crate::arriving::AtOnce;
+use crate::byte_source::AtOnce;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
 use crate::{
-    Arriving, BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, MARK_BYTES_MAX,
+    BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, MARK_BYTES_MAX,
     SealedBlock, Stored, place,
 };
 
-/// Keys on a page of a listing, the most that S3 gives.
+/// Keys on one page of a listing; S3 returns no more.
 const PAGE_KEYS: i32 = 1_000;
 
-/// The object that says whose blocks these are. No session has a name like this.
+/// The object with the mark of the blocks' owner. No session has a name like this.
 const MARK: &str = "volume";
 
 /// Blocks as objects of an S3 bucket.
@@ -73,26 +77,27 @@ pub struct BucketBlocks {
     objects: Objects,
     client: Client,
     bucket: String,
-    /// Empty, or ends with a slash.
+    /// The prefix of all keys. Empty, or ends with a slash.
     prefix: String,
     answer_timeout: Duration,
     block_timeout: Duration,
-    /// Whether a PUT with `If-None-Match: *` was seen to be refused.
+    /// True if a PUT with `If-None-Match: *` was refused for an existing object.
     conditional: AtomicBool,
-    /// Whether a PUT was answered with the MD5 of its body, and what stood beside it came back.
+    /// True if a PUT was answered with the MD5 of its body, and the metadata beside it could be
+    /// read back.
     reports_md5: AtomicBool,
-    /// What else the last probes found.
+    /// Other observations of the last probes and of reads.
     findings: Findings,
-    /// Checksums of bare blocks that the bucket has lost.
-    learned: Learned,
+    /// Recomputed checksums of bare blocks whose metadata the bucket has lost.
+    recomputed: RecomputedChecksums,
 }
 
 impl BucketBlocks {
-    /// A client of a bucket. Sends nothing: [`probe`](BlockStore::probe) tells whether the bucket
-    /// can be reached.
+    /// Creates a client of a bucket. It sends no request: [`probe`](BlockStore::probe) finds out
+    /// whether the bucket can be reached.
     ///
     /// # Errors
-    /// `Refused` if the options cannot be right.
+    /// Fails with `Refused` if the options are invalid.
     pub fn connect(options: BucketOptions) -> Result<BucketBlocks, BlockError> {
         options.check()?;
         let prefix = match options.prefix.trim_matches('/') {
@@ -114,9 +119,11 @@ impl BucketBlocks {
             .credentials_provider(credentials)
             .identity_cache(IdentityCache::lazy().build())
             .force_path_style(options.path_style)
+            // A block has its own checksums, so those of the SDK are not needed.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            // The layer `Retrying` repeats calls, with its own budget.
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts);
         config.set_endpoint_url(options.endpoint);
@@ -130,16 +137,17 @@ impl BucketBlocks {
             conditional: AtomicBool::new(false),
             reports_md5: AtomicBool::new(false),
             findings: Findings::default(),
-            learned: Learned::default(),
+            recomputed: RecomputedChecksums::default(),
         })
     }
 
-    /// Whether the last probe found that the bucket refuses a second PUT under one key.
-    pub fn honours_conditions(&self) -> bool {
+    /// Returns true if the last probe found that the bucket refuses a second PUT under one key.
+    pub fn supports_conditional_put(&self) -> bool {
         self.conditional.load(Ordering::Relaxed)
     }
 
-    /// PUT, plain or only if the name is free; the MD5 of the body, if the answer tells it.
+    /// Sends a PUT, plain or only if the name is free. Returns the MD5 of the body if the response
+    /// has it.
     async fn put_object(
         &self,
         name: &str,
@@ -151,7 +159,8 @@ impl BucketBlocks {
         self.ask(self.block_timeout, doing, sending).await
     }
 
-    /// GET of a range, cut where the object ends; `None` if there is no object.
+    /// Sends a GET of a range. Returns the bytes, cut at the object's end; `None` if there is no
+    /// object.
     async fn get_object(
         &self,
         name: &str,
@@ -159,7 +168,8 @@ impl BucketBlocks {
         doing: Doing,
     ) -> Result<Option<Bytes>, BlockError> {
         let most = bytes.end.saturating_sub(bytes.start);
-        match self.ask_for(name, bytes, doing).await? {
+        match self.request_range(name, bytes, doing).await? {
+            // One byte was requested only to learn if the object exists.
             ObjectReply::Done(_) if most == 0 => Ok(Some(Bytes::new())),
             ObjectReply::Done(found) => {
                 let reading = pin!(found.collect(most));
@@ -167,13 +177,13 @@ impl BucketBlocks {
                 let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
                 body.map(Some).map_err(failed)
             }
-            ObjectReply::BehindTheEnd => Ok(Some(Bytes::new())),
+            ObjectReply::PastEnd => Ok(Some(Bytes::new())),
             ObjectReply::Absent => Ok(None),
             answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
         }
     }
 
-    /// All that arrives of the sealed bytes of a block.
+    /// Reads a range of the sealed bytes of a block to its end.
     async fn collect(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let mut source = self.open(id, bytes).await?;
         let mut found = Vec::new();
@@ -183,64 +193,74 @@ impl BucketBlocks {
         Ok(found.concat().into())
     }
 
-    /// Reads all of a bare block, and remembers its checksums if it is the one of the record.
-    async fn read_and_learn(&self, block: BlockRef, doing: Doing) -> Result<u64, BlockError> {
+    /// Reads a whole bare block, and remembers its checksums if its CRC is the record's.
+    async fn recompute_from_object(
+        &self,
+        block: BlockRef,
+        doing: Doing,
+    ) -> Result<u64, BlockError> {
         let corrupt = |why: String| BlockError::because(BlockErrorKind::Corrupt, doing, why);
         let length = u64::from(block.length);
-        let found = match self.ask_for(&place::name(block.id), 0..length, doing).await? {
+        let found = match self.request_range(&place::name(block.id), 0..length, doing).await? {
             ObjectReply::Done(found) => found,
             ObjectReply::Absent => return Err(BlockError::new(BlockErrorKind::NotFound, doing)),
             answer => return Err(self.unexpected(doing, &answer)),
         };
+        // Compare the sizes first: a wrong object is then not read at all.
         if let Some(whole) = found.whole().filter(|whole| *whole != length) {
-            let error = format!("its object has {whole} bytes, and the record {length}");
+            let error = format!("its object has {whole} bytes, but the record {length}");
             return Err(corrupt(error));
         }
         let mut body = Body::new(found, length, self.answer_timeout, doing)?;
-        let mut summing = Summing::new(block);
+        let mut builder = ChecksumBuilder::new(block);
         while let Some(frame) = body.next().await? {
-            summing.push(frame).map_err(corrupt)?;
+            builder.push(frame).map_err(corrupt)?;
         }
-        self.learned.remember(block.id, summing.finish().map_err(corrupt)?);
-        self.findings.note_learned(&self.bucket);
+        self.recomputed.remember(block.id, builder.finish().map_err(corrupt)?);
+        self.findings.note_lost_checksums(&self.bucket);
         Ok(length)
     }
 
-    /// Sends a GET of a range, and waits for the head of the answer.
-    async fn ask_for(
+    /// Sends a GET of a range, and waits for the head of the response.
+    async fn request_range(
         &self,
         name: &str,
         bytes: Range<u64>,
         doing: Doing,
     ) -> Result<ObjectReply<IncomingObject>, BlockError> {
-        // S3 has no range without bytes: ask for one, to learn whether the object is there.
+        // S3 has no empty ranges. One byte is requested, to learn if the object exists.
         let last = bytes.end.max(bytes.start.saturating_add(1)) - 1;
         let asking = pin!(self.objects.get(name, Span { first: bytes.start, last }));
         self.ask(self.answer_timeout, doing, asking).await
     }
 
-    /// After the bucket said that the id is taken: by the same bytes, or by others?
+    /// Called after the bucket refused a PUT because the name is taken. Succeeds if the same bytes
+    /// are stored, and fails with `Conflict` if others are.
     async fn compare(&self, block: &SealedBlock, doing: Doing) -> Result<(), BlockError> {
-        // One byte more than there should be tells a longer object.
+        // One byte more than expected, to detect a longer object.
         let found = self.get(block.id(), 0..block.sealed_bytes() + 1).await;
         match found {
             Ok(found) if found == block.to_bytes() => Ok(()),
             Ok(_) => Err(BlockError::new(BlockErrorKind::Conflict, doing)),
-            // What is no block is not this one, and what lost its checksums is not known to be.
+            // An object that is no valid block is not this one, and one without checksums cannot be
+            // compared.
             Err(error)
-                if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::SumsLost) =>
+                if matches!(
+                    error.kind(),
+                    BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost
+                ) =>
             {
                 Err(BlockError::because(BlockErrorKind::Conflict, doing, error))
             }
             Err(error) if error.kind() == BlockErrorKind::NotFound => {
-                let error = "it was deleted meanwhile";
+                let error = "the object was deleted meanwhile";
                 Err(BlockError::because(BlockErrorKind::Unavailable, doing, error))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// One page of the keys below a prefix, or of the prefixes below it up to the next slash.
+    /// Lists one page of the keys below a prefix, or of the prefixes up to the next slash.
     async fn list_objects(
         &self,
         prefix: String,
@@ -263,15 +283,17 @@ impl BucketBlocks {
             answer => return Err(self.unexpected(doing, &answer)),
         };
         let next = page.next_continuation_token();
+        // Without this check a faulty service would cause an endless loop or a listing that misses
+        // blocks.
         if page.is_truncated() == Some(true) && (next.is_none() || next == resumed.as_deref()) {
-            let error = "the bucket cut its listing and does not say where it goes on";
+            let error = "the bucket returned a partial listing without a position to resume at";
             return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
         }
         Ok(page)
     }
 
-    /// Waits for an answer for a limited time, and tells what it means. The request is pinned by
-    /// the caller: passed on by value, it would be copied at every step.
+    /// Waits for a response with a timeout, and translates it. The request is pinned by the caller:
+    /// passed by value, it would be copied at every call.
     async fn ask<T>(
         &self,
         within: Duration,
@@ -282,7 +304,7 @@ impl BucketBlocks {
         fault::translate(answer, &self.bucket, doing)
     }
 
-    /// The same for a request of the SDK's. Boxed, because its futures take some 17 KiB each.
+    /// As `ask`, for a request of the SDK. Boxed, because its futures take some 17 KiB each.
     fn ask_sdk<'a, T, E>(
         &'a self,
         doing: Doing,
@@ -325,8 +347,9 @@ impl fmt::Debug for BucketBlocks {
     }
 }
 
-/// The sealed size of a block whose object has so many bytes; `None` if there is no such block.
-fn kept(id: BlockId, bytes: u64) -> Option<u64> {
+/// Returns the sealed size of a block whose object has this many bytes; `None` if there is no such
+/// block.
+fn sealed_size_of(id: BlockId, bytes: u64) -> Option<u64> {
     if id.is_bare() { bare::sealed_size(bytes) } else { Some(bytes) }
 }
 
@@ -335,7 +358,7 @@ fn http_client(plain: bool) -> SharedHttpClient {
         .pool_idle_timeout(IDLE_CONNECTION_MAX)
         .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX);
     if plain {
-        // Without TLS there is no need for the system's certificates, which may not be installed.
+        // Without TLS the system's certificates are not needed; they may not be installed.
         builder.build_http()
     } else {
         builder.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
@@ -353,8 +376,9 @@ impl BlockStore for BucketBlocks {
         } else {
             Payload { body: block.pieces().iter().cloned().collect(), sums: None }
         };
-        match self.put_object(&name, sent, self.honours_conditions(), doing).await? {
-            ObjectReply::Done(told) => Ok(Stored { content_md5: told.filter(|_| bare) }),
+        match self.put_object(&name, sent, self.supports_conditional_put(), doing).await? {
+            ObjectReply::Done(reported) => Ok(Stored { content_md5: reported.filter(|_| bare) }),
+            // A repeated put of the same block must succeed, so the stored bytes are compared.
             ObjectReply::Taken => self.compare(block, doing).await.map(|()| Stored::default()),
             answer => Err(self.unexpected(doing, &answer)),
         }
@@ -378,17 +402,23 @@ impl BlockStore for BucketBlocks {
         true
     }
 
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
         let doing = Doing::Block("reading", id);
+        // The object of a bare block has no header and checksums, so its positions differ from
+        // those of the sealed bytes.
         let asked = if id.is_bare() { bare::span(&bytes) } else { bytes.clone() };
         let most = asked.end.saturating_sub(asked.start);
-        match self.ask_for(&place::name(id), asked, doing).await? {
+        match self.request_range(&place::name(id), asked, doing).await? {
             ObjectReply::Done(found) if id.is_bare() => {
                 let whole = found.whole().unwrap_or_default();
-                let sums = bare::kept_sums(found.headers()).or_else(|| self.learned.sums(id));
+                let sums = bare::stored_sums(found.headers()).or_else(|| self.recomputed.sums(id));
                 let Some(sums) = sums else {
                     let error = "its object has lost its checksums";
-                    return Err(BlockError::because(BlockErrorKind::SumsLost, doing, error));
+                    return Err(BlockError::because(BlockErrorKind::ChecksumsLost, doing, error));
                 };
                 let zipper = Zipper::new(id, whole, sums, bytes)
                     .map_err(|why| BlockError::because(BlockErrorKind::Corrupt, doing, why))?;
@@ -398,19 +428,19 @@ impl BlockStore for BucketBlocks {
             ObjectReply::Done(found) => {
                 Ok(Box::new(Body::new(found, most, self.answer_timeout, doing)?))
             }
-            ObjectReply::BehindTheEnd => Ok(Box::new(AtOnce(None))),
+            ObjectReply::PastEnd => Ok(Box::new(AtOnce(None))),
             ObjectReply::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
             answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
         }
     }
 
-    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+    async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
         let doing = Doing::Block("learning the checksums of", block.id);
         let learning = pin!(async {
-            let _turn = self.learned.turn(block.id).await;
-            match self.learned.sums(block.id) {
+            let _turn = self.recomputed.lock(block.id).await;
+            match self.recomputed.sums(block.id) {
                 Some(_) => Ok(0),
-                None => self.read_and_learn(block, doing).await,
+                None => self.recompute_from_object(block, doing).await,
             }
         });
         self.within(self.block_timeout, doing, learning).await?
@@ -425,7 +455,7 @@ impl BlockStore for BucketBlocks {
         let name = place::name(id);
         let asking = pin!(self.objects.head(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
-            ObjectReply::Done(Some(size)) => match kept(id, size) {
+            ObjectReply::Done(Some(size)) => match sealed_size_of(id, size) {
                 Some(size) => Ok(Some(size)),
                 None => Err(BlockError::because(
                     BlockErrorKind::Corrupt,
@@ -434,7 +464,7 @@ impl BlockStore for BucketBlocks {
                 )),
             },
             ObjectReply::Absent => {
-                // The answer to a HEAD has no text: without its bucket a block looks the same.
+                // The response to a HEAD has no error code, and a missing bucket also gives a 404.
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
                 match self.ask_sdk(doing, sending).await? {
                     ObjectReply::Done(_) => Ok(None),
@@ -451,7 +481,7 @@ impl BlockStore for BucketBlocks {
         let asking = pin!(self.objects.delete(&name));
         match self.ask(self.answer_timeout, doing, asking).await? {
             ObjectReply::Done(()) | ObjectReply::Absent => {
-                self.learned.forget(id);
+                self.recomputed.forget(id);
                 Ok(())
             }
             answer => Err(self.unexpected(doing, &answer)),
@@ -466,7 +496,7 @@ impl BlockStore for BucketBlocks {
             let page = self.list_objects(self.prefix.clone(), true, resume, doing).await?;
             for found in page.common_prefixes() {
                 let name = found.prefix().and_then(|name| name.strip_prefix(&self.prefix));
-                // What else lies here is not a session and hides none.
+                // Other names in the bucket are not sessions.
                 let session: Option<Nonce> =
                     name.and_then(|name| name.strip_suffix('/')?.parse().ok());
                 sessions.extend(session);
@@ -489,19 +519,20 @@ impl BlockStore for BucketBlocks {
             let place = key.strip_prefix(&prefix).and_then(|name| name.split_once('/'));
             let id = place.and_then(|(group, id)| place::parse(session, group, id));
             let size = found.size().and_then(|size| u64::try_from(size).ok());
-            let size = id.zip(size).and_then(|(id, size)| kept(id, size));
+            let size = id.zip(size).and_then(|(id, size)| sealed_size_of(id, size));
             let (Some(id), Some(size)) = (id, size) else {
                 let error = format!("{key:?} in bucket {} is not a block: remove it", self.bucket);
                 return Err(BlockError::because(BlockErrorKind::Corrupt, doing, error));
             };
             blocks.push((id, size));
         }
+        // Some services return a token also with the last page.
         let more = page.is_truncated() == Some(true);
         Ok(BlockPage { blocks, resume: page.next_continuation_token.filter(|_| more) })
     }
 
     async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
-        // One byte more than there may be tells what is too long.
+        // One byte more than permitted, to detect a mark that is too long.
         let range = 0..MARK_BYTES_MAX as u64 + 1;
         let found = self.get_object(MARK, range, Doing::Other(READING_MARK)).await?;
         found.map(found_mark).transpose()
@@ -509,11 +540,11 @@ impl BlockStore for BucketBlocks {
 
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         check_mark(&mark)?;
-        // A bucket that knows no conditions would not tell.
+        // A bucket that does not support conditional writes would overwrite the mark.
         if let Some(standing) = self.mark().await? {
             return compare_marks(&standing, &mark);
         }
-        let conditional = self.honours_conditions();
+        let conditional = self.supports_conditional_put();
         match self
             .put_object(
                 MARK,
@@ -527,7 +558,7 @@ impl BlockStore for BucketBlocks {
             ObjectReply::Taken => match self.mark().await? {
                 Some(standing) => compare_marks(&standing, &mark),
                 None => {
-                    let error = "it was removed meanwhile";
+                    let error = "the mark was removed meanwhile";
                     Err(BlockError::because(BlockErrorKind::Unavailable, SETTING_MARK, error))
                 }
             },
@@ -536,6 +567,6 @@ impl BlockStore for BucketBlocks {
     }
 
     async fn probe(&self) -> Result<(), BlockError> {
-        self.try_out().await
+        self.run_probe().await
     }
 }

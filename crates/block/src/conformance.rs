@@ -1,8 +1,9 @@
-//! What every block store must do, as functions that any store's tests can run.
+//! The test suite of the block store contract.
 //!
-//! Each function takes a store without blocks and panics where the store breaks the contract of
-//! [`BlockStore`]. [`conformance!`](crate::conformance!) makes one test of each. Nothing here
-//! needs a runtime of its own; the macro uses tokio's test attribute.
+//! Each function takes an empty store and panics if the store violates the contract of
+//! [`BlockStore`]. [`conformance!`](crate::conformance!) makes one test of each. For example,
+//! `racing_contents_leave_one_winner` puts eight contents under one id and expects exactly one
+//! success. The functions need no particular runtime; the macro uses tokio's test attribute.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "these functions are tests")]
 
@@ -20,19 +21,20 @@ use crate::{
     SealedBlock, Sealer, sealed,
 };
 
-/// One test for each function of [`conformance`](mod@crate::conformance). The argument is an async
-/// function that gives `Some((guard, store))` with a store without blocks, or `None` if there is
-/// nothing to test against, having said so. The guard lives as long as the test.
+/// Defines one test for each function of [`conformance`](mod@crate::conformance). The argument is
+/// an async function. It returns `Some((guard, store))` with an empty store, or `None`, after it
+/// has printed the reason, if there is no store to test. The guard is dropped at the end of the
+/// test.
 ///
-/// The crate that uses it depends on tokio with `macros` and `rt-multi-thread`.
+/// The calling crate must depend on tokio with `macros` and `rt-multi-thread`.
 #[macro_export]
 macro_rules! conformance {
     ($fresh:path) => {
         $crate::conformance!($fresh =>
-            a_block_comes_back_as_it_was_put
-            the_largest_block_comes_back
-            a_range_gives_exactly_its_bytes
-            a_range_arrives_as_it_is_given
+            a_block_reads_back_as_it_was_put
+            the_largest_block_reads_back
+            a_range_returns_exactly_its_bytes
+            a_streamed_range_equals_the_range_read_at_once
             an_absent_block_is_not_found
             putting_the_same_bytes_again_succeeds
             an_id_keeps_its_first_content
@@ -40,11 +42,11 @@ macro_rules! conformance {
             racing_contents_leave_one_winner
             a_reader_never_sees_part_of_a_block
             deleting_is_idempotent_and_exact
-            deleting_beside_puts_loses_nothing
+            concurrent_deletes_and_puts_lose_nothing
             sessions_are_complete
             a_listing_names_every_block_once
             a_long_listing_is_complete
-            a_listing_bears_changes_between_its_pages
+            a_listing_tolerates_changes_between_its_pages
             probing_leaves_no_block
             a_mark_is_set_once_and_kept
             racing_marks_leave_one_winner
@@ -96,7 +98,7 @@ async fn read(
     Ok(sealed::open(block.reference(), range, bytes)?.concat())
 }
 
-/// All pages of a session; panics if a page is out of order.
+/// Returns all pages of a session. Panics if a page is out of order.
 async fn list(store: &dyn BlockStore, session: Nonce) -> Vec<(BlockId, u64)> {
     let mut blocks = Vec::new();
     let mut resume = None;
@@ -119,7 +121,7 @@ fn kind<T>(result: Result<T, BlockError>) -> BlockErrorKind {
     }
 }
 
-/// All that arrives of a range.
+/// Returns all bytes that arrive of a range.
 async fn arrive(
     store: &dyn BlockStore,
     id: BlockId,
@@ -136,22 +138,22 @@ async fn arrive(
     Ok(found)
 }
 
-/// Blocks of many lengths come back whole and verified, with their sizes.
-pub async fn a_block_comes_back_as_it_was_put(store: &dyn BlockStore) {
+/// Blocks of many lengths read back whole and verified, with their sizes.
+pub async fn a_block_reads_back_as_it_was_put(store: &dyn BlockStore) {
     let lengths = [1, 100, SUB_BLOCK_BYTES - 1, SUB_BLOCK_BYTES, SUB_BLOCK_BYTES + 1, 3 << 20];
     for (counter, length) in (0_u64..).zip(lengths) {
         let id = BlockId::new(session(1), counter);
         let block = block(id, length);
         put(store, &block).await;
-        let found = read(store, &block, 0..length).await.expect("what was put can be read");
+        let found = read(store, &block, 0..length).await.expect("a block that was put can be read");
         assert!(found == content(id, length), "{length} bytes came back changed");
         let size = store.size(id).await.expect("its size is known");
         assert_eq!(size, Some(sealed::sealed_bytes(length)));
     }
 }
 
-/// A block of the greatest length comes back.
-pub async fn the_largest_block_comes_back(store: &dyn BlockStore) {
+/// A block of the greatest length reads back.
+pub async fn the_largest_block_reads_back(store: &dyn BlockStore) {
     let id = BlockId::new(session(1), BlockId::COUNTER_MAX);
     let block = block(id, BLOCK_BYTES_MAX);
     put(store, &block).await;
@@ -159,8 +161,8 @@ pub async fn the_largest_block_comes_back(store: &dyn BlockStore) {
     assert!(found == content(id, BLOCK_BYTES_MAX), "the largest block came back changed");
 }
 
-/// A range gives its bytes, cut where the block ends.
-pub async fn a_range_gives_exactly_its_bytes(store: &dyn BlockStore) {
+/// A range returns its bytes, cut at the block's end.
+pub async fn a_range_returns_exactly_its_bytes(store: &dyn BlockStore) {
     let block = block(BlockId::new(session(1), 5), 3 * SUB_BLOCK_BYTES - 7);
     put(store, &block).await;
     let whole = block.to_bytes();
@@ -181,8 +183,8 @@ pub async fn a_range_gives_exactly_its_bytes(store: &dyn BlockStore) {
     }
 }
 
-/// What arrives of a range is what it gives at once, and an absent block does not arrive.
-pub async fn a_range_arrives_as_it_is_given(store: &dyn BlockStore) {
+/// A streamed range equals the range read at once, and opening an absent block fails.
+pub async fn a_streamed_range_equals_the_range_read_at_once(store: &dyn BlockStore) {
     let block = block(BlockId::new(session(1), 5), 3 << 20);
     put(store, &block).await;
     let bytes = block.to_bytes();
@@ -198,7 +200,7 @@ pub async fn a_range_arrives_as_it_is_given(store: &dyn BlockStore) {
     assert_eq!(kind(absent), BlockErrorKind::NotFound);
 }
 
-/// What is not there is `NotFound` to `get`, `None` to `size`, and absent from listings.
+/// An absent block is `NotFound` for `get`, `None` for `size`, and missing from listings.
 pub async fn an_absent_block_is_not_found(store: &dyn BlockStore) {
     let present = small(session(1), 1);
     put(store, &present).await;
@@ -214,7 +216,7 @@ pub async fn an_absent_block_is_not_found(store: &dyn BlockStore) {
     assert_eq!(list(store, session(1)).await, []);
 }
 
-/// A repeated put is the same put.
+/// A repeated put succeeds without effect.
 pub async fn putting_the_same_bytes_again_succeeds(store: &dyn BlockStore) {
     let block = block(BlockId::new(session(1), 1), 100_000);
     for _ in 0..3 {
@@ -224,7 +226,7 @@ pub async fn putting_the_same_bytes_again_succeeds(store: &dyn BlockStore) {
     assert_eq!(list(store, session(1)).await, [(block.id(), block.sealed_bytes())]);
 }
 
-/// Other bytes under a used id are refused, whatever their length, and the first stay.
+/// Other bytes of any length under a used id are refused, and the first bytes stay.
 pub async fn an_id_keeps_its_first_content(store: &dyn BlockStore) {
     let first = block(BlockId::new(session(1), 1), 1_000);
     put(store, &first).await;
@@ -236,7 +238,7 @@ pub async fn an_id_keeps_its_first_content(store: &dyn BlockStore) {
     read(store, &first, 0..1_000).await.expect("the first content stays");
 }
 
-/// Puts of one block at the same time all succeed.
+/// Concurrent puts of one block all succeed.
 pub async fn racing_puts_of_one_block_agree(store: &dyn BlockStore) {
     let block = block(BlockId::new(session(1), 1), 200_000);
     for result in join_all((0..8).map(|_| store.put(&block))).await {
@@ -245,7 +247,8 @@ pub async fn racing_puts_of_one_block_agree(store: &dyn BlockStore) {
     read(store, &block, 0..200_000).await.expect("it is whole");
 }
 
-/// Of several contents that race for one id exactly one is kept, and its writer alone succeeds.
+/// Of several contents put concurrently under one id, exactly one is kept, and only its put
+/// succeeds.
 pub async fn racing_contents_leave_one_winner(store: &dyn BlockStore) {
     let id = BlockId::new(session(1), 1);
     let contenders: Vec<SealedBlock> = (0..8)
@@ -274,6 +277,7 @@ pub async fn a_reader_never_sees_part_of_a_block(store: &dyn BlockStore) {
         let mut writing = store.put(&block);
         loop {
             let reading = read(store, &block, 0..2 << 20);
+            // The read races the put, and its result must be nothing or the whole block.
             let written = select(&mut writing, Box::pin(reading)).await;
             match written {
                 Either::Left((written, reading)) => {
@@ -291,7 +295,7 @@ pub async fn a_reader_never_sees_part_of_a_block(store: &dyn BlockStore) {
     }
 }
 
-/// A delete removes its block alone, and may be repeated.
+/// A delete removes only its block, and may be repeated.
 pub async fn deleting_is_idempotent_and_exact(store: &dyn BlockStore) {
     let blocks = [0, 1, 4_095, 4_096].map(|counter| small(session(1), counter));
     join_all(blocks.iter().map(|block| put(store, block))).await;
@@ -299,13 +303,16 @@ pub async fn deleting_is_idempotent_and_exact(store: &dyn BlockStore) {
     for _ in 0..2 {
         store.delete(gone.id()).await.expect("a delete may be repeated");
     }
-    store.delete(BlockId::new(session(9), 1)).await.expect("what never was may be deleted");
+    store
+        .delete(BlockId::new(session(9), 1))
+        .await
+        .expect("a block that never existed may be deleted");
     let expected: Vec<_> = kept.iter().map(|block| (block.id(), block.sealed_bytes())).collect();
     assert_eq!(list(store, session(1)).await, expected);
 }
 
-/// Deletes that empty a session and puts into it, at the same time, get in no one's way.
-pub async fn deleting_beside_puts_loses_nothing(store: &dyn BlockStore) {
+/// Deletes that empty a session and concurrent puts into it do not interfere.
+pub async fn concurrent_deletes_and_puts_lose_nothing(store: &dyn BlockStore) {
     let old = small(session(1), 0);
     for counter in 1..40 {
         put(store, &old).await;
@@ -319,7 +326,7 @@ pub async fn deleting_beside_puts_loses_nothing(store: &dyn BlockStore) {
     assert_eq!(list(store, session(1)).await, []);
 }
 
-/// Every session with a block is named once, in order.
+/// Every session with a block is listed once, in order.
 pub async fn sessions_are_complete(store: &dyn BlockStore) {
     assert_eq!(store.sessions().await.expect("none is an answer"), []);
     let names = [3, 1, 0xff, 2, 0];
@@ -332,7 +339,7 @@ pub async fn sessions_are_complete(store: &dyn BlockStore) {
     assert_eq!(found, Vec::from_iter(expected));
 }
 
-/// A session's listing has all of its blocks with their sizes, and no other session's.
+/// A session's listing has all its blocks with their sizes, and no other session's blocks.
 pub async fn a_listing_names_every_block_once(store: &dyn BlockStore) {
     let counters = [0, 1, 4_095, 4_096, 4_097, 1 << 20, 1 << 47, BlockId::COUNTER_MAX];
     let mut expected = Vec::new();
@@ -346,7 +353,7 @@ pub async fn a_listing_names_every_block_once(store: &dyn BlockStore) {
     assert_eq!(list(store, session(5)).await, expected);
 }
 
-/// A listing of one block more than S3 gives on a page, and then some pages in a folder.
+/// A listing is complete that has one block more than a page of S3, and several pages in a folder.
 pub async fn a_long_listing_is_complete(store: &dyn BlockStore) {
     let blocks: Vec<_> = (0..1_001).map(|n| small(session(1), n * 7)).collect();
     stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
@@ -355,8 +362,9 @@ pub async fn a_long_listing_is_complete(store: &dyn BlockStore) {
     assert!(found == expected, "{} of {} blocks were listed", found.len(), expected.len());
 }
 
-/// Blocks that come and go between two pages neither hide nor repeat those that stay.
-pub async fn a_listing_bears_changes_between_its_pages(store: &dyn BlockStore) {
+/// Blocks that are put or deleted between two pages neither hide nor repeat other blocks.
+pub async fn a_listing_tolerates_changes_between_its_pages(store: &dyn BlockStore) {
+    // Counters in steps of ten leave room for blocks that are put between the pages.
     let blocks: Vec<_> = (0..1_100).map(|n| small(session(1), n * 10)).collect();
     stream::iter(&blocks).for_each_concurrent(16, |block| put(store, block)).await;
     let first = store.list(session(1), None).await.expect("a session can be listed");
@@ -379,7 +387,7 @@ pub async fn a_listing_bears_changes_between_its_pages(store: &dyn BlockStore) {
     assert!(found.into_iter().eq((0..1_100).map(|n| n * 10)), "each that stayed, once");
 }
 
-/// A probe of a healthy store succeeds, may be repeated, and is not seen.
+/// A probe of a healthy store succeeds, may be repeated, and leaves nothing in listings.
 pub async fn probing_leaves_no_block(store: &dyn BlockStore) {
     for _ in 0..2 {
         store.probe().await.expect("a healthy store answers");
@@ -391,7 +399,7 @@ pub async fn probing_leaves_no_block(store: &dyn BlockStore) {
     assert_eq!(list(store, session(1)).await.len(), 1);
 }
 
-/// A mark is absent at first, kept byte for byte, and never another.
+/// A mark is absent at first, kept byte for byte, and never replaced.
 pub async fn a_mark_is_set_once_and_kept(store: &dyn BlockStore) {
     assert_eq!(store.mark().await.expect("absence is an answer"), None);
     let long = Bytes::from(vec![7; MARK_BYTES_MAX + 1]);
@@ -408,7 +416,7 @@ pub async fn a_mark_is_set_once_and_kept(store: &dyn BlockStore) {
     }
 }
 
-/// Of several marks that race exactly one is kept, and its setter alone succeeds.
+/// Of several marks set concurrently exactly one is kept, and only its setter succeeds.
 pub async fn racing_marks_leave_one_winner(store: &dyn BlockStore) {
     let marks: Vec<Bytes> = (0..8).map(|contender| Bytes::from(vec![contender; 50])).collect();
     let results = join_all(marks.iter().map(|mark| store.set_mark(mark.clone()))).await;
@@ -422,7 +430,7 @@ pub async fn racing_marks_leave_one_winner(store: &dyn BlockStore) {
     assert_eq!(won, Vec::from_iter(kept), "one mark wins");
 }
 
-/// A mark is in no listing, and outlives every block.
+/// A mark is in no listing, and stays when all blocks are deleted.
 pub async fn a_mark_is_no_block(store: &dyn BlockStore) {
     let mark = Bytes::from_static(b"ours\n");
     store.set_mark(mark.clone()).await.expect("a mark can be set");

@@ -1,32 +1,37 @@
-//! Errors by what the caller does next.
+//! Errors of block stores, classified by the caller's next step.
+//!
+//! For example, `Unavailable` may be retried, `Conflict` needs a new id, and `Refused` needs an
+//! operator.
 
 use std::error::Error;
 use std::fmt;
 
-/// What an error means for the caller.
+/// The kind of an error, which determines the caller's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlockErrorKind {
-    /// The store did not answer. The call may be repeated; a `put` that failed like this may still
-    /// have stored the block.
+    /// The store did not answer. The call may be repeated. A `put` that failed so may still have
+    /// stored the block.
     Unavailable,
-    /// The store has no room for a block. Somebody has to make some first.
+    /// The store has no space for the block. The operator must free space.
     Full,
     /// No block has this id.
     NotFound,
-    /// The bytes are not those that were sealed. Trying again helps only if a cache lies between.
+    /// The bytes are not those that were sealed. A retry helps only if a cache or proxy returned
+    /// them.
     Corrupt,
-    /// The block is there, and the place has lost what its pieces are verified by. Who knows what the
-    /// whole block is lets the place [learn](crate::BlockStore::learn) it, and asks again.
-    SumsLost,
-    /// The id already names other bytes: they stay, and these go under a new id. Or another mark
-    /// stands already.
+    /// The block exists, but the storage has lost its checksums. A caller that has the record's
+    /// reference calls [`recompute_checksums`](crate::BlockStore::recompute_checksums) and repeats the call.
+    ChecksumsLost,
+    /// Other bytes are stored under the id. They stay, and the caller puts its block under a new
+    /// id. Or another mark is set.
     Conflict,
-    /// The store refuses: permission or configuration. A person must look.
+    /// The store refuses the request because of permissions or configuration. An operator must
+    /// correct them.
     Refused,
 }
 
-/// A failed call: what it means, what was being done, and why it failed.
+/// A failed call: the kind, the operation, and the cause.
 #[derive(Debug)]
 pub struct BlockError {
     kind: BlockErrorKind,
@@ -35,13 +40,13 @@ pub struct BlockError {
 }
 
 impl BlockError {
-    /// An error without a cause of its own. `doing` names the block or the place and fits after
-    /// "while": "reading block 00…".
+    /// Creates an error without a cause. `doing` names the operation with its block or place, and
+    /// fits after "while": "reading block 00…".
     pub fn new(kind: BlockErrorKind, doing: impl Into<String>) -> BlockError {
         BlockError { kind, doing: doing.into(), source: None }
     }
 
-    /// An error with the cause behind it.
+    /// Creates an error with a cause.
     pub fn because(
         kind: BlockErrorKind,
         doing: impl Into<String>,
@@ -50,7 +55,7 @@ impl BlockError {
         BlockError { kind, doing: doing.into(), source: Some(source.into()) }
     }
 
-    /// What the error means for the caller.
+    /// The kind of the error.
     pub fn kind(&self) -> BlockErrorKind {
         self.kind
     }
@@ -63,7 +68,7 @@ impl fmt::Display for BlockError {
             BlockErrorKind::Full => "block store full",
             BlockErrorKind::NotFound => "block missing",
             BlockErrorKind::Corrupt => "block corrupt",
-            BlockErrorKind::SumsLost => "checksums of a block lost",
+            BlockErrorKind::ChecksumsLost => "checksums of a block lost",
             BlockErrorKind::Conflict => "other bytes already there",
             BlockErrorKind::Refused => "block store refused",
         };

@@ -1,14 +1,16 @@
-//! Blocks as files of a local folder.
+//! Blocks as files in a local folder.
 //!
-//! A block is written beside its place, synced, and then linked to its name, which a file system
-//! does atomically and only if the name is free; then the folders are synced. So a name is either
-//! absent or leads to a whole, durable block, and the first content stays. What a crash leaves lies
-//! in `tmp` and is removed when the folder is next opened.
+//! A block is written to a temporary file, synced, and then linked to its name. The file system
+//! does that atomically and only if the name is free. Then the folders are synced. So a name is
+//! either absent or leads to a complete, durable block, and the first content under a name stays.
+//! Temporary files that a crash left in `tmp` are removed when the folder is opened next.
 //!
-//! Files and folders are their owner's alone, whatever the mask of the process is.
+//! Files and folders are accessible only to their owner, under every umask of the process.
 //!
-//! Several processes may share a folder. A process that opens it removes the others' unfinished
-//! files too; they notice and write them again.
+//! Several processes may share a folder. A process that opens it also removes unfinished files of
+//! the others. These notice that and write them again. For example, a second gateway starts while
+//! the first one writes a block: the link of the first one fails with `NotFound`, and it writes the
+//! file again.
 
 mod files;
 mod private;
@@ -26,25 +28,26 @@ use self::files::Files;
 use crate::store::{READING_MARK, SETTING_MARK, check_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
-/// Blocks as files of a local folder, on a file system with hard links.
+/// Blocks as files in a local folder on a file system with hard links.
 #[derive(Clone)]
 pub struct FolderBlocks {
     files: Arc<Files>,
 }
 
 impl FolderBlocks {
-    /// Opens a folder, making it if it is missing, removes what a crash left behind, and tries
-    /// whether blocks can be written.
+    /// Opens a folder. Creates it if it is missing, removes files that a crash left behind, and
+    /// checks that blocks can be written.
     ///
     /// # Errors
-    /// `Refused` with a sentence for the operator if the folder cannot be made, written to, or is
-    /// on a file system without hard links. A full folder opens: its blocks can be read and deleted.
+    /// Fails with `Refused` and a sentence for the operator if the folder cannot be created or
+    /// written to, or if its file system has no hard links. A full folder opens, because its blocks
+    /// can be read and deleted.
     pub async fn open(root: impl Into<PathBuf>) -> Result<FolderBlocks, BlockError> {
         let root = root.into();
         blocking("opening the block folder", move || {
             let files = Files::open(root)?;
             match files.probe() {
-                // Reads and deletes need no space, and deletes make some.
+                // Reads and deletes need no free space, and deletes free some.
                 Err(error) if error.kind() == BlockErrorKind::Full => {}
                 probed => probed?,
             }
@@ -53,17 +56,17 @@ impl FolderBlocks {
         .await
     }
 
-    /// Whether a name may stand in a folder of blocks.
+    /// Returns true if a folder of blocks may contain this name.
     pub fn names(name: &str) -> bool {
         name == files::TEMPORARY || name == files::MARK || name.parse::<Nonce>().is_ok()
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn root(&self) -> &Path {
         self.files.root()
     }
 
-    /// Runs a call of the file system where it may block.
+    /// Runs file system calls on a thread that may block.
     async fn call<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -80,7 +83,8 @@ impl fmt::Debug for FolderBlocks {
     }
 }
 
-/// A blocking task fails to answer only if the runtime shuts down or the task panicked.
+/// Runs `call` on a blocking thread. The thread fails to answer only if the runtime shuts down or
+/// the call panics.
 async fn blocking<T: Send + 'static>(
     doing: &'static str,
     call: impl FnOnce() -> Result<T, BlockError> + Send + 'static,
@@ -94,6 +98,7 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl BlockStore for FolderBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        // One copy of the block, so that the file is written with one system call.
         let (id, bytes) = (block.id(), block.to_bytes());
         self.call("writing a block", move |files| files.put(id, &bytes)).await?;
         Ok(Stored::default())

@@ -1,12 +1,25 @@
-//! Immutable blocks by id: the contract, and the places that keep blocks.
+//! Immutable blocks with ids: the contract of block stores, and the stores themselves.
 //!
-//! A block is written once, under an id that its writer drew and nobody draws again, and it never
-//! changes. [`Sealer`] makes a block, adding checksums as the bytes enter; a [`BlockStore`] keeps
-//! its sealed bytes; [`sealed::open`] is the only way back to the content, and it verifies. A mark
-//! beside the blocks, in words of their owner's, says whose they are.
+//! Roles:
 //!
-//! Nothing here knows files, objects or records, nor who may still need a block: whoever deletes
-//! one has settled that before.
+//! - A [`Sealer`] makes a block from content, and computes checksums as the bytes enter.
+//! - A [`BlockStore`] keeps the sealed bytes under the block's id: in a folder ([`FolderBlocks`]),
+//!   in an S3 bucket ([`BucketBlocks`]) or in memory ([`MemoryBlocks`]).
+//! - *Layers* are block stores over a block store: [`Observed`] counts calls, [`Retrying`] repeats
+//!   failed ones.
+//! - A [`BlockReader`] returns verified content. [`sealed::open`] is the only way from sealed bytes
+//!   to content.
+//! - A *mark* beside the blocks names the volume that owns them.
+//!
+//! **Invariant.** A block is written once, under an id that no other block ever gets, and its bytes
+//! never change. So a cached copy is never stale, and a put may be repeated.
+//!
+//! For example, a writer seals 16 MiB of an object under a new id, puts the block, and a metadata
+//! record then references it. A reader takes id, length and CRC from the record, gets a range of
+//! the block, and verifies it.
+//!
+//! The crate does not know files, objects or records, or whether a block is still needed. The
+//! caller of a delete has made sure that it is not.
 
 #![cfg_attr(
     not(test),
@@ -14,8 +27,8 @@
 )]
 
 mod arrival;
-mod arriving;
 mod bucket;
+mod byte_source;
 pub mod conformance;
 mod error;
 mod folder;
@@ -30,25 +43,26 @@ mod shift;
 mod store;
 
 pub use arrival::{ARRIVAL_BYTES_MIN, Arrival};
-pub use arriving::Arriving;
 pub use bucket::{BucketBlocks, BucketOptions, SecretKey};
+pub use byte_source::ByteSource;
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
 pub use observed::{BlockCounters, Observed, VerbCount};
-pub use reader::{BlockReader, Direct};
+pub use reader::{BlockReader, UncachedReader};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
-pub use sealed::{BlockRef, Opened, SealedBlock, SealedRange, Sealer, SubBlock};
-pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_known};
+pub use sealed::{BlockRef, SealedBlock, SealedRange, Sealer, SubBlock, VerifiedSubBlock};
+pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_with_recovery};
 
-/// Content bytes of a sub-block, the unit of verification; the last one of a block may be shorter.
+/// Content bytes of a sub-block, the unit of verification. The last sub-block of a block may be
+/// shorter.
 pub const SUB_BLOCK_BYTES: u32 = 65_536;
 
-/// Content bytes that one block holds at most.
+/// The most content bytes of one block.
 pub const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-/// Content bytes at which writers cut blocks unless told otherwise.
+/// The default of the content bytes at which writers end a block.
 pub const BLOCK_BYTES_DEFAULT: u32 = 16 << 20;
 
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "sub-blocks fill a block");

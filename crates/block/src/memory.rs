@@ -1,6 +1,7 @@
-//! Blocks in memory: the reference of the contract, for tests and for trying things out.
+//! Blocks in memory: the reference implementation of the contract, for tests and trials.
 //!
-//! Durable for as long as the value lives, which is all that it promises.
+//! Blocks are durable until the value is dropped, and not longer. For example, a test of the writer
+//! puts blocks here and reads them back.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
@@ -14,7 +15,7 @@ use record::{BlockId, Nonce};
 use crate::store::{check_mark, compare_marks};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
-/// Blocks on a page of a listing.
+/// Blocks on one page of a listing.
 const PAGE_BLOCKS: usize = 1_000;
 
 /// Blocks in memory.
@@ -26,17 +27,17 @@ pub struct MemoryBlocks {
 }
 
 impl MemoryBlocks {
-    /// A store without blocks.
+    /// Creates an empty store.
     pub fn new() -> MemoryBlocks {
         MemoryBlocks::default()
     }
 
-    /// A store that tells the MD5s of bare blocks, as buckets do.
+    /// Creates a store that reports the MD5s of bare blocks, as buckets do.
     pub fn reporting_md5() -> MemoryBlocks {
         MemoryBlocks { reports_md5: true, ..MemoryBlocks::default() }
     }
 
-    /// The map is whole between any two statements, so a panic elsewhere leaves it usable.
+    /// Each statement leaves the map consistent, so a poisoned lock is still usable.
     fn blocks(&self) -> MutexGuard<'_, BTreeMap<BlockId, Bytes>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,6 +94,8 @@ impl BlockStore for MemoryBlocks {
     }
 
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        // The resume position is the id of the last block, so blocks that were added or deleted
+        // meanwhile do not shift the pages.
         let start = match resume {
             None => Bound::Included(BlockId::new(session, 0)),
             Some(last) => Bound::Excluded(last.parse().map_err(|error| {
@@ -108,6 +111,7 @@ impl BlockStore for MemoryBlocks {
         let blocks = self.blocks();
         let mut rest = blocks.range((start, end)).map(|(id, bytes)| (*id, bytes.len() as u64));
         let page: Vec<(BlockId, u64)> = rest.by_ref().take(PAGE_BLOCKS).collect();
+        // A page that ends with the last block needs no further page.
         let more = rest.next().is_some();
         let resume = page.last().filter(|_| more).map(|(id, _)| id.to_string());
         Ok(BlockPage { blocks: page, resume })

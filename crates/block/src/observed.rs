@@ -1,7 +1,7 @@
-//! A layer that counts what is asked of a block store.
+//! A layer that counts the calls to a block store.
 //!
-//! The counts only grow, and are read one by one: a snapshot may show a call's request before its
-//! bytes.
+//! The counters only grow, and are read one after the other. For example, a snapshot may show a
+//! call's request but not yet its bytes.
 
 use std::future::Future;
 use std::ops::Range;
@@ -12,20 +12,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::{Arriving, BlockError, BlockPage, BlockRef, BlockStore, SealedBlock, Stored};
+use crate::{BlockError, BlockPage, BlockRef, BlockStore, ByteSource, SealedBlock, Stored};
 
-/// What was asked of a store by one verb.
+/// The calls of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerbCount {
-    /// Calls begun.
+    /// Calls that were started.
     pub requests: u64,
-    /// Calls that ended with an error; a call that was dropped is not among them.
+    /// Calls that failed. A call that was dropped is not counted.
     pub failures: u64,
-    /// Sealed bytes that came back, or that were sent and accepted.
+    /// Sealed bytes that were returned, or sent and accepted.
     pub bytes: u64,
 }
 
-/// What was asked of a store, by verb.
+/// The calls to a store, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is named as its verb")]
 pub struct BlockCounters {
@@ -40,7 +40,7 @@ pub struct BlockCounters {
     pub probe: VerbCount,
 }
 
-/// A block store that counts.
+/// A block store that counts its calls.
 #[derive(Debug)]
 pub struct Observed<B> {
     inner: B,
@@ -63,12 +63,13 @@ struct VerbMetrics {
 }
 
 impl VerbMetrics {
-    /// Counts a call, and the bytes that `bytes` finds in its answer.
+    /// Counts a call, and the bytes that `bytes` finds in its result.
     async fn count<T>(
         &self,
         call: impl Future<Output = Result<T, BlockError>>,
         bytes: impl FnOnce(&T) -> usize,
     ) -> Result<T, BlockError> {
+        // Counted before the call, so that calls under way are visible.
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = call.await;
         match &answer {
@@ -88,7 +89,7 @@ impl VerbMetrics {
 }
 
 impl<B: BlockStore> Observed<B> {
-    /// Lays the layer over a store, with all counts at zero.
+    /// Creates the layer over a store, with all counters at zero.
     pub fn new(inner: B) -> Observed<B> {
         Observed {
             inner,
@@ -104,12 +105,12 @@ impl<B: BlockStore> Observed<B> {
         }
     }
 
-    /// The store beneath.
+    /// The block store below.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// The counts so far.
+    /// The counters since the layer was created.
     pub fn counters(&self) -> BlockCounters {
         BlockCounters {
             put: self.put.read(),
@@ -125,14 +126,14 @@ impl<B: BlockStore> Observed<B> {
     }
 }
 
-/// Bytes that are counted as they arrive.
+/// A stream whose bytes are counted as they arrive.
 struct Counted {
-    source: Box<dyn Arriving>,
+    source: Box<dyn ByteSource>,
     metrics: Arc<VerbMetrics>,
 }
 
 #[async_trait]
-impl Arriving for Counted {
+impl ByteSource for Counted {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
         let next = self.source.next().await;
         match &next {
@@ -164,16 +165,21 @@ impl<B: BlockStore> BlockStore for Observed<B> {
         self.inner.streams()
     }
 
-    /// One `get`, whose bytes and failure are counted as they come.
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    /// Counts one `get`, whose bytes and failure are counted as they arrive.
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
+        // No bytes have arrived yet, so this counts the request only.
         let source = self.get.count(self.inner.open(id, bytes), |_| 0).await?;
         Ok(Box::new(Counted { source, metrics: Arc::clone(&self.get) }))
     }
 
-    /// One `get` of a whole block, which is what it costs.
-    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+    /// Counts one `get` of a whole block, which is the cost of this call.
+    async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
         let bytes = |read: &u64| usize::try_from(*read).unwrap_or(usize::MAX);
-        self.get.count(self.inner.learn(block), bytes).await
+        self.get.count(self.inner.recompute_checksums(block), bytes).await
     }
 
     fn warnings(&self) -> Vec<String> {

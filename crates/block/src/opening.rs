@@ -1,46 +1,52 @@
-//! Sealed bytes that arrive in frames, opened without a copy.
+//! Verifies sealed bytes that arrive in frames, without a copy.
 //!
-//! An [`Opener`] is given frames of any size. It checksums each byte once, as it comes, and gives a
-//! sub-block's pieces when all of them are there and match: nothing unverified leaves it. Where it
-//! opens all of a block, the last sub-block leaves only if the block is the one of the record. It
-//! knows how far it has come, so that another source can go on from there. It asks for nothing.
+//! An [`Opener`] accepts frames of any size. It checksums each byte once, as it arrives, and yields
+//! the pieces of a sub-block when all of them have arrived and match. It yields no unverified byte.
+//! If it opens a whole block, it yields the last sub-block only if the CRC of the block is the
+//! record's. It records its position, so that another source can continue there. It sends no
+//! requests.
+//!
+//! For example, a frame of 100,000 bytes at the start of a block contains the header, sub-block 0,
+//! and a part of sub-block 1. The opener yields sub-block 0 and keeps the rest.
 
 use std::ops::Range;
 
 use bytes::{Buf, Bytes};
 
 use crate::SUB_BLOCK_BYTES;
-use crate::sealed::{self, BlockRef, CHECKSUM_BYTES, Opened, header, joined_sub_block, seed};
+use crate::sealed::{
+    self, BlockRef, CHECKSUM_BYTES, VerifiedSubBlock, header, joined_sub_block, seed,
+};
 use crate::shift::extended;
 
-/// Opens whole sub-blocks of a block, from the first to the last.
+/// Verifies whole sub-blocks of a block in order.
 #[derive(Debug)]
 pub(crate) struct Opener {
     block: BlockRef,
-    /// The sub-blocks that were not given yet.
+    /// The sub-blocks that were not yielded.
     left: Range<u32>,
-    /// The CRC-32C of the block's content up to what was given, where all of that is known.
+    /// The CRC-32C of the block's content up to the last yielded sub-block; `None` if unknown.
     joined: Option<u32>,
-    /// Bytes of the header that are still to come.
+    /// The bytes of the header that are still to come.
     header: Bytes,
     open: SubBlock,
 }
 
-/// The sub-block in the making.
+/// The unfinished sub-block.
 #[derive(Debug, Default)]
 struct SubBlock {
     pieces: Vec<Bytes>,
-    /// Bytes in the pieces.
+    /// Content bytes in the pieces.
     length: u32,
-    /// Of its seed and the pieces.
+    /// The CRC of its seed and the pieces.
     crc: u32,
-    /// The first bytes of the checksum behind it.
+    /// The bytes of its stored checksum that have arrived.
     checksum: u32,
     checksum_bytes: u32,
 }
 
 impl Opener {
-    /// Opens sub-blocks that lie within the block.
+    /// Creates an opener of sub-blocks within the block.
     pub(crate) fn new(block: BlockRef, sub_blocks: Range<u32>) -> Opener {
         let joined = (sub_blocks.start == 0).then_some(0);
         let open = SubBlock::default();
@@ -49,28 +55,30 @@ impl Opener {
         opener
     }
 
-    /// Says what the CRC-32C is of all that stands in the block before the first sub-block.
-    /// Nothing was given yet.
+    /// Sets the CRC-32C of the content before the first sub-block. To be called before anything was
+    /// yielded.
     pub(crate) fn follow(&mut self, before: u32) {
         self.joined = Some(before);
     }
 
-    /// The CRC-32C of the block's content up to what was given, where all of that is known.
+    /// Returns the CRC-32C of the block's content up to the last yielded sub-block; `None` if
+    /// unknown.
     pub(crate) fn joined(&self) -> Option<u32> {
         self.joined
     }
 
-    /// Whether all sub-blocks were given.
+    /// Returns true if all sub-blocks were yielded.
     pub(crate) fn is_done(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// The sub-block that is given next.
+    /// Returns the index of the next sub-block.
     pub(crate) fn next_index(&self) -> u32 {
         self.left.start
     }
 
-    /// Forgets what was not given yet, and says which sealed bytes have to come now.
+    /// Drops everything that was not yielded. Returns the range of sealed bytes that has to come
+    /// next.
     pub(crate) fn restart(&mut self) -> Range<u64> {
         let span = sealed::span(self.block.length, self.content());
         let header = if span.whole {
@@ -83,26 +91,29 @@ impl Opener {
         span.bytes
     }
 
-    /// Takes the next frame, and gives the sub-blocks that are complete with it.
+    /// Adds the next frame, and yields the sub-blocks that it completes.
     ///
     /// # Errors
-    /// What is wrong, when a checksum or the header does not match: then [`restart`] before
-    /// another frame. What was given before is sound. Bytes behind the last sub-block are left out.
+    /// Fails with a description if a checksum or the header does not match. Call [`restart`] before
+    /// another frame then. Sub-blocks that were yielded before are valid. Bytes behind the last
+    /// sub-block are ignored.
     ///
     /// [`restart`]: Opener::restart
     pub(crate) fn push(
         &mut self,
         mut frame: Bytes,
-        mut give: impl FnMut(Opened),
+        mut give: impl FnMut(VerifiedSubBlock),
     ) -> Result<(), String> {
+        // The header of the requested block is known, so the received one is only compared with it.
         if !self.header.is_empty() {
             let length = self.header.len().min(frame.len());
             if frame.split_to(length) != self.header.split_to(length) {
-                return Err("the header is not this block's".to_owned());
+                return Err("the header belongs to another block".to_owned());
             }
         }
         while !frame.is_empty() && !self.is_done() {
             let content = self.content_bytes() - self.open.length;
+            // The checksum may be split over two frames, so it is collected byte by byte.
             if content > 0 {
                 let piece = frame.split_to(frame.len().min(content as usize));
                 self.open.take(piece);
@@ -117,35 +128,37 @@ impl Opener {
         Ok(())
     }
 
-    /// Verifies the sub-block in the making and begins the next one.
-    fn close(&mut self) -> Result<Opened, String> {
+    /// Verifies the unfinished sub-block and begins the next one.
+    fn close(&mut self) -> Result<VerifiedSubBlock, String> {
         let index = self.left.start;
         let SubBlock { pieces, length, crc, checksum, .. } = std::mem::take(&mut self.open);
         if crc != checksum {
             return Err(format!("the checksum of sub-block {index} does not match"));
         }
         let join = |before| joined_sub_block(before, self.block.id, index, length, checksum);
+        // Computed before anything is yielded: the last sub-block must not leave if the block is
+        // not the record's.
         let joined = self.joined.map(join);
         let ends = sealed::content_of(self.block.length, self.left.clone()).start + length;
         if ends == self.block.length && joined.is_some_and(|crc| crc != self.block.crc32c) {
-            return Err("the whole block's checksum is not the record's".to_owned());
+            return Err("the whole block's checksum differs from the record's".to_owned());
         }
         self.joined = joined;
         self.left.start += 1;
         self.begin();
-        Ok(Opened { index, checksum, pieces })
+        Ok(VerifiedSubBlock { index, checksum, pieces })
     }
 
     fn begin(&mut self) {
         self.open = SubBlock { crc: seed(self.block.id, self.left.start), ..SubBlock::default() };
     }
 
-    /// Which content is still to be given.
+    /// Returns the range of content that was not yielded.
     fn content(&self) -> Range<u32> {
         sealed::content_of(self.block.length, self.left.clone())
     }
 
-    /// Content bytes of the sub-block in the making.
+    /// Returns the content bytes of the unfinished sub-block.
     fn content_bytes(&self) -> u32 {
         let content = self.content();
         (content.end - content.start).min(SUB_BLOCK_BYTES)

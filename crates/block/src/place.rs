@@ -1,33 +1,36 @@
-//! Where a block lies: the names under which folders and buckets keep blocks.
+//! The names of blocks in folders and buckets.
 //!
-//! `<session>/<group>/<id>`: a session's nonce, the block's counter divided by 4,096 as nine
-//! hexadecimal digits, the whole id. So one session is one listing, a folder never holds more than
-//! 4,096 blocks, and names sort as ids do.
+//! `<session>/<group>/<id>`: the session's nonce; the block's counter divided by 4,096 as nine
+//! hexadecimal digits; the whole id. So one session is one listing, a folder holds at most 4,096
+//! blocks, and names sort as ids do.
+//!
+//! For example, block 5,000 of a session is in group `000000001`.
 
 use record::{BlockId, Nonce};
 
-/// Counters that share a group.
+/// The number of counters that share a group.
 const GROUP_BLOCKS: u64 = 4_096;
 
-/// Hexadecimal digits of a group: the 48 bits of a counter without the 12 within the group.
+/// The hexadecimal digits of a group: the 48 bits of a counter without the 12 bits within the
+/// group.
 const GROUP_DIGITS: usize = 9;
 
-/// The name of a block's group within its session.
+/// Returns the name of a block's group within its session.
 pub(crate) fn group(id: BlockId) -> String {
     format!("{:0GROUP_DIGITS$x}", id.counter() / GROUP_BLOCKS)
 }
 
-/// A block's whole name: session, group and id, separated by slashes.
+/// Returns the full name of a block: session, group and id, separated by slashes.
 pub(crate) fn name(id: BlockId) -> String {
     format!("{}/{}/{id}", id.session(), group(id))
 }
 
-/// Whether a text is a group's name.
+/// Returns true if the text is the name of a group.
 pub(crate) fn is_group(text: &str) -> bool {
     text.len() == GROUP_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The block that lies under a name within a session, if a block may lie there.
+/// Returns the block with this name in a session; `None` if no block can have this name.
 pub(crate) fn parse(session: Nonce, group_name: &str, id: &str) -> Option<BlockId> {
     let id: BlockId = id.parse().ok()?;
     (id.session() == session && group(id) == group_name).then_some(id)

@@ -1,12 +1,15 @@
-//! Where the verified content of blocks comes from.
+//! Readers of verified block content.
 //!
-//! A [`BlockReader`] gives content, and a [`BlockStore`] gives sealed bytes: what lies between is
-//! the verification, and, in a reader that has one, a memory. Every piece that a reader gives has
-//! passed its checksum after it last came from a disk or over a network, or was sealed here. A block
-//! that is missing or damaged is asked for once more and is then an error: never zeros, never fewer
-//! bytes.
+//! A [`BlockStore`] returns sealed bytes, and a [`BlockReader`] returns content: it verifies the
+//! bytes and may cache them. Every piece that a reader returns has passed its checksum after it
+//! last came from a disk or over a network, or was sealed in this process. If a block is missing or
+//! damaged, it is requested once more, and then the read fails. A reader never returns zeros or
+//! fewer bytes instead of an error.
 //!
-//! A reader knows no files, and no clients: what to read ahead is its callers' business.
+//! For example, `UncachedReader` reads 10 bytes in the middle of a block by one request for the one
+//! sub-block that contains them.
+//!
+//! A reader does not know files or clients. Its callers decide how far they read ahead.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -18,48 +21,52 @@ use bytes::Bytes;
 use record::BlockId;
 use tracing::warn;
 
-use crate::{Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, Opened, get_known, sealed};
+use crate::{
+    Arrival, BlockError, BlockErrorKind, BlockRef, BlockStore, VerifiedSubBlock, get_with_recovery,
+    sealed,
+};
 
-/// Where the verified content of blocks comes from.
+/// A source of verified block content.
 ///
-/// Every call may be made at any time from any task; a call whose future is dropped harms nobody.
+/// Every call may be made at any time from any task. A future may be dropped at any point.
 #[async_trait]
 pub trait BlockReader: Debug + Send + Sync + 'static {
-    /// The content of a range, in order, verified, in pieces of at most
+    /// Returns the content of a range, verified and in order, in pieces of at most
     /// [`SUB_BLOCK_BYTES`](crate::SUB_BLOCK_BYTES) each.
     ///
     /// # Errors
-    /// `Corrupt` if the bytes are not those that were sealed, also when asked for again, or if the
-    /// range is not within the block; `NotFound` if the block is not there; and what a store's
-    /// [`get`](BlockStore::get) says.
+    /// Fails with `Corrupt` if the bytes are not those that were sealed, even after a second
+    /// request, or if the range is not within the block; with `NotFound` if the block does not
+    /// exist; and as [`get`](BlockStore::get).
     async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError>;
 
-    /// The same if all of it is in memory now and verified: no task, no await.
+    /// Returns the content of a range if all of it is in memory and verified; `None` otherwise. It
+    /// never waits.
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>>;
 
-    /// Takes a sub-block that was just written into memory, if there is one and it is worth a place
-    /// there. The caller has computed its checksum over the content.
-    fn remember(&self, _block: BlockId, _sub_block: &Opened) {}
+    /// Offers a sub-block that was just written to the cache. A reader without a cache ignores it.
+    /// The caller has computed the checksum over the content.
+    fn remember(&self, _block: BlockId, _sub_block: &VerifiedSubBlock) {}
 
-    /// Lets memory go of what lies in a range and is not going to be read any more. Whoever reads
-    /// it nevertheless finds it in the store.
+    /// Removes from the cache the sub-blocks that are wholly in the range, because they will not be
+    /// read again. A later read still finds them in the store.
     fn forget(&self, _block: BlockId, _range: Range<u32>) {}
 
-    /// The beginning of a range as it arrives: as much of it as nothing is known of. `None` if it
-    /// is to be read at once, because the store does not stream, because it is not much, or
-    /// because something of its beginning is known or on its way. Nothing is asked for yet.
+    /// Returns an arrival for the first part of a range: as much of it as is not cached. Returns
+    /// `None` if the range is to be read at once: because the store does not stream, because the
+    /// range is short, or because its beginning is cached or being fetched. It sends no request.
     fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival>;
 
-    /// [Opens](Arrival::open) an arrival of this reader's.
+    /// [Opens](Arrival::open) an arrival of this reader.
     ///
     /// # Errors
-    /// As [`read`](BlockReader::read) has them.
+    /// As [`read`](BlockReader::read).
     async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError>;
 
-    /// [Waits](Arrival::advance) for more of an arrival of this reader's.
+    /// [Waits](Arrival::advance) for more bytes of an arrival of this reader.
     ///
     /// # Errors
-    /// As [`read`](BlockReader::read) has them.
+    /// As [`read`](BlockReader::read).
     async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError>;
 }
 
@@ -74,7 +81,7 @@ impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
         (**self).in_memory(block, range)
     }
 
-    fn remember(&self, block: BlockId, sub_block: &Opened) {
+    fn remember(&self, block: BlockId, sub_block: &VerifiedSubBlock) {
         (**self).remember(block, sub_block);
     }
 
@@ -95,31 +102,31 @@ impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
     }
 }
 
-/// A reader without a memory: each read is one request to the store, for exactly the sub-blocks
-/// that the range touches.
+/// A reader without a cache. Each read is one request to the store, for exactly the sub-blocks that
+/// the range touches.
 #[derive(Debug)]
-pub struct Direct<B> {
+pub struct UncachedReader<B> {
     blocks: B,
     second_reads: AtomicU64,
 }
 
-impl<B: BlockStore> Direct<B> {
-    /// Reads from a store.
-    pub fn new(blocks: B) -> Direct<B> {
-        Direct { blocks, second_reads: AtomicU64::new(0) }
+impl<B: BlockStore> UncachedReader<B> {
+    /// Creates a reader of a store.
+    pub fn new(blocks: B) -> UncachedReader<B> {
+        UncachedReader { blocks, second_reads: AtomicU64::new(0) }
     }
 
-    /// The store beneath.
+    /// The block store below.
     pub fn inner(&self) -> &B {
         &self.blocks
     }
 
-    /// Reads that were tried a second time, because what came first was missing or damaged.
+    /// Reads that were repeated because the block was missing or damaged.
     pub fn second_reads(&self) -> u64 {
         self.second_reads.load(Ordering::Relaxed)
     }
 
-    /// Counts what an arrival asked for a second time.
+    /// Counts a second read of an arrival.
     fn note(&self, arrival: &Arrival, before: u32) {
         let more = u64::from(arrival.second_reads() - before);
         self.second_reads.fetch_add(more, Ordering::Relaxed);
@@ -130,28 +137,30 @@ impl<B: BlockStore> Direct<B> {
         block: BlockRef,
         range: Range<u32>,
     ) -> Result<Vec<Bytes>, BlockError> {
+        // Only whole sub-blocks can be verified, so the request covers those that the range
+        // touches.
         let span = sealed::span(block.length, range.clone());
-        // An empty range is no request; whether it lies within its block is said by `open`.
+        // An empty range needs no request. `open` checks that it is within the block.
         let bytes = if span.bytes.is_empty() {
             Bytes::new()
         } else {
-            get_known(&self.blocks, block, span.bytes).await?
+            get_with_recovery(&self.blocks, block, span.bytes).await?
         };
         sealed::open(block, range, bytes)
     }
 }
 
 #[async_trait]
-impl<B: BlockStore> BlockReader for Direct<B> {
+impl<B: BlockStore> BlockReader for UncachedReader<B> {
     async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError> {
         match self.read_once(block, range.clone()).await {
-            // What a layer in between remembers may be wrong. A store that does not answer is
-            // asked again by the layer that counts such repetitions, not here.
+            // A cache between reader and store may have returned wrong bytes. A store that does not
+            // answer is retried by the layer that limits such retries, not here.
             Err(error)
                 if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
             {
                 self.second_reads.fetch_add(1, Ordering::Relaxed);
-                warn!(block = %block.id, %error, "a block is read once more");
+                warn!(block = %block.id, %error, "a missing or damaged block is read again");
                 self.read_once(block, range).await
             }
             first => first,
@@ -163,7 +172,7 @@ impl<B: BlockStore> BlockReader for Direct<B> {
     }
 
     fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
-        let pays = Arrival::pays(block, &range) && self.blocks.streams();
+        let pays = Arrival::is_worthwhile(block, &range) && self.blocks.streams();
         pays.then(|| Arrival::new(block, range, None))
     }
 

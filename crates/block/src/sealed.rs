@@ -1,4 +1,4 @@
-//! The bytes of a block: how they are sealed, and how they are opened.
+//! The format of sealed blocks: sealing and opening.
 //!
 //! A sealed block, all integers big-endian:
 //!
@@ -17,11 +17,15 @@
 //!  + n       4   CRC-32C of block id ‖ u32 index of the sub-block ‖ the n bytes before
 //! ```
 //!
-//! So a run of whole sub-blocks is one contiguous range that is verified by itself, and a piece
-//! that was shifted, swapped or taken from another block fails by itself. That a whole block was
-//! replaced by another consistent one under the same id shows only against its [`BlockRef`].
+//! So each run of whole sub-blocks is one contiguous range that can be verified without the rest. A
+//! sub-block that was shifted, swapped or taken from another block fails its own checksum. A whole
+//! block that was replaced by another valid one under the same id is detected only by comparison
+//! with its [`BlockRef`].
 //!
-//! Nothing here reads or writes; bytes come and go as arguments.
+//! For example, a block with 100,000 content bytes has two sub-blocks, of 65,536 and 34,464 bytes,
+//! and 100,040 sealed bytes.
+//!
+//! The module does no I/O; bytes are arguments and results.
 
 use std::ops::Range;
 
@@ -41,15 +45,15 @@ pub const CHECKSUM_BYTES: u32 = 4;
 const MAGIC: [u8; 4] = *b"ASHB";
 const FORMAT: u8 = 1;
 const CODEC_NONE: u8 = 0;
-/// The part of the header that its checksum covers.
+/// The bytes of the header that its checksum covers.
 const HEADER_BODY_BYTES: usize = 28;
-/// A whole sub-block, sealed.
+/// The sealed size of a full sub-block.
 pub(crate) const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
 
-/// What a record knows of a block.
+/// The reference to a block, as metadata records have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockRef {
-    /// The block's name.
+    /// The block's id.
     pub id: BlockId,
     /// Content bytes.
     pub length: u32,
@@ -57,24 +61,25 @@ pub struct BlockRef {
     pub crc32c: u32,
 }
 
-/// A sub-block whose content is that of its checksum.
+/// A sub-block whose content was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct VerifiedSubBlock {
     /// Its index in the block.
     pub index: u32,
-    /// What was stored behind it.
+    /// The checksum that was stored behind it.
     pub checksum: u32,
-    /// Its content, in order, in as many pieces as frames it came in.
+    /// Its content in order, in the pieces in which it arrived.
     pub pieces: Vec<Bytes>,
 }
 
-/// Content that enters in shorter pieces is copied together, so that no piece pins a buffer that is
-/// much larger, and a block has few of them.
+/// Shorter pieces are copied together, so that no small piece keeps a much larger buffer alive, and
+/// a block has few pieces.
 const PIECE_BYTES_MIN: usize = 16 << 10;
 
-/// A block ready to be stored.
+/// A block that is ready to be stored.
 ///
-/// Its content lies where it lay when it entered the [`Sealer`], but for what came in short pieces.
+/// Its content is not copied: the block references the buffers that entered the [`Sealer`], except
+/// for short pieces.
 #[derive(Clone, Debug)]
 pub struct SealedBlock {
     id: BlockId,
@@ -84,7 +89,7 @@ pub struct SealedBlock {
 }
 
 impl SealedBlock {
-    /// The block's name.
+    /// The block's id.
     pub fn id(&self) -> BlockId {
         self.id
     }
@@ -99,76 +104,78 @@ impl SealedBlock {
         self.crc32c
     }
 
-    /// The sealed bytes, as a store keeps them, in pieces of which none is empty.
+    /// The sealed bytes in pieces, none of them empty.
     pub fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// The sealed bytes in one piece, which takes a copy of all of them.
+    /// Returns the sealed bytes in one piece. This copies all of them.
     pub fn to_bytes(&self) -> Bytes {
         self.pieces.concat().into()
     }
 
-    /// The sub-blocks, in order, without a copy.
-    pub fn sub_blocks(&self) -> impl Iterator<Item = Opened> + '_ {
+    /// Returns the sub-blocks in order, without a copy.
+    pub fn sub_blocks(&self) -> impl Iterator<Item = VerifiedSubBlock> + '_ {
         let mut rest = self.pieces.iter().skip(1);
         (0..self.length.div_ceil(SUB_BLOCK_BYTES)).map_while(move |index| {
             let Range { start, end } = content_of(self.length, index..index + 1);
             let (mut missing, mut pieces) = ((end - start) as usize, Vec::new());
             while missing > 0 {
                 let piece = rest.next()?;
+                // Pieces are cut at the ends of sub-blocks, so none extends into the next one.
                 missing = missing.checked_sub(piece.len())?;
                 pieces.push(piece.clone());
             }
             let checksum = u32::from_be_bytes(rest.next()?.as_ref().try_into().ok()?);
-            Some(Opened { index, checksum, pieces })
+            Some(VerifiedSubBlock { index, checksum, pieces })
         })
     }
 
-    /// The content, in order, without a copy.
+    /// Returns the content in order, without a copy.
     pub fn content(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.sub_blocks().flat_map(|sub_block| sub_block.pieces)
     }
 
-    /// How many sealed bytes there are.
+    /// The number of sealed bytes.
     pub fn sealed_bytes(&self) -> u64 {
         sealed_bytes(self.length)
     }
 
-    /// What a record keeps of this block.
+    /// The reference to this block for metadata records.
     pub fn reference(&self) -> BlockRef {
         BlockRef { id: self.id, length: self.length, crc32c: self.crc32c }
     }
 }
 
-/// A block in the making: bytes enter once, and are checksummed as they enter.
+/// A block that is being built. The checksums are computed as the bytes enter.
 #[derive(Debug)]
 pub struct Sealer {
     id: BlockId,
-    /// The content, cut where sub-blocks end; what is empty holds the place of a checksum.
+    /// The content, cut at the ends of sub-blocks. An empty piece reserves the place of the header
+    /// or of a checksum.
     pieces: Vec<Bytes>,
-    /// What came in short pieces, and is not among the others yet.
+    /// Short pieces that were copied together and are not in `pieces` yet.
     tail: BytesMut,
-    /// A place for the header, and the checksums of the sub-blocks that have ended.
+    /// Space for the header, and the checksums of the sub-blocks that are complete.
     marks: BytesMut,
     length: u32,
-    /// Content bytes that were announced.
+    /// The announced content bytes.
     expected: u32,
-    /// Of the content of all sub-blocks that have ended.
+    /// The CRC-32C of the content of all complete sub-blocks.
     content_crc: u32,
-    /// Of the open sub-block: id, index and its content so far.
+    /// The CRC-32C of the unfinished sub-block: of id, index and its content so far.
     sub_block_crc: u32,
 }
 
 impl Sealer {
-    /// Begins a block that is expected to hold `capacity` content bytes. It may hold fewer or
-    /// more, up to [`BLOCK_BYTES_MAX`].
+    /// Starts a block that is expected to hold `capacity` content bytes. It may hold fewer or more,
+    /// up to [`BLOCK_BYTES_MAX`].
     pub fn new(id: BlockId, capacity: u32) -> Sealer {
         let sub_blocks = capacity.min(BLOCK_BYTES_MAX).div_ceil(SUB_BLOCK_BYTES).max(1);
         let mut marks =
             BytesMut::with_capacity((HEADER_BYTES + sub_blocks * CHECKSUM_BYTES) as usize);
         marks.put_bytes(0, HEADER_BYTES as usize);
-        // The header's place.
+        // The empty piece reserves the place of the header.
         let pieces = vec![Bytes::new()];
         Sealer {
             id,
@@ -182,7 +189,7 @@ impl Sealer {
         }
     }
 
-    /// The block's name.
+    /// The block's id.
     pub fn id(&self) -> BlockId {
         self.id
     }
@@ -192,7 +199,7 @@ impl Sealer {
         self.length
     }
 
-    /// Whether nothing has entered yet.
+    /// Returns true if no content has entered.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -202,13 +209,15 @@ impl Sealer {
         BLOCK_BYTES_MAX - self.length
     }
 
-    /// Appends content. It stays where it is, and is held as long as the block is, unless it is
-    /// short.
+    /// Appends content. The content is not copied unless it is short; the block keeps its buffer
+    /// alive.
     ///
     /// # Panics
-    /// If `content` is longer than [`remaining`](Sealer::remaining): callers cut before.
+    /// If `content` is longer than [`remaining`](Sealer::remaining). Callers cut it before.
     pub fn push(&mut self, content: Bytes) {
         assert!(content.len() <= self.remaining() as usize, "the caller cuts at `remaining`");
+        // Decided for the whole content, so that a long piece is not copied where it ends in a
+        // sub-block.
         let short = content.len() < PIECE_BYTES_MIN;
         let mut rest = content;
         while !rest.is_empty() {
@@ -233,9 +242,9 @@ impl Sealer {
         self.push(Bytes::copy_from_slice(content));
     }
 
-    /// The content so far, in order, without a copy but for what came last in short pieces.
+    /// Returns the content so far, in order. Only the last short pieces are copied.
     pub fn content(&self) -> Vec<Bytes> {
-        // What is empty holds the place of a checksum.
+        // Empty pieces reserve the places of checksums.
         let mut content: Vec<Bytes> =
             self.pieces.iter().filter(|it| !it.is_empty()).cloned().collect();
         if !self.tail.is_empty() {
@@ -244,20 +253,23 @@ impl Sealer {
         content
     }
 
-    /// Ends the block.
+    /// Finishes the block.
     ///
     /// # Panics
-    /// If nothing was pushed: there is no empty block.
+    /// If no content has entered, because there is no empty block.
     pub fn finish(mut self) -> SealedBlock {
         assert!(self.length > 0, "there is no empty block");
         if !self.length.is_multiple_of(SUB_BLOCK_BYTES) {
             self.close_sub_block();
         }
         if let Some(place) = self.marks.first_chunk_mut() {
+            // The header needs the length, so it is written last, into the space that was reserved
+            // for it.
             *place = header(self.id, self.length);
         }
         let mut marks = self.marks.freeze();
         let mut mark_bytes = HEADER_BYTES as usize;
+        // The empty pieces are, in order, the header and one checksum for each sub-block.
         for place in self.pieces.iter_mut().filter(|piece| piece.is_empty()) {
             *place = marks.split_to(mark_bytes.min(marks.len()));
             mark_bytes = CHECKSUM_BYTES as usize;
@@ -270,8 +282,10 @@ impl Sealer {
         }
     }
 
-    /// Copies a short piece behind others, into a sub-block that has `room`.
+    /// Copies a short piece into the tail of a sub-block that can take `room` more bytes.
     fn append_copy(&mut self, piece: &[u8], room: u32) {
+        // Reserve for the announced rest, so that a body in short frames does not reallocate for
+        // each frame.
         if self.tail.capacity() - self.tail.len() < piece.len() {
             let more = self.expected.saturating_sub(self.length) as usize;
             self.tail.reserve((more + piece.len()).min(room as usize));
@@ -289,7 +303,7 @@ impl Sealer {
         self.seal_tail();
         self.marks.put_u32(self.sub_block_crc);
         self.pieces.push(Bytes::new());
-        // Of the sub-block that ends: this many bytes of content, and its number.
+        // The length and the index of the sub-block that ends.
         let (length, index) =
             ((self.length - 1) % SUB_BLOCK_BYTES + 1, (self.length - 1) / SUB_BLOCK_BYTES);
         self.content_crc =
@@ -298,28 +312,28 @@ impl Sealer {
     }
 }
 
-/// The sealed size in bytes of a block with `length` content bytes.
+/// Returns the sealed size in bytes of a block with `length` content bytes.
 pub fn sealed_bytes(length: u32) -> u64 {
     let sub_blocks = u64::from(length.div_ceil(SUB_BLOCK_BYTES));
     u64::from(HEADER_BYTES) + u64::from(length) + sub_blocks * u64::from(CHECKSUM_BYTES)
 }
 
-/// The sealed bytes that hold a range of content.
+/// The sealed bytes that contain a range of content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedRange {
-    /// What to ask the store for: whole sub-blocks, and the header too if the range is the whole
-    /// content. Empty if the range is.
+    /// The range to request from the store: whole sub-blocks, and also the header if the range is
+    /// the whole content. Empty if the range is empty.
     pub bytes: Range<u64>,
-    /// The sub-block that holds the range's first byte.
+    /// The index of the sub-block that contains the first byte of the range.
     pub first_sub_block: u32,
-    /// Content bytes of that sub-block that lie before the range.
+    /// Content bytes of that sub-block before the range.
     pub skip: u32,
-    /// Whether the range is the whole content, so that the header comes too.
+    /// True if the range is the whole content, so that the header is included.
     pub whole: bool,
 }
 
-/// Where a range of content lies in the sealed bytes of a block with `length` content bytes. What
-/// of the range lies outside of the block counts as absent.
+/// Returns the sealed bytes that contain a range of the content of a block with `length` content
+/// bytes. The part of the range behind the block is ignored.
 pub fn span(length: u32, range: Range<u32>) -> SealedRange {
     let end = range.end.min(length);
     let start = range.start.min(end);
@@ -330,21 +344,23 @@ pub fn span(length: u32, range: Range<u32>) -> SealedRange {
     let bytes = if start == end {
         0..0
     } else {
+        // The header is verified only with the whole block. A part needs none, because each
+        // sub-block's checksum covers id and index.
         let from = if whole { 0 } else { place(first_sub_block) };
         from..place(end.div_ceil(SUB_BLOCK_BYTES)).min(sealed_bytes(length))
     };
     SealedRange { bytes, first_sub_block, skip: start % SUB_BLOCK_BYTES, whole }
 }
 
-/// The content of a range, in order, each piece of one sub-block, without a copy. `bytes` is
-/// what the store gave for [`span`]`(block.length, range).bytes`.
+/// Verifies and returns the content of a range in order, one piece for each sub-block, without a
+/// copy. `bytes` is the store's result for [`span`]`(block.length, range).bytes`.
 ///
-/// Every sub-block is verified; if the range is the whole content, so are the header and the
-/// content's own checksum, against what the record says.
+/// Every sub-block is verified. If the range is the whole content, the header and the CRC of the
+/// whole content are also compared with the reference.
 ///
 /// # Errors
-/// `Corrupt` if anything differs, if there are too few or too many bytes, or if the range is not
-/// within the block.
+/// Fails with `Corrupt` if anything differs, if there are too few or too many bytes, or if the
+/// range is not within the block.
 pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Bytes>, BlockError> {
     let corrupt = |what: String| {
         let doing = format!("opening bytes {}..{} of block {}", range.start, range.end, block.id);
@@ -365,17 +381,17 @@ pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Byte
     Ok((span.first_sub_block..).zip(opened).map(trim).collect())
 }
 
-/// The content of one sub-block and what was stored behind it.
+/// The content of one sub-block, with the checksum stored behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubBlock {
-    /// The content, which matches the checksum.
+    /// The verified content.
     pub content: Bytes,
     /// The checksum, by which the content can be [verified](verify_sub_block) again.
     pub checksum: u32,
 }
 
-/// Whole sub-blocks, in order, without a copy: as [`open`] does it for a range that begins and
-/// ends with sub-blocks, and with the same errors.
+/// Verifies and returns whole sub-blocks in order, without a copy. As [`open`] for a range that
+/// begins and ends with sub-blocks, with the same errors.
 pub fn open_sub_blocks(
     block: BlockRef,
     sub_blocks: Range<u32>,
@@ -388,30 +404,30 @@ pub fn open_sub_blocks(
     })
 }
 
-/// Which content whole sub-blocks hold in a block with `length` content bytes.
+/// Returns the range of content that whole sub-blocks hold in a block with `length` content bytes.
 pub fn content_of(length: u32, sub_blocks: Range<u32>) -> Range<u32> {
     let place = |index: u32| index.saturating_mul(SUB_BLOCK_BYTES).min(length);
     place(sub_blocks.start)..place(sub_blocks.end)
 }
 
-/// Whether this is the content that was sealed as this sub-block of this block.
+/// Returns true if `content` is the content that was sealed as this sub-block of this block.
 pub fn verify_sub_block(id: BlockId, index: u32, content: &[u8], checksum: u32) -> bool {
     extended(seed(id, index), content) == checksum
 }
 
-/// The CRC-32C of content that comes in pieces: what a [`BlockRef`] says of a whole block.
+/// Returns the CRC-32C of content in pieces. For a whole block, that is the one in its
+/// [`BlockRef`].
 pub fn content_checksum(pieces: &[Bytes]) -> u32 {
     pieces.iter().fold(0, |crc, piece| extended(crc, piece))
 }
 
-/// The CRC-32C of two runs of content, one behind the other, of which the second has `length`
-/// bytes.
+/// Returns the CRC-32C of two adjacent runs of content, of which the second has `length` bytes.
 pub fn joined_checksum(first: u32, second: u32, length: u32) -> u32 {
     shifted(first, length) ^ second
 }
 
-/// The CRC-32C of content up to the end of a sub-block that was verified, from that of what stands
-/// before it and the sub-block's own checksum: the content is not read again.
+/// Returns the CRC-32C of content up to the end of a verified sub-block, from the CRC of the
+/// content before it and the sub-block's own checksum, without reading the content again.
 pub(crate) fn joined_sub_block(
     before: u32,
     id: BlockId,
@@ -422,24 +438,26 @@ pub(crate) fn joined_sub_block(
     shifted(before ^ seed(id, index), length) ^ checksum
 }
 
-/// The sub-blocks of a span, or what is wrong with them.
+/// Verifies the sub-blocks of a span. An error is a description of the mismatch.
 fn open_span(block: BlockRef, span: &SealedRange, bytes: Bytes) -> Result<Vec<SubBlock>, String> {
     let expected = span.bytes.end - span.bytes.start;
     if bytes.len() as u64 != expected {
-        return Err(format!("{} bytes came instead of {expected}", bytes.len()));
+        return Err(format!("{} bytes arrived instead of {expected}", bytes.len()));
     }
     let mut rest = bytes;
     if span.whole && expected > 0 {
         let header = header(block.id, block.length);
         if rest.split_to(header.len()) != header.as_slice() {
-            return Err("the header is not this block's".to_owned());
+            return Err("the header belongs to another block".to_owned());
         }
     }
     let mut opened = Vec::with_capacity(rest.len() / SUB_BLOCK_BYTES as usize + 1);
     let mut index = span.first_sub_block;
+    // The CRC of the whole content follows from the checksums of the sub-blocks, so no byte is read
+    // twice.
     let mut content_crc = 0;
     while !rest.is_empty() {
-        // The expected size was met, so each sub-block has at least one byte and its checksum.
+        // The total size is right, so each sub-block has at least one byte and its checksum.
         let sealed = rest.len().min((SUB_BLOCK_BYTES + CHECKSUM_BYTES) as usize);
         let mut content = rest.split_to(sealed);
         let mut checksum = content.split_off(sealed.saturating_sub(CHECKSUM_BYTES as usize));
@@ -455,12 +473,12 @@ fn open_span(block: BlockRef, span: &SealedRange, bytes: Bytes) -> Result<Vec<Su
         index += 1;
     }
     if span.whole && content_crc != block.crc32c {
-        return Err("the whole block's checksum is not the record's".to_owned());
+        return Err("the whole block's checksum differs from the record's".to_owned());
     }
     Ok(opened)
 }
 
-/// The checksum of a sub-block before its content has entered.
+/// Returns the checksum of a sub-block before its content has entered.
 pub(crate) fn seed(id: BlockId, index: u32) -> u32 {
     crc32c_append(crc32c(&id.0), &index.to_be_bytes())
 }

@@ -1,8 +1,9 @@
-//! The CRC-32C of content that comes in runs.
+//! The CRC-32C of content that arrives in runs.
 //!
-//! A CRC-32C is linear: that of two runs is the first one's, shifted by the length of the second, XOR
-//! the second one's. So the checksum of a run follows from those of its pieces without reading them
-//! again. The shift by a whole sub-block is computed at compile time.
+//! A CRC-32C is linear: the CRC of two adjacent runs is the CRC of the first one, shifted by the
+//! length of the second, XOR the CRC of the second. So the CRC of a run follows from the CRCs of
+//! its pieces, without reading them again. For example, the CRC of a block follows from those of
+//! its 256 sub-blocks. The shift by a full sub-block is computed at compile time.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use hashing::{Crc, CrcCombiner};
@@ -11,7 +12,7 @@ use crate::SUB_BLOCK_BYTES;
 
 const SUB_BLOCK: CrcCombiner = CrcCombiner::new(Crc::Crc32c, SUB_BLOCK_BYTES as u64);
 
-/// The CRC-32C of content with `crc`, followed by `more`.
+/// Returns the CRC-32C of content with CRC `crc`, followed by `more`.
 pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
     // The state of a CRC is its complement.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
@@ -19,7 +20,7 @@ pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
     lower(digest.finalize())
 }
 
-/// The CRC-32C `crc` of some content, shifted by `length` bytes that follow.
+/// Returns the CRC-32C `crc` of some content, shifted by `length` following bytes.
 pub(crate) fn shifted(crc: u32, length: u32) -> u32 {
     let combiner = if length == SUB_BLOCK_BYTES {
         SUB_BLOCK
@@ -29,7 +30,7 @@ pub(crate) fn shifted(crc: u32, length: u32) -> u32 {
     lower(combiner.combine(u64::from(crc), 0))
 }
 
-/// The half in which a CRC of 32 bits stands.
+/// Returns the half that contains a CRC of 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the other half is empty")]
 fn lower(crc: u64) -> u32 {
     crc as u32

@@ -1,4 +1,7 @@
-//! The contract of every place that keeps blocks, and of every layer over one.
+//! The contract of all block stores and of the layers over them.
+//!
+//! For example, two gateways put the same id with different bytes: at most one put succeeds, and
+//! the other one fails with `Conflict` where the store can detect it.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -8,153 +11,164 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
 
-use crate::arriving::{Arriving, AtOnce};
+use crate::byte_source::{AtOnce, ByteSource};
 use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
 
-/// Bytes of a mark at most.
+/// The most bytes of a mark.
 pub const MARK_BYTES_MAX: usize = 4_096;
 
-/// A place that keeps sealed blocks under their ids.
+/// A store of sealed blocks under their ids.
 ///
-/// - **Atomic.** A block is there with all of its bytes or not at all, at every instant and after
-///   every crash. Nobody sees part of one.
-/// - **Durable.** When [`put`](BlockStore::put) returns, the block outlives the process, and the
-///   machine as far as the place promises it.
-/// - **Seen.** What a `put` or `delete` has done is seen by every call that begins after it
-///   returned, whoever makes it.
-/// - **Once.** An id names one content for ever. A place that can tell refuses other bytes.
-/// - **Opaque.** A store moves sealed bytes and looks into none of them: whoever reads verifies,
-///   through [`sealed::open`](crate::sealed::open).
-/// - **Dropped calls.** A call whose future is dropped may still take effect, now or later.
+/// - **Atomic.** At every instant and after every crash, a block exists with all its bytes or not
+///   at all. No reader sees a part of it.
+/// - **Durable.** When [`put`](BlockStore::put) returns, the block survives the end of the process,
+///   and a failure of the machine as far as the storage guarantees it.
+/// - **Consistent.** The effect of a `put` or `delete` is visible to every call that begins after
+///   it returned, in every process.
+/// - **Write-once.** An id names one content for ever. A store that can detect other bytes refuses
+///   them.
+/// - **Opaque.** A store moves sealed bytes and does not examine them. The reader verifies them
+///   with [`sealed::open`](crate::sealed::open).
+/// - **Cancellation.** A call whose future is dropped may still take effect, at once or later.
 ///
-/// Every call may be made at any time from any task, and every call may be repeated.
+/// Every call may be made at any time from any task, and may be repeated.
 #[async_trait]
 pub trait BlockStore: Debug + Send + Sync + 'static {
-    /// Keeps a block under its id. Putting the same bytes again succeeds and changes nothing.
+    /// Stores a block under its id. Putting the same bytes again succeeds and changes nothing.
     ///
     /// # Errors
-    /// `Conflict` if the id names other bytes already: those stay. After any other error the block
-    /// may or may not be there.
+    /// Fails with `Conflict` if other bytes are stored under the id; these stay. After any other
+    /// error the block may or may not exist.
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError>;
 
-    /// Whether [`put`](BlockStore::put) usually tells the MD5 of the content of a block that is
-    /// [bare](BlockId::is_bare), because the place computes it anyway. The last
-    /// [`probe`](BlockStore::probe) found it out.
+    /// Returns true if [`put`](BlockStore::put) usually reports the MD5 of the content of a
+    /// [bare](BlockId::is_bare) block, because the storage computes it in any case. The last
+    /// [`probe`](BlockStore::probe) determined this.
     fn reports_md5(&self) -> bool {
         false
     }
 
-    /// The given range of a block's sealed bytes, cut where the block ends; empty if it ends
-    /// before the range begins. Callers ask for at least one byte.
+    /// Returns a range of a block's sealed bytes, cut at the block's end; empty if the block ends
+    /// before the range begins. Callers request at least one byte.
     ///
     /// # Errors
-    /// `NotFound` if no block has this id; never empty or made-up bytes in its place. `SumsLost` if
-    /// the place has lost what it makes sealed bytes with: see [`learn`](BlockStore::learn).
+    /// Fails with `NotFound` if no block has this id, and never returns empty or invented bytes
+    /// instead. Fails with `ChecksumsLost` if the storage has lost the block's checksums: see
+    /// [`recompute_checksums`](BlockStore::recompute_checksums).
     async fn get(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError>;
 
-    /// Whether [`open`](BlockStore::open) gives bytes as they arrive, rather than all at once.
+    /// Returns true if [`open`](BlockStore::open) returns bytes as they arrive, and not all at
+    /// once.
     fn streams(&self) -> bool {
         false
     }
 
-    /// The same range as [`get`](BlockStore::get) gives it, as it arrives: returns when the store
-    /// has answered, and the bytes come as the caller asks for them. A store that does not
-    /// [stream](BlockStore::streams) gives them at once.
+    /// Returns the same range as [`get`](BlockStore::get), as a stream. The call returns when the
+    /// store has begun to answer; the caller pulls the bytes. A store that does not
+    /// [stream](BlockStore::streams) returns them at once.
     ///
     /// # Errors
-    /// As `get` has them. What is lost after the store has answered is an error of the bytes'.
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    /// As `get`. A failure after the store has begun to answer is an error of the stream.
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
         Ok(Box::new(AtOnce(Some(self.get(id, bytes).await?))))
     }
 
-    /// Finds out anew what the pieces of a block are verified by, after
-    /// [`get`](BlockStore::get) said that this is lost: reads all of the block once, and lets it count
-    /// if it is the one of the record. Then `get` gives sealed bytes again for a while. Returns the
-    /// bytes that were read for it: none if another call has just done so.
+    /// Recomputes the checksums of a block after [`get`](BlockStore::get) failed with `ChecksumsLost`.
+    /// It reads the whole block once and accepts it if its CRC is the record's. After that, `get`
+    /// returns sealed bytes again for a while. Returns the number of bytes that were read: 0 if
+    /// another call has just done it.
     ///
     /// # Errors
-    /// `Corrupt` if the whole block is not the one of the record, and what `get` says. A place that
-    /// cannot lose this is not asked, and says `Refused`.
-    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
+    /// Fails with `Corrupt` if the whole block is not the record's, and as `get`. A store that
+    /// cannot lose checksums fails with `Refused`.
+    async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
         let doing = format!("learning the checksums of block {}", block.id);
         Err(BlockError::because(BlockErrorKind::Refused, doing, "none can be lost here"))
     }
 
-    /// What an operator should know of a place that works, in sentences, as far as the last
-    /// [`probe`](BlockStore::probe) found out.
+    /// Returns warnings for the operator about a working store, as found by the last
+    /// [`probe`](BlockStore::probe) and by reads.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The sealed size in bytes of a block, or `None` if no block has this id.
+    /// Returns the sealed size of a block in bytes; `None` if no block has this id.
     ///
     /// # Errors
-    /// An answer that could not be had is an error, not `None`.
+    /// If the store does not answer, the result is an error, never `None`.
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError>;
 
-    /// Removes a block. Removing what is not there succeeds.
+    /// Deletes a block. Deleting a block that does not exist succeeds.
     ///
     /// # Errors
-    /// After an error the block may or may not be there.
+    /// After an error the block may or may not exist.
     async fn delete(&self, id: BlockId) -> Result<(), BlockError>;
 
-    /// The sessions that have blocks here, in ascending order. A session without blocks may be
+    /// Returns the sessions that have blocks in this store, sorted. Sessions without blocks may be
     /// among them.
     ///
     /// # Errors
-    /// Complete or an error: a caller may conclude that a session not named has no block.
+    /// The list is complete or the call fails, because the caller concludes that other sessions
+    /// have no blocks.
     async fn sessions(&self) -> Result<Vec<Nonce>, BlockError>;
 
-    /// A page of one session's blocks in ascending order, from the beginning or from where an
-    /// earlier page stopped. Every block that was there from the first page to the last stands on
-    /// exactly one page.
+    /// Returns one page of a session's blocks, sorted, from the beginning or from `resume` of the
+    /// page before. Every block that exists from the first page to the last is on exactly one page.
     ///
     /// # Errors
-    /// A page is complete or an error. A name among the blocks that is not a block's is `Corrupt`.
+    /// A page is complete or the call fails. Fails with `Corrupt` if a name among the blocks is not
+    /// a block's.
     async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError>;
 
-    /// What was written beside the blocks to say whose they are, or `None` if nothing was.
+    /// Returns the mark that names the owner of the blocks; `None` if there is none.
     ///
     /// # Errors
-    /// `Corrupt` if what stands there has more than [`MARK_BYTES_MAX`] bytes. An answer that could
-    /// not be had is an error, not `None`.
+    /// Fails with `Corrupt` if the mark has more than [`MARK_BYTES_MAX`] bytes. If the store does
+    /// not answer, the result is an error, never `None`.
     async fn mark(&self) -> Result<Option<Bytes>, BlockError>;
 
-    /// Writes down whose blocks these are: at most [`MARK_BYTES_MAX`] bytes, as durable as a
-    /// block. The same mark again succeeds and changes nothing. A mark is never changed; a bucket
-    /// that does not honour conditions cannot tell two that are set at the same instant apart, and
-    /// keeps either.
+    /// Sets the mark that names the owner of the blocks: at most [`MARK_BYTES_MAX`] bytes, as
+    /// durable as a block. Setting the same mark again succeeds and changes nothing. A mark is
+    /// never changed. A bucket that does not support conditional writes cannot detect two marks
+    /// that are set at the same instant, and keeps one of them.
     ///
     /// # Errors
-    /// `Conflict` if another mark stands already: it stays. `Refused` if the mark is too long.
+    /// Fails with `Conflict` if there is another mark; it stays. Fails with `Refused` if the mark
+    /// is too long.
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError>;
 
-    /// Whether blocks can be read and written here now: for start-up and for readiness. Costs a
-    /// small write or two, now and then one as large as a small block, which is read back; leaves no
-    /// block behind.
+    /// Checks that blocks can be read and written now. Used at start and for readiness checks. It
+    /// costs one or two small writes, and sometimes the write of a small block, which is read back.
+    /// It leaves no block behind.
     ///
     /// # Errors
-    /// `Refused` with a sentence for the operator, or `Unavailable`.
+    /// Fails with `Refused` and a sentence for the operator, or with `Unavailable`.
     async fn probe(&self) -> Result<(), BlockError>;
 }
 
-/// What became known of a block while it was stored.
+/// The store's report about a block that was stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// The MD5 of its content, as the place that keeps it computed it of what arrived there.
+    /// The MD5 of the block's content, as the storage computed it from the received bytes; `None`
+    /// if it did not.
     pub content_md5: Option<[u8; 16]>,
 }
 
-/// Some blocks of a session.
+/// One page of a session's blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockPage {
-    /// The blocks and their sealed sizes in bytes, in ascending order.
+    /// The blocks and their sealed sizes in bytes, sorted by id.
     pub blocks: Vec<(BlockId, u64)>,
-    /// Where the next page begins, in the store's own words; `None` after the last page.
+    /// The start of the next page, in a form that only the store understands; `None` after the last
+    /// page.
     pub resume: Option<String>,
 }
 
-/// A shared store is a store, so that layers can lie over one that is chosen at run time.
+/// A shared store is a store, so that a layer can be put over a store that is chosen at run time.
 #[async_trait]
 impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
@@ -173,12 +187,16 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
         (**self).streams()
     }
 
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
         (**self).open(id, bytes).await
     }
 
-    async fn learn(&self, block: BlockRef) -> Result<u64, BlockError> {
-        (**self).learn(block).await
+    async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
+        (**self).recompute_checksums(block).await
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -214,68 +232,68 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
     }
 }
 
-/// As [`BlockStore::get`], from a place that may have lost the checksums of a block of which the
-/// caller knows the record: the place learns them, which costs all of the block, once for many reads.
+/// As [`BlockStore::get`], but if the store has lost the checksums of the block, it recomputes them
+/// from the record's reference. That costs one read of the whole block and serves many reads.
 ///
 /// # Errors
-/// As `get` and [`learn`](BlockStore::learn) have them.
-pub async fn get_known(
+/// As `get` and [`recompute_checksums`](BlockStore::recompute_checksums).
+pub async fn get_with_recovery(
     store: &(impl BlockStore + ?Sized),
     block: BlockRef,
     bytes: Range<u64>,
 ) -> Result<Bytes, BlockError> {
     match store.get(block.id, bytes.clone()).await {
-        Err(error) if error.kind() == BlockErrorKind::SumsLost => {
-            store.learn(block).await?;
+        Err(error) if error.kind() == BlockErrorKind::ChecksumsLost => {
+            store.recompute_checksums(block).await?;
             store.get(block.id, bytes).await
         }
         got => got,
     }
 }
 
-/// As [`BlockStore::open`], as [`get_known`].
+/// As [`BlockStore::open`], with the recovery of [`get_with_recovery`].
 ///
 /// # Errors
-/// As `get_known` has them.
-pub(crate) async fn open_known(
+/// As `get_with_recovery`.
+pub(crate) async fn open_with_recovery(
     store: &(impl BlockStore + ?Sized),
     block: BlockRef,
     bytes: Range<u64>,
-) -> Result<Box<dyn Arriving>, BlockError> {
+) -> Result<Box<dyn ByteSource>, BlockError> {
     match store.open(block.id, bytes.clone()).await {
-        Err(error) if error.kind() == BlockErrorKind::SumsLost => {
-            store.learn(block).await?;
+        Err(error) if error.kind() == BlockErrorKind::ChecksumsLost => {
+            store.recompute_checksums(block).await?;
             store.open(block.id, bytes).await
         }
         opened => opened,
     }
 }
 
-/// What is being done, for errors.
+/// The operation, for error texts.
 pub(crate) const READING_MARK: &str = "reading the mark of the blocks";
 
-/// What is being done, for errors.
+/// The operation, for error texts.
 pub(crate) const SETTING_MARK: &str = "marking the blocks";
 
-/// An error unless these bytes may be set as a mark.
+/// Fails if these bytes are too long for a mark.
 pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(());
     }
-    let error = format!("a mark has at most {MARK_BYTES_MAX} bytes, and this one {}", mark.len());
+    let error = format!("a mark has at most {MARK_BYTES_MAX} bytes, but this one {}", mark.len());
     Err(BlockError::because(BlockErrorKind::Refused, SETTING_MARK, error))
 }
 
-/// The mark that was found, unless nobody can have set it.
+/// Returns the mark that was read. Fails if it is longer than any mark that can have been set.
 pub(crate) fn found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(mark);
     }
-    let error = format!("what stands in its place has more than {MARK_BYTES_MAX} bytes");
+    let error = format!("the stored mark has more than {MARK_BYTES_MAX} bytes");
     Err(BlockError::because(BlockErrorKind::Corrupt, READING_MARK, error))
 }
 
-/// What it means for a new mark that another stands already.
+/// Compares a new mark with the existing one. Fails with `Conflict` if they differ.
 pub(crate) fn compare_marks(standing: &[u8], mark: &[u8]) -> Result<(), BlockError> {
     if standing == mark {
         Ok(())

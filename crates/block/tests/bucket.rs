@@ -1,7 +1,7 @@
-//! Blocks in a real bucket keep the contract.
+//! The contract of block stores, for blocks in a real bucket.
 //!
 //! Needs an S3 service, named by `ASHLAR_TEST_S3_ENDPOINT`, `ASHLAR_TEST_S3_ACCESS_KEY` and
-//! `ASHLAR_TEST_S3_SECRET_KEY`. Without them these tests say so and pass, unless
+//! `ASHLAR_TEST_S3_SECRET_KEY`. Without them these tests print that and pass, unless
 //! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Each run makes a bucket of its own.
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, BucketBlocks,
-    BucketOptions, Direct, Nonce, RetryLimits, Retrying, Sealer, SecretKey,
+    BucketOptions, Nonce, RetryLimits, Retrying, Sealer, SecretKey, UncachedReader,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -51,7 +51,7 @@ async fn make_bucket() -> Option<Service> {
             variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
             "ASHLAR_TEST_S3_ENDPOINT, _ACCESS_KEY and _SECRET_KEY must name a service"
         );
-        // Written past the capture of test output: who reads the result shall know.
+        // Bypasses the capture of test output, so that a reader of the results sees it.
         let notice = b"NOT RUN against a bucket: ASHLAR_TEST_S3_ENDPOINT is not set\n";
         std::io::stderr().write_all(notice).expect("standard error is open");
         return None;
@@ -66,7 +66,7 @@ async fn make_bucket() -> Option<Service> {
     Some(service)
 }
 
-/// A client of the service itself, for what a block store never asks.
+/// A client of the service itself, for requests that a block store does not make.
 fn client(service: &Service) -> Client {
     let (access, secret) = (service.access_key.clone(), service.secret_key.clone());
     let config = aws_sdk_s3::Config::builder()
@@ -94,7 +94,10 @@ fn options(service: &Service) -> BucketOptions {
 async fn fresh() -> Option<((), BucketBlocks)> {
     let store = BucketBlocks::connect(options(service().await?)).expect("good options");
     store.probe().await.expect("the service answers");
-    assert!(store.honours_conditions(), "without conditions a bucket cannot refuse other bytes");
+    assert!(
+        store.supports_conditional_put(),
+        "without conditions a bucket cannot refuse other bytes"
+    );
     Some(((), store))
 }
 
@@ -113,7 +116,7 @@ fn bare(counter: u64, content: &[u8]) -> block::SealedBlock {
     sealer.finish()
 }
 
-/// All that arrives of a range.
+/// Returns all bytes that arrive of a range.
 async fn arrived(store: &BucketBlocks, id: BlockId, bytes: Range<u64>) -> Vec<u8> {
     let mut source = store.open(id, bytes).await.expect("the block is there");
     let mut found = Vec::new();
@@ -158,7 +161,7 @@ async fn a_bare_block_is_read_as_any_other_and_its_md5_is_told() {
 }
 
 #[tokio::test]
-async fn what_stands_under_the_id_of_a_bare_block_and_is_none_is_another_content() {
+async fn foreign_object_under_a_bare_id_is_a_conflict() {
     let Some(service) = service().await else { return };
     let options = options(service);
     let (block, prefix) = (bare(7, &[3; 1_000]), options.prefix.clone());
@@ -170,13 +173,13 @@ async fn what_stands_under_the_id_of_a_bare_block_and_is_none_is_another_content
     let put = client(service).put_object().bucket(&service.bucket).key(key).body(foreign);
     put.send().await.expect("the service takes it");
     let found = store.get(id, 0..9).await.expect_err("it has no checksums");
-    check(&found, BlockErrorKind::SumsLost, "its object has lost its checksums");
+    check(&found, BlockErrorKind::ChecksumsLost, "its object has lost its checksums");
     let refused = store.put(&block).await.expect_err("the name is taken");
     assert_eq!(refused.kind(), BlockErrorKind::Conflict);
 }
 
 #[tokio::test]
-async fn a_bare_block_without_its_checksums_is_read_by_what_its_record_says() {
+async fn bare_block_without_checksums_is_verified_by_its_record() {
     let Some(service) = service().await else { return };
     let options = options(service);
     let content: Vec<u8> = (0..3_000_000_u32).map(|at| (at ^ (at >> 9)).to_le_bytes()[0]).collect();
@@ -190,14 +193,14 @@ async fn a_bare_block_without_its_checksums_is_read_by_what_its_record_says() {
     let copy = client(service).put_object().bucket(&service.bucket).key(key);
     copy.body(ByteStream::from(content.clone())).send().await.expect("the service takes it");
     let lost = store.get(id, 0..9).await.expect_err("its checksums are lost");
-    check(&lost, BlockErrorKind::SumsLost, "its object has lost its checksums");
+    check(&lost, BlockErrorKind::ChecksumsLost, "its object has lost its checksums");
     let other = BlockRef { crc32c: block.crc32c() ^ 1, ..block.reference() };
-    let error = store.learn(other).await.expect_err("another block's record");
+    let error = store.recompute_checksums(other).await.expect_err("another block's record");
     check(&error, BlockErrorKind::Corrupt, "the whole of it is not the record's");
     let longer = BlockRef { length: block.length() + 1, ..block.reference() };
-    let error = store.learn(longer).await.expect_err("another length");
+    let error = store.recompute_checksums(longer).await.expect_err("another length");
     check(&error, BlockErrorKind::Corrupt, "its object has 3000000 bytes, and the record 3000001");
-    let direct = Direct::new(store);
+    let direct = UncachedReader::new(store);
     for range in [0..3_000_000, 0..1, 2_999_999..3_000_000, 65_535..65_537, 100_000..2_500_000] {
         let found = direct.read(block.reference(), range.clone()).await.expect("it is read");
         let (start, end) = (range.start as usize, range.end as usize);
@@ -210,7 +213,7 @@ async fn a_bare_block_without_its_checksums_is_read_by_what_its_record_says() {
             arrived.extend_from_slice(&piece);
         }
     }
-    assert!(arrived == content, "what arrived differs");
+    assert!(arrived == content, "the arrived bytes differ");
     let told = direct.inner().warnings();
     assert!(told.len() == 1 && told[0].starts_with("1 blocks in bucket"), "{told:?}");
 }
@@ -222,7 +225,7 @@ fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
 }
 
 #[tokio::test]
-async fn a_missing_bucket_is_refused_by_every_verb() {
+async fn every_call_to_a_missing_bucket_is_refused() {
     let Some(service) = service().await else { return };
     let store = BucketBlocks::connect(BucketOptions {
         bucket: "no-such-bucket-here".to_owned(),
@@ -245,7 +248,7 @@ async fn a_missing_bucket_is_refused_by_every_verb() {
 }
 
 #[tokio::test]
-async fn a_wrong_secret_is_refused_and_not_shown() {
+async fn wrong_secret_is_refused_and_not_shown() {
     let Some(service) = service().await else { return };
     let wrong = SecretKey::new("not-the-secret");
     let options = BucketOptions { secret_key: wrong, ..options(service) };
@@ -258,10 +261,10 @@ async fn a_wrong_secret_is_refused_and_not_shown() {
 }
 
 #[tokio::test]
-async fn a_plain_put_of_a_bucket_not_yet_probed_succeeds() {
+async fn put_before_the_first_probe_succeeds() {
     let Some(service) = service().await else { return };
     let store = BucketBlocks::connect(options(service)).expect("good options");
-    assert!(!store.honours_conditions());
+    assert!(!store.supports_conditional_put());
     store.put(&block(1)).await.expect("put");
     store.put(&block(1)).await.expect("the same again");
     let found = store.get(block(1).id(), 0..9_999).await.expect("there");
@@ -269,13 +272,13 @@ async fn a_plain_put_of_a_bucket_not_yet_probed_succeeds() {
 }
 
 #[tokio::test]
-async fn a_bucket_not_yet_probed_keeps_the_mark_that_it_has() {
+async fn mark_is_kept_before_the_first_probe() {
     let Some(service) = service().await else { return };
     let options = options(service);
     let store = BucketBlocks::connect(options.clone()).expect("good options");
     store.set_mark(bytes::Bytes::from_static(b"ours\n")).await.expect("marked");
     let other = bytes::Bytes::from_static(b"another's");
-    let error = store.set_mark(other).await.expect_err("a mark stands");
+    let error = store.set_mark(other).await.expect_err("a mark exists");
     check(&error, BlockErrorKind::Conflict, "marking the blocks");
     let get = client(service).get_object().bucket(&service.bucket);
     let found = get.key(format!("{}/volume", options.prefix)).send().await.expect("its place");
@@ -284,7 +287,7 @@ async fn a_bucket_not_yet_probed_keeps_the_mark_that_it_has() {
 }
 
 #[tokio::test]
-async fn a_stray_key_spoils_a_listing_rather_than_hide_in_it() {
+async fn stray_key_fails_a_listing() {
     let Some(service) = service().await else { return };
     let options = options(service);
     let session = block(1).id().session();
@@ -303,7 +306,7 @@ async fn a_stray_key_spoils_a_listing_rather_than_hide_in_it() {
 }
 
 #[tokio::test]
-async fn a_locked_bucket_is_told_and_gets_little_of_ours() {
+async fn locked_bucket_causes_a_warning_and_few_probes() {
     let Some(service) = service().await else { return };
     let bucket = format!("{}-locked", service.bucket);
     let client = client(service);
@@ -338,14 +341,14 @@ async fn many_calls_share_the_client() {
     }
 }
 
-/// Stands between a client and the service, and can be stopped and started like it.
+/// A proxy between a client and the service, which can be stopped and started.
 struct Gate {
     port: u16,
     upstream: String,
 }
 
 impl Gate {
-    /// Forwards connections until the returned task is aborted, and with it every connection.
+    /// Forwards connections. Aborting the returned task closes all of them.
     async fn open(&self) -> tokio::task::JoinHandle<()> {
         let listener = TcpListener::bind(("127.0.0.1", self.port)).await.expect("the port is ours");
         let upstream = self.upstream.clone();
@@ -365,7 +368,7 @@ impl Gate {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client() {
+async fn stopped_service_is_unavailable_and_recovers_with_the_same_client() {
     let Some(service) = service().await else { return };
     let upstream = service.endpoint.trim_start_matches("http://").to_owned();
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -396,7 +399,7 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
     ] {
         check(&error, BlockErrorKind::Unavailable, "cannot be reached");
     }
-    // Without the deadline each call would go on until the service is there.
+    // Without the deadline each call would continue until the service runs.
     assert!(begun.elapsed() < 6 * within + Duration::from_secs(10), "{:?}", begun.elapsed());
 
     let waiting = store.get(id, 0..9);
@@ -405,7 +408,7 @@ async fn a_service_that_stops_is_unavailable_and_comes_back_to_the_same_client()
     store.put(&block(1)).await.expect("the service is back");
 }
 
-/// Passes requests on, and of each connection's answers so many bytes, then ends it.
+/// Forwards requests, and closes each connection after `bytes` bytes of responses.
 async fn cut_after(upstream: String, bytes: u64) -> (u16, Arc<AtomicU32>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
@@ -437,7 +440,7 @@ async fn cut_after(upstream: String, bytes: u64) -> (u16, Arc<AtomicU32>, JoinSe
 }
 
 #[tokio::test]
-async fn a_block_arrives_though_its_connections_are_cut_midway() {
+async fn block_arrives_although_its_connections_are_cut() {
     let Some(service) = service().await else { return };
     let options = options(service);
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 4 << 20);
@@ -451,7 +454,7 @@ async fn a_block_arrives_though_its_connections_are_cut_midway() {
     let (port, cuts, _running) = cut_after(upstream, 1_000_000).await;
     let endpoint = Some(format!("http://127.0.0.1:{port}"));
     let store = BucketBlocks::connect(BucketOptions { endpoint, ..options }).expect("good");
-    let direct = Direct::new(store);
+    let direct = UncachedReader::new(store);
     let mut arrival = direct.arrival(block.reference(), 0..4 << 20).expect("it is long enough");
     let mut found = Vec::new();
     while direct.advance(&mut arrival).await.expect("it goes on") {
@@ -460,7 +463,7 @@ async fn a_block_arrives_though_its_connections_are_cut_midway() {
         }
     }
     assert!(found == content);
-    assert_eq!(direct.second_reads(), 0, "what is cut is not damaged");
+    assert_eq!(direct.second_reads(), 0, "a cut connection is no damage");
     let cuts = cuts.load(Ordering::Relaxed);
     assert!(cuts >= 4, "{cuts} connections were cut");
 }

@@ -1,5 +1,5 @@
-//! What a bucket's client makes of answers that are wrong, late, cut or refused, and what becomes
-//! of its connections. The other side is played by this test, byte for byte.
+//! The bucket client's handling of responses that are wrong, late, cut or refused, and of its
+//! connections. The test plays the bucket, byte for byte.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -16,32 +16,32 @@ use tokio::task::JoinSet;
 
 use BlockErrorKind::{Full, NotFound, Refused, Unavailable};
 
-/// What follows an answer.
+/// The next event after a response.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     /// The next request on the same connection.
     Go,
-    /// The end of the connection.
+    /// The service closes the connection.
     Close,
-    /// Nothing, until the client ends the connection.
+    /// Nothing, until the client closes the connection.
     Stall,
 }
 
-/// One request as it came: the connection's number, and the head in small letters.
+/// A received request: the connection's number, and the head in lower case.
 type Request = (usize, String);
 
-/// A service that answers by a script.
+/// A service that responds according to a script.
 struct Service {
     options: BucketOptions,
     requests: Arc<Mutex<Vec<Request>>>,
-    /// Connections that the client has ended.
+    /// Connections that the client has closed.
     ended: Arc<Mutex<Vec<usize>>>,
     _running: JoinSet<()>,
 }
 
 impl Service {
-    /// `script` answers a request, given the connection's number and the request's number, both
-    /// from 0, and the request's head.
+    /// `script` returns the response to a request, given the numbers of the connection and of the
+    /// request, both from 0, and the request's head.
     async fn start<S>(script: S) -> Service
     where
         S: Fn(usize, usize, &str) -> (Vec<u8>, Then) + Send + Sync + 'static,
@@ -73,7 +73,7 @@ impl Service {
         Service { options, requests, ended, _running: running }
     }
 
-    /// One that gives every request the same answer.
+    /// A service that gives every request the same response.
     async fn same(answer: impl Into<Vec<u8>>, then: Then) -> Service {
         let answer = answer.into();
         Service::start(move |_, _, _| (answer.clone(), then)).await
@@ -83,7 +83,7 @@ impl Service {
         BucketBlocks::connect(self.options.clone()).expect("good options")
     }
 
-    /// The same client with little patience for the head of an answer and for a body.
+    /// A client with short timeouts for the head of a response and for a body.
     fn hasty(&self) -> BucketBlocks {
         let answer_timeout = Duration::from_millis(300);
         let block_timeout = Duration::from_millis(600);
@@ -95,13 +95,13 @@ impl Service {
         .expect("good options")
     }
 
-    /// The connection of each request so far.
+    /// The number of the connection of each request so far.
     fn connections(&self) -> Vec<usize> {
         let requests = self.requests.lock().expect("no panic");
         requests.iter().map(|(connection, _)| *connection).collect()
     }
 
-    /// Waits until the client has ended so many connections.
+    /// Waits until the client has closed `count` connections.
     async fn wait_for_ends(&self, count: usize) -> Vec<usize> {
         let begun = Instant::now();
         loop {
@@ -115,7 +115,7 @@ impl Service {
     }
 }
 
-/// Serves one connection, and says whether the client has ended it.
+/// Serves one connection. Returns true if the client has closed it.
 async fn serve<S>(
     mut connection: TcpStream,
     number: usize,
@@ -146,7 +146,7 @@ where
     false
 }
 
-/// The next request's head; its body is read and left out. `None` if the client has ended.
+/// Returns the head of the next request, and skips its body; `None` if the client has closed.
 async fn head(connection: &mut TcpStream, received: &mut Vec<u8>) -> Option<String> {
     loop {
         let end = received.windows(4).position(|four| four == b"\r\n\r\n");
@@ -175,7 +175,7 @@ fn id() -> BlockId {
     block(1).id()
 }
 
-/// An answer with a length.
+/// A response with a length.
 fn answer(status: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -195,7 +195,7 @@ fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
 
 const HELLO: Range<u64> = 32..37;
 
-/// How much longer than its limits a call may take on a busy machine. One without limits never ends.
+/// The time by which a call may exceed its limits on a busy machine.
 const HANGS: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn one_connection_serves_one_request_after_another() {
 }
 
 #[tokio::test]
-async fn a_refusal_leaves_the_connection_of_use() {
+async fn refused_request_keeps_the_connection() {
     let refusal = answer("403 Forbidden", &xml("AccessDenied"));
     let service = Service::same(refusal, Then::Go).await;
     let store = service.store();
@@ -229,7 +229,7 @@ async fn a_refusal_leaves_the_connection_of_use() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_at_rest_costs_nothing_but_a_new_one() {
+async fn idle_connection_that_was_closed_is_replaced() {
     let hello = answer("206 Partial Content", "hello");
     let service = Service::start(move |connection, _, _| {
         (hello.clone(), if connection == 0 { Then::Close } else { Then::Go })
@@ -244,7 +244,7 @@ async fn a_connection_closed_at_rest_costs_nothing_but_a_new_one() {
 }
 
 #[tokio::test]
-async fn what_may_have_arrived_is_not_sent_twice() {
+async fn request_that_may_have_arrived_is_not_repeated() {
     let hello = answer("206 Partial Content", "hello");
     let service = Service::start(move |_, request, _| match request {
         0 => (hello.clone(), Then::Go),
@@ -259,7 +259,7 @@ async fn what_may_have_arrived_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_early_is_an_error() {
+async fn response_that_ends_early_is_an_error() {
     let head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\n";
     for body in ["", "hel"] {
         let service = Service::same(format!("{head}{body}"), Then::Close).await;
@@ -278,7 +278,7 @@ async fn an_answer_that_ends_early_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_goes_on_is_an_error_and_spoils_no_other() {
+async fn response_that_is_too_long_is_an_error_and_affects_no_other() {
     let surplus = [answer("206 Partial Content", "hello"), answer("200 OK", "there")].concat();
     let service = Service::start(move |connection, _, _| match connection {
         0 => (surplus.clone(), Then::Go),
@@ -293,13 +293,13 @@ async fn an_answer_that_goes_on_is_an_error_and_spoils_no_other() {
 }
 
 #[tokio::test]
-async fn more_than_was_asked_for_is_an_error_before_it_is_read() {
+async fn response_longer_than_requested_is_refused_unread() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000000\r\n\r\nhello";
     let service = Service::same(head, Then::Stall).await;
     let error = service.store().get(id(), 0..5).await.expect_err("too long");
     check(&error, Unavailable, "more than the 5 bytes asked for");
     service.wait_for_ends(1).await;
-    // Without a length it is counted.
+    // Without a length the bytes are counted.
     let head = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n";
     let service = Service::same(head, Then::Stall).await;
     let error = service.store().get(id(), HELLO).await.expect_err("too long");
@@ -308,7 +308,7 @@ async fn more_than_was_asked_for_is_an_error_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_length_is_read_to_its_end() {
+async fn response_without_a_length_is_read_to_its_end() {
     let chunked = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n\
                    2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     let service = Service::same(chunked, Then::Go).await;
@@ -320,7 +320,7 @@ async fn an_answer_without_a_length_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn another_range_than_was_asked_for_is_an_error() {
+async fn response_with_another_range_is_an_error() {
     let ranged = |range: &str| {
         let head = format!("206 Partial Content\r\nContent-Range: {range}");
         answer(&head, "hello")
@@ -337,7 +337,7 @@ async fn another_range_than_was_asked_for_is_an_error() {
     check(&error, Unavailable, "instead of bytes=32-36");
 }
 
-/// All that arrives of a range, and how it ends.
+/// Returns all bytes that arrive of a range, and the result.
 async fn arrive(store: &BucketBlocks, bytes: Range<u64>) -> (Vec<u8>, Result<(), BlockError>) {
     let mut found = Vec::new();
     let mut source = match store.open(id(), bytes).await {
@@ -354,7 +354,7 @@ async fn arrive(store: &BucketBlocks, bytes: Range<u64>) -> (Vec<u8>, Result<(),
 }
 
 #[tokio::test]
-async fn what_arrived_to_its_end_leaves_the_connection_of_use() {
+async fn complete_stream_keeps_the_connection() {
     let chunked = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n\
                    2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     let long = answer("206 Partial Content", &"hello".repeat(100_000));
@@ -376,11 +376,15 @@ async fn what_arrived_to_its_end_leaves_the_connection_of_use() {
     let mut source = store.open(id(), HELLO).await.expect("it begins");
     source.next().await.expect("it arrives").expect("some of it");
     drop(source);
-    assert_eq!(service.wait_for_ends(1).await, [0], "what was not read to its end is closed");
+    assert_eq!(
+        service.wait_for_ends(1).await,
+        [0],
+        "a connection that was not read to its end is closed"
+    );
 }
 
 #[tokio::test]
-async fn what_stops_arriving_is_lost_and_what_came_is_given() {
+async fn stalled_stream_fails_after_its_received_bytes() {
     let head = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nhel";
     let chunked = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n";
     for (answer, then) in [(head, Then::Close), (chunked, Then::Close), (head, Then::Stall)] {
@@ -394,7 +398,7 @@ async fn what_stops_arriving_is_lost_and_what_came_is_given() {
 }
 
 #[tokio::test]
-async fn more_or_other_bytes_than_were_asked_for_do_not_arrive() {
+async fn surplus_or_foreign_bytes_are_not_streamed() {
     let long = answer("206 Partial Content", "hello!");
     let (found, ended) = arrive(&Service::same(long, Then::Go).await.store(), HELLO).await;
     check(&ended.expect_err("too long"), Unavailable, "more than the 5 bytes asked for");
@@ -410,7 +414,7 @@ async fn more_or_other_bytes_than_were_asked_for_do_not_arrive() {
 }
 
 #[tokio::test]
-async fn every_refusal_means_one_thing() {
+async fn every_error_response_has_one_meaning() {
     for (status, code, kind, words) in [
         ("404 Not Found", "NoSuchKey", NotFound, "block missing"),
         ("404 Not Found", "NoSuchBucket", Refused, "there is no bucket stones: make the bucket"),
@@ -454,10 +458,10 @@ async fn a_range_behind_the_end_is_empty() {
 }
 
 #[tokio::test]
-async fn a_head_without_an_object_looks_for_the_bucket() {
+async fn missing_object_on_head_checks_for_the_bucket() {
     let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 300\r\n\r\n";
     let service = Service::start(move |_, _, head| {
-        // The bucket alone is there.
+        // The bucket exists, and the object does not.
         let whole = head.lines().next().is_some_and(|line| line.split('/').count() > 4);
         (if whole { missing.into() } else { answer("200 OK", "") }, Then::Go)
     })
@@ -469,7 +473,7 @@ async fn a_head_without_an_object_looks_for_the_bucket() {
 }
 
 #[tokio::test]
-async fn a_refusal_in_many_words_is_cut() {
+async fn long_error_response_is_cut() {
     let head = "HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
     let service = Service::same([head, &chunk].concat(), Then::Stall).await;
@@ -484,7 +488,7 @@ async fn a_refusal_in_many_words_is_cut() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_heard_before_all_of_the_block_is_sent() {
+async fn early_error_response_is_read_before_the_body_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     let service = Service::same("", Then::Close).await;
@@ -505,8 +509,8 @@ async fn a_refusal_is_heard_before_all_of_the_block_is_sent() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_ends_at_its_deadline() {
-    // A head that comes drop by drop, a body likewise, and a refusal whose words do not come.
+async fn slow_response_fails_at_its_deadline() {
+    // A slow head, a slow body, and an error response without its body.
     let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 100\r\n\r\n<Error>";
     let body = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nhell";
     for (begun, most) in [("HTTP/1.1 200 OK\r\nA: b", 600), (refusal, 600), (body, 900)] {
@@ -523,7 +527,7 @@ async fn a_slow_answer_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_ends_its_connection_and_spoils_no_other() {
+async fn dropped_call_closes_its_connection_and_affects_no_other() {
     let service = Service::start(|connection, _, _| match connection {
         0 => {
             let half = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nhe";
@@ -534,7 +538,7 @@ async fn a_dropped_call_ends_its_connection_and_spoils_no_other() {
     })
     .await;
     let store = service.store();
-    // One is dropped within its body, the next before its head.
+    // One call is dropped within its body, the next one before its head.
     for dropped in 0..2 {
         let wait = Duration::from_millis(200);
         tokio::time::timeout(wait, store.get(id(), HELLO)).await.expect_err("no end in sight");
@@ -546,7 +550,7 @@ async fn a_dropped_call_ends_its_connection_and_spoils_no_other() {
 }
 
 #[tokio::test]
-async fn a_connection_that_rested_too_long_is_not_used() {
+async fn connection_that_was_idle_too_long_is_not_used() {
     let service = Service::same(answer("206 Partial Content", "hello"), Then::Go).await;
     let store = service.store();
     for (rested, connection) in [(0, 0), (14, 0), (16, 1), (1, 1)] {
@@ -560,7 +564,7 @@ async fn a_connection_that_rested_too_long_is_not_used() {
 }
 
 #[tokio::test]
-async fn no_more_connections_rest_than_may() {
+async fn number_of_idle_connections_is_limited() {
     const CALLS: usize = 300;
     const MAY_REST: usize = 256;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -575,7 +579,7 @@ async fn no_more_connections_rest_than_may() {
         while open.len() < CALLS {
             open.push(listener.accept().await.expect("a connection").0);
         }
-        // Only now is any of them free for another call.
+        // Only now the connections are free for other calls.
         for connection in &mut open {
             head(connection, &mut Vec::new()).await.expect("a request");
             connection.write_all(&answer("206 Partial Content", "hello")).await.expect("sent");
@@ -589,7 +593,7 @@ async fn no_more_connections_rest_than_may() {
     let mut ended = 0;
     for connection in open {
         let mut byte = [0];
-        // Nothing to read yet is an error; zero bytes is the end.
+        // `WouldBlock` is an error here; zero bytes are the end.
         ended += usize::from(connection.try_read(&mut byte).is_ok_and(|read| read == 0));
     }
     assert_eq!(ended, CALLS - MAY_REST);

@@ -1,4 +1,4 @@
-//! Blocks in a folder keep the contract.
+//! The contract of block stores, for blocks in a folder.
 
 use block::FolderBlocks;
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! Blocks in memory keep the contract.
+//! The contract of block stores, for blocks in memory.
 
 use std::future::{Ready, ready};
 

@@ -1,4 +1,4 @@
-//! What a bucket's client sends, byte for byte, and how long it waits for what never comes.
+//! The bytes that the bucket client sends, and its timeouts.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn listen() -> (TcpListener, BucketOptions) {
     (listener, options)
 }
 
-/// Takes one request off the wire, answers it, and gives back its head and body.
+/// Receives one request, responds to it, and returns its head and body.
 async fn take(listener: &TcpListener, answer: &str) -> (String, Vec<u8>) {
     let (mut connection, _) = listener.accept().await.expect("a connection");
     let mut received = Vec::new();
@@ -71,7 +71,7 @@ async fn a_block_is_sent_plain_unsigned_and_once() {
 }
 
 #[tokio::test]
-async fn a_range_is_asked_for_exactly() {
+async fn range_is_requested_exactly() {
     let (listener, options) = listen().await;
     let store = BucketBlocks::connect(options).expect("good options");
     let answer = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nConnection: close\r\n\r\n\
@@ -84,7 +84,7 @@ async fn a_range_is_asked_for_exactly() {
 }
 
 #[tokio::test]
-async fn more_than_was_asked_for_is_an_error() {
+async fn surplus_bytes_are_an_error() {
     let (listener, options) = listen().await;
     let store = BucketBlocks::connect(options).expect("good options");
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
@@ -94,7 +94,7 @@ async fn more_than_was_asked_for_is_an_error() {
 }
 
 #[tokio::test]
-async fn answers_from_something_else_say_nothing_about_a_block() {
+async fn responses_of_a_proxy_do_not_mean_a_missing_block() {
     let (listener, options) = listen().await;
     let store = BucketBlocks::connect(options).expect("good options");
     let page = "<html>not here</html>";
@@ -173,15 +173,15 @@ async fn a_closed_port_is_unavailable_within_the_deadline_of_all_attempts() {
     };
     let store = Retrying::new(store, limits, 1);
     let begun = Instant::now();
-    let error = store.put(&block(9)).await.expect_err("nobody listens");
+    let error = store.put(&block(9)).await.expect_err("no server listens");
     assert_eq!(error.kind(), BlockErrorKind::Unavailable, "{error}");
-    // Without the deadline it would try again without an end.
+    // Without the deadline it would retry for ever.
     assert!(begun.elapsed() < limits.deadline + Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(store.retries() > 0, "it tried again");
 }
 
 #[tokio::test]
-async fn options_that_cannot_be_right_are_refused() {
+async fn invalid_options_are_refused() {
     let (_listener, good) = listen().await;
     for wrong in [
         BucketOptions { endpoint: Some("127.0.0.1:9000".to_owned()), ..good.clone() },

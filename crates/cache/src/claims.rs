@@ -1,33 +1,37 @@
-//! Which blocks are being streamed now.
+//! The blocks that are being streamed.
 //!
-//! A stream is not shared, because readers need not be equally fast. So there is one stream per block at
-//! a time. Other readers of the block read it in runs of pages, which they share, and find in memory what
-//! was kept of the stream. In all, at most twice the block's bytes are fetched.
+//! A stream is not shared, because its readers may not be equally fast. So there is at most one
+//! stream per block at a time. Other readers of the block read it in runs of pages, which they
+//! share, and find the pages in memory that the stream has left there. Altogether, at most twice
+//! the block's bytes are fetched.
+//!
+//! For example, ten clients download the same block. The first one streams it, and the other nine
+//! share the requests for its pages.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::BlockId;
 
-/// The blocks that arrive. Bounded by the streams there are.
+/// The blocks that are being streamed. There are at most as many as streams.
 #[derive(Debug, Default)]
-pub(crate) struct Claims(Mutex<HashSet<BlockId>>);
+pub(crate) struct StreamClaims(Mutex<HashSet<BlockId>>);
 
-/// One block that arrives, for as long as this lives.
+/// The claim of one stream on a block. Dropping it ends the claim.
 #[derive(Debug)]
 pub(crate) struct Claim {
     block: BlockId,
-    claims: Arc<Claims>,
+    claims: Arc<StreamClaims>,
 }
 
-impl Claims {
-    /// Takes a block, unless somebody has it.
-    pub(crate) fn take(self: &Arc<Claims>, block: BlockId) -> Option<Claim> {
+impl StreamClaims {
+    /// Claims a block for a stream. Returns `None` if another stream has it.
+    pub(crate) fn take(self: &Arc<StreamClaims>, block: BlockId) -> Option<Claim> {
         let taken = self.lock().insert(block);
         taken.then(|| Claim { block, claims: Arc::clone(self) })
     }
 
-    /// Whether a block arrives for somebody.
+    /// Returns true if a stream has the block.
     pub(crate) fn is_taken(&self, block: BlockId) -> bool {
         self.lock().contains(&block)
     }

@@ -1,16 +1,26 @@
 //! A block reader with a cache in memory and, optionally, on a disk.
 //!
-//! The cache holds *pages*: the content of one sub-block each, by block and index. Blocks never change,
-//! so nothing is ever stale. A page in memory has passed its checksum, or was sealed here, so a hit is
-//! just a lookup. A page from the disk is verified before it gets into memory. So is what comes from the
-//! block store: if it fails, it is requested once more, and then it is an error. A reader never gets
-//! zeros or fewer bytes.
+//! Roles:
 //!
-//! A cold read asks the store for exactly the pages that are missing, neighbours in one request;
-//! concurrent readers of one page share the request. What to read ahead is the callers' business.
+//! - The cache holds *pages*. A page is the content of one sub-block, under the block's id and the
+//!   sub-block's index.
+//! - A *read* takes pages from memory, then from the disk, and fetches the rest from the block
+//!   store, adjacent pages with one request. Concurrent readers of one page share the request.
+//! - A *stream* passes a long range on as it arrives, and keeps those of its pages that are worth
+//!   their memory.
+//! - *Eviction* writes a page to the disk when it leaves memory.
 //!
-//! The cache knows neither files nor objects, nor when a block is deleted: nobody asks for a page of a
-//! deleted block, and so it is evicted in time.
+//! **Invariant.** Blocks never change, so no page is ever stale. A page in memory has passed its
+//! checksum or was sealed here, so a hit needs no verification. A page from the disk is verified
+//! before it enters memory, and so is a page from the block store: if it fails, it is requested
+//! once more, and a second failure is an error. A reader never gets zeros or fewer bytes instead of
+//! an error.
+//!
+//! For example, a reader asks for pages 0 to 9 of a block, and pages 3 and 4 are in memory. The
+//! cache sends two requests, for pages 0 to 2 and 5 to 9.
+//!
+//! The cache does not know files or objects, or when a block is deleted: pages of a deleted block
+//! are not requested any more, so they are evicted in time. Callers decide how far they read ahead.
 
 #![cfg_attr(
     not(test),
@@ -19,52 +29,53 @@
 
 mod claims;
 mod disk;
-mod flights;
+mod fetches;
 mod metrics;
 mod page;
 mod read;
-mod seen;
+mod recent;
 
 use std::sync::Arc;
 
 use block::{BlockStore, SUB_BLOCK_BYTES};
 use tracing::warn;
 
-use crate::claims::Claims;
+use crate::claims::StreamClaims;
 use crate::disk::{Disk, Pages};
-use crate::flights::Flights;
+use crate::fetches::Fetches;
 use crate::metrics::Metrics;
-use crate::seen::Seen;
+use crate::recent::RecentHashes;
 
 pub use disk::{
-    DISK_BYTES_MIN, DISK_CLOSE_PATIENCE, DISK_OPEN_PATIENCE, DISK_PATIENCE_DEFAULT, DISK_REST,
+    DISK_BYTES_MIN, DISK_CLOSE_TIMEOUT, DISK_OPEN_TIMEOUT, DISK_PAUSE, DISK_TIMEOUT_DEFAULT,
     DiskOptions,
 };
 pub use metrics::CacheCounters;
 pub use page::PAGE_OVERHEAD_BYTES;
 
-/// Bytes of memory that a cache has at least. A smaller setting counts as this.
+/// The smallest memory of a cache, in bytes. A smaller setting counts as this.
 pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// Pages that one request fetches and that count as a scan: they pass through, unless they were
-/// asked for before, not long ago, or the memory holds less than [`SCAN_MEMORY_BYTES`].
+/// Requests for at least this many pages count as scans. Pages of a scan are not kept in memory,
+/// unless they were requested recently, or the memory holds less than [`SCAN_MEMORY_BYTES`], or the
+/// disk has free space.
 pub const SCAN_PAGES_MIN: u32 = 64;
 
-/// Bytes in memory from which on a scan must earn its place. Most of what is read in long runs is
-/// read once, and a copy into memory that was not used before costs as much as all else that is
-/// done for the read.
+/// The bytes in memory from which on pages of a scan are kept only if they were requested before.
+/// Most long reads happen once, and a copy into memory that was not used before costs as much as
+/// the rest of the read.
 pub const SCAN_MEMORY_BYTES: usize = 16 << 20;
 
-/// How many times as many places there are for pages that were asked for as there is room for pages:
-/// one of a working set as large as that is rarely forgotten before it comes again.
-const SEEN_FOR_EACH: u64 = 32;
+/// For each page that fits into the cache, the table of recent requests has this many entries, so
+/// that pages of a working set of the cache's size are rarely forgotten between two requests.
+const RECENT_PER_PAGE: u64 = 32;
 
-/// What a cache may use.
+/// The memory and the disk that a cache may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Bytes of memory for pages, [their overhead](PAGE_OVERHEAD_BYTES) included.
     pub memory_bytes: u64,
-    /// Where pages go that leave memory; `None` forgets them.
+    /// The disk that receives pages evicted from memory; `None` drops them.
     pub disk: Option<DiskOptions>,
 }
 
@@ -74,72 +85,75 @@ pub struct Cache<B> {
     blocks: B,
     pages: Pages,
     disk: Option<Disk>,
-    flights: Arc<Flights>,
-    claims: Arc<Claims>,
-    seen: Seen,
+    fetches: Arc<Fetches>,
+    claims: Arc<StreamClaims>,
+    recent: RecentHashes,
     metrics: Metrics,
 }
 
 impl<B: BlockStore> Cache<B> {
-    /// Opens a cache. If the disk cannot be used, there is none, and a warning says why.
+    /// Opens a cache. If the disk cannot be used, the cache has only memory, and a warning gives
+    /// the reason.
     ///
     /// # Errors
-    /// If not even the memory can be had; then in words of the library's.
+    /// Fails with an error of the `foyer` library if the memory cannot be allocated.
     pub async fn open(blocks: B, options: CacheOptions) -> Result<Cache<B>, foyer::Error> {
         let metrics = Metrics::default();
         let memory_bytes = options.memory_bytes.max(MEMORY_BYTES_MIN);
         let mut opened = None;
+        // A disk that cannot be opened must not keep the gateway from starting.
         if let Some(options) = &options.disk {
             match disk::memory_over_disk(memory_bytes, options, &metrics).await {
                 Ok((pages, disk)) => opened = Some((pages, Some(disk))),
                 Err(error) => warn!(
                     dir = %options.dir.display(), %error,
-                    "serving without the disk cache: give it a folder of its own that this user \
-                     can write, with room for its size",
+                    "serving without the disk cache; configure a folder of its own that this user \
+                     can write, on a disk with enough free space",
                 ),
             }
         }
         let (pages, disk) = match opened {
             Some(opened) => opened,
-            None => (disk::memory_alone(memory_bytes, &metrics).await?, None),
+            None => (disk::memory_only(memory_bytes, &metrics).await?, None),
         };
         let disk_bytes = options.disk.as_ref().map_or(0, |options| options.bytes);
-        let room = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
-        let seen = Seen::new(usize::try_from(room * SEEN_FOR_EACH).unwrap_or(usize::MAX));
+        let pages_max = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
+        let recent =
+            RecentHashes::new(usize::try_from(pages_max * RECENT_PER_PAGE).unwrap_or(usize::MAX));
         Ok(Cache {
             blocks,
             pages,
             disk,
-            flights: Arc::default(),
+            fetches: Arc::default(),
             claims: Arc::default(),
-            seen,
+            recent,
             metrics,
         })
     }
 
-    /// The store beneath.
+    /// The block store below the cache.
     pub fn inner(&self) -> &B {
         &self.blocks
     }
 
-    /// What was counted so far, and what is held now.
+    /// Returns the counters since the start, and the pages and bytes held now.
     pub fn counters(&self) -> CacheCounters {
         let memory = self.pages.memory();
         let disk = self.disk.as_ref();
         CacheCounters {
             memory_pages: memory.entries() as u64,
             memory_bytes: memory.usage() as u64,
-            disk_dropped: disk.map_or(0, |disk| disk.beneath.dropped.get()),
+            disk_dropped: disk.map_or(0, |disk| disk.library.dropped.get()),
             disk_written_bytes: self.pages.statistics().disk_write_bytes() as u64,
             disk: disk.is_some(),
             ..self.metrics.read()
         }
     }
 
-    /// Writes what memory holds to the disk, for [`DISK_CLOSE_PATIENCE`] at most, and forgets it.
+    /// Writes the pages in memory to the disk, for at most [`DISK_CLOSE_TIMEOUT`], and drops them.
     pub async fn close(&self) {
         if let Err(error) = disk::close(&self.pages).await {
-            warn!(%error, "the disk cache was not written to its end");
+            warn!(%error, "the memory was not written to the disk cache completely");
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The metrics of a cache: its own, and some of the library below.
+//! The counters of a cache: its own, and some of the `foyer` library.
+//!
+//! For example, `disk_dropped` comes from the library, which reports it under a name, and
+//! `memory_hits` is counted here.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use mixtrics::metrics::{
 
 use crate::page::{Page, PageKey};
 
-/// What a cache did since it was opened, in pages unless the name says bytes, and what it holds.
+/// Counters since the cache was opened, in pages unless the name says bytes, and the present size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Pages served from memory.
@@ -21,39 +24,39 @@ pub struct CacheCounters {
     pub disk_hits: u64,
     /// Pages that were in neither and had to be fetched.
     pub misses: u64,
-    /// Pages that came with a request that somebody else had made.
+    /// Pages that came with a request of another reader.
     pub joined: u64,
     /// Sealed bytes that came from the block store.
     pub fetched_bytes: u64,
-    /// Requests to the block store that were repeated, because what came was missing or damaged.
+    /// Requests to the block store that were repeated, because the block was missing or damaged.
     pub second_reads: u64,
-    /// Pages that were taken into memory from the block store.
+    /// Pages that were kept in memory after they were fetched.
     pub admitted: u64,
-    /// Pages that were taken into memory when they were written.
+    /// Pages that were kept in memory when they were written.
     pub remembered: u64,
-    /// Pages that left memory because what they held was deleted.
+    /// Pages that were removed from memory because their content was deleted.
     pub forgotten: u64,
-    /// Pages that left memory to make room.
+    /// Pages that were evicted from memory to free space.
     pub evicted: u64,
-    /// Pages that were to be written to the disk and were not, because it did not keep up.
+    /// Pages that were to be written to the disk and were dropped, because the disk was too slow.
     pub disk_dropped: u64,
-    /// Pages that the disk gave back damaged, or lost although its index named them.
+    /// Pages that the disk returned damaged, or lost although its index lists them.
     pub corrupt: u64,
-    /// Lookups that the disk answered with an error.
+    /// Lookups on the disk that failed.
     pub disk_errors: u64,
-    /// Lookups that the disk did not answer in time.
+    /// Lookups on the disk that timed out.
     pub disk_late: u64,
     /// Pages in memory now.
     pub memory_pages: u64,
-    /// What they cost now, in bytes; at most the capacity and a page for each shard.
+    /// Bytes that these pages take; at most the capacity and one page for each shard.
     pub memory_bytes: u64,
     /// Bytes written to the disk.
     pub disk_written_bytes: u64,
-    /// Whether there is a disk.
+    /// True if the cache has a disk.
     pub disk: bool,
 }
 
-/// The cache's own metrics.
+/// The counters that the cache itself keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) memory_hits: Metric,
@@ -71,7 +74,7 @@ pub(crate) struct Metrics {
     evicted: Arc<Metric>,
 }
 
-/// A number that only grows, unless it is a level.
+/// A number: a counter that only grows, or a level.
 #[derive(Debug, Default)]
 pub(crate) struct Metric(AtomicU64);
 
@@ -105,16 +108,16 @@ impl Metrics {
         }
     }
 
-    /// What is told when a page leaves memory.
-    pub(crate) fn listener(&self) -> Arc<Leaving> {
-        Arc::new(Leaving(Arc::clone(&self.evicted)))
+    /// Returns the listener that counts evicted pages.
+    pub(crate) fn listener(&self) -> Arc<EvictionCounter> {
+        Arc::new(EvictionCounter(Arc::clone(&self.evicted)))
     }
 }
 
-/// Counts pages that leave memory.
-pub(crate) struct Leaving(Arc<Metric>);
+/// Counts pages that are evicted from memory.
+pub(crate) struct EvictionCounter(Arc<Metric>);
 
-impl EventListener for Leaving {
+impl EventListener for EvictionCounter {
     type Key = PageKey;
     type Value = Page;
 
@@ -125,20 +128,20 @@ impl EventListener for Leaving {
     }
 }
 
-/// The few metrics of the library that matter here. It identifies them by name only.
+/// The metrics of the library that are used here. The library identifies metrics by name only.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beneath {
+pub(crate) struct LibraryMetrics {
     /// Pages that were dropped on their way to the disk.
     pub(crate) dropped: Arc<Metric>,
-    /// Parts of the disk that hold nothing yet.
+    /// Files of the disk that are empty.
     pub(crate) clean: Arc<Metric>,
 }
 
 /// Ignores a metric.
 #[derive(Debug)]
-struct Deaf;
+struct IgnoredMetric;
 
-impl RegistryOps for Beneath {
+impl RegistryOps for LibraryMetrics {
     fn register_counter_vec(
         &self,
         _: Cow<'static, str>,
@@ -163,7 +166,7 @@ impl RegistryOps for Beneath {
         _: Cow<'static, str>,
         _: &'static [&'static str],
     ) -> BoxedHistogramVec {
-        Box::new(Deaf)
+        Box::new(IgnoredMetric)
     }
 
     fn register_histogram_vec_with_buckets(
@@ -173,41 +176,41 @@ impl RegistryOps for Beneath {
         _: &'static [&'static str],
         _: Vec<f64>,
     ) -> BoxedHistogramVec {
-        Box::new(Deaf)
+        Box::new(IgnoredMetric)
     }
 }
 
-impl CounterVecOps for Beneath {
+impl CounterVecOps for LibraryMetrics {
     fn counter(&self, labels: &[Cow<'static, str>]) -> BoxedCounter {
         match labels.last().map(AsRef::as_ref) {
             Some("buffer_overflow" | "channel_overflow") => {
-                Box::new(Level(Arc::clone(&self.dropped)))
+                Box::new(RecordedMetric(Arc::clone(&self.dropped)))
             }
-            _ => Box::new(Deaf),
+            _ => Box::new(IgnoredMetric),
         }
     }
 }
 
-impl GaugeVecOps for Beneath {
+impl GaugeVecOps for LibraryMetrics {
     fn gauge(&self, labels: &[Cow<'static, str>]) -> BoxedGauge {
         match labels.last().map(AsRef::as_ref) {
-            Some("clean") => Box::new(Level(Arc::clone(&self.clean))),
-            _ => Box::new(Deaf),
+            Some("clean") => Box::new(RecordedMetric(Arc::clone(&self.clean))),
+            _ => Box::new(IgnoredMetric),
         }
     }
 }
 
 /// Records a metric of the library.
 #[derive(Debug)]
-struct Level(Arc<Metric>);
+struct RecordedMetric(Arc<Metric>);
 
-impl CounterOps for Level {
+impl CounterOps for RecordedMetric {
     fn increase(&self, more: u64) {
         self.0.0.fetch_add(more, Ordering::Relaxed);
     }
 }
 
-impl GaugeOps for Level {
+impl GaugeOps for RecordedMetric {
     fn increase(&self, more: u64) {
         self.0.0.fetch_add(more, Ordering::Relaxed);
     }
@@ -221,22 +224,22 @@ impl GaugeOps for Level {
     }
 }
 
-impl CounterOps for Deaf {
+impl CounterOps for IgnoredMetric {
     fn increase(&self, _: u64) {}
 }
 
-impl GaugeOps for Deaf {
+impl GaugeOps for IgnoredMetric {
     fn increase(&self, _: u64) {}
     fn decrease(&self, _: u64) {}
     fn absolute(&self, _: u64) {}
 }
 
-impl HistogramVecOps for Deaf {
+impl HistogramVecOps for IgnoredMetric {
     fn histogram(&self, _: &[Cow<'static, str>]) -> BoxedHistogram {
-        Box::new(Deaf)
+        Box::new(IgnoredMetric)
     }
 }
 
-impl HistogramOps for Deaf {
+impl HistogramOps for IgnoredMetric {
     fn record(&self, _: f64) {}
 }

@@ -1,9 +1,10 @@
-//! Pages: one sub-block each, as memory holds them and as the disk keeps them.
+//! Pages: one sub-block each, in memory and on the disk.
 //!
-//! In memory a page is content that has passed its checksum: nothing else gets there. On disk it
-//! stands with its block's id, its index and the checksum that the writer sealed, and what is read
-//! back is verified by them before it becomes a page again. A page that fails becomes a *damaged*
-//! one, which holds no bytes and only says so.
+//! In memory, a page is content that has passed its checksum. On disk, a page is stored with its
+//! block's id, its index and the checksum that the writer sealed. A page that is read from the disk
+//! is verified by them. If it fails, it becomes a *damaged* page without content. For example, if
+//! one bit of the file has flipped, the page decodes to an empty one, and the reader fetches it
+//! from the block store.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -12,11 +13,11 @@ use block::{BlockId, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use foyer::{Code, Error};
 
-/// Bytes by which a page in memory costs more than its content: its entry in the index, its links
-/// in a queue, its counts.
+/// The memory that a page takes in addition to its content: its entry in the index, its links in a
+/// queue, and its counts.
 pub const PAGE_OVERHEAD_BYTES: usize = 256;
 
-/// A block's id and the index of one of its sub-blocks.
+/// The id of a block, and the index of one of its sub-blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) block: BlockId,
@@ -33,7 +34,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page in a buffer of its own, so that it does not keep a larger answer in memory.
+    /// Copies a page into a buffer of its own, so that it does not keep a larger response in
+    /// memory.
     pub(crate) fn copied(key: PageKey, checksum: u32, pieces: &[Bytes]) -> Page {
         let mut content = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
         for piece in pieces {
@@ -42,7 +44,7 @@ impl Page {
         Page { key, checksum, content: content.into() }
     }
 
-    /// Whose content it is.
+    /// The key of the page.
     pub(crate) fn key(&self) -> PageKey {
         self.key
     }
@@ -52,19 +54,20 @@ impl Page {
         &self.content
     }
 
-    /// The content, if this is the page of this key and has as many bytes as it should.
+    /// Returns the content if this page has the given key and length; `None` otherwise.
     pub(crate) fn content_of(&self, key: PageKey, length: u32) -> Option<Bytes> {
+        // The index of the disk knows only hashes, so a page of another key may be found.
         let right = self.key == key && self.content.len() == length as usize;
         (right && length > 0).then(|| self.content.clone())
     }
 
-    /// What the page costs in memory, in bytes.
+    /// Returns the memory that the page takes, in bytes.
     pub(crate) fn cost(&self) -> usize {
         self.content.len() + PAGE_OVERHEAD_BYTES
     }
 }
 
-/// How many bytes of content a sub-block of a block has.
+/// Returns the length of the content of a sub-block.
 pub(crate) fn page_bytes(block_length: u32, index: u32) -> u32 {
     let Range { start, end } = sealed::content_of(block_length, index..index.saturating_add(1));
     end - start
@@ -97,14 +100,14 @@ impl Code for Page {
         writer.write_all(&self.content).map_err(Error::io_error)
     }
 
-    /// Whatever the disk holds becomes a sound page or a damaged one, never an error.
+    /// Decodes any bytes to a valid page or a damaged one. Only reading may fail.
     fn decode(reader: &mut impl Read) -> foyer::Result<Page> {
         let key = PageKey::decode(reader)?;
         let mut checksum = [0; 4];
         reader.read_exact(&mut checksum).map_err(Error::io_error)?;
         let checksum = u32::from_be_bytes(checksum);
         let mut content = Vec::with_capacity(SUB_BLOCK_BYTES as usize);
-        // One byte more than a page has at most, so that a longer one is seen to be damaged.
+        // One byte more than a page may have, so that a longer page is recognized as damaged.
         let mut limited = reader.take(u64::from(SUB_BLOCK_BYTES) + 1);
         limited.read_to_end(&mut content).map_err(Error::io_error)?;
         let fits = content.len() <= SUB_BLOCK_BYTES as usize;

@@ -1,11 +1,13 @@
-//! One read: memory, then the disk, then the block store for what is still missing.
+//! One read: pages from memory, then from the disk, then from the block store.
+//!
+//! For example, of ten pages six are in memory and two on the disk; the other two are fetched.
 
 use std::ops::Range;
 
 use async_trait::async_trait;
 use block::{
-    Arrival, BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, Opened,
-    SUB_BLOCK_BYTES, SubBlock, get_known, sealed,
+    Arrival, BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore,
+    SUB_BLOCK_BYTES, SubBlock, VerifiedSubBlock, get_with_recovery, sealed,
 };
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
@@ -14,14 +16,15 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::disk::{self, Disk};
-use crate::flights::{Boarding, Lead, Waited};
+use crate::fetches::{FetchTurn, Lead, Waited};
 use crate::page::{Page, PageKey, page_bytes};
 use crate::{Cache, SCAN_MEMORY_BYTES, SCAN_PAGES_MIN};
 
-/// Free memory below which a cache has no room to spare: its parts do not fill up evenly.
+/// A cache with less free memory than this counts as full, because its shards do not fill up
+/// evenly.
 const MARGIN_BYTES: usize = 1 << 20;
 
-/// The pages of one read, as far as they were found.
+/// The pages of one read, with those that were found.
 struct Wanted {
     block: BlockRef,
     range: Range<u32>,
@@ -31,7 +34,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The pages of a range that lies within its block and is not empty.
+    /// Creates the pages of a range. Returns `None` if the range is empty or ends behind the block.
     fn new(block: BlockRef, range: Range<u32>) -> Option<Wanted> {
         if range.start >= range.end || range.end > block.length {
             return None;
@@ -45,7 +48,7 @@ impl Wanted {
         PageKey { block: self.block.id, index }
     }
 
-    /// Every page of the read: its index, and whether it was found.
+    /// Returns the index of every page of the read, and true if it was found.
     fn pages(&self) -> impl Iterator<Item = (u32, bool)> {
         (self.first..).zip(self.found.iter().map(Option::is_some))
     }
@@ -61,7 +64,7 @@ impl Wanted {
         }
     }
 
-    /// The pages of the range, cut to it; `None` if one is missing.
+    /// Returns the pages, cut to the range; `None` if one is missing.
     fn into_pieces(self) -> Option<Vec<Bytes>> {
         let Range { start, end } = self.range;
         let cut = |(index, page): (u32, Option<Bytes>)| {
@@ -79,17 +82,18 @@ impl Wanted {
 impl<B: BlockStore> BlockReader for Cache<B> {
     async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError> {
         let Some(mut wanted) = Wanted::new(block, range.clone()) else {
-            // An empty range has no pieces, and one outside of its block is an error.
+            // An empty range has no pieces, and a range outside of its block is an error.
             return sealed::open(block, range, Bytes::new());
         };
         for index in wanted.missing() {
-            if let Some(page) = self.known(&wanted, index) {
+            if let Some(page) = self.get_from_memory(&wanted, index) {
                 wanted.put(index, page);
                 self.metrics.memory_hits.add(1);
             }
         }
+        // Memory comes first, because a lookup there costs no system call.
         if let Some(disk) = &self.disk {
-            self.look_on_disk(disk, &mut wanted).await;
+            self.read_from_disk(disk, &mut wanted).await;
         }
         self.fetch_missing(&mut wanted).await?;
         wanted.into_pieces().ok_or_else(|| {
@@ -102,20 +106,20 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         let mut wanted = Wanted::new(block, range)?;
         for at in 0..wanted.found.len() {
             let index = wanted.first + u32::try_from(at).ok()?;
-            let page = self.known(&wanted, index)?;
+            let page = self.get_from_memory(&wanted, index)?;
             wanted.put(index, page);
         }
         self.metrics.memory_hits.add(wanted.found.len());
         wanted.into_pieces()
     }
 
-    fn remember(&self, block: BlockId, sub_block: &Opened) {
-        if self.take_in(block, sub_block, false) {
+    fn remember(&self, block: BlockId, sub_block: &VerifiedSubBlock) {
+        if self.admit_opened(block, sub_block, false) {
             self.metrics.remembered.add(1);
         }
     }
 
-    /// A page that the range holds in part may be somebody else's, and stays.
+    /// A page that is only partly in the range may have bytes of another owner, so it is kept.
     fn forget(&self, block: BlockId, range: Range<u32>) {
         let whole = range.start.div_ceil(SUB_BLOCK_BYTES)..range.end / SUB_BLOCK_BYTES;
         for index in whole {
@@ -126,13 +130,15 @@ impl<B: BlockStore> BlockReader for Cache<B> {
     }
 
     fn arrival(&self, block: BlockRef, range: Range<u32>) -> Option<Arrival> {
-        if !Arrival::pays(block, &range) || !self.blocks.streams() {
+        if !Arrival::is_worthwhile(block, &range) || !self.blocks.streams() {
             return None;
         }
+        // Only a cold range is streamed: cached pages must not be requested again.
         let cold = self.cold(block, range);
-        if !Arrival::pays(block, &cold) {
+        if !Arrival::is_worthwhile(block, &cold) {
             return None;
         }
+        // Without the claim the caller reads in runs, which it shares with others.
         let claim = self.claims.take(block.id)?;
         Some(Arrival::new(block, cold, Some(Box::new(claim))))
     }
@@ -147,69 +153,71 @@ impl<B: BlockStore> BlockReader for Cache<B> {
     async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
         let (before, block) = (arrival.second_reads(), arrival.block_id());
         let scan = arrival.sub_blocks() >= SCAN_PAGES_MIN;
-        let take_in = |opened: &Opened| {
+        let admit_opened = |opened: &VerifiedSubBlock| {
             let length: usize = opened.pieces.iter().map(Bytes::len).sum();
             self.metrics.misses.add(1);
             self.metrics.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
-            if self.take_in(block, opened, scan) {
+            if self.admit_opened(block, opened, scan) {
                 self.metrics.admitted.add(1);
             }
         };
-        let advanced = arrival.advance(&self.blocks, take_in).await;
+        let advanced = arrival.advance(&self.blocks, admit_opened).await;
         self.metrics.second_reads.add((arrival.second_reads() - before) as usize);
         advanced
     }
 }
 
 impl<B: BlockStore> Cache<B> {
-    /// The beginning of a range as far as none of its pages is known, or on its way to somebody.
+    /// Returns the first part of a range of which no page is cached or being fetched.
     fn cold(&self, block: BlockRef, range: Range<u32>) -> Range<u32> {
         let Some(wanted) = Wanted::new(block, range.clone()) else { return range };
         let on_disk = |key: &PageKey| {
-            let asked = self.disk.as_ref().is_some_and(Disk::is_asked);
+            let asked = self.disk.as_ref().is_some_and(Disk::is_usable);
             asked && self.pages.storage().may_contains(key)
         };
         let known = |index: &u32| {
             let key = wanted.key(*index);
-            self.pages.memory().contains(&key) || self.flights.is_under(key) || on_disk(&key)
+            self.pages.memory().contains(&key) || self.fetches.is_fetching(key) || on_disk(&key)
         };
         let end = wanted.missing().into_iter().find(known);
         let end = end.map_or(range.end, |index| index.saturating_mul(SUB_BLOCK_BYTES));
         range.start..end.min(range.end).max(range.start)
     }
 
-    /// Takes a page that passes by into memory, if it is worth a place; whether it was.
-    fn take_in(&self, block: BlockId, opened: &Opened, scan: bool) -> bool {
+    /// Keeps a page of a stream in memory if it is worth its place. Returns true if it was kept.
+    fn admit_opened(&self, block: BlockId, opened: &VerifiedSubBlock, scan: bool) -> bool {
         let key = PageKey { block, index: opened.index };
-        let Some(written) = self.worth(key, scan) else { return false };
+        let Some(written) = self.admission(key, scan) else { return false };
         self.keep(Page::copied(key, opened.checksum, &opened.pieces), written);
         true
     }
 
-    /// A page that is in memory.
-    fn known(&self, wanted: &Wanted, index: u32) -> Option<Bytes> {
+    /// Returns a page that is in memory.
+    fn get_from_memory(&self, wanted: &Wanted, index: u32) -> Option<Bytes> {
         let key = wanted.key(index);
         let entry = self.pages.memory().get(&key)?;
         entry.value().content_of(key, page_bytes(wanted.block.length, index))
     }
 
-    /// Looks for what is missing on the disk, as long as it answers in time.
-    async fn look_on_disk(&self, disk: &Disk, wanted: &mut Wanted) {
+    /// Looks up missing pages on the disk until its timeout.
+    async fn read_from_disk(&self, disk: &Disk, wanted: &mut Wanted) {
         let indexed = |index: &u32| self.pages.storage().may_contains(&wanted.key(*index));
         let mut lookups: FuturesUnordered<_> = wanted
             .missing()
             .into_iter()
-            .filter(|index| disk.is_asked() && indexed(index))
+            // The index is in memory, so pages that the disk lacks cost no read.
+            .filter(|index| disk.is_usable() && indexed(index))
             .map(|index| self.pages.get(&wanted.key(index)).map(move |found| (index, found)))
             .collect();
-        let deadline = Instant::now() + disk.patience;
+        let deadline = Instant::now() + disk.timeout;
         while !lookups.is_empty() {
             let answer = tokio::time::timeout_at(deadline, lookups.next());
-            // The timer is coarser than the clock, and would let a late disk finish.
+            // The timer is coarser than the clock, so a late disk could still finish in time by the
+            // timer alone.
             let answer = if Instant::now() < deadline { answer.await.ok() } else { None };
             let Some(answer) = answer else {
                 self.metrics.disk_late.add(lookups.len());
-                disk.rest();
+                disk.pause();
                 return;
             };
             let Some((index, found)) = answer else { return };
@@ -222,40 +230,43 @@ impl<B: BlockStore> Cache<B> {
                         self.metrics.disk_hits.add(1);
                     } else {
                         self.metrics.corrupt.add(1);
-                        warn!(block = %key.block, index, "a page of the disk cache was damaged");
+                        warn!(block = %key.block, index, "a page of the disk cache is damaged");
+                        // Removed from the disk, too, so that the next read fetches it without a
+                        // lookup.
                         self.pages.remove(&key);
                     }
                 }
-                // The index named it: it was damaged, unless it left just now.
+                // The index lists it, so it was damaged, unless it was evicted at this moment.
                 Ok(None) => self.metrics.corrupt.add(1),
                 Err(error) => {
                     self.metrics.disk_errors.add(1);
-                    warn!(%error, "the disk cache failed, and is left alone for a while");
-                    disk.rest();
+                    warn!(%error, "the disk cache failed; not using it for some seconds");
+                    disk.pause();
                     return;
                 }
             }
         }
     }
 
-    /// Gets what is still missing from the block store, or from those who get it already.
+    /// Fetches the missing pages from the block store, or waits for other readers that fetch them.
     async fn fetch_missing(&self, wanted: &mut Wanted) -> Result<(), BlockError> {
         loop {
             let (mut leads, mut waiters) = (Vec::new(), Vec::new());
             for index in wanted.missing() {
-                match self.flights.board(wanted.key(index), || self.known(wanted, index)) {
-                    Boarding::Known(page) => {
+                match self.fetches.join(wanted.key(index), || self.get_from_memory(wanted, index)) {
+                    FetchTurn::Known(page) => {
                         wanted.put(index, page);
                         self.metrics.memory_hits.add(1);
                     }
-                    Boarding::Lead(lead) => leads.push(lead),
-                    Boarding::Wait(waiter) => waiters.push((index, waiter)),
+                    FetchTurn::Lead(lead) => leads.push(lead),
+                    FetchTurn::Wait(waiter) => waiters.push((index, waiter)),
                 }
             }
             if leads.is_empty() && waiters.is_empty() {
                 return Ok(());
             }
-            // One's own come first: two who wait for each other have both fetched by then.
+            // The own pages are fetched before waiting. Otherwise two readers that each lead a page
+            // of the other would wait for each other forever.
             self.fetch(wanted, leads).await?;
             let mut alone = Vec::new();
             for (index, waiter) in waiters {
@@ -265,8 +276,8 @@ impl<B: BlockStore> Cache<B> {
                         self.metrics.joined.add(1);
                     }
                     Waited::Failed => alone.push(index),
-                    // Somebody has to take the lead: maybe this one, in the next round.
-                    Waited::Left => {}
+                    // Some waiter has to become the lead. The next iteration decides which one.
+                    Waited::Abandoned => {}
                 }
             }
             for run in runs(wanted, &alone) {
@@ -277,7 +288,8 @@ impl<B: BlockStore> Cache<B> {
         }
     }
 
-    /// Fetches the pages of one's own leads, runs of neighbours at the same time.
+    /// Fetches the pages of the caller's own leads, adjacent pages with one request, and all
+    /// requests at the same time.
     async fn fetch(&self, wanted: &mut Wanted, leads: Vec<Lead>) -> Result<(), BlockError> {
         let indexes: Vec<u32> = leads.iter().map(|lead| lead.key.index).collect();
         let block = wanted.block;
@@ -290,17 +302,18 @@ impl<B: BlockStore> Cache<B> {
                 Err(error) => failed = Some(error),
             }
         }
+        // The leads end only now, when their pages are in memory.
         for lead in leads {
             let at = lead.key.index.saturating_sub(wanted.first) as usize;
             match wanted.found.get(at).cloned().flatten() {
-                Some(page) => lead.land(page),
+                Some(page) => lead.complete(page),
                 None => lead.fail(),
             }
         }
         failed.map_or(Ok(()), Err)
     }
 
-    /// Fetches neighbouring pages, and takes them into memory.
+    /// Fetches adjacent pages, and keeps them in memory if they are worth their place.
     async fn fetch_run(
         &self,
         block: BlockRef,
@@ -309,15 +322,18 @@ impl<B: BlockStore> Cache<B> {
         let opened = match self.get(block, run.clone()).await {
             Err(error)
                 if matches!(error.kind(), BlockErrorKind::Corrupt | BlockErrorKind::NotFound) =>
+            // A proxy or cache on the way may have returned wrong bytes, so a second request may
+            // succeed.
             {
                 self.metrics.second_reads.add(1);
-                warn!(block = %block.id, %error, "a block is read once more");
+                warn!(block = %block.id, %error, "a missing or damaged block is read again");
                 self.get(block, run.clone()).await?
             }
             first => first?,
         };
+        // Counted after verification, so that a damaged response counts once.
         self.metrics.misses.add(opened.len());
-        // What arrives for somebody meanwhile has several readers.
+        // A block that is also being streamed has several readers, so its pages are worth keeping.
         let scan = run.end - run.start >= SCAN_PAGES_MIN && !self.claims.is_taken(block.id);
         let admit = |(index, sub_block): (u32, SubBlock)| {
             let key = PageKey { block: block.id, index };
@@ -329,14 +345,14 @@ impl<B: BlockStore> Cache<B> {
     async fn get(&self, block: BlockRef, run: Range<u32>) -> Result<Vec<SubBlock>, BlockError> {
         let content = sealed::content_of(block.length, run.clone());
         let span = sealed::span(block.length, content);
-        let bytes = get_known(&self.blocks, block, span.bytes).await?;
+        let bytes = get_with_recovery(&self.blocks, block, span.bytes).await?;
         self.metrics.fetched_bytes.add(bytes.len());
         sealed::open_sub_blocks(block, run, bytes)
     }
 
-    /// Takes a page into memory, if there is room for it or it is worth somebody else's.
+    /// Keeps a page in memory if there is free memory or it is worth the place of another page.
     fn admit(&self, key: PageKey, sub_block: SubBlock, scan: bool) -> Bytes {
-        let Some(written) = self.worth(key, scan) else { return sub_block.content };
+        let Some(written) = self.admission(key, scan) else { return sub_block.content };
         let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
         let content = page.content().clone();
         self.keep(page, written);
@@ -344,19 +360,21 @@ impl<B: BlockStore> Cache<B> {
         content
     }
 
-    /// Whether a page that was fetched is to be kept in memory, and if so, whether it is to be
-    /// written to the disk when it leaves.
-    fn worth(&self, key: PageKey, scan: bool) -> Option<bool> {
+    /// Decides about a fetched page. Returns `None` if it is not to be kept in memory; otherwise
+    /// true if it is to be written to the disk when it leaves memory.
+    fn admission(&self, key: PageKey, scan: bool) -> Option<bool> {
         let memory = self.pages.memory();
-        // What is in memory already was fetched along with its neighbours.
+        // Such a page was fetched again because it is between two missing ones.
         if memory.contains(&key) {
             return None;
         }
-        let seen = self.seen.note(memory.hash(&key));
-        let disk_has_room = self.disk.as_ref().is_some_and(Disk::has_room);
-        let roomy = memory.usage() + MARGIN_BYTES <= memory.capacity().min(SCAN_MEMORY_BYTES);
-        let kept = !scan || roomy || seen || disk_has_room;
-        kept.then_some(self.disk.is_some() && (disk_has_room || seen))
+        let seen = self.recent.note(memory.hash(&key));
+        let disk_has_space = self.disk.as_ref().is_some_and(Disk::has_free_space);
+        let memory_has_space =
+            memory.usage() + MARGIN_BYTES <= memory.capacity().min(SCAN_MEMORY_BYTES);
+        // A page of a scan must not displace others unless it has been requested before.
+        let kept = !scan || memory_has_space || seen || disk_has_space;
+        kept.then_some(self.disk.is_some() && (disk_has_space || seen))
     }
 
     fn keep(&self, page: Page, written: bool) {
@@ -364,8 +382,8 @@ impl<B: BlockStore> Cache<B> {
     }
 }
 
-/// Ascending indexes as ranges of neighbours. A single page between two is fetched again with
-/// them rather than making two requests of one, if it was found already.
+/// Groups ascending indexes into ranges of adjacent pages. A single page between two missing ones
+/// that was found already is fetched again with them, because one request costs less than two.
 fn runs(wanted: &Wanted, indexes: &[u32]) -> Vec<Range<u32>> {
     let found = |index: u32| wanted.pages().any(|(page, found)| page == index && found);
     let mut runs: Vec<Range<u32>> = Vec::new();

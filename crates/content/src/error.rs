@@ -28,7 +28,7 @@ impl From<BlockError> for ContentError {
         match error.kind() {
             BlockErrorKind::Full => ContentError::Full(error.to_string()),
             // A record named the block, so it must be there.
-            BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::SumsLost => {
+            BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost => {
                 ContentError::Corrupt(error.to_string())
             }
             _ => ContentError::Unavailable(error.to_string()),

@@ -14,7 +14,7 @@ use block::{
     BlockCounters, BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions,
     FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
 };
-use cache::{Cache, CacheOptions, DISK_PATIENCE_DEFAULT, DiskOptions};
+use cache::{Cache, CacheOptions, DISK_TIMEOUT_DEFAULT, DiskOptions};
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 use record::key::space;
 #[cfg(any(feature = "redis", feature = "sqlite"))]
@@ -327,8 +327,8 @@ pub(crate) async fn cache(
         return Ok(None);
     }
     let dir = open.cache_dir.clone().unwrap_or_else(|| settings.data_dir.join("cache"));
-    let patience = DISK_PATIENCE_DEFAULT;
-    let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, patience });
+    let timeout = DISK_TIMEOUT_DEFAULT;
+    let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, timeout });
     let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;
     let cache = opened.map_err(|error| Problem::new("open the cache of blocks", error))?;
     if cache.counters().disk {

@@ -355,8 +355,9 @@ impl Upkeep {
                 blocks = swept.unreferenced,
                 of = swept.listed,
                 percent = options.share_percent,
-                "more blocks are unreferenced than a sweep may delete; none was deleted; check that \
-                 the metadata store and the blocks belong together, then run gc with --share-max"
+                "more blocks are unreferenced than a sweep may delete; none was deleted; check \
+                 that the metadata store and the blocks belong together, then run gc with \
+                 --share-max"
             );
             return Ok(());
         }
@@ -490,7 +491,8 @@ struct Ended {
     empty: Vec<Nonce>,
 }
 
-/// Returns true if [`SWEEP_SECOND_LOOK_DELAY`] has passed since `since`; false if the clock went back.
+/// Returns true if [`SWEEP_SECOND_LOOK_DELAY`] has passed since `since`; false if the clock went
+/// back.
 fn is_due(since: Timestamp, now: Timestamp) -> bool {
     let hour = i64::try_from(SWEEP_SECOND_LOOK_DELAY.as_nanos()).unwrap_or(i64::MAX);
     now.0 >= since.0.saturating_add(hour)

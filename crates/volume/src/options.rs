@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, Direct};
+use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, UncachedReader};
 use content::{
     BlockIds, ByteBudget, Deadlines, Hashing, Packer, Packing, Pins, Reading, SizeAndLoad,
     StagedInline, Staging, Traffic, Writers,
@@ -83,7 +83,7 @@ impl VolumeOptions {
     /// What reads blocks: the reader that was given, or one without a memory.
     fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
         let given = self.reader.clone();
-        given.unwrap_or_else(|| Arc::new(Direct::new(Arc::clone(blocks))))
+        given.unwrap_or_else(|| Arc::new(UncachedReader::new(Arc::clone(blocks))))
     }
 
     /// What all who put blocks for a session share.

@@ -7,29 +7,29 @@ use record::Nonce;
 
 use super::*;
 use crate::BlockReader;
-use crate::{BlockPage, Direct, MemoryBlocks, SealedBlock, Sealer, Stored, sealed};
+use crate::{BlockPage, MemoryBlocks, SealedBlock, Sealer, Stored, UncachedReader, sealed};
 
-/// What happens to one source.
+/// The fault of one source.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// It gives so many bytes and is lost.
+    /// It returns this many bytes and fails.
     Lost(usize),
-    /// It gives so many bytes and ends.
+    /// It returns this many bytes and ends.
     Ends(usize),
-    /// The bit at this byte differs.
+    /// A bit of this byte is flipped.
     Flip(usize),
-    /// There is no block.
+    /// The block does not exist.
     Missing,
-    /// It cannot be asked.
+    /// The request is refused.
     Unasked,
 }
 
-/// Blocks in memory that arrive in frames, by a script.
+/// In-memory blocks that arrive in frames, with scripted faults.
 #[derive(Debug, Default)]
 struct Scripted {
     inner: MemoryBlocks,
     frame_bytes: usize,
-    /// One for each source, from the first; those behind the last are sound.
+    /// One for each source, from the first; further sources have no fault.
     fates: Mutex<VecDeque<Fate>>,
     asked: Mutex<Vec<Range<u64>>>,
 }
@@ -41,7 +41,7 @@ struct Source {
 }
 
 #[async_trait]
-impl Arriving for Source {
+impl ByteSource for Source {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
         if self.bytes.is_empty() {
             return if self.lost {
@@ -69,7 +69,11 @@ impl BlockStore for Scripted {
         true
     }
 
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
         self.asked.lock().unwrap().push(bytes.clone());
         let fate = self.fates.lock().unwrap().pop_front();
         let mut bytes = self.inner.get(id, bytes).await?;
@@ -122,7 +126,7 @@ impl BlockStore for Scripted {
 const LENGTH: u32 = 40 * SUB_BLOCK_BYTES + 1_000;
 
 struct Bench {
-    direct: Direct<Scripted>,
+    direct: UncachedReader<Scripted>,
     block: BlockRef,
     content: Bytes,
 }
@@ -136,10 +140,14 @@ impl Bench {
         let fates = Mutex::new(fates.iter().copied().collect());
         let store = Scripted { frame_bytes, fates, ..Scripted::default() };
         store.put(&block).await.unwrap();
-        Bench { direct: Direct::new(store), block: block.reference(), content: content.into() }
+        Bench {
+            direct: UncachedReader::new(store),
+            block: block.reference(),
+            content: content.into(),
+        }
     }
 
-    /// What arrives of a range, and how it ends.
+    /// Returns the bytes that arrive of a range, and the result.
     async fn read(&self, range: Range<u32>) -> (Vec<u8>, Result<(), BlockError>) {
         let mut arrival = self.direct.arrival(self.block, range).expect("it is long enough");
         let mut found = Vec::new();
@@ -162,7 +170,7 @@ impl Bench {
         &self.content[range.start as usize..range.end as usize]
     }
 
-    /// Where each request began, as the index of a sub-block.
+    /// The index of the first sub-block of each request.
     fn asked(&self) -> Vec<u64> {
         let asked = self.direct.inner().asked.lock().unwrap();
         let sub_block = u64::from(SUB_BLOCK_BYTES + sealed::CHECKSUM_BYTES);
@@ -175,7 +183,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn any_long_range_arrives_with_one_request_whatever_its_frames() {
+async fn long_range_arrives_with_one_request_for_every_frame_size() {
     for frame_bytes in [1_000, 65_540, 262_144, 8 << 20] {
         for range in [
             0..LENGTH,
@@ -195,17 +203,17 @@ async fn any_long_range_arrives_with_one_request_whatever_its_frames() {
 }
 
 #[tokio::test]
-async fn what_is_short_or_outside_does_not_arrive() {
+async fn short_or_outside_range_is_not_streamed() {
     let bench = Bench::new(1_000, &[]).await;
     for range in [0..0, 0..ARRIVAL_BYTES_MIN - 1, 5..LENGTH + 1, LENGTH..LENGTH] {
         assert!(bench.direct.arrival(bench.block, range.clone()).is_none(), "{range:?}");
     }
-    let memory = Direct::new(MemoryBlocks::default());
+    let memory = UncachedReader::new(MemoryBlocks::default());
     assert!(memory.arrival(bench.block, 0..LENGTH).is_none(), "it does not stream");
 }
 
 #[tokio::test]
-async fn a_lost_source_is_replaced_from_the_first_sub_block_not_given() {
+async fn lost_source_is_resumed_at_the_first_missing_sub_block() {
     let lost = [Fate::Lost(0), Fate::Lost(200_000), Fate::Lost(65_539), Fate::Lost(65_540)];
     for frame_bytes in [999, 100_000] {
         let bench = Bench::new(frame_bytes, &lost).await;
@@ -218,7 +226,7 @@ async fn a_lost_source_is_replaced_from_the_first_sub_block_not_given() {
 }
 
 #[tokio::test]
-async fn losing_one_source_after_the_other_is_an_error() {
+async fn repeated_loss_of_sources_is_an_error() {
     let lost = [Fate::Lost(1_000); 9];
     let bench = Bench::new(100_000, &lost).await;
     let (found, ended) = bench.read(0..LENGTH).await;
@@ -228,7 +236,7 @@ async fn losing_one_source_after_the_other_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_not_asked_twice() {
+async fn refused_request_is_not_repeated() {
     let bench = Bench::new(100_000, &[Fate::Unasked]).await;
     let (_, ended) = bench.read(0..LENGTH).await;
     assert_eq!(ended.expect_err("the layer below repeats").kind(), BlockErrorKind::Unavailable);
@@ -236,7 +244,7 @@ async fn what_cannot_be_asked_is_not_asked_twice() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_short_or_missing_is_asked_for_once_more() {
+async fn damaged_short_or_missing_block_is_requested_once_more() {
     let fates = [Fate::Flip(500_000), Fate::Flip(10), Fate::Ends(500_000), Fate::Missing];
     for fate in fates {
         let bench = Bench::new(70_000, &[fate]).await;
@@ -247,7 +255,7 @@ async fn what_is_damaged_short_or_missing_is_asked_for_once_more() {
         assert_eq!((bench.asked(), bench.left_over()), (vec![0, again], 0), "{fate:?}");
         assert_eq!(bench.direct.second_reads(), 1);
 
-        // The second request begins at the sub-block that was bad, and it is bad again.
+        // The second request begins at the damaged sub-block, which is damaged again.
         let second = match fate {
             Fate::Flip(500_000) => Fate::Flip(40_000),
             Fate::Ends(_) => Fate::Ends(40_000),
@@ -263,12 +271,12 @@ async fn what_is_damaged_short_or_missing_is_asked_for_once_more() {
         };
         assert_eq!((error.kind(), bench.left_over()), (due, 0), "{fate:?}");
         let sound = u32::try_from(again).unwrap() * SUB_BLOCK_BYTES;
-        assert!(found == bench.part(0..sound), "{fate:?}: what came before it is sound");
+        assert!(found == bench.part(0..sound), "{fate:?}: the bytes before it are valid");
     }
 }
 
 #[tokio::test]
-async fn another_block_does_not_arrive_to_its_end() {
+async fn replaced_block_fails_before_its_end() {
     let mut bench = Bench::new(100_000, &[]).await;
     bench.block.crc32c ^= 1;
     let (found, ended) = bench.read(0..LENGTH).await;

@@ -1,16 +1,19 @@
-//! Blocks whose objects are their content alone.
+//! Bare blocks: blocks whose objects are their content alone.
 //!
-//! A bucket computes the MD5 of each object that is put, whether anybody wants it or not. If an
-//! object is exactly a block's content, that is the MD5 which S3 gives out as an entity tag, and
-//! nobody needs to compute it a second time. So what a sealed block has besides its content, its
-//! header and checksums, stands beside a *bare* object, in its metadata: the header follows from the
-//! id and the length, and the checksums of 16 MiB, in base64, have 1,368 bytes of the 2,048 that S3
-//! allows.
+//! A bucket computes the MD5 of each object that is put. If an object is exactly the content of a
+//! block, the entity tag that S3 returns is the MD5 of the content, and no other component needs to
+//! compute it. So the rest of a sealed block is kept outside of a *bare* object: the header follows
+//! from id and length, and the checksums are in the object's metadata. The checksums of 16 MiB in
+//! base64 have 1,368 bytes of the 2,048 that S3 permits.
 //!
-//! A bucket may lose its metadata: [`learned`](super::learned) says what becomes of a block then.
+//! For example, a PUT of 5 MiB becomes one bare block. Its object has 5 MiB, its metadata 80
+//! checksums, and the entity tag of the bucket's response becomes the ETag of the client's object.
 //!
-//! Everywhere else a bare block is what it always was: a [`Zipper`] puts content and checksums
-//! together again, and whoever reads verifies what comes out. The block's id says that it is bare.
+//! A bucket may lose its metadata: [`recomputed`](super::recomputed) handles such blocks.
+//!
+//! Outside of this directory, a bare block is a block like any other: a [`Zipper`] puts content and
+//! checksums together again, and the reader verifies the result. The id of a block shows that it is
+//! bare.
 
 use std::ops::Range;
 
@@ -23,18 +26,18 @@ use http::{HeaderMap, HeaderName};
 use crate::sealed::{CHECKSUM_BYTES, HEADER_BYTES, SEALED_SUB_BLOCK_BYTES, header, sealed_bytes};
 use crate::{BLOCK_BYTES_MAX, BlockId, SUB_BLOCK_BYTES, SealedBlock};
 
-/// The header that carries the checksums: the CRC-32C of each sub-block in order, as sealed, four
-/// bytes big-endian each, in base64.
+/// The header with the checksums: the sealed CRC-32C of each sub-block in order, four bytes
+/// big-endian each, in base64.
 pub(super) const SUMS: HeaderName = HeaderName::from_static(SUMS_NAME);
 
-/// As it is written.
+/// The name of the header.
 pub(super) const SUMS_NAME: &str = "x-amz-meta-ashlar-sums";
 
 const ENCRYPTED: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
 const ENCRYPTED_FOR_CLIENT: HeaderName =
     HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
 
-/// The encryption under which an entity tag is still the MD5 of what was put.
+/// The encryption with which an entity tag is still the MD5 of the object.
 const ENCRYPTED_BY_BUCKET: &str = "AES256";
 
 const _: () = assert!(
@@ -42,26 +45,27 @@ const _: () = assert!(
     "S3 allows 2 KiB of metadata"
 );
 
-/// What stands in [`SUMS`] beside a block's content.
+/// Returns the value of [`SUMS`] for a block.
 pub(super) fn sums(block: &SealedBlock) -> String {
     STANDARD.encode(sum_bytes(block))
 }
 
-/// The same before it is text.
+/// Returns the checksums before the encoding.
 pub(super) fn sum_bytes(block: &SealedBlock) -> Vec<u8> {
     block.sub_blocks().flat_map(|it| it.checksum.to_be_bytes()).collect()
 }
 
-/// The checksums that stand beside an object; `None` if none do, and nothing that makes sense if what
-/// stands there makes none.
-pub(super) fn kept_sums(headers: &HeaderMap) -> Option<Bytes> {
+/// Returns the checksums in an object's metadata; `None` if there are none, and an empty list if
+/// they cannot be decoded.
+pub(super) fn stored_sums(headers: &HeaderMap) -> Option<Bytes> {
     let sums = headers.get(SUMS)?;
     Some(STANDARD.decode(sums.as_bytes()).unwrap_or_default().into())
 }
 
-/// The MD5 of what was put, if the answer tells it: an entity tag that is a single object's, and not
-/// one of an object that is encrypted in a way that hides it.
-pub(super) fn told_md5(headers: &HeaderMap) -> Option<[u8; 16]> {
+/// Returns the MD5 of the stored object if the response has it: if its entity tag is that of a
+/// single object whose encryption does not hide the MD5.
+pub(super) fn reported_md5(headers: &HeaderMap) -> Option<[u8; 16]> {
+    // With other encryptions the entity tag is not the MD5 of the object.
     let hidden = headers.contains_key(ENCRYPTED_FOR_CLIENT)
         || headers.get(ENCRYPTED).is_some_and(|how| how != ENCRYPTED_BY_BUCKET);
     let tag = headers.get(http::header::ETAG).filter(|_| !hidden)?.to_str().ok()?;
@@ -70,48 +74,51 @@ pub(super) fn told_md5(headers: &HeaderMap) -> Option<[u8; 16]> {
     Some(md5)
 }
 
-/// Whether this is the MD5 of these bytes.
+/// Returns true if this is the MD5 of these bytes.
 pub(super) fn is_md5_of(md5: Option<[u8; 16]>, bytes: &[u8]) -> bool {
     let mut own = Md5::new();
     own.update(bytes);
     md5 == Some(own.finish())
 }
 
-/// The content that sealed bytes are made of: whole sub-blocks, and never nothing.
+/// Returns the range of content from which sealed bytes are made: whole sub-blocks, and at least
+/// one.
 pub(super) fn span(sealed: &Range<u64>) -> Range<u64> {
     let behind_header = |at: u64| at.saturating_sub(u64::from(HEADER_BYTES));
     let first = behind_header(sealed.start) / SEALED_SUB_BLOCK_BYTES;
+    // At least one sub-block, because S3 has no empty ranges.
     let end = behind_header(sealed.end).div_ceil(SEALED_SUB_BLOCK_BYTES).max(first + 1);
     let place = |index: u64| index.saturating_mul(u64::from(SUB_BLOCK_BYTES));
     place(first)..place(end)
 }
 
-/// The sealed size of a block whose object has so many bytes; `None` if no block has.
+/// Returns the sealed size of a block whose object has this many bytes; `None` if no block can have
+/// them.
 pub(super) fn sealed_size(bytes: u64) -> Option<u64> {
     let length = u32::try_from(bytes).ok().filter(|length| *length <= BLOCK_BYTES_MAX)?;
     Some(sealed_bytes(length))
 }
 
-/// Puts content and checksums together, and gives the sealed bytes of a range.
+/// Combines content and checksums into the sealed bytes of a range.
 #[derive(Debug)]
 pub(super) struct Zipper {
     /// Content bytes of the block.
     length: u32,
     checksums: Bytes,
-    /// The content byte that comes next.
+    /// The position of the next content byte.
     next: u32,
-    /// Where what is given next stands among the sealed bytes.
+    /// The position of the next sealed byte.
     at: u64,
     wanted: Range<u64>,
-    /// Until content comes.
+    /// The header, until the first content arrives.
     header: Option<Bytes>,
 }
 
 impl Zipper {
-    /// Begins with the content of [`span`]`(wanted)`.
+    /// Starts with the content of [`span`]`(wanted)`.
     ///
     /// # Errors
-    /// What is wrong with an object of `bytes` bytes and these checksums.
+    /// Fails with a description if an object of `bytes` bytes cannot have these checksums.
     pub(super) fn new(
         id: BlockId,
         bytes: u64,
@@ -120,8 +127,9 @@ impl Zipper {
     ) -> Result<Zipper, String> {
         let length = u32::try_from(bytes).ok().filter(|length| *length <= BLOCK_BYTES_MAX);
         let length = length.ok_or_else(|| format!("its object has {bytes} bytes"))?;
+        // A copied object may have the metadata of another one.
         if checksums.len() as u64 != u64::from(length.div_ceil(SUB_BLOCK_BYTES) * CHECKSUM_BYTES) {
-            return Err("its object has the checksums of another one".to_owned());
+            return Err("its object has a wrong number of checksums".to_owned());
         }
         let next = u32::try_from(span(&wanted).start).unwrap_or(u32::MAX);
         let first = next == 0;
@@ -135,8 +143,7 @@ impl Zipper {
         Ok(Zipper { length, checksums, next, at, wanted, header })
     }
 
-    /// Takes content that comes next, and gives what is wanted of the sealed bytes that are known
-    /// with it.
+    /// Adds the next content, and yields the wanted part of the sealed bytes that it completes.
     pub(super) fn push(&mut self, mut content: Bytes, mut give: impl FnMut(Bytes)) {
         if let Some(header) = self.header.take() {
             self.give(header, &mut give);
@@ -146,6 +153,7 @@ impl Zipper {
             let piece = content.split_to(content.len().min(room as usize));
             self.next = self.next.saturating_add(u32::try_from(piece.len()).unwrap_or(room));
             self.give(piece, &mut give);
+            // A sub-block is complete, so its checksum follows.
             if self.next.is_multiple_of(SUB_BLOCK_BYTES) || self.next == self.length {
                 let place = ((self.next - 1) / SUB_BLOCK_BYTES * CHECKSUM_BYTES) as usize;
                 let place = place.min(self.checksums.len());
@@ -155,7 +163,7 @@ impl Zipper {
         }
     }
 
-    /// Gives what is wanted of bytes.
+    /// Yields the wanted part of these bytes.
     fn give(&mut self, mut bytes: Bytes, give: &mut impl FnMut(Bytes)) {
         let (start, end) = (self.at, self.at + bytes.len() as u64);
         self.at = end;

@@ -1,4 +1,7 @@
-//! The meaning of a bucket's answers: one table from S3's errors to ours.
+//! Translates a bucket's responses to errors: one table from S3's errors to ours.
+//!
+//! For example, 404 `NoSuchKey` means that the object is absent, 503 `SlowDown` is `Unavailable`
+//! and is retried, and 403 is `Refused` with advice to check the keys.
 
 use std::error::Error;
 
@@ -10,7 +13,7 @@ use quick_xml::events::Event;
 
 use crate::{BlockError, BlockErrorKind, BlockId, Nonce};
 
-/// What is being done. It becomes text only if there is an error.
+/// The operation, which becomes text only if an error occurs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
     Block(&'static str, BlockId),
@@ -28,41 +31,41 @@ impl From<Doing> for String {
     }
 }
 
-/// An answer that is not a failure, whatever its status.
+/// A response that is no failure for the caller, though its status may be an error.
 #[derive(Debug)]
 pub(super) enum ObjectReply<T> {
     Done(T),
-    /// 404, although the bucket exists.
+    /// 404 from an existing bucket: there is no object.
     Absent,
-    /// 412: the key was not free.
+    /// 412: an object with this key exists.
     Taken,
     /// 416: the object ends before the range begins.
-    BehindTheEnd,
+    PastEnd,
 }
 
 impl<T> ObjectReply<T> {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            ObjectReply::Done(_) => "with too little",
-            ObjectReply::Absent => "404, though nothing was looked for",
-            ObjectReply::Taken => "412, though no condition was made",
-            ObjectReply::BehindTheEnd => "416, though no range was asked for",
+            ObjectReply::Done(_) => "with an incomplete response",
+            ObjectReply::Absent => "404 to a request that looked for no object",
+            ObjectReply::Taken => "412 to a request without a condition",
+            ObjectReply::PastEnd => "416 to a request without a range",
         }
     }
 }
 
-/// The code of an answer to a HEAD that finds nothing: such an answer has no body to say more.
+/// The code for a HEAD that finds nothing. Its response has no body with a code.
 pub(super) const NOT_FOUND: &str = "NotFound";
 
-/// Bytes that are kept of an error message.
+/// The most bytes of an error message that are kept.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 
-/// A request that did not succeed.
+/// A request that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Whether the request could not even be built.
+    /// True if the request could not be built.
     impossible: bool,
-    /// The status of the answer, if there was one.
+    /// The status of the response; `None` if there was none.
     status: Option<u16>,
     /// S3's error code; empty if there was none.
     code: String,
@@ -70,17 +73,17 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// No request can be built from this.
+    /// Creates the failure of a request that cannot be built.
     pub(super) fn impossible(text: String) -> Failure {
         Failure { impossible: true, status: None, code: String::new(), text }
     }
 
-    /// No answer came.
+    /// Creates the failure of a request without a response.
     pub(super) fn lost(error: &(dyn Error + 'static)) -> Failure {
         Failure { impossible: false, status: None, code: String::new(), text: chain(error) }
     }
 
-    /// An answer came, and it is not what was asked for.
+    /// Creates the failure of a request with an unexpected response.
     pub(super) fn answered(status: StatusCode, code: &str, message: &str) -> Failure {
         let parts = [status.as_str(), code, message];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -101,7 +104,7 @@ impl<E: ProvideErrorMetadata + Error + 'static> From<SdkError<E>> for Failure {
     }
 }
 
-/// Turns the result of a request into a reply or an error.
+/// Translates the result of a request into a reply or an error.
 pub(super) fn translate<T>(
     answer: Result<T, Failure>,
     bucket: &str,
@@ -111,17 +114,18 @@ pub(super) fn translate<T>(
         Ok(value) => return Ok(ObjectReply::Done(value)),
         Err(failure) => failure,
     };
+    // Checked first, because its status is 404, as for a missing object.
     if failure.code == "NoSuchBucket" {
         return Err(no_bucket(bucket, doing));
     }
-    // The answer to a HEAD has no error code. Any other 404 without one comes from a proxy or the like,
-    // and says nothing about the block.
+    // The response to a HEAD has no error code. Any other 404 without a code comes from a proxy or
+    // similar, and says nothing about the block.
     match failure.status {
         Some(404) if matches!(failure.code.as_str(), "NoSuchKey" | NOT_FOUND) => {
             return Ok(ObjectReply::Absent);
         }
         Some(412) => return Ok(ObjectReply::Taken),
-        Some(416) => return Ok(ObjectReply::BehindTheEnd),
+        Some(416) => return Ok(ObjectReply::PastEnd),
         _ => {}
     }
     let (kind, advice) = meaning(&failure);
@@ -129,7 +133,7 @@ pub(super) fn translate<T>(
     Err(BlockError::because(kind, doing, text))
 }
 
-/// The code and the message of an error as S3 writes it: both empty if it is none.
+/// Returns the code and the message of an S3 error document; both are empty if it is none.
 pub(super) fn read(xml: &str) -> (String, String) {
     let (mut code, mut message) = (String::new(), String::new());
     let mut reader = Reader::from_str(xml);
@@ -161,6 +165,7 @@ pub(super) fn read(xml: &str) -> (String, String) {
             [root, name] if root == "Error" && name == "Message" => &mut message,
             _ => continue,
         };
+        // An error message of a foreign server is not trusted to be short.
         if kept.len() + text.len() <= MESSAGE_BYTES_MAX {
             kept.push_str(&text);
         }
@@ -173,7 +178,7 @@ pub(super) fn no_bucket(bucket: &str, doing: Doing) -> BlockError {
     BlockError::because(BlockErrorKind::Refused, doing, error)
 }
 
-/// The kind of an error, and advice for the operator.
+/// Returns the kind of an error, and advice for the operator.
 fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
     use BlockErrorKind::{Full, Refused, Unavailable};
     match (failure.impossible, failure.status, failure.code.as_str()) {
@@ -197,12 +202,13 @@ fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
     }
 }
 
-/// The error and its causes, each once.
+/// Returns the text of an error and its causes, without repetitions.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let part = error.to_string();
+        // Many errors repeat the text of their cause.
         if !text.ends_with(&part) {
             text.push_str(": ");
             text.push_str(&part);

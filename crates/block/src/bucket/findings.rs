@@ -1,4 +1,7 @@
-//! What probes and reads have observed about a bucket, and the warnings for operators.
+//! The observations of probes and reads about a bucket, and the warnings for operators.
+//!
+//! For example, a probe finds that the bucket keeps old versions. From then on `status` shows a
+//! warning that deletes free no space.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,33 +12,33 @@ use tracing::{info, warn};
 
 use super::bare;
 
-/// How often a probe writes a block.
+/// The shortest interval between two probes that write a block.
 const BLOCK_PROBE_EVERY: Duration = Duration::from_secs(10);
 
-/// The same for a bucket that keeps old versions.
+/// The same interval for a bucket that keeps old versions.
 const KEPT_PROBE_EVERY: Duration = Duration::from_hours(1);
 
-/// Observations of probes and reads.
+/// The observations of probes and reads.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Mutex<Observations>);
 
 #[derive(Debug, Default)]
 struct Observations {
-    /// When a probe last wrote a block, and whether its checksums came back with it.
+    /// The time at which a probe last wrote a block, and true if its checksums could be read back.
     block: Option<(Instant, bool)>,
     versions: Option<Versions>,
-    /// How many bare blocks had lost their checksums.
-    learned: u64,
+    /// The number of bare blocks that had lost their checksums.
+    lost_checksums: u64,
 }
 
-/// What a bucket does with deleted objects.
+/// The treatment of deleted objects by a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Versions {
-    /// They are gone, as far as is known.
+    /// They are deleted, as far as is known.
     None,
     /// They stay as old versions.
     Kept,
-    /// They stay, and nobody may remove them for a while.
+    /// They stay as old versions that cannot be deleted for a while.
     Locked,
 }
 
@@ -44,77 +47,80 @@ impl Findings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an operator should know.
+    /// Returns the warnings for the operator.
     pub(super) fn warnings(&self, bucket: &str) -> Vec<String> {
         let found = self.found();
-        let forgets = found.block.is_some_and(|(_, kept)| !kept);
+        let drops_metadata = found.block.is_some_and(|(_, kept)| !kept);
         let mut warnings: Vec<String> =
-            forgets.then(|| Forgets(bucket).to_string()).into_iter().collect();
+            drops_metadata.then(|| DropsMetadata(bucket).to_string()).into_iter().collect();
         match found.versions {
             Some(Versions::Kept) => warnings.push(Versioned(bucket, "").to_string()),
             Some(Versions::Locked) => warnings.push(Versioned(bucket, LOCKED).to_string()),
             Some(Versions::None) | None => {}
         }
-        if found.learned > 0 {
-            warnings.push(Lost(bucket, found.learned).to_string());
+        if found.lost_checksums > 0 {
+            warnings.push(LostChecksums(bucket, found.lost_checksums).to_string());
         }
         warnings
     }
 
-    /// Notes that a block had lost its checksums. Logs that the first time, and then ever more rarely.
-    pub(super) fn note_learned(&self, bucket: &str) {
+    /// Records that a block had lost its checksums. Logs a warning at the first, second, fourth,
+    /// eighth … block.
+    pub(super) fn note_lost_checksums(&self, bucket: &str) {
         let mut found = self.found();
-        found.learned = found.learned.saturating_add(1);
-        if found.learned.is_power_of_two() {
-            warn!("{}", Lost(bucket, found.learned));
+        found.lost_checksums = found.lost_checksums.saturating_add(1);
+        // A copied bucket may have millions of such blocks; the log must not.
+        if found.lost_checksums.is_power_of_two() {
+            warn!("{}", LostChecksums(bucket, found.lost_checksums));
         }
     }
 
-    /// Whether it is known what the bucket does with deleted objects.
+    /// Returns true if the treatment of deleted objects is known.
     pub(super) fn versions_are_known(&self) -> bool {
         self.found().versions.is_some()
     }
 
-    /// Notes what the bucket does with deleted objects.
+    /// Records the treatment of deleted objects.
     pub(super) fn note_versions(&self, versions: Versions) {
         self.found().versions = Some(versions);
     }
 
-    /// Whether the bucket keeps what probes write.
+    /// Returns true if the bucket keeps old versions of the objects that probes write.
     pub(super) fn keeps_versions(&self) -> bool {
         matches!(self.found().versions, Some(Versions::Kept | Versions::Locked))
     }
 
-    /// Whether a probe should write a block now.
+    /// Returns true if a probe should write a block now.
     pub(super) fn block_is_due(&self) -> bool {
         let every = if self.keeps_versions() { KEPT_PROBE_EVERY } else { BLOCK_PROBE_EVERY };
         self.found().block.is_none_or(|(tried, _)| tried.elapsed() >= every)
     }
 
-    /// Whether a probe has ever written a block.
+    /// Returns true if a probe has written a block.
     pub(super) fn block_was_tried(&self) -> bool {
         self.found().block.is_some()
     }
 
-    /// Notes whether a block's checksums came back. Logs a change.
+    /// Records if the checksums of a block could be read back. Logs a change.
     pub(super) fn note_block(&self, bucket: &str, kept: bool) {
+        // Only changes are logged, because probes run every few seconds.
         let before = self.found().block.replace((Instant::now(), kept));
         match (before.map(|(_, kept)| kept), kept) {
-            (None | Some(true), false) => warn!("{}", Forgets(bucket)),
+            (None | Some(true), false) => warn!("{}", DropsMetadata(bucket)),
             (Some(false), true) => info!(bucket, "the bucket keeps user metadata again"),
             (None | Some(true), true) | (Some(false), false) => {}
         }
     }
 }
 
-struct Forgets<'a>(&'a str);
+struct DropsMetadata<'a>(&'a str);
 
-impl fmt::Display for Forgets<'_> {
+impl fmt::Display for DropsMetadata<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "bucket {} keeps no user metadata, or something before it drops or refuses \
-             x-amz-meta-*: new blocks carry their checksums themselves, and MD5s are computed here",
+            "bucket {} keeps no user metadata, or a proxy before it drops or refuses \
+             x-amz-meta-*: new blocks contain their checksums, and the gateway computes MD5s",
             self.0
         )
     }
@@ -129,23 +135,23 @@ impl fmt::Display for Versioned<'_> {
         let Versioned(bucket, locked) = self;
         write!(
             f,
-            "bucket {bucket} keeps every version of its objects{locked}: what is deleted goes on \
-             taking room; blocks never change, so turn versioning off, or let a lifecycle rule \
-             remove versions that are not current"
+            "bucket {bucket} keeps every version of its objects{locked}: deleted blocks continue \
+             to take up space; blocks never change, so turn versioning off, or let a lifecycle \
+             rule remove noncurrent versions"
         )
     }
 }
 
-struct Lost<'a>(&'a str, u64);
+struct LostChecksums<'a>(&'a str, u64);
 
-impl fmt::Display for Lost<'_> {
+impl fmt::Display for LostChecksums<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lost(bucket, blocks) = self;
+        let LostChecksums(bucket, blocks) = self;
         write!(
             f,
-            "{blocks} blocks in bucket {bucket} have lost their checksums ({}): each is verified as \
-             a whole by what its record says, which costs one read of all of it; copy the bucket \
-             again with its metadata to have them back",
+            "{blocks} blocks in bucket {bucket} have lost their checksums ({}): each is verified \
+             as a whole by the CRC in its record, at the cost of one read of the whole block; copy \
+             the bucket again with its metadata to restore them",
             bare::SUMS_NAME
         )
     }

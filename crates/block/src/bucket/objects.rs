@@ -1,8 +1,9 @@
-//! Objects of one bucket, moved with as little work as S3 allows.
+//! A minimal client for the objects of one bucket.
 //!
-//! Each call is one attempt: a request is built, signed and sent, and its answer is read to the end or
-//! its connection is closed. What an answer means for blocks is decided elsewhere. So are timeouts,
-//! except that for connecting.
+//! Each call is one attempt: a request is built, signed and sent. Its response is read to the end,
+//! or its connection is closed. For example, a PUT of a block sends nine headers and the block's
+//! own buffers. The meaning of a response for blocks is determined elsewhere, and so are timeouts,
+//! except the one for connecting.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -27,19 +28,19 @@ use super::pieces::Pieces;
 use super::pool::ConnectionPool;
 use super::sign::{Signable, Signer};
 use super::span::{self, Span};
-use super::wire::{Rest, Wire};
+use super::wire::{Wire, WireState};
 
-/// Bytes that are read of an error's answer.
+/// The most bytes that are read of an error response.
 const ERROR_BYTES_MAX: u64 = 16 << 10;
 
-/// Headers of a request.
+/// The number of headers of a request.
 const HEADERS: usize = 9;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const CONTENT_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const AGENT: HeaderValue = HeaderValue::from_static("ashlar");
 
-/// A client of the objects of one bucket. Their names are letters, digits and slashes.
+/// A client for the objects of one bucket. Their names consist of letters, digits and slashes.
 #[derive(Debug)]
 pub(super) struct Objects {
     address: Address,
@@ -47,7 +48,7 @@ pub(super) struct Objects {
     pool: Arc<ConnectionPool>,
 }
 
-/// An object whose answer has begun to arrive.
+/// An object whose response has begun to arrive.
 pub(super) struct IncomingObject {
     pool: Arc<ConnectionPool>,
     wire: Wire,
@@ -55,11 +56,11 @@ pub(super) struct IncomingObject {
     body: Incoming,
 }
 
-/// The body of a request, and the metadata that goes with it.
+/// The body of a request, and its metadata.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) body: Pieces,
-    /// The checksums that stand beside a bare block.
+    /// The checksums of a bare block, for its metadata.
     pub(super) sums: Option<String>,
 }
 
@@ -70,22 +71,23 @@ impl From<Pieces> for Payload {
 }
 
 impl Objects {
-    /// A client. `prefix` is empty or ends with a slash, and stands before all names.
+    /// Creates a client. `prefix` is empty or ends with a slash, and precedes all names.
     ///
     /// # Errors
-    /// Why there can be no client with these options, for the operator.
+    /// Fails with a sentence for the operator if the options are invalid.
     pub(super) fn new(options: &BucketOptions, prefix: &str) -> Result<Objects, String> {
         let address = Address::find(options, prefix)?;
         let SecretKey(secret_key) = options.secret_key.clone();
         let (region, service) = (address.region.clone(), address.service.clone());
         let signer = Signer::new(options.access_key.clone(), secret_key, region, service, now())
-            .map_err(|error| format!("the access key or the region: {error}"))?;
+            .map_err(|error| format!("the access key or the region is invalid: {error}"))?;
         let pool = ConnectionPool::new(address.endpoint.clone(), options.connect_timeout)
-            .map_err(|error| format!("no TLS to {}: {error}", address.endpoint))?;
+            .map_err(|error| format!("cannot set up TLS to {}: {error}", address.endpoint))?;
         Ok(Objects { address, signer, pool: Arc::new(pool) })
     }
 
-    /// PUT, plain or only if the name is free. The MD5 of the body, if the answer tells it.
+    /// Sends a PUT, plain or only if the name is free. Returns the MD5 of the body if the response
+    /// has it.
     pub(super) async fn put(
         &self,
         name: &str,
@@ -94,12 +96,12 @@ impl Objects {
     ) -> Result<Option<[u8; 16]>, Failure> {
         let condition = only_if_absent.then_some((IF_NONE_MATCH, "*"));
         let (wire, answer) = self.ask(Method::PUT, name, condition, body).await?;
-        let told = bare::told_md5(answer.headers());
+        let reported = bare::reported_md5(answer.headers());
         self.end(wire, answer).await?;
-        Ok(told)
+        Ok(reported)
     }
 
-    /// GET of a range.
+    /// Sends a GET of a range.
     pub(super) async fn get(&self, name: &str, span: Span) -> Result<IncomingObject, Failure> {
         let range = span.to_string();
         let condition = Some((RANGE, range.as_str()));
@@ -112,14 +114,14 @@ impl Objects {
         Ok(IncomingObject { pool: Arc::clone(&self.pool), wire, head, body })
     }
 
-    /// HEAD: the object's size in bytes, if the answer has one.
+    /// Sends a HEAD. Returns the object's size in bytes if the response has it.
     pub(super) async fn head(&self, name: &str) -> Result<Option<u64>, Failure> {
         let (wire, answer) = self.ask(Method::HEAD, name, None, Payload::default()).await?;
         let status = answer.status();
         let size = number(answer.headers(), CONTENT_LENGTH);
         match self.end(wire, answer).await {
             Ok(()) => Ok(size),
-            // There is no body that could say so.
+            // The response to a HEAD has no body with an error code.
             Err(_) if status == StatusCode::NOT_FOUND => {
                 Err(Failure::answered(status, fault::NOT_FOUND, ""))
             }
@@ -127,13 +129,13 @@ impl Objects {
         }
     }
 
-    /// DELETE.
+    /// Sends a DELETE.
     pub(super) async fn delete(&self, name: &str) -> Result<(), Failure> {
         let (wire, answer) = self.ask(Method::DELETE, name, None, Payload::default()).await?;
         self.end(wire, answer).await
     }
 
-    /// Sends a request, and waits for the head of its answer.
+    /// Sends a request, and waits for the head of its response.
     async fn ask(
         &self,
         method: Method,
@@ -155,8 +157,8 @@ impl Objects {
     ) -> Result<Request<Pieces>, http::Error> {
         let Address { host, .. } = &self.address;
         let path = self.address.path(name);
-        // Unsigned, because a block carries its own checksums and hashing it again would cost more
-        // than all the rest of the request.
+        // The payload is not hashed, because a block has its own checksums, and the hash would cost
+        // more than the rest of the request.
         let payload = if method == Method::PUT { UNSIGNED_PAYLOAD } else { EMPTY_SHA256 };
         let signable = Signable {
             method: method.as_str(),
@@ -184,34 +186,36 @@ impl Objects {
         }
         let mut request = Request::new(body);
         *request.method_mut() = method;
+        // Only the path, because HTTP/1.1 sends the host in a header.
         *request.uri_mut() = Uri::from(PathAndQuery::from_maybe_shared(Bytes::from(path))?);
         *request.headers_mut() = headers;
         Ok(request)
     }
 
-    /// Reads an answer that has only a status.
+    /// Reads a response that has only a status.
     async fn end(&self, mut wire: Wire, answer: Response<Incoming>) -> Result<(), Failure> {
         if !answer.status().is_success() {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
-        // The request has succeeded, whatever happens to the connection.
+        // The request has succeeded, even if the connection fails now.
         if let Ok(body) = wire.read(answer.into_body(), ERROR_BYTES_MAX).await
             && body.len() as u64 <= ERROR_BYTES_MAX
         {
-            self.pool.give(wire).await;
+            self.pool.put_back(wire).await;
         }
         Ok(())
     }
 
-    /// Reads the answer of a failed request. Callers box it, because it is rare.
+    /// Reads the response to a failed request. Callers box this future, because it is rare.
     async fn refusal(&self, mut wire: Wire, answer: Response<Incoming>) -> Failure {
         let status = answer.status();
         let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {
             Ok(body) => body,
             Err(error) => return Failure::lost(&error),
         };
+        // A longer response was not read to its end, so its connection cannot be reused.
         if body.len() as u64 <= ERROR_BYTES_MAX {
-            self.pool.give(wire).await;
+            self.pool.put_back(wire).await;
         }
         let (code, message) = fault::read(&String::from_utf8_lossy(&body));
         Failure::answered(status, &code, &message)
@@ -219,29 +223,29 @@ impl Objects {
 }
 
 impl IncomingObject {
-    /// The bytes that were asked for, at most `most`.
+    /// Returns the requested bytes, at most `most`.
     pub(super) async fn collect(
         mut self,
         most: u64,
     ) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
         let found = self.wire.body(self.body, most).await?;
-        match self.pool.give(self.wire).await {
-            Rest::Surplus => Err("more came than was announced".into()),
-            Rest::Ready | Rest::Over => Ok(found),
+        match self.pool.put_back(self.wire).await {
+            WireState::Surplus => Err("more bytes arrived than were announced".into()),
+            WireState::Ready | WireState::Unusable => Ok(found),
         }
     }
 
-    /// The next piece of what was asked for; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(super) async fn piece(&mut self) -> hyper::Result<Option<Bytes>> {
         self.wire.piece(&mut self.body).await
     }
 
-    /// The headers of the answer.
+    /// The headers of the response.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.head.headers
     }
 
-    /// Bytes of the whole object, if the answer says.
+    /// Returns the size of the whole object if the response has it.
     pub(super) fn whole(&self) -> Option<u64> {
         if self.head.status == StatusCode::PARTIAL_CONTENT {
             span::whole(&self.head.headers)
@@ -250,14 +254,14 @@ impl IncomingObject {
         }
     }
 
-    /// Bytes that the answer says it brings, if it does.
+    /// Returns the announced length of the response, if there is one.
     pub(super) fn announced(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Gives the connection back, after the last piece.
+    /// Returns the connection to the pool, after the last piece.
     pub(super) async fn end(self) {
-        self.pool.give(self.wire).await;
+        self.pool.put_back(self.wire).await;
     }
 }
 
@@ -265,7 +269,10 @@ fn number(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a signature tells the other side's clock from ours")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a signature reports the other side's clock from ours"
+)]
 fn now() -> SystemTime {
     SystemTime::now()
 }

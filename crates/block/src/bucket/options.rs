@@ -1,16 +1,18 @@
-//! What there is to know about a bucket before it is asked.
+//! The options of a bucket: address, keys and timeouts.
+//!
+//! For example, for MinIO: `endpoint` is `http://127.0.0.1:9000`, and `path_style` is true.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{BlockError, BlockErrorKind};
 
-/// Text that never shows: in no log, no error, no dump.
+/// A secret text that appears in no log, error or debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretKey(pub(super) String);
 
 impl SecretKey {
-    /// Hides a text.
+    /// Creates a secret.
     pub fn new(text: impl Into<String>) -> SecretKey {
         SecretKey(text.into())
     }
@@ -22,34 +24,34 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Where a bucket is, how to be let in, and how long to wait.
+/// The address of a bucket, its keys, and timeouts.
 #[derive(Clone, Debug)]
 pub struct BucketOptions {
-    /// `http://…` or `https://…`; AWS by region if absent.
+    /// The endpoint, `http://…` or `https://…`. If absent, AWS's endpoint for the region.
     pub endpoint: Option<String>,
-    /// The region that requests are signed for. MinIO takes `us-east-1` unless told otherwise.
+    /// The region for which requests are signed. MinIO's default is `us-east-1`.
     pub region: String,
-    /// The bucket, which exists already.
+    /// The name of the bucket, which must exist.
     pub bucket: String,
-    /// What the keys of all blocks begin with; slashes at its ends do not matter. May be empty.
+    /// The prefix of all keys. Slashes at its ends are ignored. May be empty.
     pub prefix: String,
     /// The access key.
     pub access_key: String,
     /// The secret key.
     pub secret_key: SecretKey,
-    /// The bucket in the path of a request rather than in its host name. MinIO wants it.
+    /// True to put the bucket in the path of a request and not in its host name. MinIO needs it.
     pub path_style: bool,
-    /// How long to wait for a connection.
+    /// The timeout for a connection.
     pub connect_timeout: Duration,
-    /// How long to wait for the head of an answer to a request without a body, and for the next
-    /// bytes of a block that is read as it arrives.
+    /// The timeout for the head of a response to a request without a body, and for each next piece
+    /// of a streamed block.
     pub answer_timeout: Duration,
-    /// How long to wait for one whole block to be sent and answered, or to be received.
+    /// The timeout for a whole block to be sent and answered, or to be received.
     pub block_timeout: Duration,
 }
 
 impl BucketOptions {
-    /// A bucket on AWS in `us-east-1`, without a prefix, with the usual waits.
+    /// Options of a bucket on AWS in `us-east-1`, without a prefix, with default timeouts.
     pub fn new(
         bucket: impl Into<String>,
         access_key: impl Into<String>,
@@ -69,18 +71,19 @@ impl BucketOptions {
         }
     }
 
-    /// Refuses what cannot be right, before it fails as something else.
+    /// Fails with `Refused` if the options are invalid, before they cause a less clear error.
     pub(super) fn check(&self) -> Result<(), BlockError> {
         let refused = |why: String| {
             Err(BlockError::because(BlockErrorKind::Refused, "connecting to the block bucket", why))
         };
+        // The SDK would accept other schemes and fail later with an unclear error.
         if let Some(endpoint) = &self.endpoint {
             let host = endpoint
                 .strip_prefix("http://")
                 .or_else(|| endpoint.strip_prefix("https://"))
                 .unwrap_or_default();
             if host.is_empty() || host.starts_with('/') {
-                return refused(format!("endpoint {endpoint:?} is not http://… or https://…"));
+                return refused(format!("the endpoint {endpoint:?} is not http://… or https://…"));
             }
         }
         if self.bucket.is_empty() || self.bucket.contains('/') {

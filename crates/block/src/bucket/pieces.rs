@@ -1,4 +1,6 @@
-//! A body to send: runs of bytes that are in memory already, sent without a copy.
+//! A request body of buffers that are in memory already, sent without a copy.
+//!
+//! For example, the body of a sealed block has a header, 256 pieces of content and 256 checksums.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,12 +14,12 @@ use http_body::{Body, Frame, SizeHint};
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: VecDeque<Bytes>,
-    /// Bytes in all of them.
+    /// The bytes in all of them.
     left: u64,
 }
 
 impl Pieces {
-    /// Bytes that are still to be sent.
+    /// The bytes that are still to be sent.
     pub(super) fn length(&self) -> u64 {
         self.left
     }
@@ -25,6 +27,7 @@ impl Pieces {
 
 impl FromIterator<Bytes> for Pieces {
     fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Pieces {
+        // An empty piece would be a write without bytes.
         let full = |piece: &Bytes| !piece.is_empty();
         let pieces: VecDeque<Bytes> = pieces.into_iter().filter(full).collect();
         let left = pieces.iter().map(|piece| piece.len() as u64).sum();

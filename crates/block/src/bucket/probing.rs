@@ -1,13 +1,17 @@
-//! Probes of a bucket: what it can do is found out by trying.
+//! Probes of a bucket: its abilities are found out by trying.
 //!
-//! Each probe writes a small object, which shows that the bucket exists and that we have access, and
-//! lists. The first probe, and later ones every ten seconds at most, also writes a *block* as real ones
-//! are, of 256 KiB with its checksums in its metadata, and reads bytes and checksums back, in two ranges.
-//! If the bytes come back changed or not at all, the bucket is unusable. If the checksums do not come
-//! back, or the bucket refuses them, no block is written bare until a later probe finds them kept.
+//! Each probe writes a small object, which shows that the bucket exists and that the keys give
+//! access, and lists. The first probe also writes a *block* as real ones are, of 256 KiB with its
+//! checksums in its metadata, and reads bytes and checksums back in two ranges. Later probes do so
+//! at most every ten seconds. If the bytes come back changed or not at all, the bucket is unusable.
+//! If the checksums do not come back, or the bucket refuses them, no block is written bare until a
+//! later probe finds them kept.
 //!
-//! The first probe also asks whether the bucket keeps old versions, in which case deletes free nothing.
-//! Such a bucket gets a block every hour, and a small object only if it has none.
+//! The first probe also asks if the bucket keeps old versions, because then deletes free no space.
+//! Such a bucket gets a block once an hour, and a small object only if it has none.
+//!
+//! For example, a proxy before the bucket begins to drop `x-amz-meta-*` headers. The next probe
+//! that writes a block notices it, and from then on new blocks contain their checksums.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -32,19 +36,21 @@ const PROBE: &str = "probe";
 const BARE_PROBE: &str = "probebare";
 const SEALED_PROBE: &str = "probesealed";
 
-/// Content of the block that a probe writes: more than what some buckets keep inline with metadata.
+/// Content bytes of the block that a probe writes: more than some buckets keep inline with the
+/// metadata.
 const BLOCK_PROBE_BYTES: u32 = 256 << 10;
 
-/// How long a probe waits for a block, except the first one.
-const BLOCK_PROBE_PATIENCE: Duration = Duration::from_secs(1);
+/// The timeout of a block's probe, except the first one.
+const BLOCK_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const PROBING: Doing = Doing::Other("probing the block bucket");
 
 impl BucketBlocks {
-    /// A probe: see the top of this file. Its parts run concurrently, because readiness checks have
-    /// little time.
-    pub(super) async fn try_out(&self) -> Result<(), BlockError> {
-        let (small, block) = futures::join!(self.try_small(), self.try_block_now_and_then());
+    /// Runs a probe: see the top of this file. Its parts run concurrently, because readiness checks
+    /// have little time.
+    pub(super) async fn run_probe(&self) -> Result<(), BlockError> {
+        let (small, block) = futures::join!(self.probe_small_object(), self.probe_block_if_due());
+        // Without the MD5 of a small object there is none of a block either.
         if !small? {
             self.reports_md5.store(false, Ordering::Relaxed);
         }
@@ -52,29 +58,31 @@ impl BucketBlocks {
         if !self.findings.versions_are_known() {
             let versions = self.ask_versions().await;
             self.findings.note_versions(versions);
-            let told = self.warnings();
-            // What became of metadata was said already.
-            for warning in told.iter().filter(|it| it.contains(" keeps every version ")) {
+            let reported = self.warnings();
+            // A warning about metadata was logged before.
+            for warning in reported.iter().filter(|it| it.contains(" keeps every version ")) {
                 warn!("{warning}");
             }
         }
         Ok(())
     }
 
-    /// Writes what any bucket takes, and lists; whether the MD5 of it was told.
-    async fn try_small(&self) -> Result<bool, BlockError> {
+    /// Writes a small object, and lists. Returns true if the response had the MD5 of the object.
+    async fn probe_small_object(&self) -> Result<bool, BlockError> {
         let body = Bytes::from_static(b"probe");
-        let once = self.honours_conditions() && self.findings.keeps_versions();
+        // In a versioned bucket each overwritten probe would stay as an old version.
+        let once = self.supports_conditional_put() && self.findings.keeps_versions();
         let sent = Pieces::from_iter([body.clone()]);
-        let tells = match self.put_object(PROBE, sent, once, PROBING).await? {
-            ObjectReply::Done(told) => bare::is_md5_of(told, &body),
-            // It stands there from before.
+        let reports = match self.put_object(PROBE, sent, once, PROBING).await? {
+            ObjectReply::Done(reported) => bare::is_md5_of(reported, &body),
+            // An earlier probe has written it.
             ObjectReply::Taken if once => self.reports_md5(),
             answer => return Err(self.unexpected(PROBING, &answer)),
         };
-        if !self.honours_conditions() {
+        if !self.supports_conditional_put() {
+            // A second PUT of the same key shows if the bucket honours the condition.
             let second = self.put_object(PROBE, Pieces::from_iter([body]), true, PROBING).await;
-            // A bucket that does not know conditions may refuse them in any words it likes.
+            // A bucket that does not support conditions may refuse them with any error code.
             let honoured = match second {
                 Ok(answer) => matches!(answer, ObjectReply::Taken),
                 Err(error) if error.kind() == BlockErrorKind::Refused => false,
@@ -83,19 +91,20 @@ impl BucketBlocks {
             self.conditional.store(honoured, Ordering::Relaxed);
         }
         self.list_objects(self.prefix.clone(), true, None, PROBING).await?;
-        Ok(tells)
+        Ok(reports)
     }
 
-    /// Tries a block if it is time to. At first it must work; later a bucket that is busy is left
-    /// alone, and what was found before holds: whether it answers at all the small object tells.
-    async fn try_block_now_and_then(&self) -> Result<(), BlockError> {
+    /// Probes a block if that is due. The first time it must succeed. Later, a bucket that is too
+    /// busy is not pressed, and the earlier result remains valid: the small object shows if the
+    /// bucket answers at all.
+    async fn probe_block_if_due(&self) -> Result<(), BlockError> {
         if !self.findings.block_is_due() {
             return Ok(());
         }
         if !self.findings.block_was_tried() {
-            return self.try_block().await;
+            return self.probe_bare_block().await;
         }
-        match tokio::time::timeout(BLOCK_PROBE_PATIENCE, self.try_block()).await {
+        match tokio::time::timeout(BLOCK_PROBE_TIMEOUT, self.probe_bare_block()).await {
             Ok(Err(error)) if error.kind() == BlockErrorKind::Unavailable => {
                 debug!(%error, "a block was not tried");
                 Ok(())
@@ -108,29 +117,29 @@ impl BucketBlocks {
         }
     }
 
-    /// Writes a block with its checksums beside it, and reads both back.
-    async fn try_block(&self) -> Result<(), BlockError> {
+    /// Writes a block with its checksums in its metadata, and reads both back.
+    async fn probe_bare_block(&self) -> Result<(), BlockError> {
         let block = probe_block();
         let content: Bytes = block.content().collect::<Vec<_>>().concat().into();
         let sums = bare::sums(&block);
         let sent = Payload { body: Pieces::from_iter([content.clone()]), sums: Some(sums) };
-        let told = match self.put_object(BARE_PROBE, sent, false, PROBING).await {
-            Ok(ObjectReply::Done(told)) => told,
+        let reported = match self.put_object(BARE_PROBE, sent, false, PROBING).await {
+            Ok(ObjectReply::Done(reported)) => reported,
             Ok(answer) => return Err(self.unexpected(PROBING, &answer)),
-            // Is it the metadata, or everything?
+            // Find out if only the metadata is refused, or every object.
             Err(error) if error.kind() == BlockErrorKind::Refused => {
                 debug!(%error, "a block with its checksums beside it is refused");
-                return self.try_sealed(&block).await;
+                return self.probe_sealed_block(&block).await;
             }
             Err(error) => return Err(error),
         };
         let kept = self.read_back(BARE_PROBE, &content, &block).await?;
-        self.settle(kept && bare::is_md5_of(told, &content), kept);
+        self.record_result(kept && bare::is_md5_of(reported, &content), kept);
         Ok(())
     }
 
-    /// The same with a block that carries its checksums itself.
-    async fn try_sealed(&self, block: &SealedBlock) -> Result<(), BlockError> {
+    /// As `probe_bare_block`, with a block that contains its checksums.
+    async fn probe_sealed_block(&self, block: &SealedBlock) -> Result<(), BlockError> {
         let sealed = block.to_bytes();
         let sent = Pieces::from_iter([sealed.clone()]);
         match self.put_object(SEALED_PROBE, sent, false, PROBING).await? {
@@ -138,17 +147,17 @@ impl BucketBlocks {
             answer => return Err(self.unexpected(PROBING, &answer)),
         }
         self.read_back(SEALED_PROBE, &sealed, block).await?;
-        self.settle(false, false);
+        self.record_result(false, false);
         Ok(())
     }
 
-    fn settle(&self, reports_md5: bool, kept: bool) {
+    fn record_result(&self, reports_md5: bool, kept: bool) {
         self.reports_md5.store(reports_md5, Ordering::Relaxed);
         self.findings.note_block(&self.bucket, kept);
     }
 
-    /// Reads what was just written as blocks are read, the first sub-block and those behind it;
-    /// whether both came with their checksums.
+    /// Reads a written block as blocks are read: the first sub-block, and then the others. Returns
+    /// true if both ranges came with their checksums.
     async fn read_back(
         &self,
         name: &str,
@@ -156,14 +165,15 @@ impl BucketBlocks {
         block: &SealedBlock,
     ) -> Result<bool, BlockError> {
         let end = u32::try_from(written.len()).unwrap_or(u32::MAX);
+        // Two ranges, as blocks are read: from the start, and from a later sub-block on.
         let first = self.read_range(name, written, 0..SUB_BLOCK_BYTES, block);
         let rest = self.read_range(name, written, SUB_BLOCK_BYTES..end, block);
         let (first, rest) = futures::try_join!(first, rest)?;
         Ok(first && rest)
     }
 
-    /// Reads a range of what was just written; whether it came with its checksums, and with what it
-    /// takes to use them.
+    /// Reads a range of a written block. Returns true if it came with its checksums and the
+    /// object's size, without which they cannot be used.
     async fn read_range(
         &self,
         name: &str,
@@ -173,42 +183,45 @@ impl BucketBlocks {
     ) -> Result<bool, BlockError> {
         let changed = |how: &str| {
             let error = format!(
-                "bucket {} {how} what was just written, of {BLOCK_PROBE_BYTES} bytes: it is no \
-                 place for blocks: correct --blocks",
+                "bucket {} {how} the {BLOCK_PROBE_BYTES} bytes that were just written: it cannot \
+                 hold blocks: correct --blocks",
                 self.bucket
             );
             BlockError::because(BlockErrorKind::Refused, PROBING, error)
         };
         let most = u64::from(range.end - range.start);
         let wanted = u64::from(range.start)..u64::from(range.end);
-        let found = match self.ask_for(name, wanted, PROBING).await? {
+        let found = match self.request_range(name, wanted, PROBING).await? {
             ObjectReply::Done(found) => found,
-            ObjectReply::Absent | ObjectReply::BehindTheEnd => {
+            ObjectReply::Absent | ObjectReply::PastEnd => {
                 return Err(changed("does not find"));
             }
             answer @ ObjectReply::Taken => return Err(self.unexpected(PROBING, &answer)),
         };
-        let sums = bare::kept_sums(found.headers());
-        let told = found.whole();
+        let sums = bare::stored_sums(found.headers());
+        let reported = found.whole();
         let collecting = std::pin::pin!(found.collect(most));
         let body = self.within(self.block_timeout, PROBING, collecting).await?;
         let lost = |error| BlockError::because(BlockErrorKind::Unavailable, PROBING, error);
         let body = body.map_err(lost)?;
         let (start, end) = (range.start as usize, range.end as usize);
-        let whole = told.is_none_or(|whole| whole == written.len() as u64);
+        let whole = reported.is_none_or(|whole| whole == written.len() as u64);
         if !whole || written.get(start..end) != Some(&body[..]) {
             return Err(changed("gives back other bytes than"));
         }
-        // Checksums are found by the length of the whole, which some do not tell with a range.
-        Ok(told.is_some() && sums.is_some_and(|sums| sums == bare::sum_bytes(block)))
+        // The number of checksums follows from the object's size, which some servers omit in
+        // responses to ranges.
+        Ok(reported.is_some() && sums.is_some_and(|sums| sums == bare::sum_bytes(block)))
     }
 
-    /// Whether deleted objects stay as versions. A bucket that does not say counts as one that has
-    /// none: not every key may ask.
+    /// Finds out if deleted objects stay as versions. A bucket that does not answer counts as one
+    /// without versions, because not every key is permitted to ask.
     async fn ask_versions(&self) -> Versions {
         let asking = self.client.get_bucket_versioning().bucket(&self.bucket).send();
         let versioned = match self.ask_sdk(PROBING, asking).await {
-            Ok(ObjectReply::Done(told)) => told.status() == Some(&BucketVersioningStatus::Enabled),
+            Ok(ObjectReply::Done(reported)) => {
+                reported.status() == Some(&BucketVersioningStatus::Enabled)
+            }
             Ok(_) => false,
             Err(error) => {
                 debug!(%error, "the bucket does not say whether it keeps versions");
@@ -218,9 +231,10 @@ impl BucketBlocks {
         if !versioned {
             return Versions::None;
         }
+        // Locked versions cannot be removed for a while, which the warning has to say.
         let asking = self.client.get_object_lock_configuration().bucket(&self.bucket).send();
         let locked = match self.ask_sdk(PROBING, asking).await {
-            Ok(ObjectReply::Done(told)) => told
+            Ok(ObjectReply::Done(reported)) => reported
                 .object_lock_configuration()
                 .and_then(|lock| lock.object_lock_enabled())
                 .is_some_and(|enabled| *enabled == ObjectLockEnabled::Enabled),
@@ -230,7 +244,7 @@ impl BucketBlocks {
     }
 }
 
-/// A block that nobody names.
+/// Returns a block that no record references.
 fn probe_block() -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::bare(Nonce([0; Nonce::BYTES]), 0), BLOCK_PROBE_BYTES);
     let content: Vec<u8> =

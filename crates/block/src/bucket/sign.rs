@@ -1,8 +1,8 @@
-//! The signatures of the requests for blocks.
+//! Signatures of the requests for blocks.
 //!
-//! These requests are of one kind, without a query and with at most two headers that are not in all
-//! of them, so their headers are known to be sorted. The key of a day is derived once. The clock is
-//! the caller's.
+//! These requests have no query and at most two headers that are not in all of them, so the order
+//! of their headers is known. The signing key of a day is derived once. For example, a gateway that
+//! sends 1,000 requests per second derives one key per day. The clock is an argument.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use sigv4::{
 };
 use time::{Date, OffsetDateTime};
 
-/// What is signed of a request.
+/// The signed parts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signable<'a> {
     pub(super) method: &'a str,
@@ -26,11 +26,11 @@ pub(super) struct Signable<'a> {
     pub(super) condition: Option<(&'a str, &'a str)>,
     /// A header that sorts behind `x-amz-date`, with its value.
     pub(super) metadata: Option<(&'a str, &'a str)>,
-    /// The payload hash.
+    /// The hash of the payload, as in `x-amz-content-sha256`.
     pub(super) payload: &'static str,
 }
 
-/// What a signature adds to a request, besides its payload hash.
+/// The headers that a signature adds to a request, in addition to the payload hash.
 #[derive(Debug)]
 pub(super) struct Signature {
     /// `x-amz-date`.
@@ -48,7 +48,7 @@ pub(super) struct Signer {
     today: Mutex<Arc<Day>>,
 }
 
-/// The key of a day.
+/// The signing key of a day.
 struct Day {
     date: Date,
     scope: CredentialScope,
@@ -56,10 +56,10 @@ struct Day {
 }
 
 impl Signer {
-    /// A signer that begins with the day of `at`.
+    /// Creates a signer, with the key of the day of `at`.
     ///
     /// # Errors
-    /// If no request could carry this access key or region.
+    /// Fails if the access key or the region cannot be part of a header.
     pub(super) fn new(
         access_key: String,
         secret_key: String,
@@ -67,15 +67,16 @@ impl Signer {
         service: String,
         at: SystemTime,
     ) -> Result<Signer, InvalidHeaderValue> {
+        // Checked once here, so that signing cannot fail later.
         HeaderValue::from_str(&format!("{access_key}{region}{service}"))?;
         let day = Day::new(&secret_key, &region, &service, at);
         Ok(Signer { access_key, secret_key, region, service, today: Mutex::new(Arc::new(day)) })
     }
 
-    /// The signature of a request that is sent at an instant.
+    /// Returns the signature of a request that is sent at `at`.
     ///
     /// # Errors
-    /// Never, as `new` has tried what goes into a header.
+    /// Cannot fail, because `new` has checked the parts of the header.
     pub(super) fn sign(
         &self,
         request: Signable<'_>,
@@ -84,6 +85,7 @@ impl Signer {
         let day = self.day(at);
         let date = format_timestamp(at.into());
         let Signable { method, path, host, condition, metadata, payload } = request;
+        // In the order in which AWS4-HMAC-SHA256 sorts them.
         let headers = [
             Some(("host", host)),
             condition,
@@ -105,9 +107,10 @@ impl Signer {
         })
     }
 
-    /// The key of a day: the one at hand, or a new one that is at hand from now on.
+    /// Returns the key of the day of `at`. Derives it if the day has changed.
     fn day(&self, at: SystemTime) -> Arc<Day> {
         let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
+        // The key depends on the date of the request, not on the time of its derivation.
         if today.date != OffsetDateTime::from(at).date() {
             *today = Arc::new(Day::new(&self.secret_key, &self.region, &self.service, at));
         }

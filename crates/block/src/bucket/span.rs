@@ -1,4 +1,7 @@
-//! The range of an object that a request asks for, and whether an answer brings it.
+//! The requested range of an object, and the check that a response has it.
+//!
+//! For example, a response `Content-Range: bytes 0-9/100` to a request of `bytes=0-19` is refused,
+//! because the object has more bytes than it returned.
 
 use std::fmt;
 
@@ -6,49 +9,55 @@ use http::header::CONTENT_RANGE;
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 
-/// Bytes of an object, from the first to the last.
+/// A range of an object's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where it begins.
+    /// The position of the first byte.
     pub(super) first: u64,
-    /// The last byte, not before the first.
+    /// The position of the last byte, at least `first`.
     pub(super) last: u64,
 }
 
-/// What an answer says that it brings: `bytes first-last/whole`.
+/// The range that a response says it contains: `bytes first-last/whole`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Brought {
+struct ReturnedRange {
     span: Span,
-    /// Bytes of the object, if the answer tells.
+    /// The size of the whole object; `None` if the response omits it.
     whole: Option<u64>,
 }
 
 impl Span {
-    /// Whether an answer brings this range, cut where the object ends.
+    /// Checks that a response contains this range, cut at the object's end.
     ///
     /// # Errors
-    /// What it brings instead.
+    /// Fails with a description of the range that it contains.
     pub(super) fn check<B: Body>(&self, answer: &Response<B>) -> Result<(), String> {
         if answer.status() != StatusCode::PARTIAL_CONTENT {
-            // The whole object has come, which is right only if the range begins where it does.
+            // The response has the whole object, which is right only if the range begins at its
+            // start.
             return match self.first {
                 0 => Ok(()),
-                _ => Err(format!("all of the object came instead of {self}")),
+                _ => Err(format!("the whole object arrived instead of {self}")),
             };
         }
-        // Some servers leave this out. The length is checked when the body has come.
-        let Some(said) = answer.headers().get(CONTENT_RANGE) else {
+        // Some servers omit the header. The length is checked when the body has arrived.
+        let Some(header) = answer.headers().get(CONTENT_RANGE) else {
             return Ok(());
         };
-        let brought = said.to_str().ok().and_then(parse);
+        let returned = header.to_str().ok().and_then(parse);
         let length = answer.body().size_hint().exact();
-        match brought {
-            Some(brought) if self.is_brought(brought, length) => Ok(()),
-            _ => Err(format!("{said:?} came instead of {self}")),
+        match returned {
+            Some(returned) if self.is_returned(returned, length) => Ok(()),
+            _ => Err(format!("{header:?} arrived instead of {self}")),
         }
     }
 
-    fn is_brought(self, Brought { span, whole }: Brought, length: Option<u64>) -> bool {
+    fn is_returned(
+        self,
+        ReturnedRange { span, whole }: ReturnedRange,
+        length: Option<u64>,
+    ) -> bool {
+        // A range that extends beyond the object is cut at its end.
         let end = whole.and_then(|whole| whole.checked_sub(1)).unwrap_or(span.last);
         let bytes = (span.last - span.first).checked_add(1);
         span.first == self.first
@@ -63,17 +72,18 @@ impl fmt::Display for Span {
     }
 }
 
-/// Bytes of the object of which an answer brings a part, if it tells.
+/// Returns the size of the whole object from a response with a part of it; `None` if the response
+/// omits it.
 pub(super) fn whole(headers: &HeaderMap) -> Option<u64> {
     parse(headers.get(CONTENT_RANGE)?.to_str().ok()?)?.whole
 }
 
-fn parse(text: &str) -> Option<Brought> {
+fn parse(text: &str) -> Option<ReturnedRange> {
     let (range, whole) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let span = Span { first: first.parse().ok()?, last: last.parse().ok()? };
     let whole = if whole == "*" { None } else { Some(whole.parse().ok()?) };
-    (span.first <= span.last).then_some(Brought { span, whole })
+    (span.first <= span.last).then_some(ReturnedRange { span, whole })
 }
 
 #[cfg(test)]

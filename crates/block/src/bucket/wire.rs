@@ -1,10 +1,12 @@
-//! One HTTP connection, which is driven by whoever uses it.
+//! One HTTP connection, driven by its user.
 //!
-//! A hyper connection is a future that somebody must poll. There is no task for that here: the request
-//! that waits for an answer polls the connection, which saves two wake-ups and a queue for each piece of
-//! the answer. Hence dropping a wire ends its connection, with all that is under way on it. And an idle
-//! connection notices only when it is used again that the other side has closed it. This module knows
-//! nothing of buckets.
+//! A hyper connection is a future that must be polled. No task does that here: the request that
+//! waits for a response polls the connection, which saves two wake-ups and a queue for each piece.
+//! Therefore dropping a wire closes its connection with everything under way on it. And an idle
+//! connection that the other side has closed is noticed only at its next use.
+//!
+//! For example, a reader that abandons a GET in the middle drops the wire, and the bucket's
+//! remaining bytes are discarded with the connection. The module knows nothing about buckets.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -26,70 +28,70 @@ use super::pieces::Pieces;
 /// The stream below a connection.
 pub(super) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Bytes that are reserved for a body before any of it has come: a whole block.
+/// The most bytes that are reserved for a body before any of it has arrived: a whole block.
 const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
 
-/// Bytes that a connection reads at once at most. What is read is checksummed and passed on before
-/// more is, so it should fit into a processor's cache.
+/// The most bytes that a connection reads at once. They are checksummed and passed on before more
+/// are read, so they should fit into a processor's cache.
 const READ_BYTES_MAX: usize = 256 << 10;
 
 /// One connection.
 pub(super) struct Wire {
     sender: SendRequest<Pieces>,
-    line: Line,
+    line: LineState,
 }
 
-/// What has to be moved on.
-enum Line {
+/// The state of the connection's future.
+enum LineState {
     Open(Box<Connection<Stream, Pieces>>),
     Ended,
-    /// Ended, because something came that belongs to no answer.
-    Spoilt,
+    /// Ended, because bytes arrived that belong to no response.
+    Corrupted,
 }
 
 /// The state of a connection between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum WireState {
     /// It can take another request.
     Ready,
-    /// It has ended, or something is still under way on it.
-    Over,
-    /// The other side sent something that belongs to no answer.
+    /// It has ended, or a response is not complete.
+    Unusable,
+    /// The other side sent bytes that belong to no response.
     Surplus,
 }
 
-/// Why a body could not be read.
+/// The reason why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
     /// The connection failed.
     #[error(transparent)]
     Lost(#[from] hyper::Error),
-    /// The answer ends before its length.
-    #[error("{found} of {announced} bytes came")]
+    /// The response ended before its announced length.
+    #[error("{found} of {announced} bytes arrived")]
     Short {
-        /// Bytes that came.
+        /// Bytes that arrived.
         found: usize,
-        /// Bytes that should have come.
+        /// Bytes that were announced.
         announced: u64,
     },
-    /// The answer is longer than what was asked for.
-    #[error("more than the {most} bytes asked for came")]
+    /// The response is longer than the requested range.
+    #[error("more than the {most} bytes that were requested arrived")]
     Long {
-        /// Bytes that were asked for.
+        /// Bytes that were requested.
         most: u64,
     },
 }
 
 impl Wire {
-    /// A new connection.
+    /// Opens a connection over a stream.
     pub(super) async fn open(stream: Stream) -> hyper::Result<Wire> {
         let mut builder = Builder::new();
         let (sender, connection) = builder.max_buf_size(READ_BYTES_MAX).handshake(stream).await?;
-        Ok(Wire { sender, line: Line::Open(Box::new(connection)) })
+        Ok(Wire { sender, line: LineState::Open(Box::new(connection)) })
     }
 
-    /// Sends a request and waits for the head of its answer. The error has the request if none of
-    /// it was sent.
+    /// Sends a request and waits for the head of its response. The error contains the request if
+    /// none of it was sent.
     pub(super) async fn ask(
         &mut self,
         request: Request<Pieces>,
@@ -98,9 +100,10 @@ impl Wire {
         self.line.drive(answering).await
     }
 
-    /// Reads a body that should have at most `most` bytes.
+    /// Reads a body that may have at most `most` bytes.
     pub(super) async fn body(&mut self, body: Incoming, most: u64) -> Result<Bytes, BodyError> {
         let announced = body.size_hint().exact();
+        // Refused before it is read, because it may be very long.
         if announced.is_some_and(|announced| announced > most) {
             return Err(BodyError::Long { most });
         }
@@ -120,8 +123,10 @@ impl Wire {
         mut body: Incoming,
         most: u64,
     ) -> Result<BytesMut, BodyError> {
+        // The announced length is only a hint of a foreign server, so the reservation is limited.
         let expected = body.size_hint().exact().unwrap_or_default().min(most).min(BODY_BUFFER_MAX);
         let mut found = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
+        // One byte beyond the limit is enough to know that the body is too long.
         while found.len() as u64 <= most {
             match self.piece(&mut body).await? {
                 Some(piece) => found.extend_from_slice(&piece),
@@ -131,7 +136,7 @@ impl Wire {
         Ok(found)
     }
 
-    /// The next piece of a body, as it came; `None` at its end.
+    /// Returns the next piece of a body; `None` at its end.
     pub(super) async fn piece(&mut self, body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
         loop {
             let next = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
@@ -140,29 +145,29 @@ impl Wire {
             };
             match frame?.into_data() {
                 Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
-                // Trailers are of no use here.
+                // Trailers are ignored.
                 Ok(_) | Err(_) => {}
             }
         }
     }
 
-    /// The state of the connection now, without waiting.
-    pub(super) async fn rest(&mut self) -> Rest {
+    /// Returns the state of the connection now, without waiting.
+    pub(super) async fn state(&mut self) -> WireState {
         poll_fn(|context| {
             self.line.advance(context);
             Poll::Ready(())
         })
         .await;
         match self.line {
-            Line::Open(_) if self.sender.is_ready() => Rest::Ready,
-            Line::Open(_) | Line::Ended => Rest::Over,
-            Line::Spoilt => Rest::Surplus,
+            LineState::Open(_) if self.sender.is_ready() => WireState::Ready,
+            LineState::Open(_) | LineState::Ended => WireState::Unusable,
+            LineState::Corrupted => WireState::Surplus,
         }
     }
 }
 
-impl Line {
-    /// Waits for something from the connection, and drives the connection meanwhile.
+impl LineState {
+    /// Waits for a result of the connection, and drives the connection meanwhile.
     async fn drive<F: Future>(&mut self, waiting: F) -> F::Output {
         let mut waiting = pin!(waiting);
         poll_fn(|context| {
@@ -175,14 +180,16 @@ impl Line {
         .await
     }
 
-    /// Drives the connection. Whoever waits learns of its end from hyper, or because it is dropped.
+    /// Drives the connection. A waiting request learns of its end from hyper, or because the
+    /// connection is dropped.
     fn advance(&mut self, context: &mut Context<'_>) {
-        let Line::Open(connection) = self else { return };
+        let LineState::Open(connection) = self else { return };
         match Pin::new(connection).poll(context) {
             Poll::Pending => {}
-            // Anything else than an error of the network is the other side's fault.
-            Poll::Ready(Err(error)) if error.source().is_none() => *self = Line::Spoilt,
-            Poll::Ready(_) => *self = Line::Ended,
+            // An error without a source is not one of the network, so the other side violated the
+            // protocol.
+            Poll::Ready(Err(error)) if error.source().is_none() => *self = LineState::Corrupted,
+            Poll::Ready(_) => *self = LineState::Ended,
         }
     }
 }

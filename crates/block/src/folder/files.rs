@@ -1,4 +1,7 @@
-//! The blocking half of a block folder: each function is a sequence of file system calls.
+//! The blocking part of a block folder: each function is a sequence of file system calls.
+//!
+//! For example, `put` writes a temporary file, syncs it, links it to the block's name, removes the
+//! temporary name, and syncs the folder.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -16,41 +19,41 @@ use super::private;
 use crate::store::{READING_MARK, SETTING_MARK, compare_marks, found_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 
-/// Where files are written before they get their names. No session has a name like this.
+/// The folder of temporary files. No session has a name like this.
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// The file that says whose blocks these are. No session has a name like this.
+/// The file with the mark of the blocks' owner. No session has a name like this.
 pub(super) const MARK: &str = "volume";
 
-/// Times that a put begins again because a delete pruned its folder or an opening process removed
-/// its file.
+/// The most times that a put starts again because a delete removed its folder or an opening process
+/// removed its file.
 const PUT_TRIES_MAX: u32 = 16;
 
-/// Group folders remembered as durable. Forgetting one costs two syncs.
+/// The group folders that are remembered as durable. Forgetting one costs two syncs.
 const DURABLE_FOLDERS_MAX: usize = 1_024;
 
 /// A block folder.
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// Group folders that are known to be durable in their parents. Held while folders are made
-    /// or removed, so that neither undoes the other unseen.
+    /// Group folders that are known to be durable in their parents. Locked while folders are
+    /// created or removed, so that the two do not interfere.
     durable: Mutex<HashSet<PathBuf>>,
     next_temporary: AtomicU64,
 }
 
 impl Files {
-    /// Makes the folder if it is missing, removes unfinished files, and closes to others what an
-    /// earlier release left open.
+    /// Creates the folder if it is missing, removes unfinished files, and restricts the permissions
+    /// of files from earlier releases.
     pub(super) fn open(root: PathBuf) -> Result<Files, BlockError> {
         let files = Files { root, durable: Mutex::default(), next_temporary: AtomicU64::default() };
         let temporary = files.root.join(TEMPORARY);
         let opened = private::make_folders(&temporary).and_then(|()| {
             for entry in fs::read_dir(&temporary)? {
-                absent_is_fine(fs::remove_file(entry?.path()))?;
+                ignore_not_found(fs::remove_file(entry?.path()))?;
             }
             sync_folder(&files.root)?;
-            // A relative path of one component has an empty parent, which is where we are.
+            // A relative path of one component has an empty parent, which is the current folder.
             match files.root.parent() {
                 Some(parent) if parent == Path::new("") => sync_folder(Path::new(".")),
                 Some(parent) => sync_folder(parent),
@@ -58,16 +61,16 @@ impl Files {
             }
         });
         opened.map_err(|error| files.failed("opening the blocks", error))?;
-        files.close_to_others()?;
+        files.restrict_to_owner()?;
         Ok(files)
     }
 
-    /// Closes what holds blocks to other users. Blocks lie in a session's folder, so its own mode is
-    /// enough.
-    fn close_to_others(&self) -> Result<(), BlockError> {
+    /// Restricts the files and folders that contain blocks to their owner. Blocks are inside their
+    /// session's folder, so its mode is enough.
+    fn restrict_to_owner(&self) -> Result<(), BlockError> {
         let sessions = self.sessions()?.into_iter().map(|session| self.session(session));
         let own = [self.root.join(TEMPORARY), self.root.join(MARK)];
-        private::close_to_others(&self.root, own.into_iter().chain(sessions));
+        private::restrict_to_owner(&self.root, own.into_iter().chain(sessions));
         Ok(())
     }
 
@@ -75,6 +78,7 @@ impl Files {
         &self.root
     }
 
+    /// Stores a block. Fails with `Conflict` if other bytes have its name.
     pub(super) fn put(&self, id: BlockId, bytes: &[u8]) -> Result<(), BlockError> {
         let doing = || format!("writing block {id}");
         for _ in 0..PUT_TRIES_MAX {
@@ -83,22 +87,24 @@ impl Files {
                 Ok(Put::Taken) => {
                     return Err(BlockError::new(BlockErrorKind::Conflict, doing()));
                 }
-                Err(error) if error.kind() == ErrorKind::NotFound => self.present(&doing())?,
+                Err(error) if error.kind() == ErrorKind::NotFound => self.check_present(&doing())?,
                 Err(error) => return Err(self.failed(&doing(), error)),
             }
         }
-        let error = io::Error::other("its folder was removed each time");
+        let error = io::Error::other("its folder was removed at each try");
         Err(self.failed(&doing(), error))
     }
 
-    /// `NotFound` if a folder or the unfinished file was removed meanwhile.
+    /// Tries once to store a block. Fails with `NotFound` if a folder or the temporary file was
+    /// removed meanwhile.
     fn try_put(&self, id: BlockId, bytes: &[u8]) -> io::Result<Put> {
         let group = self.group(id);
         let path = group.join(id.to_string());
-        // First, because it fails where the folder vanished: nothing is made in its place.
+        // This step comes first because it fails if the folder has vanished, for example after an
+        // unmount. So no folder is created in its place.
         let temporary = self.write_temporary(bytes)?;
         let linked = self.make_group(id, &group).and_then(|()| fs::hard_link(&temporary, &path));
-        // What cannot be removed now is removed by the next opening.
+        // A temporary file that cannot be removed now is removed when the folder is opened next.
         let _ = fs::remove_file(&temporary);
         match linked {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -112,18 +118,18 @@ impl Files {
             }
             linked => linked?,
         }
-        // Also for a name that was there: its writer may not have come to this line yet.
+        // Synced even if the name existed, because its writer may not have synced it yet.
         sync_folder(&group)?;
         Ok(Put::Done)
     }
 
-    /// The bytes in a file of their own, synced, under a name that nobody else uses.
+    /// Writes the bytes to a new synced file under a unique name.
     fn write_temporary(&self, bytes: &[u8]) -> io::Result<PathBuf> {
         let (path, mut file) = loop {
             let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
             let name = format!("{}-{number}", std::process::id());
             let path = self.root.join(TEMPORARY).join(name);
-            match private::of_its_owner(&mut OpenOptions::new()).create_new(true).open(&path) {
+            match private::owner_only(&mut OpenOptions::new()).create_new(true).open(&path) {
                 Ok(file) => break (path, file),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -131,22 +137,23 @@ impl Files {
         };
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // A full disk must not stay full of unfinished files.
+            // A full disk must not stay full because of unfinished files.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
         Ok(path)
     }
 
-    /// Makes the folder of a block's group, durable in its parents.
+    /// Creates the folder of a block's group, and makes it durable in its parents.
     fn make_group(&self, id: BlockId, group: &Path) -> io::Result<()> {
         let mut durable = self.durable();
         if !durable.contains(group) {
             let session = self.session(id.session());
-            existing_is_fine(private::make_folder(&session))?;
-            existing_is_fine(private::make_folder(group))?;
+            ignore_exists(private::make_folder(&session))?;
+            ignore_exists(private::make_folder(group))?;
             sync_folder(&self.root)?;
             sync_folder(&session)?;
+            // The limit bounds the memory. Forgotten folders are only synced once more.
             if durable.len() >= DURABLE_FOLDERS_MAX {
                 durable.clear();
             }
@@ -160,12 +167,13 @@ impl Files {
         let mut file = match File::open(self.path(id)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.present(&doing())?;
+                self.check_present(&doing())?;
                 return Err(BlockError::new(BlockErrorKind::NotFound, doing()));
             }
             Err(error) => return Err(self.failed(&doing(), error)),
         };
         let read = || -> io::Result<Vec<u8>> {
+            // Cut at the end of the file, as the contract requires.
             let end = bytes.end.min(file.metadata()?.len());
             let length = end.saturating_sub(bytes.start);
             let mut found = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
@@ -183,7 +191,7 @@ impl Files {
         match fs::metadata(self.path(id)) {
             Ok(found) => Ok(Some(found.len())),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.present(&doing)?;
+                self.check_present(&doing)?;
                 Ok(None)
             }
             Err(error) => Err(self.failed(&doing, error)),
@@ -193,17 +201,19 @@ impl Files {
     pub(super) fn delete(&self, id: BlockId) -> Result<(), BlockError> {
         let doing = format!("deleting block {id}");
         let path = self.path(id);
-        absent_is_fine(fs::remove_file(&path)).map_err(|error| self.failed(&doing, error))?;
-        self.present(&doing)?;
+        ignore_not_found(fs::remove_file(&path)).map_err(|error| self.failed(&doing, error))?;
+        // A missing file may mean that the disk is not mounted, and then the block may exist.
+        self.check_present(&doing)?;
         self.prune(id);
         Ok(())
     }
 
-    /// Removes the folders that a delete left empty. A folder that is not empty stays, which is
-    /// the usual outcome and no failure.
+    /// Removes the folders that a delete left empty. A folder that is not empty stays; that is the
+    /// usual case and no error.
     fn prune(&self, id: BlockId) {
         let group = self.group(id);
         let mut durable = self.durable();
+        // `remove_dir` fails on a folder with blocks, so a concurrent put is not affected.
         if fs::remove_dir(&group).is_ok() {
             durable.remove(&group);
             let _ = fs::remove_dir(self.session(id.session()));
@@ -212,16 +222,16 @@ impl Files {
 
     pub(super) fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
         let doing = "listing the sessions";
-        self.present(doing)?;
+        self.check_present(doing)?;
         let names = names(&self.root).map_err(|error| self.failed(doing, error))?;
-        // What else lies here, such as `lost+found`, is not a session and hides none.
+        // Other names in the folder, such as `lost+found`, are not sessions.
         let mut sessions: Vec<Nonce> =
             names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
         sessions.sort_unstable();
         Ok(sessions)
     }
 
-    /// One page is one group.
+    /// Lists one group of a session, which is one page.
     pub(super) fn list(
         &self,
         session: Nonce,
@@ -229,19 +239,23 @@ impl Files {
     ) -> Result<BlockPage, BlockError> {
         let doing = format!("listing the blocks of session {session}");
         if resume.is_some_and(|after| !place::is_group(after)) {
-            let error = format!("{resume:?} is not where a page stopped");
+            let error = format!("{resume:?} is not the end of a page");
             return Err(BlockError::because(BlockErrorKind::Refused, doing, error));
         }
-        self.present(&doing)?;
+        self.check_present(&doing)?;
         let folder = self.session(session);
         let mut groups = Vec::new();
         for name in names(&folder).map_err(|error| self.failed(&doing, error))? {
             match name.to_str() {
                 Some(name) if place::is_group(name) => groups.push(name.to_owned()),
+                // A foreign name may hide a lost block, so the listing fails instead of skipping
+                // it.
                 _ => return Err(stray(&doing, &folder, &name)),
             }
         }
         groups.sort_unstable();
+        // The resume position is the name of the last group, so groups that were added or removed
+        // meanwhile do not shift the pages.
         let mut rest = groups.into_iter().filter(|group| Some(group.as_str()) > resume);
         let Some(group) = rest.next() else {
             return Ok(BlockPage::default());
@@ -266,7 +280,7 @@ impl Files {
             };
             match fs::metadata(folder.join(&name)) {
                 Ok(found) => blocks.push((id, found.len())),
-                // Deleted since its name was read.
+                // Deleted after its name was read.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(self.failed(doing, error)),
             }
@@ -279,13 +293,13 @@ impl Files {
         let file = match File::open(self.root.join(MARK)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.present(READING_MARK)?;
+                self.check_present(READING_MARK)?;
                 return Ok(None);
             }
             Err(error) => return Err(self.failed(READING_MARK, error)),
         };
         let mut found = Vec::new();
-        // One byte more than there may be tells what is too long.
+        // One byte more than permitted, to detect a mark that is too long.
         let read = file.take(MARK_BYTES_MAX as u64 + 1).read_to_end(&mut found);
         read.map_err(|error| self.failed(READING_MARK, error))?;
         found_mark(found.into()).map(Some)
@@ -295,50 +309,57 @@ impl Files {
         for _ in 0..PUT_TRIES_MAX {
             match self.try_set_mark(mark) {
                 Ok(()) => {
-                    // Read back in either case: it may be another's.
+                    // Read back in either case, because it may be another process's mark.
                     if let Some(standing) = self.mark()? {
                         return compare_marks(&standing, mark);
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::NotFound => self.present(SETTING_MARK)?,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    self.check_present(SETTING_MARK)?;
+                }
                 Err(error) => return Err(self.failed(SETTING_MARK, error)),
             }
         }
-        Err(self.failed(SETTING_MARK, io::Error::other("it was removed each time")))
+        Err(self.failed(SETTING_MARK, io::Error::other("the mark was removed at each try")))
     }
 
-    /// Gives the mark its name if that is free. `NotFound` if the folder or the unfinished file was
-    /// removed meanwhile.
+    /// Links the mark to its name if that is free. Fails with `NotFound` if the folder or the
+    /// temporary file was removed meanwhile.
     fn try_set_mark(&self, mark: &[u8]) -> io::Result<()> {
         let temporary = self.write_temporary(mark)?;
         let linked = fs::hard_link(&temporary, self.root.join(MARK));
-        // What cannot be removed now is removed by the next opening.
+        // A temporary file that cannot be removed now is removed when the folder is opened next.
         let _ = fs::remove_file(&temporary);
-        existing_is_fine(linked)?;
-        // Also for a name that was there: its writer may not have come to this line yet.
+        ignore_exists(linked)?;
+        // Synced even if the name existed, because its writer may not have synced it yet.
         sync_folder(&self.root)
     }
 
     /// Writes, links, reads and removes a small file.
     pub(super) fn probe(&self) -> Result<(), BlockError> {
         let probed = self.write_temporary(b"probe").and_then(|path| {
+            // The probe also makes a hard link, because puts need them and some file systems have
+            // none.
             let linked = path.with_extension("probe");
             let tried = match fs::hard_link(&path, &linked) {
                 Ok(()) => fs::read(&linked),
-                // The file could be made beside it, so it is the link that is not to be had.
+                // The file could be created in the same folder, so it is the link that is not
+                // permitted.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     Err(io::Error::new(ErrorKind::Unsupported, error))
                 }
                 Err(error) => Err(error),
             };
-            absent_is_fine(fs::remove_file(&linked))?;
-            absent_is_fine(fs::remove_file(&path))?;
+            ignore_not_found(fs::remove_file(&linked))?;
+            ignore_not_found(fs::remove_file(&path))?;
             tried
         });
         match probed {
             Ok(_) => Ok(()),
-            // A process that opened the folder just now removed the probe.
-            Err(error) if error.kind() == ErrorKind::NotFound => self.present("writing a probe"),
+            // Another process opened the folder and removed the probe.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.check_present("writing a probe")
+            }
             Err(error) => Err(self.failed("writing a probe", error)),
         }
     }
@@ -355,14 +376,14 @@ impl Files {
         self.root.join(place::name(id))
     }
 
-    /// The set is whole between any two statements, so a panic elsewhere leaves it usable.
+    /// Each statement leaves the set consistent, so a poisoned lock is still usable.
     fn durable(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error unless this is a block folder now. An empty mount point is not one, and what is
-    /// missing from it may well exist.
-    fn present(&self, doing: &str) -> Result<(), BlockError> {
+    /// Fails unless this is a block folder now. An empty mount point is none, and blocks that are
+    /// missing there may well exist.
+    fn check_present(&self, doing: &str) -> Result<(), BlockError> {
         match fs::metadata(self.root.join(TEMPORARY)) {
             Ok(_) => Ok(()),
             Err(error) => Err(self.failed(doing, error)),
@@ -370,6 +391,7 @@ impl Files {
     }
 
     pub(super) fn failed(&self, doing: &str, error: io::Error) -> BlockError {
+        // The advice becomes part of the text that operators read in the log and in `status`.
         let (kind, advice) = match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                 (BlockErrorKind::Full, "which is full: free space on its file system")
@@ -395,19 +417,21 @@ impl Files {
     }
 }
 
+/// The result of a put.
 enum Put {
     Done,
-    /// The name leads to other bytes.
+    /// Other bytes have the name.
     Taken,
 }
 
-/// A name among blocks that no block has: whoever enumerates must not take the rest for all.
+/// Returns the error for a name among blocks that is not a block's. A listing that ignored it would
+/// look complete without being so.
 fn stray(doing: &str, folder: &Path, name: &OsStr) -> BlockError {
     let error = format!("{} is not a block: remove it", folder.join(name).display());
     BlockError::because(BlockErrorKind::Corrupt, doing, error)
 }
 
-/// The names in a folder; none if it is not there.
+/// Returns the names in a folder; none if the folder does not exist.
 fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.file_name())).collect(),
@@ -420,14 +444,14 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-fn existing_is_fine(result: io::Result<()>) -> io::Result<()> {
+fn ignore_exists(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         other => other,

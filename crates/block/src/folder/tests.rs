@@ -1,4 +1,4 @@
-//! What is particular to a folder: what a crash leaves, what an operator gets wrong.
+//! Behaviour that only folders have: leftovers of crashes, and errors of operators.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -28,21 +28,21 @@ fn check(error: &BlockError, kind: BlockErrorKind, words: &str) {
 }
 
 #[tokio::test]
-async fn blocks_outlive_the_store_and_leftovers_do_not() {
+async fn blocks_survive_reopening_and_leftovers_do_not() {
     let (root, blocks) = folder().await;
     blocks.put(&block(1)).await.expect("put");
     let leftover = root.path().join("tmp/123-4");
     fs::write(&leftover, b"half a blo").expect("a crash leaves this");
     let again = FolderBlocks::open(root.path()).await.expect("it opens again");
-    assert!(!leftover.exists(), "opening removes what a crash left");
+    assert!(!leftover.exists(), "opening removes the leftovers of a crash");
     let found = again.get(block(1).id(), 0..1_000).await.expect("the block is still there");
     assert_eq!(found, block(1).to_bytes());
-    // The first store's unfinished files may have been among them; it goes on.
+    // The removed files may include unfinished ones of the first store, which continues.
     blocks.put(&block(2)).await.expect("the older process still writes");
 }
 
 #[tokio::test]
-async fn a_put_leaves_nothing_but_its_block() {
+async fn put_leaves_only_its_block() {
     let (root, blocks) = folder().await;
     blocks.put(&block(4_097)).await.expect("put");
     blocks.put(&block(4_097)).await.expect("put again");
@@ -54,7 +54,7 @@ async fn a_put_leaves_nothing_but_its_block() {
 }
 
 #[tokio::test]
-async fn a_mark_is_a_file_named_volume_and_outlives_the_store() {
+async fn mark_is_a_file_named_volume_and_survives_reopening() {
     let (root, blocks) = folder().await;
     blocks.set_mark(Bytes::from_static(b"ours\n")).await.expect("marked");
     assert_eq!(fs::read(root.path().join("volume")).expect("its place"), b"ours\n");
@@ -62,7 +62,7 @@ async fn a_mark_is_a_file_named_volume_and_outlives_the_store() {
     let again = FolderBlocks::open(root.path()).await.expect("it opens again");
     assert_eq!(again.mark().await.expect("readable").as_deref(), Some(&b"ours\n"[..]));
     fs::write(root.path().join("volume"), [7; 4_097]).expect("writable");
-    let error = again.mark().await.expect_err("nobody set this");
+    let error = again.mark().await.expect_err("no process set this");
     check(&error, BlockErrorKind::Corrupt, "more than 4096 bytes");
 }
 
@@ -76,7 +76,7 @@ async fn a_file_where_the_folder_should_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stray_name_spoils_a_listing_rather_than_hide_in_it() {
+async fn stray_name_fails_a_listing() {
     let (root, blocks) = folder().await;
     blocks.put(&block(1)).await.expect("put");
     fs::create_dir(root.path().join("lost+found")).expect("writable");
@@ -92,7 +92,7 @@ async fn a_stray_name_spoils_a_listing_rather_than_hide_in_it() {
 }
 
 #[tokio::test]
-async fn a_folder_that_vanished_is_unavailable_not_empty() {
+async fn vanished_folder_is_unavailable_not_empty() {
     let (root, blocks) = folder().await;
     blocks.put(&block(1)).await.expect("put");
     let aside = root.path().with_extension("aside");
@@ -119,16 +119,16 @@ async fn a_folder_that_vanished_is_unavailable_not_empty() {
 }
 
 #[tokio::test]
-async fn a_resume_that_no_page_gave_is_refused() {
+async fn unknown_resume_position_is_refused() {
     let (_root, blocks) = folder().await;
     let session = block(1).id().session();
     let error = blocks.list(session, Some("../..".to_owned())).await.expect_err("not a group");
     check(&error, BlockErrorKind::Refused, "where a page stopped");
 }
 
-/// Root may write anywhere and disks are rarely full on demand, so the errors are made by hand.
+/// Root may write anywhere, and a disk is rarely full on demand, so the test creates the errors.
 #[test]
-fn errors_tell_the_operator_what_to_do() {
+fn errors_advise_the_operator() {
     let root = TempDir::new().expect("a folder for the test");
     let files = Files::open(root.path().to_owned()).expect("a fresh folder opens");
     let failed = |kind: ErrorKind| files.failed("writing block 7", kind.into());
@@ -140,7 +140,7 @@ fn errors_tell_the_operator_what_to_do() {
 }
 
 #[tokio::test]
-async fn blocks_are_their_owners_alone_and_what_was_open_is_closed() {
+async fn permissions_are_restricted_to_the_owner() {
     use std::os::unix::fs::PermissionsExt;
 
     fn modes(folder: &Path, found: &mut Vec<(bool, u32)>) {

@@ -1,4 +1,4 @@
-//! What is counted.
+//! The counters of calls.
 
 use super::*;
 use crate::{MemoryBlocks, Sealer};

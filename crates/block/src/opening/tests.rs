@@ -13,7 +13,7 @@ fn block(length: u32) -> SealedBlock {
     sealer.finish()
 }
 
-/// The content that an opener gives for frames cut at these places, and whether it is all.
+/// Returns the content that an opener yields for these frames, and true if it is complete.
 fn open(block: BlockRef, sub_blocks: Range<u32>, frames: &[Bytes]) -> Result<Vec<u8>, String> {
     let mut opener = Opener::new(block, sub_blocks.clone());
     let mut content = Vec::new();
@@ -51,7 +51,7 @@ fn cut(bytes: &Bytes, mut sizes: impl Iterator<Item = usize>) -> Vec<Bytes> {
     frames
 }
 
-/// The content without its opening: by arithmetic.
+/// The content, computed without an opener.
 fn content(block: &SealedBlock, sub_blocks: Range<u32>) -> Vec<u8> {
     let range = sealed::content_of(block.length(), sub_blocks);
     let bytes = block.to_bytes();
@@ -67,7 +67,7 @@ fn span(block: &SealedBlock, sub_blocks: Range<u32>) -> Bytes {
 }
 
 #[test]
-fn a_small_block_opens_however_it_is_cut_in_three() {
+fn small_block_opens_for_every_cut_into_three_frames() {
     let block = block(40);
     let bytes = block.to_bytes();
     for first in 0..bytes.len() {
@@ -81,7 +81,7 @@ fn a_small_block_opens_however_it_is_cut_in_three() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_small_block_is_found_and_nothing_leaves() {
+fn every_flipped_bit_is_detected_and_nothing_is_yielded() {
     let block = block(40);
     for place in 0..block.to_bytes().len() * 8 {
         let mut bytes = block.to_bytes().to_vec();
@@ -96,7 +96,7 @@ fn every_flipped_bit_of_a_small_block_is_found_and_nothing_leaves() {
 }
 
 #[test]
-fn a_short_body_is_not_all_and_what_lies_behind_is_left_out() {
+fn short_body_is_incomplete_and_surplus_is_ignored() {
     let block = block(100_000);
     for missing in [1, 4, 5, 40_000, 100_000] {
         let bytes = block.to_bytes().slice(..block.to_bytes().len() - missing);
@@ -129,7 +129,7 @@ fn pieces_are_parts_of_their_frames() {
 }
 
 #[test]
-fn another_block_is_found_before_its_last_sub_block_leaves() {
+fn replaced_block_is_detected_before_its_last_sub_block() {
     let block = block(3 * SUB_BLOCK_BYTES);
     let other = BlockRef { crc32c: block.crc32c() ^ 1, ..block.reference() };
     for size in [1_000, 65_540, 1 << 20] {
@@ -141,7 +141,7 @@ fn another_block_is_found_before_its_last_sub_block_leaves() {
         assert!(failed.is_some_and(|what| what.contains("the whole block's checksum")));
         assert_eq!(given, 2);
     }
-    // Behind sub-blocks whose checksum is known, and behind some of which nothing is.
+    // After sub-blocks whose checksum is known, and after unknown ones.
     for (known, found) in [(true, false), (false, true)] {
         let mut opener = Opener::new(other, 1..3);
         if known {
@@ -153,7 +153,7 @@ fn another_block_is_found_before_its_last_sub_block_leaves() {
 }
 
 #[test]
-fn it_goes_on_where_it_was_interrupted() {
+fn opener_resumes_after_an_interruption() {
     let block = block(300_000);
     let mut opener = Opener::new(block.reference(), 0..5);
     let mut found = Vec::new();
@@ -174,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_sub_blocks_open_however_they_are_cut(
+    fn any_sub_blocks_open_for_any_frames(
         length in 1_u32..300_000,
         from in 0_u32..5,
         count in 1_u32..5,
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_found_wherever_it_is(
+    fn flipped_bit_is_detected_at_any_place(
         length in 1_u32..200_000,
         place: prop::sample::Index,
         bit in 0_u8..8,

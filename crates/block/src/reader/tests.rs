@@ -1,4 +1,4 @@
-//! What a reader without a memory asks for, and what it gives.
+//! The requests and results of a reader without a cache.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use crate::{
     BlockId, BlockPage, MemoryBlocks, Nonce, SUB_BLOCK_BYTES, SealedBlock, Sealer, Stored,
 };
 
-/// Memory blocks whose first answers are damaged.
+/// In-memory blocks whose first responses are damaged.
 #[derive(Debug, Default)]
 struct Damaging {
     inner: MemoryBlocks,
@@ -69,13 +69,13 @@ fn content() -> Vec<u8> {
     (0..LENGTH).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-async fn direct(damaged: usize) -> (Direct<Damaging>, BlockRef) {
+async fn direct(damaged: usize) -> (UncachedReader<Damaging>, BlockRef) {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), LENGTH);
     sealer.push_copy(&content());
     let block = sealer.finish();
     let blocks = Damaging { damaged, ..Damaging::default() };
     blocks.put(&block).await.unwrap();
-    (Direct::new(blocks), block.reference())
+    (UncachedReader::new(blocks), block.reference())
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_range_is_one_request_for_its_sub_blocks() {
 }
 
 #[tokio::test]
-async fn damage_is_met_by_one_more_request_and_then_is_an_error() {
+async fn damage_is_requested_once_more_and_then_an_error() {
     let (reader, block) = direct(1).await;
     assert!(reader.read(block, 0..LENGTH).await.unwrap().concat() == content());
     assert_eq!((reader.second_reads(), reader.inner().asked.lock().unwrap().len()), (1, 2));

@@ -1,11 +1,11 @@
-//! When a call is repeated, how long that takes, and when it is given up.
+//! The rules and limits of retries.
 
 use std::sync::Mutex;
 
 use super::*;
 use crate::{MemoryBlocks, Sealer};
 
-/// A store that first fails as told, then is one in memory. `None` is a call without an answer.
+/// An in-memory store whose first calls fail as scripted. `None` is a call that hangs.
 #[derive(Debug, Default)]
 struct Failing {
     blocks: MemoryBlocks,
@@ -122,7 +122,7 @@ async fn every_verb_is_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_are_limited_and_the_last_error_is_told() {
+async fn attempts_are_limited_and_the_last_error_is_returned() {
     let store = store(&[GONE; 50]);
     let error = store.put(&block()).await.expect_err("ten attempts fail");
     assert_eq!(error.kind(), BlockErrorKind::Unavailable);
@@ -178,7 +178,7 @@ async fn repetitions_add_at_most_a_tenth() {
 }
 
 #[test]
-fn waits_are_spread_between_nothing_and_a_growing_bound() {
+fn waits_are_spread_between_zero_and_a_growing_limit() {
     let store = store(&[]);
     for (attempts, bound_ms) in [(1, 50), (2, 100), (6, 1_600), (7, 2_000), (99, 2_000)] {
         let waits: Vec<u128> = (0..200).map(|_| store.wait(attempts).as_millis()).collect();

@@ -1,5 +1,5 @@
-//! Sealing and opening: the golden bytes, every way to be corrupt, and the law that what was
-//! sealed is what opens.
+//! Sealing and opening: the golden bytes, every kind of corruption, and the law that sealed
+//! content opens unchanged.
 
 use proptest::prelude::*;
 use record::Nonce;
@@ -98,7 +98,7 @@ fn sizes_and_spans_follow_the_layout() {
 }
 
 #[test]
-fn every_flipped_bit_is_found() {
+fn every_flipped_bit_is_detected() {
     let block = seal(id(1), &content(100));
     for bit in 0..block.to_bytes().len() * 8 {
         let mut bytes = block.to_bytes().to_vec();
@@ -111,7 +111,7 @@ fn every_flipped_bit_is_found() {
 }
 
 #[test]
-fn missing_and_surplus_bytes_are_found() {
+fn missing_and_surplus_bytes_are_detected() {
     let block = seal(id(1), &content(SUB + 100));
     let whole = 0..block.length();
     let bytes = block.to_bytes();
@@ -127,8 +127,8 @@ fn missing_and_surplus_bytes_are_found() {
 }
 
 #[test]
-fn swapped_shifted_and_foreign_sub_blocks_are_found() {
-    // All sub-blocks hold the same bytes, so that only their seeds tell them apart.
+fn swapped_shifted_and_foreign_sub_blocks_are_detected() {
+    // All sub-blocks hold the same bytes, so only their seeds differ.
     let same = vec![5; 3 * SUB];
     let block = seal(id(1), &same);
     let bytes = block.to_bytes();
@@ -144,7 +144,7 @@ fn swapped_shifted_and_foreign_sub_blocks_are_found() {
 }
 
 #[test]
-fn another_content_under_the_same_id_is_found_by_the_record() {
+fn replaced_content_is_detected_by_the_record() {
     let block = seal(id(1), &content(1_000));
     let other = seal(id(1), &vec![9; 1_000]);
     corrupt(block.reference(), 0..1_000, &other.to_bytes(), "a replaced block");
@@ -220,9 +220,9 @@ fn there_is_no_empty_block() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Any content in any pieces, any range of it: what was sealed is what opens.
+    /// Any range of content that was sealed in any pieces opens unchanged.
     #[test]
-    fn what_was_sealed_opens(
+    fn sealed_content_opens(
         length in prop_oneof![1..200_usize, SUB - 2..SUB + 3, 1..5 * SUB, 3 * SUB..=3 * SUB],
         piece in prop_oneof![1..300_usize, SUB - 1..SUB + 2, Just(usize::MAX)],
         ends in any::<(prop::sample::Index, prop::sample::Index)>(),
@@ -245,9 +245,9 @@ proptest! {
         }
     }
 
-    /// One changed byte anywhere in what is asked for is found.
+    /// One changed byte anywhere in the requested range is detected.
     #[test]
-    fn a_changed_byte_is_found(
+    fn changed_byte_is_detected(
         length in 1..4 * SUB,
         ends in any::<(prop::sample::Index, prop::sample::Index)>(),
         place in any::<prop::sample::Index>(),
@@ -264,9 +264,9 @@ proptest! {
         prop_assert_eq!(error.kind(), BlockErrorKind::Corrupt);
     }
 
-    /// Whatever a record and a store may say, the answer is an error or verified content.
+    /// For any reference and any bytes of a store, the result is an error or verified content.
     #[test]
-    fn nothing_makes_it_panic(
+    fn no_input_causes_a_panic(
         length in prop_oneof![any::<u32>(), 0..200_000_u32],
         start in prop_oneof![any::<u32>(), 0..200_000_u32],
         end in prop_oneof![any::<u32>(), 0..200_000_u32],

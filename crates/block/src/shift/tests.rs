@@ -1,4 +1,4 @@
-//! Checksums of runs from those of their pieces.
+//! Checksums of runs, computed from those of their pieces.
 
 use crc32c::{crc32c_append, crc32c_combine};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn a_shift_is_what_following_content_does(before: u32, length in 0_u32..100_000, byte: u8) {
+    fn shifted_checksum_joins_following_content(before: u32, length in 0_u32..100_000, byte: u8) {
         let content = vec![byte; length as usize];
         let joined = shifted(before, length) ^ crc32c_append(0, &content);
         prop_assert_eq!(joined, crc32c_append(before, &content));
@@ -20,7 +20,7 @@ proptest! {
     }
 
     #[test]
-    fn the_shift_by_a_sub_block_is_the_slow_one(before: u32) {
+    fn precomputed_shift_equals_the_general_one(before: u32) {
         let slow = crc32c_combine(before, 0, SUB_BLOCK_BYTES as usize);
         prop_assert_eq!(shifted(before, SUB_BLOCK_BYTES), slow);
     }

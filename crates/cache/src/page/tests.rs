@@ -1,4 +1,4 @@
-//! What becomes of a page's bytes on the disk.
+//! The form of a page on the disk.
 
 use block::{BlockRef, Nonce, Sealer, SubBlock};
 
@@ -24,7 +24,7 @@ fn encoded(page: &Page) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_encoded_decodes() {
+fn encoded_page_decodes() {
     for index in [0, 3] {
         let (page, key) = page(index);
         let found = Page::decode(&mut &encoded(&page)[..]).expect("a page");
@@ -39,7 +39,7 @@ fn what_was_encoded_decodes() {
 }
 
 #[test]
-fn a_changed_byte_anywhere_makes_a_page_without_content() {
+fn changed_byte_makes_the_page_damaged() {
     let (page, key) = page(3);
     let sound = encoded(&page);
     let length = page_bytes(200_000, 3);
@@ -57,7 +57,7 @@ fn a_changed_byte_anywhere_makes_a_page_without_content() {
 }
 
 #[test]
-fn a_page_is_the_page_of_its_own_key_alone() {
+fn page_matches_only_its_own_key() {
     let (page, key) = page(0);
     let length = page_bytes(200_000, 0);
     assert!(page.content_of(key, length).is_some());

@@ -1,4 +1,4 @@
-//! The disk.
+//! Reads through a cache with a disk.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use block::{BlockReader, BlockRef, SUB_BLOCK_BYTES};
 use bytes::Bytes;
-use cache::{Cache, CacheOptions, DISK_BYTES_MIN, DISK_REST, DiskOptions};
+use cache::{Cache, CacheOptions, DISK_BYTES_MIN, DISK_PAUSE, DiskOptions};
 
 use crate::odd::{Odd, block, part};
 
 const MIB: u32 = 1 << 20;
-/// Four times what fits into memory, and less than what may wait to be written.
+/// Four times the capacity of the memory, and less than the write queue.
 const BLOCKS: u64 = 8;
-/// Long enough for a machine that is busy with other tests.
+/// A timeout that is long enough for a machine that is busy with other tests.
 const PATIENT: Duration = Duration::from_secs(20);
 
-async fn open(dir: &Path, patience: Duration) -> Cache<Odd> {
-    let disk = DiskOptions { dir: dir.to_owned(), bytes: DISK_BYTES_MIN, patience };
+async fn open(dir: &Path, timeout: Duration) -> Cache<Odd> {
+    let disk = DiskOptions { dir: dir.to_owned(), bytes: DISK_BYTES_MIN, timeout };
     let options = CacheOptions { memory_bytes: 2 << 20, disk: Some(disk) };
     Cache::open(Odd::default(), options).await.unwrap()
 }
 
-/// Blocks of a MiB.
+/// Puts and reads blocks of 1 MiB.
 async fn blocks(cache: &Cache<Odd>, numbers: std::ops::Range<u64>) -> Vec<(BlockRef, Bytes)> {
     let mut blocks = Vec::new();
     for number in numbers {
@@ -39,7 +39,7 @@ async fn check(cache: &Cache<Odd>, blocks: &[(BlockRef, Bytes)]) {
     }
 }
 
-/// The files in which pages are.
+/// The files that hold pages.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let layout = found.find(|path| path.is_dir()).expect("a layout");
@@ -47,7 +47,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_is_still_there_after_a_restart() {
+async fn disk_pages_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), PATIENT).await;
     assert!(cache.counters().disk);
@@ -69,7 +69,7 @@ async fn what_was_read_is_still_there_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flipped_bytes_on_the_disk_are_found_and_never_served() {
+async fn flipped_bytes_on_the_disk_are_never_served() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), PATIENT).await;
     let before = blocks(&cache, 0..BLOCKS).await;
@@ -94,15 +94,15 @@ async fn flipped_bytes_on_the_disk_are_found_and_never_served() {
     let again = blocks(&cache, 0..BLOCKS).await;
     check(&cache, &again).await;
     let seen = cache.counters();
-    assert!(seen.corrupt > 30, "the damage was met: {seen:?}");
-    assert!(seen.misses >= seen.corrupt, "and what was damaged was fetched: {seen:?}");
+    assert!(seen.corrupt > 30, "the damage was detected: {seen:?}");
+    assert!(seen.misses >= seen.corrupt, "and damaged pages were fetched: {seen:?}");
     assert!(seen.disk_hits > 30, "{seen:?}");
     check(&cache, &again).await;
     cache.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_loses_its_files_breaks_nothing() {
+async fn lost_disk_files_break_no_read() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), PATIENT).await;
     let blocks = blocks(&cache, 0..BLOCKS).await;
@@ -119,7 +119,7 @@ async fn a_disk_that_loses_its_files_breaks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_is_late_is_left_alone_for_a_while() {
+async fn late_disk_is_not_used_for_a_while() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), PATIENT).await;
     let before = blocks(&cache, 0..BLOCKS).await;
@@ -131,15 +131,15 @@ async fn a_disk_that_is_late_is_left_alone_for_a_while() {
     let again = blocks(&cache, 0..BLOCKS).await;
     check(&cache, &again[..4]).await;
     let late = cache.counters().disk_late;
-    assert!(late > 0, "it was too late");
-    assert!(late < 4 * 16, "and was not asked again for each read: {late}");
-    tokio::time::sleep(DISK_REST).await;
+    assert!(late > 0, "the disk was late");
+    assert!(late < 4 * 16, "and was not used for each read: {late}");
+    tokio::time::sleep(DISK_PAUSE).await;
     check(&cache, &again[4..]).await;
-    assert!(cache.counters().disk_late > late, "but after its rest it was");
+    assert!(cache.counters().disk_late > late, "but it was used after the pause");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_cannot_be_used_is_done_without() {
+async fn unusable_disk_is_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let occupied = dir.path().join("file");
     fs::write(&occupied, b"not a folder").unwrap();
@@ -154,11 +154,11 @@ async fn a_disk_that_cannot_be_used_is_done_without() {
         assert!(known.concat() == part(content, 5..9));
         cache.close().await;
     }
-    assert!(first.counters().disk, "one at a time may use a folder");
+    assert!(first.counters().disk, "one process at a time may use a folder");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_size_begins_anew_and_leaves_nothing_behind() {
+async fn changed_disk_size_replaces_the_old_files() {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), PATIENT).await;
     let before = blocks(&cache, 0..BLOCKS).await;
@@ -166,7 +166,7 @@ async fn another_size_begins_anew_and_leaves_nothing_behind() {
     cache.close().await;
     drop(cache);
     let bytes = 2 * DISK_BYTES_MIN;
-    let disk = DiskOptions { dir: dir.path().to_owned(), bytes, patience: PATIENT };
+    let disk = DiskOptions { dir: dir.path().to_owned(), bytes, timeout: PATIENT };
     let options = CacheOptions { memory_bytes: 2 << 20, disk: Some(disk) };
     let cache = Cache::open(Odd::default(), options).await.unwrap();
     let again = blocks(&cache, 0..BLOCKS).await;

@@ -1,4 +1,4 @@
-//! The memory.
+//! Reads through a cache in memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ async fn cache(store: Odd, memory_bytes: u32) -> Arc<Cache<Odd>> {
     Arc::new(Cache::open(store, options).await.unwrap())
 }
 
-/// What a request for these pages of a block asks for, in bytes.
+/// The size of a request for these pages of a block, in bytes.
 fn cost(length: u32, pages: Range<u32>) -> u64 {
     let span = sealed::span(length, sealed::content_of(length, pages)).bytes;
     span.end - span.start
@@ -34,7 +34,7 @@ async fn read(cache: &Cache<Odd>, block: BlockRef, range: Range<u32>) -> Bytes {
 }
 
 #[tokio::test]
-async fn any_range_gives_exactly_its_bytes_cold_and_warm() {
+async fn any_range_returns_exactly_its_bytes_cold_and_warm() {
     let length = 10 * PAGE + 77;
     let mut random = SmallRng::seed_from_u64(4);
     let whole = cache(Odd::default(), 64 * MIB).await;
@@ -63,7 +63,7 @@ async fn any_range_gives_exactly_its_bytes_cold_and_warm() {
 }
 
 #[tokio::test]
-async fn a_cold_read_asks_for_what_is_missing_and_for_neighbours_at_once() {
+async fn cold_read_requests_adjacent_missing_pages_together() {
     let length = 16 * PAGE;
     let cache = cache(Odd::default(), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, length).await;
@@ -84,7 +84,7 @@ async fn a_cold_read_asks_for_what_is_missing_and_for_neighbours_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_known_and_what_was_deleted_is_not() {
+async fn written_pages_are_cached_and_deleted_ones_are_not() {
     let length = 3 * PAGE + 500;
     let cache = cache(Odd::default(), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, length).await;
@@ -94,7 +94,7 @@ async fn what_was_written_is_known_and_what_was_deleted_is_not() {
     for sub_block in written.sub_blocks().skip(1) {
         cache.remember(reference.id, &sub_block);
     }
-    assert_eq!(cache.in_memory(reference, 0..length), None, "nobody told of the first page");
+    assert_eq!(cache.in_memory(reference, 0..length), None, "the first page was not remembered");
     let known = cache.in_memory(reference, PAGE..length).unwrap();
     assert!(known.concat() == content[PAGE as usize..]);
     cache.forget(reference.id, PAGE + 1..length);
@@ -108,7 +108,7 @@ async fn what_was_written_is_known_and_what_was_deleted_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_at_the_same_time_share_one_request() {
+async fn concurrent_readers_share_one_request() {
     let length = 16 * PAGE;
     let cache = cache(Odd::slow(Duration::from_millis(20)), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, length).await;
@@ -127,7 +127,7 @@ async fn readers_at_the_same_time_share_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_whose_ranges_overlap_crosswise_all_end() {
+async fn readers_with_crossing_ranges_do_not_deadlock() {
     let length = 64 * PAGE;
     let cache = cache(Odd::slow(Duration::from_millis(20)), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, length).await;
@@ -151,7 +151,7 @@ async fn readers_whose_ranges_overlap_crosswise_all_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_reader_that_leaves_reads_by_itself() {
+async fn waiter_reads_by_itself_when_the_lead_is_dropped() {
     let store = Odd::slow(Duration::from_millis(20)).fails(0, Fault::Hang);
     let cache = cache(store, 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, 4 * PAGE).await;
@@ -172,7 +172,7 @@ async fn who_waits_for_a_reader_that_leaves_reads_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_reader_that_fails_tries_by_itself() {
+async fn waiter_reads_by_itself_when_the_lead_fails() {
     let store = Odd::slow(Duration::from_millis(20)).fails(0, Fault::Unavailable);
     let cache = cache(store, 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, 4 * PAGE).await;
@@ -196,7 +196,7 @@ async fn who_waits_for_a_reader_that_fails_tries_by_itself() {
 }
 
 #[tokio::test]
-async fn damage_from_the_store_is_met_by_one_more_request_and_never_kept() {
+async fn damaged_response_is_requested_once_more_and_never_cached() {
     let cache = cache(Odd::default().fails(0, Fault::Flip), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, 4 * PAGE).await;
     assert!(read(&cache, reference, 0..4 * PAGE).await == content);
@@ -215,19 +215,23 @@ async fn damage_from_the_store_is_met_by_one_more_request_and_never_kept() {
 }
 
 #[tokio::test]
-async fn damage_in_the_store_does_not_reach_what_is_in_memory() {
+async fn damage_in_the_store_does_not_affect_cached_pages() {
     let cache = cache(Odd::default(), 64 * MIB).await;
     let (reference, content) = block(cache.inner(), 1, 8 * PAGE).await;
     assert!(read(&cache, reference, 0..4 * PAGE).await == part(&content, 0..4 * PAGE));
     *cache.inner().always.lock().unwrap() = Some(Fault::Flip);
     assert!(read(&cache, reference, 0..4 * PAGE).await == part(&content, 0..4 * PAGE));
     let error = cache.read(reference, 0..8 * PAGE).await.unwrap_err();
-    assert_eq!(error.kind(), BlockErrorKind::Corrupt, "what is not in memory is not made up");
+    assert_eq!(
+        error.kind(),
+        BlockErrorKind::Corrupt,
+        "pages that are not in memory are not invented"
+    );
     assert_eq!(cache.inner().fired.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn memory_stays_within_its_capacity_and_pins_no_answers() {
+async fn memory_stays_within_its_capacity_and_keeps_no_responses() {
     const CAPACITY: u32 = 16 * MIB;
     const SHARDS: u64 = 2;
     let cache = cache(Odd::default(), CAPACITY).await;
@@ -249,8 +253,8 @@ async fn memory_stays_within_its_capacity_and_pins_no_answers() {
     assert_eq!(cache.inner().held.load(Ordering::SeqCst), 0, "no answer is kept for its pages");
 }
 
-/// Fills half of a cache by reading it three times, scans ten times the cache in pieces, and says
-/// how many of the hot pages are still there, of 128; and the cache.
+/// Fills half of a cache by reading 128 pages three times, then scans ten times the cache in
+/// pieces. Returns the number of hot pages that are still cached, and the cache.
 async fn scanned(piece: u32) -> (u64, Arc<Cache<Odd>>) {
     let cache = cache(Odd::default(), 16 * MIB).await;
     let mut hot = Vec::new();
@@ -278,14 +282,14 @@ async fn scanned(piece: u32) -> (u64, Arc<Cache<Odd>>) {
 }
 
 #[tokio::test]
-async fn a_scan_does_not_push_out_what_is_read_again_and_again() {
+async fn scan_does_not_evict_hot_pages() {
     let (hits, cache) = scanned(MIB).await;
     assert!(cache.counters().evicted > 2_000, "the scan went through the cache");
     assert!(hits * 100 >= 90 * 128, "{hits} of 128 pages are still there");
 }
 
 #[tokio::test]
-async fn a_scan_in_large_pieces_passes_a_full_cache_unless_it_comes_again() {
+async fn scan_in_large_pieces_bypasses_a_full_cache_unless_repeated() {
     let (hits, cache) = scanned(4 * MIB).await;
     assert!(hits * 100 >= 90 * 128, "{hits} of 128 pages are still there");
     let before = cache.counters();
@@ -300,7 +304,7 @@ async fn a_scan_in_large_pieces_passes_a_full_cache_unless_it_comes_again() {
 }
 
 #[tokio::test]
-async fn a_scan_fills_a_large_memory_only_when_it_comes_again() {
+async fn scan_fills_a_large_memory_only_when_repeated() {
     let cache = cache(Odd::default(), 160 * MIB).await;
     let mut blocks = Vec::new();
     for number in 0..24 {
@@ -318,7 +322,7 @@ async fn a_scan_fills_a_large_memory_only_when_it_comes_again() {
             assert!(first <= most && first > most / 4 * 3, "{first} bytes at the first touch");
         }
     }
-    // Which pages were seen is remembered nearly always.
+    // Recent pages are nearly always remembered.
     let [1_536, again, 0..32] = missed[..] else {
         panic!("the third time nearly all of it is in memory: {missed:?}");
     };

@@ -1,4 +1,4 @@
-//! Blocks in memory that are slow, damaged or broken on demand.
+//! In-memory blocks that are slow, damaged or broken on demand.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -16,29 +16,29 @@ use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// What happens to one request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// One bit of the answer differs.
+    /// One bit of the response is flipped.
     Flip,
-    /// It fails.
+    /// The request fails.
     Unavailable,
-    /// It never returns.
+    /// The request never returns.
     Hang,
 }
 
-/// Blocks that fail as told.
+/// Blocks with injected faults.
 #[derive(Debug, Default)]
 pub struct Odd {
     inner: MemoryBlocks,
     /// Faults by the number of the request, from 0.
     pub faults: Mutex<HashMap<usize, Fault>>,
-    /// What every request suffers.
+    /// The fault of every request.
     pub always: Mutex<Option<Fault>>,
     pub delay: Duration,
     pub asked: Mutex<Vec<Range<u64>>>,
     pub fired: AtomicUsize,
-    /// Answers that somebody holds.
+    /// Responses that are still referenced.
     pub held: std::sync::Arc<AtomicU64>,
 }
 
@@ -52,14 +52,14 @@ impl Odd {
         self
     }
 
-    /// How many requests came since this was asked last, and how many bytes they asked for.
+    /// Returns the number of requests since the last call, and the bytes that they requested.
     pub fn asked(&self) -> (usize, u64) {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         (asked.len(), asked.iter().map(|range| range.end - range.start).sum())
     }
 }
 
-/// An answer, as long as somebody holds it.
+/// A response, counted until it is dropped.
 struct HeldBytes(Bytes, std::sync::Arc<AtomicU64>);
 
 impl AsRef<[u8]> for HeldBytes {
@@ -136,7 +136,7 @@ impl BlockStore for Odd {
     }
 }
 
-/// Puts a block of arbitrary bytes, and gives what a record knows of it, and its content.
+/// Puts a block of arbitrary bytes. Returns its reference as in a record, and its content.
 pub async fn block(store: &impl BlockStore, number: u64, length: u32) -> (BlockRef, Bytes) {
     let mut content = vec![0; length as usize];
     SmallRng::seed_from_u64(number).fill(&mut content[..]);
@@ -147,7 +147,7 @@ pub async fn block(store: &impl BlockStore, number: u64, length: u32) -> (BlockR
     (block.reference(), content.into())
 }
 
-/// A part of a content.
+/// Returns a part of a block's content.
 pub fn part(content: &Bytes, range: Range<u32>) -> Bytes {
     content.slice(range.start as usize..range.end as usize)
 }

@@ -6,8 +6,8 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Returns true if an upload that holds `held` bytes is asked to release them while its client sends
-/// `bytes_per_second`.
+/// Returns true if an upload that holds `held` bytes is asked to release them while its client
+/// sends `bytes_per_second`.
 async fn is_asked(held: u64, bytes_per_second: u64) -> bool {
     let pressure = Pressure::default();
     for quarters in 0..8 {

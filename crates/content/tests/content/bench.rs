@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::{BlockReader, Direct};
+use block::{BlockReader, UncachedReader};
 use bytes::Bytes;
 use content::{
     BlockIds, ByteBudget, ContentError, ContentStream, ContentWriter, Deadlines, Hashing, Packer,
@@ -32,7 +32,7 @@ pub struct Bench {
     pub faulty: Arc<Faulty>,
     pub staging: Arc<Staging>,
     pub writers: Writers,
-    pub direct: Arc<Direct<Arc<Faulty>>>,
+    pub direct: Arc<UncachedReader<Arc<Faulty>>>,
     pub reading: Arc<Reading>,
     pub tasks: Tasks,
     pub pins: Arc<Pinned>,
@@ -67,14 +67,14 @@ impl Drop for PinGuard {
 impl Bench {
     pub fn new(faulty: Faulty, block_bytes: u32, budget_bytes: u64) -> Bench {
         let faulty = Arc::new(faulty);
-        let direct = Arc::new(Direct::new(faulty.clone()));
+        let direct = Arc::new(UncachedReader::new(faulty.clone()));
         Bench::reading(faulty, direct.clone(), direct, block_bytes, budget_bytes)
     }
 
     /// As `new`, but `reader` receives the blocks that were put.
     pub fn reading(
         faulty: Arc<Faulty>,
-        direct: Arc<Direct<Arc<Faulty>>>,
+        direct: Arc<UncachedReader<Arc<Faulty>>>,
         reader: Arc<dyn BlockReader>,
         block_bytes: u32,
         budget_bytes: u64,

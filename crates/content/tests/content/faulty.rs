@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use block::{
-    Arriving, BlockError, BlockErrorKind, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Stored,
+    BlockError, BlockErrorKind, BlockPage, BlockStore, ByteSource, MemoryBlocks, SealedBlock,
+    Stored,
 };
 use bytes::Bytes;
 use record::{BlockId, Nonce};
@@ -151,7 +152,7 @@ struct Frames {
 }
 
 #[async_trait]
-impl Arriving for Frames {
+impl ByteSource for Frames {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
         if self.bytes.is_empty() {
             return match self.fault {
@@ -229,7 +230,11 @@ impl BlockStore for Faulty {
     }
 
     /// An injected fault happens in the middle of the bytes; a hang happens after them.
-    async fn open(&self, id: BlockId, bytes: Range<u64>) -> Result<Box<dyn Arriving>, BlockError> {
+    async fn open(
+        &self,
+        id: BlockId,
+        bytes: Range<u64>,
+    ) -> Result<Box<dyn ByteSource>, BlockError> {
         let number = self.gets.load(Ordering::SeqCst);
         let fault = self.gets_fail.lock().unwrap().get(&number).copied();
         let midway = matches!(fault, Some(Fault::After | Fault::Hang));

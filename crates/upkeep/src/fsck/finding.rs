@@ -155,7 +155,7 @@ impl fmt::Display for Finding {
             ),
             Finding::ForeignBucket { ino, recorded, found } => write!(
                 f,
-                "inode {} is in bucket {} but its record says {}; the usage of both buckets is wrong",
+                "inode {} is in bucket {} but its record says {}; the usage of both is wrong",
                 ino.0, found.0, recorded.0
             ),
             Finding::MissingXattr(key) => write!(

@@ -11,7 +11,7 @@ fn find(endpoint: Option<&str>, path_style: bool, bucket: &str, prefix: &str) ->
     Address::find(&options, prefix).expect("there can be such a bucket")
 }
 
-/// Where a connection goes, what `Host` says, and the path of the name `a`.
+/// Checks the endpoint, the `Host` header, and the path of the name `a`.
 #[track_caller]
 fn check(found: &Address, endpoint: &str, host: &str, path: &str) {
     assert_eq!(found.endpoint, endpoint);
@@ -21,7 +21,7 @@ fn check(found: &Address, endpoint: &str, host: &str, path: &str) {
 }
 
 #[test]
-fn a_bucket_is_in_the_path_where_the_options_say_so() {
+fn path_style_puts_the_bucket_in_the_path() {
     let found = find(Some("http://minio.lan:9000"), true, "stones", "");
     check(&found, "http://minio.lan:9000/", "minio.lan:9000", "/stones/a");
     let found = find(Some("https://minio.lan:443/"), true, "stones", "x/y/");
@@ -29,20 +29,20 @@ fn a_bucket_is_in_the_path_where_the_options_say_so() {
 }
 
 #[test]
-fn a_bucket_is_in_the_host_name_where_there_can_be_such_a_name() {
+fn bucket_is_in_the_host_name_where_that_is_valid() {
     let found = find(Some("http://minio.lan:9000"), false, "stones", "x/");
     check(&found, "http://stones.minio.lan:9000/", "stones.minio.lan:9000", "/x/a");
     let found = find(None, false, "stones", "");
     let host = "stones.s3.eu-west-3.amazonaws.com";
     check(&found, &format!("https://{host}/"), host, "/a");
-    // No certificate names such a host.
+    // No certificate is valid for such a host.
     let found = find(None, false, "of.stone", "");
     let host = "s3.eu-west-3.amazonaws.com";
     check(&found, &format!("https://{host}/"), host, "/of.stone/a");
 }
 
 #[test]
-fn an_address_of_numbers_has_the_bucket_in_the_path() {
+fn ip_address_has_the_bucket_in_the_path() {
     let found = find(Some("http://10.0.0.7:9000"), false, "stones", "");
     check(&found, "http://10.0.0.7:9000/", "10.0.0.7:9000", "/stones/a");
     let found = find(Some("http://[::1]:9000"), true, "stones", "");
@@ -59,7 +59,7 @@ fn a_path_is_encoded_as_it_is_signed() {
 }
 
 #[test]
-fn an_address_that_is_none_is_an_error() {
+fn invalid_address_is_an_error() {
     let options = |endpoint: &str| BucketOptions {
         endpoint: Some(endpoint.to_owned()),
         path_style: true,

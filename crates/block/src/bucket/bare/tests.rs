@@ -17,16 +17,17 @@ fn place(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-fn kept(block: &SealedBlock) -> Bytes {
-    kept_sums(&HeaderMap::from_iter([(SUMS, sums(block).parse().unwrap())])).unwrap()
+fn block_sums(block: &SealedBlock) -> Bytes {
+    stored_sums(&HeaderMap::from_iter([(SUMS, sums(block).parse().unwrap())])).unwrap()
 }
 
-/// The sealed bytes of a range, from an object that is given in frames.
+/// Returns the sealed bytes of a range, from an object in frames.
 fn zip(block: &SealedBlock, wanted: Range<u64>, frame_bytes: usize) -> Vec<u8> {
     let object: Bytes = block.content().collect::<Vec<_>>().concat().into();
     let span = span(&wanted);
     let brought = object.slice(place(span.start)..place(span.end).min(object.len()));
-    let mut zipper = Zipper::new(block.id(), object.len() as u64, kept(block), wanted).unwrap();
+    let mut zipper =
+        Zipper::new(block.id(), object.len() as u64, block_sums(block), wanted).unwrap();
     let mut found = Vec::new();
     for frame in brought.chunks(frame_bytes) {
         zipper.push(Bytes::copy_from_slice(frame), |bytes| {
@@ -38,7 +39,7 @@ fn zip(block: &SealedBlock, wanted: Range<u64>, frame_bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn an_object_is_the_content_alone() {
+fn object_of_a_bare_block_is_its_content() {
     let block = block(2 * SUB_BLOCK + 5);
     let object: Vec<Bytes> = block.content().collect();
     let length = object.iter().map(Bytes::len).sum::<usize>();
@@ -55,12 +56,12 @@ fn the_largest_block_fits_into_metadata() {
 }
 
 #[test]
-fn an_object_without_its_checksums_is_no_block() {
+fn object_without_checksums_is_no_block() {
     let block = block(SUB_BLOCK + 1);
     let zipper = |bytes, sums: &Bytes| Zipper::new(block.id(), bytes, sums.clone(), 0..9);
-    let good = kept(&block);
-    let nonsense = kept_sums(&HeaderMap::from_iter([(SUMS, "!".parse().unwrap())]));
-    assert_eq!(kept_sums(&HeaderMap::new()), None);
+    let good = block_sums(&block);
+    let nonsense = stored_sums(&HeaderMap::from_iter([(SUMS, "!".parse().unwrap())]));
+    assert_eq!(stored_sums(&HeaderMap::new()), None);
     assert!(zipper(u64::from(SUB_BLOCK) + 1, &good).is_ok());
     for (bytes, sums) in [
         (u64::from(SUB_BLOCK) + 1, Bytes::new()),
@@ -80,11 +81,11 @@ fn an_entity_tag_is_an_md5_unless_something_hides_it() {
         let pairs = pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap()));
         pairs.collect::<HeaderMap>()
     };
-    let told = told_md5(&headers(&[(http::header::ETAG, md5)]));
-    assert!(is_md5_of(told, b"hello"));
-    assert!(!is_md5_of(told, b"hallo"));
+    let reported = reported_md5(&headers(&[(http::header::ETAG, md5)]));
+    assert!(is_md5_of(reported, b"hello"));
+    assert!(!is_md5_of(reported, b"hallo"));
     let by_bucket = headers(&[(http::header::ETAG, md5), (ENCRYPTED, "AES256")]);
-    assert_eq!(told_md5(&by_bucket), told);
+    assert_eq!(reported_md5(&by_bucket), reported);
     for hidden in [
         headers(&[]),
         headers(&[(http::header::ETAG, "\"5d41402abc4b2a76b9719d911017c592-2\"")]),
@@ -92,14 +93,14 @@ fn an_entity_tag_is_an_md5_unless_something_hides_it() {
         headers(&[(http::header::ETAG, md5), (ENCRYPTED, "aws:kms")]),
         headers(&[(http::header::ETAG, md5), (ENCRYPTED_FOR_CLIENT, "AES256")]),
     ] {
-        assert_eq!(told_md5(&hidden), None, "{hidden:?}");
-        assert!(!is_md5_of(told_md5(&hidden), b"hello"));
+        assert_eq!(reported_md5(&hidden), None, "{hidden:?}");
+        assert!(!is_md5_of(reported_md5(&hidden), b"hello"));
     }
 }
 
 proptest! {
     #[test]
-    fn what_was_taken_apart_is_put_together(
+    fn zipper_restores_the_sealed_bytes(
         length in 1..4 * SUB_BLOCK,
         start in 0..300_000_u64,
         bytes in 1..300_000_u64,
@@ -107,7 +108,7 @@ proptest! {
     ) {
         let block = block(length);
         let sealed = block.to_bytes();
-        // Where an object ends before the range begins, a bucket says so and brings nothing.
+        // If an object ends before the range begins, a bucket responds with 416.
         prop_assume!(span(&(start..start + bytes)).start < u64::from(length));
         let end = place(start + bytes).min(sealed.len());
         let expected = sealed.get(place(start)..end).unwrap_or_default();

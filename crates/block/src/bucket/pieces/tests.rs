@@ -3,7 +3,7 @@ use std::task::Waker;
 
 use super::*;
 
-/// The frames of a body, and what it says of itself before each.
+/// Returns the frames of a body, with its size hint and end state before each.
 fn frames(body: Pieces) -> Vec<(u64, bool, Bytes)> {
     let mut body = pin!(body);
     let mut context = Context::from_waker(Waker::noop());
@@ -37,7 +37,7 @@ fn pieces_are_sent_in_order_without_a_copy() {
 }
 
 #[test]
-fn a_body_without_bytes_is_over_before_it_begins() {
+fn empty_body_has_ended_at_its_start() {
     assert!(frames(Pieces::default()).is_empty());
     assert!(frames(Pieces::from_iter([Bytes::new()])).is_empty());
 }

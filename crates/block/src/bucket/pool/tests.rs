@@ -12,14 +12,14 @@ use super::*;
 
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A place that is reached by TLS, with a certificate for 127.0.0.1 that signs itself.
+/// A TLS server with a self-signed certificate for 127.0.0.1.
 struct Secure {
     place: Uri,
     client: ClientConfig,
     running: JoinSet<()>,
 }
 
-/// Answers every request with its own body, and counts connections in a header.
+/// Starts a server that echoes each body, and counts connections in a header.
 async fn secure() -> Secure {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
     let (certificate, key) = (made.cert.der().clone(), made.signing_key.serialize_der());
@@ -48,7 +48,7 @@ async fn secure() -> Secure {
     running.spawn(async move {
         for number in 0.. {
             let (tcp, _) = listener.accept().await.expect("a connection");
-            // A client that does not trust us ends here.
+            // A client that does not trust the certificate ends here.
             let Ok(mut tls) = acceptor.accept(tcp).await else { continue };
             let mut received = Vec::new();
             while tls.read_buf(&mut received).await.is_ok_and(|read| read > 0) {
@@ -89,17 +89,17 @@ async fn requests_go_over_tls_on_one_connection() {
         assert_eq!(answer.headers()["connection-number"], "0");
         let body = wire.body(answer.into_body(), 5).await.expect("a body");
         assert_eq!(body, "hello");
-        assert_eq!(pool.give(wire).await, Rest::Ready);
+        assert_eq!(pool.put_back(wire).await, WireState::Ready);
     }
     service.running.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_certificate_that_the_system_does_not_know_is_refused() {
+async fn unknown_certificate_is_refused() {
     let mut service = secure().await;
     let pool =
         ConnectionPool::new(service.place.clone(), WAIT).expect("the system has certificates");
-    let Err(error) = pool.send(request()).await else { panic!("nobody vouches for it") };
+    let Err(error) = pool.send(request()).await else { panic!("no other owner exists") };
     assert!(format!("{error:?}").contains("UnknownIssuer"), "{error:?}");
     service.running.shutdown().await;
 }

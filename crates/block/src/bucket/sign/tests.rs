@@ -19,7 +19,7 @@ fn signer() -> Signer {
     Signer::new(access.into(), secret.into(), region.into(), service.into(), at).expect("plain")
 }
 
-/// What the SDK's signer says of the same request.
+/// The signature of the SDK's signer for the same request.
 fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
     let identity = Credentials::new("access", "secret/+", None, None, "test").into();
     let mut settings = SigningSettings::default();
@@ -50,7 +50,7 @@ fn theirs(request: Signable<'_>, at: SystemTime) -> (String, String) {
 }
 
 #[test]
-fn a_signature_is_the_one_that_the_sdk_makes() {
+fn signature_equals_the_one_of_the_sdk() {
     let signer = signer();
     let requests = [
         ("PUT", None, None, UNSIGNED_PAYLOAD),
@@ -69,7 +69,7 @@ fn a_signature_is_the_one_that_the_sdk_makes() {
     let (path, host) = ("/stones/a%20b/%C3%A4~/0101", "[::1]:9000");
     for (method, condition, metadata, payload) in requests {
         let request = Signable { method, path, host, condition, metadata, payload };
-        // The last second of a day, the first of the next, and back again.
+        // The last second of a day, the first one of the next day, and back again.
         for second in [EVENING, EVENING + 1, EVENING] {
             let at = UNIX_EPOCH + Duration::from_secs(second);
             let ours = signer.sign(request, at).expect("plain");
@@ -81,7 +81,7 @@ fn a_signature_is_the_one_that_the_sdk_makes() {
 }
 
 #[test]
-fn a_key_that_no_header_can_carry_is_refused() {
+fn invalid_header_characters_in_a_key_are_refused() {
     let at = UNIX_EPOCH + Duration::from_secs(EVENING);
     let made = Signer::new("a\nb".into(), "secret".into(), "r".into(), "s3".into(), at);
     made.expect_err("a line break");

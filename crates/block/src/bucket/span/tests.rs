@@ -2,7 +2,7 @@ use http_body::SizeHint;
 
 use super::*;
 
-/// A body of which only the length is known.
+/// A body with only a length.
 struct Length(u64);
 
 impl Body for Length {
@@ -21,10 +21,10 @@ impl Body for Length {
     }
 }
 
-fn answer(status: u16, said: Option<&str>, length: u64) -> Response<Length> {
+fn answer(status: u16, header: Option<&str>, length: u64) -> Response<Length> {
     let mut answer = Response::builder().status(status);
-    if let Some(said) = said {
-        answer = answer.header(CONTENT_RANGE, said);
+    if let Some(header) = header {
+        answer = answer.header(CONTENT_RANGE, header);
     }
     answer.body(Length(length)).expect("good parts")
 }
@@ -32,22 +32,22 @@ fn answer(status: u16, said: Option<&str>, length: u64) -> Response<Length> {
 const ASKED: Span = Span { first: 32, last: 131 };
 
 #[test]
-fn the_range_that_was_asked_for_is_taken() {
-    for (said, length) in [
+fn requested_range_is_accepted() {
+    for (header, length) in [
         (Some("bytes 32-131/1000"), 100),
         (Some("bytes 32-131/132"), 100),
         (Some("bytes 32-131/*"), 100),
         (Some("bytes 32-99/100"), 68),
         (None, 5),
     ] {
-        ASKED.check(&answer(206, said, length)).expect("what was asked for");
+        ASKED.check(&answer(206, header, length)).expect("the requested bytes");
     }
     Span { first: 0, last: 9 }.check(&answer(200, None, 5)).expect("all of it from its beginning");
 }
 
 #[test]
-fn another_range_is_an_error() {
-    for (said, length) in [
+fn another_range_is_refused() {
+    for (header, length) in [
         ("bytes 31-131/1000", 101),
         ("bytes 33-131/1000", 99),
         ("bytes 32-130/1000", 99),
@@ -61,7 +61,7 @@ fn another_range_is_an_error() {
         ("32-131/1000", 100),
         ("", 100),
     ] {
-        ASKED.check(&answer(206, Some(said), length)).expect_err(said);
+        ASKED.check(&answer(206, Some(header), length)).expect_err(header);
     }
     let error = ASKED.check(&answer(200, None, 100)).expect_err("all of the object");
     assert!(error.contains("bytes=32-131"), "{error}");

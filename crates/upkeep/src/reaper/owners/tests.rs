@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use block::{Direct, MemoryBlocks};
+use block::{MemoryBlocks, UncachedReader};
 use content::{BlockIds, ByteBudget, Deadlines, Pins, SizeAndLoad, StagedInline, Staging};
 use faulty::Faulty;
 use namespace::{
@@ -21,7 +21,7 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         Session::open(SessionOptions::default(), 65_536, store.clone(), &*blocks).await.unwrap();
     let staging = Arc::new(Staging {
         blocks: Arc::clone(&blocks),
-        reader: Arc::new(Direct::new(Arc::clone(&blocks))),
+        reader: Arc::new(UncachedReader::new(Arc::clone(&blocks))),
         ids: BlockIds::new(session.nonce()),
         budget: ByteBudget::new(1 << 20),
         tasks: session.tasks().clone(),
@@ -155,7 +155,7 @@ async fn lone_release_relies_on_an_owner_that_stays() {
     assert!(![first, second, third].map(takes_the_pack).contains(&true));
     // Each plan relied on the share of another owner.
     assert!(commit(&store, second).await && commit(&store, third).await);
-    assert!(!commit(&store, first).await, "nobody is left who vouches for it");
+    assert!(!commit(&store, first).await, "no other owner is left");
     let [last] = &ends(&upkeep, &files[..1]).await[..] else { panic!("one plan") };
     assert!(takes_the_pack(last) && commit(&store, last).await);
 }

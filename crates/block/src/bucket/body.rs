@@ -1,8 +1,9 @@
-//! A range of an object as it comes over its connection.
+//! A range of an object as it arrives over its connection.
 //!
-//! The connection is read only as the reader asks for more. So what a slow reader has not taken waits in
-//! the buffers of both systems and holds the bucket back. A connection is reused only if its answer was
-//! read to the end; otherwise it is closed.
+//! The connection is read only when the reader asks for more. So bytes that a slow reader has not
+//! taken wait in the buffers of both systems, which slows the bucket down. For example, a client
+//! that stops in the middle of a download holds some 100 KiB, not the object. A connection is
+//! reused only if its response was read to the end; otherwise it is closed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,26 +14,26 @@ use bytes::Bytes;
 use super::bare::Zipper;
 use super::fault::Doing;
 use super::objects::IncomingObject;
-use crate::{Arriving, BlockError, BlockErrorKind};
+use crate::{BlockError, BlockErrorKind, ByteSource};
 
-/// The rest of an answer.
+/// The body of a response that is being read.
 pub(super) struct Body {
     doing: Doing,
-    /// `None` after the end, and after an error.
+    /// The response; `None` after its end or an error.
     found: Option<IncomingObject>,
-    /// Bytes that may still come.
+    /// The most bytes that may still arrive.
     left: u64,
-    /// Whether all of those were announced.
+    /// True if the response announced exactly these bytes.
     announced: bool,
-    /// How long to wait for the next piece.
+    /// The timeout of the next piece.
     patience: Duration,
 }
 
 impl Body {
-    /// The body of an answer that should have at most `most` bytes.
+    /// Creates the body of a response that may have at most `most` bytes.
     ///
     /// # Errors
-    /// `Unavailable` if it says that it has more.
+    /// Fails with `Unavailable` if the response announces more.
     pub(super) fn new(
         found: IncomingObject,
         most: u64,
@@ -41,7 +42,7 @@ impl Body {
     ) -> Result<Body, BlockError> {
         let announced = found.announced();
         if announced.is_some_and(|announced| announced > most) {
-            let error = format!("more than the {most} bytes asked for came");
+            let error = format!("the response has more than the {most} bytes that were requested");
             return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
         }
         let left = announced.unwrap_or(most);
@@ -54,8 +55,10 @@ impl Body {
 }
 
 #[async_trait]
-impl Arriving for Body {
+impl ByteSource for Body {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
+        // Taken out for the time of the call: after an error or a dropped call the connection is
+        // closed.
         let Some(mut found) = self.found.take() else { return Ok(None) };
         match tokio::time::timeout(self.patience, found.piece()).await {
             Ok(Ok(Some(piece))) => match self.left.checked_sub(piece.len() as u64) {
@@ -64,22 +67,24 @@ impl Arriving for Body {
                     self.found = Some(found);
                     Ok(Some(piece))
                 }
-                None => Err(self.failed("more came than was asked for".to_owned())),
+                None => Err(self.failed("more bytes arrived than were requested".to_owned())),
             },
+            // A connection that was closed early must not look like the end of the object.
             Ok(Ok(None)) if self.announced && self.left > 0 => {
-                Err(self.failed(format!("the last {} bytes did not come", self.left)))
+                Err(self.failed(format!("the last {} bytes did not arrive", self.left)))
             }
             Ok(Ok(None)) => {
+                // Only a response that was read to its end returns its connection to the pool.
                 found.end().await;
                 Ok(None)
             }
             Ok(Err(error)) => Err(self.failed(error.to_string())),
-            Err(_) => Err(self.failed(format!("nothing came within {:?}", self.patience))),
+            Err(_) => Err(self.failed(format!("nothing arrived within {:?}", self.patience))),
         }
     }
 }
 
-/// Sealed bytes of a bare block on their way.
+/// The sealed bytes of a bare block as they arrive.
 pub(super) struct Zipped {
     body: Body,
     zipper: Zipper,
@@ -87,14 +92,14 @@ pub(super) struct Zipped {
 }
 
 impl Zipped {
-    /// What a zipper makes of a body.
+    /// Creates the stream of a body that passes through a zipper.
     pub(super) fn new(body: Body, zipper: Zipper) -> Zipped {
         Zipped { body, zipper, ready: VecDeque::new() }
     }
 }
 
 #[async_trait]
-impl Arriving for Zipped {
+impl ByteSource for Zipped {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError> {
         while self.ready.is_empty() {
             let Some(frame) = self.body.next().await? else { return Ok(None) };

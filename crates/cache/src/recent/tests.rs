@@ -1,23 +1,23 @@
-//! What is remembered, and how much.
+//! The capacity of the table of recent hashes.
 
 use super::*;
 
-/// Hashes that differ at both ends, as those of a hash function do.
+/// Hashes that differ in their high and low bits, as those of a hash function do.
 fn hash(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
 #[test]
-fn a_hash_is_known_from_the_second_time_on() {
-    let seen = Seen::new(1_000);
+fn hash_is_known_from_the_second_time() {
+    let seen = RecentHashes::new(1_000);
     assert!(!seen.note(hash(1)));
     assert!(seen.note(hash(1)));
     assert!(!seen.note(hash(2)));
 }
 
 #[test]
-fn newer_hashes_push_out_older_ones() {
-    let seen = Seen::new(1_000);
+fn newer_hashes_replace_older_ones() {
+    let seen = RecentHashes::new(1_000);
     for n in 0..100_000 {
         seen.note(hash(n));
     }

@@ -22,15 +22,15 @@ fn content(block: &SealedBlock) -> Vec<u8> {
 }
 
 fn learn(of: BlockRef, content: &[u8], frame_bytes: usize) -> Result<Bytes, String> {
-    let mut summing = Summing::new(of);
+    let mut builder = ChecksumBuilder::new(of);
     for frame in content.chunks(frame_bytes) {
-        summing.push(Bytes::copy_from_slice(frame))?;
+        builder.push(Bytes::copy_from_slice(frame))?;
     }
-    summing.finish()
+    builder.finish()
 }
 
 #[test]
-fn what_is_not_the_record_s_teaches_nothing() {
+fn content_that_differs_from_the_record_is_refused() {
     let block = block(2 * SUB_BLOCK + 7);
     let good = content(&block);
     let of = block.reference();
@@ -50,23 +50,23 @@ fn what_is_not_the_record_s_teaches_nothing() {
 }
 
 #[test]
-fn the_oldest_make_room() {
-    let learned = Learned::default();
-    for counter in 0..=LEARNED_MAX as u64 {
+fn oldest_checksums_are_removed_when_full() {
+    let learned = RecomputedChecksums::default();
+    for counter in 0..=BLOCKS_MAX as u64 {
         learned.remember(id(counter), Bytes::from_static(b"sums"));
         learned.remember(id(counter), Bytes::from_static(b"sums"));
     }
     assert_eq!(learned.sums(id(0)), None);
-    assert!(learned.sums(id(1)).is_some() && learned.sums(id(LEARNED_MAX as u64)).is_some());
+    assert!(learned.sums(id(1)).is_some() && learned.sums(id(BLOCKS_MAX as u64)).is_some());
     learned.forget(id(1));
     assert_eq!(learned.sums(id(1)), None);
     let known = learned.known.lock().unwrap();
-    assert_eq!((known.sums.len(), known.order.len()), (LEARNED_MAX - 1, LEARNED_MAX - 1));
+    assert_eq!((known.sums.len(), known.order.len()), (BLOCKS_MAX - 1, BLOCKS_MAX - 1));
 }
 
 proptest! {
     #[test]
-    fn what_is_learned_is_what_was_sealed(
+    fn recomputed_checksums_equal_the_sealed_ones(
         length in 1..3 * SUB_BLOCK,
         frame_bytes in 1..200_000_usize,
     ) {
