@@ -57,7 +57,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
-        return dist::optimised(workspace);
+        return dist::run_release(workspace);
     }
     if options.files {
         return files::run(workspace, options, stop);

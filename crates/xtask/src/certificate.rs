@@ -1,4 +1,7 @@
-//! A certificate authority for one run, and the certificate of a server on this machine.
+//! A certificate authority for one run, and a server certificate for this machine.
+//!
+//! For example, clients of the cell `folder-https` trust [`Certificate::authority`], and the gateway
+//! presents [`Certificate::chain`].
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +11,22 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// Three PEM files.
+/// The paths of three PEM files.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificate {
-    /// What a client must trust.
+    /// The certificate of the authority, which clients must trust.
     pub(crate) authority: PathBuf,
-    /// What the server shows, for 127.0.0.1 and localhost.
+    /// The certificate that the server presents, for 127.0.0.1 and localhost.
     pub(crate) chain: PathBuf,
     /// The server's private key.
     pub(crate) key: PathBuf,
 }
 
 impl Certificate {
-    /// Makes them in `folder`, under the names that MinIO looks for.
+    /// Writes the three files to `folder`, under the names that MinIO expects.
     ///
-    /// The server's certificate is not its own authority: rustls refuses one that is both.
+    /// The authority and the server have separate certificates, because rustls refuses a server
+    /// certificate that is an authority.
     pub(crate) fn make(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

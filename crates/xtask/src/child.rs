@@ -1,7 +1,10 @@
-//! Programs that run for us, and how they end.
+//! Child processes, and the ways in which they end.
 //!
-//! Each runs in its own process group, so that stopping it reaches what it started in turn, and a
-//! Ctrl-C at the terminal reaches only us. Output goes to a file, never to a pipe that could fill.
+//! Each child runs in its own process group. A signal to the group therefore also reaches the
+//! processes that the child started, and a Ctrl-C at the terminal reaches xtask alone. The output of
+//! a child goes to a file, because a pipe that is not read fills up and blocks its writer.
+//!
+//! For example, a suite that hangs is ended with its browser when its time limit is reached.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -14,18 +17,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How often a waiting loop looks again.
+/// The pause between two checks of a waiting loop.
 const POLL: Duration = Duration::from_millis(30);
 
-/// How long a program may take to end after SIGTERM; the gateway drains its requests meanwhile.
+/// The time between SIGTERM and SIGKILL. The gateway needs it to drain its requests.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The wish to end, set by Ctrl-C, SIGTERM or SIGHUP, and seen by everything that waits.
+/// A request to end the task. Ctrl-C, SIGTERM and SIGHUP set it, and every waiting loop checks it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Catches the signals from here on; to be called once.
+    /// Installs the signal handlers. The process must call this once only.
     pub(crate) fn on_signals() -> Result<Self> {
         let stop = Self::default();
         let seen = stop.clone();
@@ -34,12 +37,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether to end now.
+    /// Returns true if the task must end now.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// An error as soon as it is time to end.
+    /// Fails if the task must end now.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_set() {
             bail!("interrupted");
@@ -47,7 +50,7 @@ impl Stop {
         Ok(())
     }
 
-    /// Waits, but not longer than until the wish to end.
+    /// Waits for `time`. Fails at once if the task must end.
     pub(crate) fn sleep(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -58,7 +61,7 @@ impl Stop {
     }
 }
 
-/// A running program of ours; dropped, it ends.
+/// A running child process. Dropping the value ends the process and its group.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: std::process::Child,
@@ -67,7 +70,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts `command` with its output appended to `log`.
+    /// Starts `command` in a new process group. Its output is appended to `log`, and `name` is used
+    /// in errors.
     pub(crate) fn spawn(mut command: Command, name: &str, log: &Path) -> Result<Self> {
         let output = File::options()
             .create(true)
@@ -82,30 +86,31 @@ impl Child {
         Ok(Self { process, name: name.to_owned(), log: log.to_owned() })
     }
 
-    /// Its process id, which is also that of its group.
+    /// The process id, which is also the id of the process group.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Where its output is.
+    /// The path of the file with its output.
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }
 
-    /// An error if it has ended, which a server should not do by itself.
+    /// Fails if the process has ended. A server must run until it is asked to end.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         if let Some(status) = self.process.try_wait()? {
-            bail!("{} ended by itself: {status}", self.name);
+            bail!("{} ended unexpectedly: {status}", self.name);
         }
         Ok(())
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, or `None` while the process runs.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.process.try_wait()?)
     }
 
-    /// Waits for its end, at most for `limit`; past it, or when asked to stop, ends it.
+    /// Waits until the process ends and returns its exit status. After `limit`, or if the task must
+    /// end, ends the process and fails.
     pub(crate) fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + limit;
         loop {
@@ -121,12 +126,12 @@ impl Child {
         }
     }
 
-    /// Asks its group to end, insists after a grace period, and returns how it ended.
+    /// Sends SIGTERM to the group, and SIGKILL after [`GRACE`]. Returns the exit status.
     pub(crate) fn end(&mut self) -> Result<ExitStatus> {
         if let Some(status) = self.process.try_wait()? {
             return Ok(status);
         }
-        // The leader is not reaped before this, so its id cannot belong to anybody else.
+        // The process is not reaped yet, so the kernel cannot have given its id to another one.
         let group = Pid::from_child(&self.process);
         kill_process_group(group, Signal::TERM)?;
         let end = Instant::now() + GRACE;
@@ -149,7 +154,7 @@ impl Drop for Child {
     }
 }
 
-/// The last `lines` lines of a log, for a report; empty if it cannot be read.
+/// Returns the last `lines` lines of a log, or nothing if the log cannot be read.
 pub(crate) fn tail(log: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
     let all: Vec<&str> = text.lines().collect();

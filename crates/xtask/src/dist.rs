@@ -1,10 +1,12 @@
-//! `cargo xtask dist`: the program as it is shipped.
+//! `cargo xtask dist`: builds the program for users, with profile-guided optimization (PGO).
 //!
-//! It is built twice. The first build counts what it does; it is put under the load of
-//! [`training`], over every engine. The second one is told the counts (profile-guided
-//! optimisation): the compiler lays out and inlines what runs most, and keeps what hardly ever runs
-//! out of the way. That takes a tool of LLVM besides, of the compiler's version, which Rust's
-//! component `llvm-tools` has and Debian's packages `llvm-NN` have.
+//! The program is built twice. The first build counts how often each branch and function runs, under
+//! the load of [`training`] over every engine. The second build uses these counts: the compiler
+//! inlines and places frequent code together, and moves rare code away. For example, the code of a
+//! GET stays together, and the code of its errors does not interrupt it.
+//!
+//! The tool [`MERGER`] merges the counts. It must have the compiler's version of LLVM. Rust's component
+//! `llvm-tools` and Debian's packages `llvm-NN` contain it.
 
 mod training;
 
@@ -22,24 +24,25 @@ use crate::progress::{Mark, Progress};
 use crate::tools::Tools;
 use crate::workspace::{Workspace, is_executable, stdout, which};
 
-/// Cargo's profile of what is shipped.
+/// The cargo profile of the program for users.
 const PROFILE: &str = "dist";
 
-/// How long one build may take.
+/// The time limit of one build.
 const BUILD_LIMIT: Duration = Duration::from_hours(1);
 
-/// How to build.
+/// Options of `cargo xtask dist`.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Build {
-    /// Build it once, without counts: takes less than half the time, and is some percent slower.
+    /// Build once, without PGO: less than half of the build time, and a program that is slower by
+    /// some percent.
     #[arg(long)]
     pub(crate) plain: bool,
 }
 
-/// Builds it, and prints where it is.
+/// Builds the program and prints its path, `target/shipped/ashlar`.
 pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
-        return optimised(workspace);
+        return run_release(workspace);
     }
     let program = if options.plain {
         plain(workspace, stop)?
@@ -49,8 +52,9 @@ pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<
         profiled(workspace, &toolchain, &merger, stop)?
     };
     let shipped = workspace.target.join("shipped/ashlar");
-    std::fs::create_dir_all(shipped.parent().context("it lies in a folder")?)?;
-    // Whoever runs the old one goes on running it.
+    std::fs::create_dir_all(shipped.parent().context("the program has a parent folder")?)?;
+    // Renaming replaces the name only, so processes that run the old program keep running it. Writing
+    // to the file of a running program fails.
     let fresh = shipped.with_extension("new");
     std::fs::copy(&program, &fresh)?;
     std::fs::rename(&fresh, &shipped)?;
@@ -58,16 +62,18 @@ pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<
     Ok(true)
 }
 
-/// Becomes the release build of this program: a slow load would measure itself.
-pub(crate) fn optimised(workspace: &Workspace) -> Result<bool> {
+/// Replaces this process by the release build of xtask with the same arguments. A debug build of the
+/// load is so slow that it would measure itself. Returns only errors.
+pub(crate) fn run_release(workspace: &Workspace) -> Result<bool> {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--quiet", "--package", "xtask", "--"]);
     command.args(std::env::args_os().skip(1));
-    eprintln!("building the load for release");
+    eprintln!("building the load generator in release mode");
     Err(command.exec()).context("cannot run cargo")
 }
 
-/// The program as this machine can build it: without counts if a tool is missing, which is said.
+/// Builds the program with PGO if this machine has the tools for it. Otherwise prints the reason and
+/// builds without PGO. Returns the path of the program.
 pub(crate) fn best(workspace: &Workspace, options: Build, stop: &Stop) -> Result<PathBuf> {
     if options.plain {
         return plain(workspace, stop);
@@ -76,18 +82,23 @@ pub(crate) fn best(workspace: &Workspace, options: Build, stop: &Stop) -> Result
     match toolchain.merger() {
         Some(merger) => profiled(workspace, &toolchain, &merger, stop),
         None => {
-            eprintln!("built without counts, so some percent slower: {}", toolchain.lacks_merger());
+            eprintln!(
+                "building without PGO, so the program is slower by some percent: {}",
+                toolchain.lacks_merger()
+            );
             plain(workspace, stop)
         }
     }
 }
 
+/// Builds once, without PGO.
 fn plain(workspace: &Workspace, stop: &Stop) -> Result<PathBuf> {
     build(workspace, workspace.cargo(), "build", stop)?;
     Ok(workspace.gateway(PROFILE))
 }
 
-/// Builds it twice. What was built and counted before is kept, as long as it is of these sources.
+/// Builds twice, with the load between the builds. If the sources did not change since the last
+/// time, keeps the programs and the counts.
 fn profiled(
     workspace: &Workspace,
     toolchain: &Toolchain,
@@ -99,17 +110,19 @@ fn profiled(
     let generate = format!("-Cprofile-generate={}", counts.display());
     let program = build_with(workspace, toolchain, &counting, &generate, stop)?;
     let profile = counting.join("ashlar.profdata");
-    if written(&profile) <= written(&program) {
+    // A profile that is older than the program counts the branches of other sources.
+    if modified(&profile) <= modified(&program) {
         if counts.exists() {
             std::fs::remove_dir_all(&counts)?;
         }
         Tools::prepare_databases(workspace, &Engine::ALL, stop)?;
-        training::run(&program, stop).context("the program that counts could not be loaded")?;
+        training::run(&program, stop).context("cannot put load on the counting program")?;
         merge(merger, &counts, &profile)?;
         std::fs::remove_dir_all(&counts)?;
     }
     let profiled = workspace.target.join("dist-profiled");
-    // Cargo does not look into the profile, and would keep what was built with another one.
+    // Cargo compares flags but not the contents of the profile, and would keep crates that were built
+    // with another profile. So remove them if the hash of the profile has changed.
     let (mark, hash) = (profiled.join("profile"), hash(&profile)?);
     if profiled.exists() && std::fs::read_to_string(&mark).ok().as_ref() != Some(&hash) {
         std::fs::remove_dir_all(&profiled)?;
@@ -120,7 +133,7 @@ fn profiled(
     build_with(workspace, toolchain, &profiled, &uses, stop)
 }
 
-/// Builds with one more flag for the compiler, in a folder of its own.
+/// Builds with an additional flag for the compiler, in its own build folder.
 fn build_with(
     workspace: &Workspace,
     toolchain: &Toolchain,
@@ -131,7 +144,8 @@ fn build_with(
     let mut cargo = workspace.cargo();
     let flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     let flags = format!("{} {flag}", flags.to_string_lossy());
-    // With a target named, what runs while it is built (build scripts, macros) is left as it is.
+    // If a target is named, cargo does not apply the flags to build scripts and macros, which run
+    // during the build and must not count.
     cargo
         .env("RUSTFLAGS", flags.trim())
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
@@ -143,6 +157,7 @@ fn build_with(
     Ok(folder.join(&toolchain.host).join(PROFILE).join("ashlar"))
 }
 
+/// Builds with this cargo command. `name` is the name of the log.
 fn build(workspace: &Workspace, mut cargo: Command, name: &str, stop: &Stop) -> Result<()> {
     cargo.args(["build", "--profile", PROFILE, "--locked", "--package", "server"]);
     cargo.args(["--bin", "ashlar"]);
@@ -160,23 +175,23 @@ fn build(workspace: &Workspace, mut cargo: Command, name: &str, stop: &Stop) -> 
     Ok(())
 }
 
-/// Adds up what each process has counted.
+/// Merges the counts of all processes into one profile. Fails if there are no counts.
 fn merge(merger: &Path, counts: &Path, profile: &Path) -> Result<()> {
     let mut command = Command::new(merger);
     command.args(["merge", "--sparse", "--output"]).arg(profile);
     let mut files = 0;
-    for entry in std::fs::read_dir(counts).context("the program has counted nothing")? {
+    for entry in std::fs::read_dir(counts).context("the program wrote no counts")? {
         command.arg(entry?.path());
         files += 1;
     }
     if files == 0 {
-        bail!("the program has counted nothing");
+        bail!("the program wrote no counts");
     }
     stdout(command).map(|_| ())
 }
 
-/// When a file was written; of one that is not there, long ago.
-fn written(file: &Path) -> SystemTime {
+/// Returns the time of the last change of a file, or 1970 if the file does not exist.
+fn modified(file: &Path) -> SystemTime {
     file.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
@@ -186,21 +201,22 @@ fn hash(file: &Path) -> Result<String> {
     Ok(format!("{:016x}\n", hasher.finish()))
 }
 
-/// What this machine's compiler is.
+/// The installed compiler.
 #[derive(Debug)]
 struct Toolchain {
-    /// The machine that it runs on, as it names it.
+    /// The target triple of this machine.
     host: String,
-    /// The release of LLVM in it.
+    /// The major version of the compiler's LLVM.
     llvm: u32,
-    /// The folder of the compiler's own tools.
+    /// The folder of tools that are installed with the compiler.
     tools: PathBuf,
 }
 
-/// The tool that adds counts up.
+/// The tool that merges counts.
 const MERGER: &str = "llvm-profdata";
 
 impl Toolchain {
+    /// Asks `rustc` for its version and its folders.
     fn find() -> Result<Toolchain> {
         let ask = |arguments: &[&str]| {
             let mut command = Command::new("rustc");
@@ -210,14 +226,15 @@ impl Toolchain {
         let about = ask(&["--version", "--verbose"])?;
         let root = PathBuf::from(ask(&["--print", "sysroot"])?.trim());
         let field = |name: &str| about.lines().find_map(|line| line.strip_prefix(name));
-        let host = field("host: ").context("the compiler does not tell its host")?.to_owned();
-        let llvm = field("LLVM version: ").and_then(major).context("it does not tell its LLVM")?;
+        let host = field("host: ").context("rustc prints no host")?.to_owned();
+        let llvm =
+            field("LLVM version: ").and_then(major).context("rustc prints no LLVM version")?;
         let tools = root.join("lib/rustlib").join(&host).join("bin");
         Ok(Toolchain { host, llvm, tools })
     }
 
-    /// The tool that reads what this compiler's programs have counted: the compiler's own, or one
-    /// of the same release.
+    /// Returns the path of [`MERGER`] in the compiler's LLVM version: the compiler's own tool, or
+    /// one from the search path. The format of counts differs between versions.
     fn merger(&self) -> Option<PathBuf> {
         let own = Some(self.tools.join(MERGER)).filter(|path| is_executable(path));
         let named = || which(&format!("{MERGER}-{}", self.llvm));
@@ -225,16 +242,17 @@ impl Toolchain {
         own.or_else(named).or_else(any)
     }
 
+    /// The error text for a machine without [`MERGER`].
     fn lacks_merger(&self) -> String {
         let llvm = self.llvm;
         format!(
-            "{MERGER} of LLVM {llvm} is not installed; `rustup component add llvm-tools` brings \
-             it, or a package llvm-{llvm}"
+            "{MERGER} of LLVM {llvm} is not installed; install it with `rustup component add \
+             llvm-tools` or with the package llvm-{llvm}"
         )
     }
 }
 
-/// The release of LLVM that a tool is of.
+/// Returns the major LLVM version of a tool, or `None` if the tool does not print one.
 fn release_of(tool: &Path) -> Option<u32> {
     let mut command = Command::new(tool);
     command.arg("--version");
@@ -242,7 +260,7 @@ fn release_of(tool: &Path) -> Option<u32> {
     about.lines().find_map(|line| major(line.split_once("LLVM version ")?.1))
 }
 
-/// The first number of a version.
+/// Returns the first number of a version.
 fn major(version: &str) -> Option<u32> {
     version.trim().split('.').next()?.parse().ok()
 }

@@ -1,7 +1,9 @@
-//! The engines that keep metadata, and the database servers behind them.
+//! The metadata engines, and the database servers behind them.
 //!
-//! A server is started once for a run, on a private port; whoever uses it gets a database of his
-//! own. Which URL reaches an engine is known here, what it does with its server is not.
+//! A run starts each server once, on a private port. Each user of a server gets its own database. For
+//! example, the cells `postgres-http` and `mount-postgres` use two databases of one PostgreSQL
+//! server. This module knows the URL of an engine; it does not know what the engine does with its
+//! server.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -10,10 +12,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow};
 use databases::Database;
 
-/// Where the gateway keeps its metadata.
+/// A metadata engine of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Engine {
-    /// A file.
+    /// SQLite, in a file.
     Sqlite,
     /// PostgreSQL.
     Postgres,
@@ -24,10 +26,10 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// All, in the order in which they run.
+    /// All engines, in the order in which they run.
     pub(crate) const ALL: [Self; 4] = [Self::Sqlite, Self::Postgres, Self::Mysql, Self::Redis];
 
-    /// As in `--engine NAME`, in the names of steps, and behind `store-` in those of crates.
+    /// The name in `--engine NAME` and in the names of steps. The engine's crate is `store-NAME`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
@@ -37,14 +39,14 @@ impl Engine {
         }
     }
 
-    /// Whether a server is started for it.
+    /// Returns true if the engine needs a database server.
     pub(crate) fn has_server(self) -> bool {
         self.server().is_some()
     }
 
-    /// The server that it needs; SQLite needs none.
-    fn server(self) -> Option<Needed> {
-        let needed = |server, package, variable| Some(Needed { server, package, variable });
+    /// The server that the engine needs; `None` for SQLite.
+    fn server(self) -> Option<NeededServer> {
+        let needed = |server, package, variable| Some(NeededServer { server, package, variable });
         match self {
             Self::Sqlite => None,
             Self::Postgres => {
@@ -56,80 +58,84 @@ impl Engine {
     }
 }
 
-/// A server, where it comes from, and who wants to know where it is.
-struct Needed {
+/// A database server that an engine needs.
+struct NeededServer {
     server: databases::Engine,
-    /// Debian's name for it.
+    /// The Debian package of the server.
     package: &'static str,
-    /// What tells the Rust tests its URL.
+    /// The environment variable that gives its URL to the tests in Rust.
     variable: &'static str,
 }
 
-/// The engines that a user wants who has named these: all of them if none, and each once.
+/// Returns the engines that a user selects with these names: all engines if there are no names.
+/// Each engine occurs once.
 pub(crate) fn wanted(named: &[Engine]) -> Vec<Engine> {
     let picked = |engine: &Engine| named.is_empty() || named.contains(engine);
     Engine::ALL.into_iter().filter(picked).collect()
 }
 
-/// All that are named, each once.
+/// Returns the named engines, each once, in the order of [`Engine::ALL`].
 pub(crate) fn each_once(named: &[Engine]) -> Vec<Engine> {
     Engine::ALL.into_iter().filter(|engine| named.contains(engine)).collect()
 }
 
-/// Debian's names for what `engines` need and this machine has not.
+/// Returns the Debian packages that `engines` need and that this machine does not have.
 pub(crate) fn missing_packages(engines: &[Engine]) -> Vec<&'static str> {
     let needed = engines.iter().filter_map(|engine| engine.server());
     needed.filter(|it| !Database::installed(it.server)).map(|it| it.package).collect()
 }
 
-/// Crates whose tests need engines that are not among these, and therefore cannot run.
+/// Returns the crates whose tests cannot run because they need an engine that is not in `engines`.
 pub(crate) fn crates_without_servers(engines: &[Engine]) -> Vec<String> {
     let absent = || Engine::ALL.into_iter().filter(|engine| !engines.contains(engine));
     let mut names: Vec<String> = absent().map(|it| format!("store-{}", it.name())).collect();
     if absent().any(Engine::has_server) {
-        // It starts each of them.
+        // The tests of `databases` start every server.
         names.push("databases".to_owned());
     }
     names
 }
 
-/// The database servers of a run; dropped, they end.
+/// The database servers of a run. Dropping the value ends them.
 #[derive(Debug, Default)]
 pub(crate) struct Databases {
     servers: Vec<(Engine, Database)>,
 }
 
 impl Databases {
-    /// Starts the server that an engine needs, if it needs one.
+    /// Starts the server that an engine needs; does nothing for SQLite.
     ///
-    /// To be called on the main thread: a server ends with the thread that started it.
+    /// The main thread must call this, because a server ends with the thread that started it.
     pub(crate) fn start(&mut self, engine: Engine) -> Result<()> {
         if let Some(needed) = engine.server() {
-            self.servers.push((engine, calmly(|| Database::start(needed.server))?));
+            self.servers.push((engine, catch_panic(|| Database::start(needed.server))?));
         }
         Ok(())
     }
 
-    /// Gives an engine's server the log of one that has run for a while.
+    /// Prepares the log of an engine's server as if the server had run for a while. For example, a new
+    /// PostgreSQL creates each log file before its first use, and all commits wait for that.
     pub(crate) fn prepare_log(&self, engine: Engine) -> Result<()> {
-        self.server(engine).map_or(Ok(()), |server| calmly(|| server.prepare_log()))
+        self.server(engine).map_or(Ok(()), |server| catch_panic(|| server.prepare_log()))
     }
 
-    /// The server of an engine, if it has one.
+    /// The running server of an engine; `None` if it was not started.
     pub(crate) fn server(&self, engine: Engine) -> Option<&Database> {
         self.servers.iter().find(|(other, _)| *other == engine).map(|(_, server)| server)
     }
 
-    /// The URL of an empty metadata store, for `--meta`; what has no server lies in `folder`.
+    /// Creates an empty metadata store and returns its URL for `--meta`. SQLite's file is in
+    /// `folder`; on a server, `name` is the name of the database. Fails if the server was not
+    /// started.
     pub(crate) fn fresh(&self, engine: Engine, folder: &Path, name: &str) -> Result<String> {
         if engine == Engine::Sqlite {
             return Ok(format!("sqlite:{}", folder.join("meta.sqlite").display()));
         }
         let server = self.server(engine).context("the engine's server was not started")?;
-        calmly(|| server.fresh(&name.replace('-', "_")))
+        catch_panic(|| server.fresh(&name.replace('-', "_")))
     }
 
-    /// What tells the Rust tests where the servers are.
+    /// The environment variables that give the URLs of the servers to the tests in Rust.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let variable = |(engine, server): &(Engine, Database)| {
             engine.server().map(|needed| (needed.variable, server.url()))
@@ -138,12 +144,13 @@ impl Databases {
     }
 }
 
-/// What panics in a test is an error here: one step fails, the others run.
-fn calmly<T>(work: impl FnOnce() -> T) -> Result<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|cause| anyhow!(words(&*cause)))
+/// Runs `work`, and returns a panic as an error. The crate `databases` is made for tests and panics,
+/// but here one step must fail and the others must run.
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|cause| anyhow!(panic_text(&*cause)))
 }
 
-fn words(cause: &(dyn Any + Send)) -> String {
+fn panic_text(cause: &(dyn Any + Send)) -> String {
     let text = cause.downcast_ref::<String>().cloned();
     let text = text.or_else(|| cause.downcast_ref::<&str>().map(|&text| text.to_owned()));
     text.unwrap_or_else(|| "it panicked".to_owned())

@@ -1,8 +1,11 @@
-//! `cargo xtask fuzz`: gives each fuzz target inputs that reach more and more of it, for a while.
+//! `cargo xtask fuzz`: runs each fuzz target for a limited time.
 //!
-//! What a target asserts is in `tests/fuzz`. Here libFuzzer runs it, with a limit to what one input
-//! may take of time and memory. What was found to be worth another look is kept in the build folder,
-//! so that the next run begins where this one ended; what breaks a target lies there, too.
+//! The assertions of a target are in `tests/fuzz`. libFuzzer calls the target with inputs that reach
+//! more and more of its code, and limits the time and the memory of one input. The build folder
+//! keeps the corpus, so the next run continues with the inputs that this run found. It also keeps
+//! the inputs that break a target.
+//!
+//! For example, `cargo xtask fuzz --seconds 60 xml` runs the target `xml` for a minute.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,55 +17,56 @@ use crate::progress::{Mark, Progress};
 use crate::tools::Tools;
 use crate::workspace::Workspace;
 
-/// No input may take longer.
+/// The time limit of one input, in seconds.
 const INPUT_SECONDS_MAX: u32 = 1;
-/// No input may be longer. Limits of documents are longer, and tested elsewhere.
+/// The size limit of one input. Documents may be larger; other tests cover their limits.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
-/// The most memory that a target may have in one piece: many times what an input of that length
-/// can need, and far less than a number in it can ask for.
+/// The size limit of one allocation. It is many times the need of an input of the maximum size, and
+/// far less than a length field inside of an input can demand.
 const PIECE_MEBIBYTES_MAX: u32 = 16;
-/// The most memory that a target may have in all. The sanitizer's own is most of it.
+/// The memory limit of a target. The sanitizer itself uses most of it.
 const MEBIBYTES_MAX: u32 = 1024;
-/// How long the programs may take to be built.
+/// The time limit of the build.
 const BUILD_LIMIT: Duration = Duration::from_hours(1);
-/// How much longer than it was told to a target may take, to begin and to end.
+/// The time that a target may take in addition to `--seconds`, to start and to end.
 const GRACE: Duration = Duration::from_mins(5);
-/// How often the line of a target shows how far it is.
-const GLANCE: Duration = Duration::from_secs(1);
-/// Lines of a log shown when a target fails.
+/// The time between two updates of a target's progress line.
+const STATUS_POLL: Duration = Duration::from_secs(1);
+/// The number of log lines that the report of a failed target shows.
 const TAIL_LINES: usize = 40;
 
-/// What to fuzz, and for how long.
+/// Options of `cargo xtask fuzz`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Seconds for each target.
+    /// The time for each target, in seconds.
     #[arg(long, default_value_t = 600)]
     seconds: u32,
-    /// The targets, by the names of `tests/fuzz/libfuzzer/fuzz_targets`; without any, all of them,
+    /// The targets, as named in `tests/fuzz/libfuzzer/fuzz_targets`. Without names, all targets run
     /// one after the other.
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
 }
 
-/// How far a target is, as libFuzzer says it.
+/// The progress of a target, as libFuzzer reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Status {
+    /// The number of inputs that have run.
     inputs: u64,
-    /// Edges of the program that some input passes.
+    /// The number of edges of the program's control flow that inputs have reached.
     edges: u64,
 }
 
-/// Fuzzes one target after the other; false if one of them failed.
+/// Fuzzes one target after the other. Returns false if the build or a target failed.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
-    let place = Place::new(workspace);
-    let targets = chosen(&place.targets()?, &options.targets)?;
+    let folders = Folders::new(workspace);
+    let targets = chosen(&folders.targets()?, &options.targets)?;
     let progress = Progress::new();
     let running = progress.begin("build");
     let program = Tools::prepare_fuzzer(workspace, stop)?;
-    std::fs::create_dir_all(&place.build)?;
-    let log = place.build.join("build.log");
-    let mut command = place.command(workspace, &program, "build");
-    // A first run of one target does not wait for all of them.
+    std::fs::create_dir_all(&folders.build)?;
+    let log = folders.build.join("build.log");
+    let mut command = folders.command(workspace, &program, "build");
+    // If one target is named, the other targets need not be built.
     if let [one] = &targets[..] {
         command.arg(one);
     }
@@ -74,28 +78,30 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     running.end(Mark::Passed, "");
     let mut passed = true;
     for target in &targets {
-        passed &= place.fuzz(workspace, &program, target, options.seconds, &progress, stop)?;
+        passed &= folders.fuzz(workspace, &program, target, options.seconds, &progress, stop)?;
     }
     Ok(passed)
 }
 
-/// Those that were named, or all.
+/// Returns the named targets, or all targets if none are named. Fails if a name is unknown.
 fn chosen(all: &[String], named: &[String]) -> Result<Vec<String>> {
     if let Some(unknown) = named.iter().find(|name| !all.contains(name)) {
-        bail!("there is no target {unknown}: {}", all.join(", "));
+        bail!("there is no target {unknown}; the targets are {}", all.join(", "));
     }
     Ok(if named.is_empty() { all } else { named }.to_vec())
 }
 
-/// Where the sources are, and what comes of them.
-struct Place {
+/// The folders of fuzzing.
+struct Folders {
+    /// The folder of the targets' sources, first inputs and dictionaries.
     sources: PathBuf,
+    /// The folder of programs, logs and inputs that were found.
     build: PathBuf,
 }
 
-impl Place {
-    fn new(workspace: &Workspace) -> Place {
-        Place { sources: workspace.root.join("tests/fuzz"), build: workspace.target.join("fuzz") }
+impl Folders {
+    fn new(workspace: &Workspace) -> Folders {
+        Folders { sources: workspace.root.join("tests/fuzz"), build: workspace.target.join("fuzz") }
     }
 
     /// The names of all targets, sorted.
@@ -116,19 +122,19 @@ impl Place {
         let mut command = workspace.cargo_program(program);
         command.args([verb, "--fuzz-dir"]).arg(self.sources.join("libfuzzer"));
         command.arg("--target-dir").arg(&self.build);
-        // Sanitizers are options that stable compilers have, and do not promise to keep.
+        // Sanitizers are unstable options. This variable makes a stable compiler accept them.
         command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_INCREMENTAL", "0");
         command
     }
 
-    /// A folder of a target, made if it is not there.
+    /// Returns the folder of a kind for a target, and creates it if it does not exist.
     fn folder(&self, kind: &str, target: &str) -> Result<PathBuf> {
         let folder = self.build.join(kind).join(target);
         std::fs::create_dir_all(&folder)?;
         Ok(folder)
     }
 
-    /// Fuzzes one target; false if an input broke it.
+    /// Fuzzes one target. Returns false if an input broke it.
     fn fuzz(
         &self,
         workspace: &Workspace,
@@ -141,6 +147,7 @@ impl Place {
         let found = self.folder("corpus", target)?;
         let broken = self.folder("artifacts", target)?;
         let log = self.build.join(format!("{target}.log"));
+        // Output is appended to logs, and the status is read from the end of this one.
         if log.exists() {
             std::fs::remove_file(&log)?;
         }
@@ -166,11 +173,11 @@ impl Place {
             if let Some(status) = child.ended()? {
                 break status;
             }
-            if running.since() > limit {
-                bail!("{target} does not end: see {}", log.display());
+            if running.elapsed() > limit {
+                bail!("{target} did not end in time; see {}", log.display());
             }
             running.show(&format!("{target}: {}", Status::read(&log)));
-            stop.sleep(GLANCE)?;
+            stop.sleep(STATUS_POLL)?;
         };
         let reached = Status::read(&log);
         if status.success() {
@@ -184,12 +191,12 @@ impl Place {
 }
 
 impl Status {
-    /// What a log says last.
+    /// Reads the last status in a log.
     fn read(log: &Path) -> Status {
         Status::of(&tail(log, TAIL_LINES))
     }
 
-    /// From lines such as `#1024 NEW    cov: 512 ft: 900 corp: 31/1024b …`.
+    /// Parses lines such as `#1024 NEW    cov: 512 ft: 900 corp: 31/1024b …`. The last one counts.
     fn of(log: &str) -> Status {
         let mut status = Status::default();
         for line in log.lines() {

@@ -1,10 +1,13 @@
-//! Runs what a machine must do around the code: tests with services and clients, checks,
-//! benchmarks.
+//! Automation for this workspace: tests with services and clients, checks, benchmarks, and the
+//! build for users.
 //!
-//! Whatever a task starts, it ends: every program runs in a process group of its own, which ends
-//! with the value that owns it, also on Ctrl-C. Of ours, only what starts databases for tests is
-//! linked in here; the gateway is known by its command line and its S3 interface only, as users
-//! know it.
+//! A task ends every program that it starts. Each program runs in its own process group, and the
+//! value that owns the program ends the group when it is dropped, also after Ctrl-C. For example,
+//! Ctrl-C during `cargo xtask test` stops MinIO, the databases and the gateway.
+//!
+//! The gateway is not linked into this program. Tasks use its command line and its S3 interface, as
+//! users do. The workspace's own crates that are linked are those in
+//! [`tidy`]'s list for xtask: the load of benchmarks and the start of databases.
 
 mod bench;
 mod certificate;
@@ -32,16 +35,17 @@ use crate::workspace::Workspace;
 #[derive(clap::Parser, Debug)]
 #[command(name = "cargo xtask", version)]
 enum Task {
-    /// Install what tests need, start it on private ports, run every test, clean up.
+    /// Install the programs that tests need, start servers on private ports, run every test, and
+    /// clean up.
     Test(test::Options),
     /// Check the rules for dependencies, names, English, pages and commits.
     Tidy(tidy::Options),
-    /// Build the program as it is shipped: twice, the second time with what the first one counted
-    /// under load.
+    /// Build the program for users, optimized with a profile (PGO): build once, count under load,
+    /// and build again with the counts.
     Dist(dist::Build),
-    /// Look for inputs that break the parsers of what strangers send.
+    /// Run fuzz targets: search for inputs that break the parsers of untrusted data.
     Fuzz(fuzz::Options),
-    /// Measure the gateway beside direct MinIO, over each metadata engine that is named.
+    /// Measure the gateway next to plain MinIO, over each metadata engine that you name.
     Bench(bench::Options),
 }
 
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a task; false if it has run and found something wrong.
+/// Runs a task. Returns false if the task completed and found a failure.
 fn run(task: &Task) -> Result<bool> {
     let stop = Stop::on_signals()?;
     let workspace = Workspace::find()?;

@@ -1,27 +1,30 @@
-//! What a run shows while it runs: on a terminal a moving line for each step under way, in a pipe
-//! plain lines.
+//! The progress of a task: a moving line for each running step on a terminal, plain lines in a
+//! pipe.
+//!
+//! For example, `cargo xtask test | tee log` prints one line when a step begins and one when it
+//! ends.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// How often a moving line moves.
+/// The time between two redraws of a moving line.
 const TICK: Duration = Duration::from_millis(120);
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// As it should.
+    /// The step succeeded.
     Passed,
-    /// Not as it should.
+    /// The step failed, so the whole run fails.
     Failed,
-    /// It was not run, for a reason that its line tells.
+    /// The step did not run. Its line gives the reason.
     Skipped,
 }
 
 impl Mark {
-    /// As printed in tables, four letters wide.
+    /// The word that tables print, padded to four letters.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Passed => "ok  ",
@@ -31,14 +34,14 @@ impl Mark {
     }
 }
 
-/// The lines that show what runs; none in a pipe.
+/// The moving lines of running steps. A pipe has none.
 #[derive(Debug)]
 pub(crate) struct Progress {
     lines: Option<MultiProgress>,
     silent: bool,
 }
 
-/// One step under way.
+/// A running step.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     progress: &'a Progress,
@@ -48,19 +51,19 @@ pub(crate) struct Running<'a> {
 }
 
 impl Progress {
-    /// Draws only where somebody watches.
+    /// Shows moving lines if standard error is a terminal.
     pub(crate) fn new() -> Self {
         Self { lines: std::io::stderr().is_terminal().then(MultiProgress::new), silent: false }
     }
 
-    /// In a pipe nothing, not even plain lines.
-    pub(crate) fn for_watchers() -> Self {
+    /// Shows moving lines on a terminal, and prints nothing in a pipe.
+    pub(crate) fn terminal_only() -> Self {
         let all = Self::new();
         Self { silent: all.lines.is_none(), ..all }
     }
 
     /// Prints a line above the moving ones.
-    pub(crate) fn say(&self, line: &str) {
+    pub(crate) fn print(&self, line: &str) {
         match &self.lines {
             Some(lines) => lines.suspend(|| println!("{line}")),
             None if self.silent => {}
@@ -68,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Announces a step.
+    /// Shows the beginning of a step.
     pub(crate) fn begin(&self, name: &str) -> Running<'_> {
         let line = self.lines.as_ref().map(|lines| {
             let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
@@ -86,24 +89,24 @@ impl Progress {
 }
 
 impl Running<'_> {
-    /// Since it was announced.
-    pub(crate) fn since(&self) -> Duration {
+    /// The time since the step began.
+    pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Says how far it is, on a terminal only.
+    /// Replaces the moving line of the step. In a pipe this prints nothing.
     pub(crate) fn show(&self, line: &str) {
         if let Some(shown) = &self.line {
             shown.set_message(line.to_owned());
         }
     }
 
-    /// Says how it ended, and returns how long it took.
+    /// Prints the result of the step, and returns the time that it took.
     pub(crate) fn end(self, mark: Mark, remark: &str) -> Duration {
         let took = self.since.elapsed();
         let line =
             format!("{} {:<28} {:>7.1} s  {remark}", mark.word(), self.name, took.as_secs_f64());
-        self.progress.say(line.trim_end());
+        self.progress.print(line.trim_end());
         took
     }
 }

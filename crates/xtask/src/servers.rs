@@ -1,4 +1,7 @@
-//! MinIO and the gateway, each on a free port with a folder of its own.
+//! Starts MinIO and the gateway, each on a free port with its own folder.
+//!
+//! A server counts as started when its readiness check answers. For example, a gateway is ready
+//! when `/-/ready` answers 200.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,43 +16,44 @@ use crate::certificate::Certificate;
 use crate::child::{Child, Stop, tail};
 use crate::workspace::stdout;
 
-/// The credentials of every server in a run. Long enough for MinIO, and nobody's default.
+/// The access key of every server in a run. It is long enough for MinIO, and no program has it as
+/// its default.
 pub(crate) const ACCESS_KEY: &str = "ashlar-test-user";
-/// See [`ACCESS_KEY`].
+/// The secret that belongs to [`ACCESS_KEY`].
 pub(crate) const SECRET_KEY: &str = "ashlar-test-secret/with+signs=";
 
 /// The bucket in MinIO that holds the gateway's blocks.
 pub(crate) const BLOCK_BUCKET: &str = "blocks";
 
-/// How long a server may take to answer after its start, in a debug build on a busy machine.
+/// The time that a server has until it answers, in a debug build on a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// A running S3 server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// The program, ended with this value.
+    /// The process, which ends when this value is dropped.
     pub(crate) child: Child,
-    /// `http://127.0.0.1:PORT`, or https.
+    /// The URL of the endpoint: `http://127.0.0.1:PORT`, or the same with `https`.
     pub(crate) endpoint: String,
-    /// What a client must trust, over https.
+    /// The certificate that a client must trust, if the endpoint has TLS.
     pub(crate) authority: Option<PathBuf>,
-    /// The gateway's metadata store; nothing for MinIO.
+    /// The value of the gateway's `--meta`; empty for MinIO.
     pub(crate) meta: String,
-    /// The gateway's blocks, as `--blocks` takes them; nothing for MinIO.
+    /// The value of the gateway's `--blocks`; empty for MinIO.
     pub(crate) blocks: String,
 }
 
-/// Where the gateway keeps its blocks.
+/// The place of the gateway's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blocks<'a> {
-    /// A folder beside its metadata.
+    /// A folder next to its metadata.
     Folder,
-    /// [`BLOCK_BUCKET`] of a MinIO at this endpoint, below this prefix.
+    /// [`BLOCK_BUCKET`] of a MinIO. The fields are its endpoint and the prefix of the block keys.
     Bucket(&'a str, &'a str),
 }
 
 impl Blocks<'_> {
-    /// As `--blocks` takes it; a folder lies in `folder`.
+    /// The value of `--blocks`. The folder of [`Blocks::Folder`] is below `folder`.
     pub(crate) fn url(self, folder: &Path) -> String {
         match self {
             Self::Folder => format!("file:{}", folder.join("blocks").display()),
@@ -78,7 +82,7 @@ impl Server {
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_BROWSER", "off")
-            // Otherwise it refuses a folder on the root disk.
+            // Without this variable, MinIO refuses a folder on the root disk.
             .env("MINIO_CI_CD", "1");
         match certificate.and_then(|made| made.chain.parent()) {
             Some(folder) => command.arg("--certs-dir").arg(folder),
@@ -90,7 +94,7 @@ impl Server {
     }
 
     /// Starts the gateway over the metadata store at `meta`, with its data in `folder`, which must
-    /// exist. `settings` are variables that it is told besides.
+    /// exist. `settings` are additional environment variables. Waits until the gateway is ready.
     pub(crate) fn gateway(
         program: &Path,
         folder: &Path,
@@ -101,7 +105,7 @@ impl Server {
         stop: &Stop,
     ) -> Result<Self> {
         if !program.is_file() {
-            bail!("the gateway's binary is not there: {}", program.display());
+            bail!("the gateway's binary {} does not exist", program.display());
         }
         let address = free_address()?;
         let mut command = Command::new(program);
@@ -110,7 +114,7 @@ impl Server {
             .arg(blocks.url(folder))
             .arg("--data-dir")
             .arg(folder.join("data"))
-            // A variable, because programs of earlier releases do not know the flag.
+            // Earlier releases do not know the flag and fail, but they ignore the variable.
             .env("ASHLAR_CREATE", "true")
             .env("ASHLAR_ROOT_USER", ACCESS_KEY)
             .env("ASHLAR_ROOT_PASSWORD", SECRET_KEY)
@@ -125,6 +129,8 @@ impl Server {
         Ok(Self { meta: meta.to_owned(), blocks: blocks.url(folder), ..ready })
     }
 
+    /// Waits until the server answers at `address`. Fails if it ends or takes longer than
+    /// [`START_LIMIT`].
     fn ready(
         mut child: Child,
         address: &str,
@@ -134,7 +140,8 @@ impl Server {
     ) -> Result<Self> {
         let end = Instant::now() + START_LIMIT;
         loop {
-            // Over TLS an open port has to do; every suite's first request shows the rest.
+            // There is no TLS client here, so an open port counts as ready. If the server is not
+            // ready, the first request of a suite fails.
             let answers = match certificate {
                 Some(_) => TcpStream::connect(address).is_ok(),
                 None => status_of(address, path).is_ok_and(|status| status == "200"),
@@ -146,7 +153,10 @@ impl Server {
             if state.is_err() || Instant::now() > end {
                 let log = tail(child.log(), 40);
                 state.with_context(|| log.clone())?;
-                bail!("{address}{path} did not answer 200 in time:\n{log}");
+                bail!(
+                    "{address}{path} did not answer 200 within {} s:\n{log}",
+                    START_LIMIT.as_secs()
+                );
             }
             stop.sleep(Duration::from_millis(100))?;
         }
@@ -160,7 +170,7 @@ impl Server {
         })
     }
 
-    /// What a load on one of its buckets is told.
+    /// The address and credentials with which a load uses one of the server's buckets.
     pub(crate) fn target(&self, bucket: &str) -> TargetBucket {
         TargetBucket {
             endpoint: self.endpoint.clone(),
@@ -176,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Makes a bucket through MinIO's client, whose settings go to `folder`.
+    /// Creates a bucket with MinIO's client, which keeps its settings below `folder`.
     pub(crate) fn make_bucket(&self, mc: &Path, folder: &Path, bucket: &str) -> Result<()> {
         let run = |arguments: &[&str]| {
             let mut command = Command::new(mc);
@@ -189,13 +199,13 @@ impl Server {
     }
 }
 
-/// An address that nobody listens on; another program could take it before we do, which the
-/// start of the server would then report.
+/// Returns an address with a free port. Another program can take the port before the server
+/// listens; then the start of the server fails and reports it.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// The status code that a plain GET is answered with.
+/// Returns the status code of the answer to a GET without TLS.
 fn status_of(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;

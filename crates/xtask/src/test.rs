@@ -1,10 +1,12 @@
-//! `cargo xtask test`: everything that a change must pass, on a fresh machine, in one command.
+//! `cargo xtask test`: all checks and tests that a change must pass, in one command, also on a fresh
+//! machine.
 //!
-//! Cheap checks come first, then one build that lints the code and makes what the Rust tests and the
-//! suites run. Programs from outside are installed meanwhile. Then the Rust tests and the suites run
-//! side by side. A step that fails does not keep the others from running: one run shows all failures.
+//! Cheap checks come first. Then one build lints the code and makes the programs of the Rust tests
+//! and of the suites, while external programs are installed. Then the Rust tests and the suites run
+//! in parallel. If a step fails, the other steps still run, so one run shows all failures. For
+//! example, a warning of clippy does not hide a failing client suite.
 //!
-//! A plain run, `--full` and the suites that are asked for alone are described in docs/TESTING.md.
+//! docs/TESTING.md describes the plain run, `--full`, and the suites with their own options.
 
 mod clients;
 mod draw;
@@ -35,7 +37,7 @@ use draw::Day;
 pub(crate) use steps::Options;
 use steps::{FinishedStep, Run, StepOutcome, Steps};
 
-/// Runs it all; false if anything failed.
+/// Runs the wanted steps and prints their results. Returns false if a step failed.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     let began = Instant::now();
     let folder = tempfile::Builder::new().prefix("ashlar-test-").tempdir()?;
@@ -44,16 +46,16 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     let run = Run { options, workspace, stop, progress, folder: folder.path().to_owned(), drawn };
     if !options.reference {
         let name = drawn.name();
-        run.progress.say(&format!("drawn engine: {name} (--drawn {name} repeats the choice)"));
+        run.progress.print(&format!("drawn engine: {name} (--drawn {name} repeats the choice)"));
     }
-    let mut steps = Steps { run: &run, taken: Vec::new() };
+    let mut steps = Steps { run: &run, finished: Vec::new() };
     let outcome = steps.everything();
-    if outcome.is_ok() && steps.taken.is_empty() {
-        bail!("no step has a name with {}", options.only.join(" or "));
+    if outcome.is_ok() && steps.finished.is_empty() {
+        bail!("no step has a name that contains {}", options.only.join(" or "));
     }
     let passed = outcome.is_ok() && steps.report(began.elapsed());
     if options.keep {
-        eprintln!("kept {}", folder.keep().display());
+        eprintln!("logs and data are in {}", folder.keep().display());
     }
     outcome.map(|()| passed)
 }
@@ -70,8 +72,8 @@ fn drawn(options: &Options) -> Result<Engine> {
     }
 }
 
-/// Examples are named so that dependencies have the features that tests give them, and need not be
-/// checked once more.
+/// The arguments of the step `doc`. They name the examples, because then dependencies get the same
+/// features as for tests, and cargo need not check them again.
 const DOC: [&str; 7] = [
     "doc",
     "--workspace",
@@ -82,11 +84,11 @@ const DOC: [&str; 7] = [
     "--examples",
 ];
 
-/// The parts of a run that need a build or services.
+/// The wanted parts of a run that need a build or services.
 struct Wanted {
-    /// Cargo's tests.
+    /// The tests in Rust.
     rust: bool,
-    /// The long proofs of `tests/it`.
+    /// The tests of `tests/it` at full length.
     proofs: bool,
     clients: Vec<clients::Cell>,
     mounted: Vec<files::Cell>,
@@ -99,7 +101,7 @@ impl Wanted {
         !self.rust && !self.proofs && cells.iter().all(|empty| *empty)
     }
 
-    /// The engines below any part, each once.
+    /// The engines that any part uses, each once.
     fn engines(&self, run: &Run<'_>) -> Vec<Engine> {
         let mut engines = clients::engines(&self.clients);
         engines.extend(files::engines(&self.mounted));
@@ -110,15 +112,15 @@ impl Wanted {
     }
 }
 
-/// What was found or installed.
+/// The external programs of a run, found or installed.
 struct Installed {
     tools: Tools,
-    /// The folder of programs that test file systems.
+    /// The folder whose `bin` contains the file system testers.
     testers: PathBuf,
     external: ExternalSuites,
 }
 
-/// Work that waits for much of its time, so that two jobs run side by side.
+/// A part of a run. A job waits for much of its time, so two jobs run at the same time.
 enum Job<'a> {
     Rust,
     Client(&'a clients::Cell),
@@ -133,8 +135,8 @@ impl Steps<'_> {
             |steps| if steps.run.builds() { steps.checks(&wanted) } else { Ok(()) },
             |steps| steps.install(&wanted, &engines),
         )?;
-        if self.taken.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
-            // An older binary may be there. Its results would mean nothing.
+        if self.finished.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
+            // A binary of an older build may exist, and its results would be wrong for this one.
             return Ok(());
         }
         if let Some(installed) = installed {
@@ -144,7 +146,7 @@ impl Steps<'_> {
         if faults.is_empty() { Ok(()) } else { planted::prove(self, &faults) }
     }
 
-    /// Everything that the user asked for.
+    /// Returns the parts that the user wants.
     fn wanted(&mut self) -> Wanted {
         let run = self.run;
         Wanted {
@@ -156,8 +158,8 @@ impl Steps<'_> {
         }
     }
 
-    /// Finds or installs what the wanted parts need. Returns nothing if they need nothing, or if it
-    /// cannot be had.
+    /// Finds or installs the external programs of the wanted parts. Returns `None` if no part needs
+    /// any, or if the installation fails.
     fn install(&mut self, wanted: &Wanted, engines: &[Engine]) -> Result<Option<Installed>> {
         let mut installed = None;
         if wanted.is_empty() {
@@ -191,7 +193,8 @@ impl Steps<'_> {
         engines: &[Engine],
         installed: &Installed,
     ) -> Result<()> {
-        // The Rust tests have servers of their own: what they do to a server is no concern of a cell.
+        // The Rust tests have their own servers, because they stop and restart servers. A cell must
+        // not be disturbed by that.
         let (mut for_rust, mut for_cells) = (Databases::default(), Databases::default());
         let cells = !wanted.clients.is_empty() || !wanted.mounted.is_empty();
         for &engine in engines.iter().filter(|engine| engine.has_server()) {
@@ -207,6 +210,7 @@ impl Steps<'_> {
         }
         let certificate = Certificate::make(&self.run.folder.join("certificates"))?;
         let tools = &installed.tools;
+        // MinIO always starts: it keeps the blocks of cells, and the Rust tests of `block` use it.
         let mut minio = Server::minio(&tools.minio, &self.run.folder, None, self.run.stop)?;
         if wanted.clients.iter().any(clients::Cell::needs_bucket)
             || wanted.mounted.iter().any(files::Cell::needs_bucket)
@@ -221,7 +225,7 @@ impl Steps<'_> {
         };
         let rust =
             rust::Services { endpoint: &minio.endpoint, minio: &tools.minio, databases: &for_rust };
-        // The longest first, so that no core is idle at the end.
+        // The longest job starts first, so that no core is idle at the end.
         let jobs = wanted.rust.then_some(Job::Rust).into_iter();
         let jobs = jobs.chain(wanted.mounted.iter().map(Job::Mounted));
         let jobs: Vec<_> = jobs.chain(wanted.clients.iter().map(Job::Client)).collect();
@@ -238,19 +242,20 @@ impl Steps<'_> {
         minio.child.check_alive()
     }
 
-    /// The cells of the file view; none where nothing can be mounted, and a line that says so.
+    /// Returns the wanted cells of the file view. If this machine cannot mount, records the step
+    /// `files` as skipped (as failed with `--files`) and returns none.
     fn mounted(&mut self) -> Vec<files::Cell> {
         let mounted = files::wanted(self.run);
-        let Some(remark) = mount_point::hindrance().filter(|_| !mounted.is_empty()) else {
+        let Some(remark) = mount_point::obstacle().filter(|_| !mounted.is_empty()) else {
             return mounted;
         };
         let mark = if self.run.options.files { Mark::Failed } else { Mark::Skipped };
         self.run.progress.begin("files").end(mark, remark);
-        self.taken.push(FinishedStep::new("files", mark, Duration::ZERO, remark.to_owned()));
+        self.finished.push(FinishedStep::new("files", mark, Duration::ZERO, remark.to_owned()));
         Vec::new()
     }
 
-    /// The steps that need no service, and the build.
+    /// Runs the steps that need no service, and the build.
     fn checks(&mut self, wanted: &Wanted) -> Result<()> {
         let cargo = |words: &'static [&'static str]| {
             move |run: &Run<'_>| {
@@ -280,7 +285,8 @@ impl Steps<'_> {
         self.wanted_step("doc", cargo(&DOC))
     }
 
-    /// Building cargo-deny takes longer than all else, so it is used only where it is installed.
+    /// Checks licences and advisories if cargo-deny is installed. Building it would take longer than
+    /// all other steps.
     fn deny(&mut self) -> Result<()> {
         if !self.run.wants("deny") {
             return Ok(());

@@ -1,7 +1,8 @@
-//! The programs that tests need from outside, found or installed.
+//! Finds or installs the external programs that tests need.
 //!
-//! What a user would install system-wide comes from the machine's package manager. What must have
-//! one exact version lies in the build folder, where a second run finds it again.
+//! Programs of any version come from the machine's package manager. Programs of one exact version
+//! are installed in the build folder, and later runs find them there. For example, `rclone` is a
+//! Debian package, and MinIO is built from its sources at a fixed version.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,20 +25,21 @@ const MC: GoTool = GoTool {
     version: "v0.0.0-20250313080218-cf909e1063a9",
 };
 
-/// The suite of versitygw, of which a test makes the program: module and version.
+/// The suite of versitygw, as Go module and version. A test builds its program.
 const VERSITYGW: (&str, &str) = ("github.com/versity/versitygw", "v1.8.0");
 
-/// MinIO's client for Go, whose sources hold its tests, with its version.
+/// MinIO's client for Go, as Go module and version. Its tests are in its sources.
 const MINIO_GO: (&str, &str) = ("github.com/minio/minio-go/v7", "v7.4.1");
 
-/// MinIO's client for Python, with the version that `tests/external/requirements-minio.txt` installs.
+/// MinIO's client for Python, and its version. `tests/external/requirements-minio.txt` must install
+/// the same version.
 const MINIO_PY: (&str, &str) = ("minio", "7.2.20");
 
-/// The suite of table formats whose commits are conditional writes, and of engines that read them. Its
-/// interpreter is its own.
+/// The suite of table formats that commit by conditional writes, and of engines that read them. It has
+/// its own Python environment.
 pub(crate) const TABLES: &str = "tables";
 
-/// Debian's packages, and a command that proves that each one is there.
+/// Debian packages of the client suites, each with a command that succeeds if it is installed.
 const PACKAGES: [(&str, &[&str]); 6] = [
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("rclone", &["rclone", "version"]),
@@ -47,62 +49,65 @@ const PACKAGES: [(&str, &[&str]); 6] = [
     FAKETIME,
 ];
 
-/// A gateway whose clock is behind runs with it.
+/// Runs a gateway with a clock that is behind.
 const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
 
-/// The suite in a browser runs with it, by its driver.
+/// Debian packages of the browser suite.
 const BROWSER_PACKAGES: [(&str, &[&str]); 2] =
     [("chromium", &["chromium", "--version"]), ("chromium-driver", &["chromedriver", "--version"])];
 
-/// What tests of file systems are, in programs of Rust: each with its version.
+/// File system testers from crates.io, each with its version.
 const FILE_TESTERS: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
-/// What runs libFuzzer on targets in Rust, and its version.
+/// The program that runs libFuzzer on targets in Rust, and its version.
 const FUZZER: (&str, &str) = ("cargo-fuzz", "0.13.2");
 
-/// Debian's packages for suites on a mount, each with its proof.
+/// Debian packages of the suites on a mount, each with a command that succeeds if it is installed.
 const FILE_PACKAGES: [(&str, &[&str]); 5] = [
     ("git", &["git", "--version"]),
     ("rsync", &["rsync", "--version"]),
     ("procps", &["pgrep", "--version"]),
-    // The server's own programs are not in the search path.
+    // Debian does not put the programs of the PostgreSQL server into the search path.
     ("postgresql", &["test", "-d", "/usr/lib/postgresql"]),
     ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
 ];
 
-/// Debian's packages for suites that others wrote, each with its proof.
+/// Debian packages of the suites of other projects, each with a command that succeeds if it is
+/// installed.
 const EXTERNAL_PACKAGES: [(&str, &[&str]); 1] = [("jq", &["jq", "--version"])];
 
-/// How long one installation may take: building MinIO takes minutes on two cores.
+/// The time limit of one installation. Building MinIO takes minutes on two cores.
 const INSTALL_LIMIT: Duration = Duration::from_mins(15);
 
-/// A program installed by `go install`.
+/// A program that `go install` builds.
 struct GoTool {
     program: &'static str,
     package: &'static str,
     version: &'static str,
 }
 
-/// Where everything is.
+/// The paths of the tools of client suites.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
-    /// The server that blocks are kept in, and that the suites are proved against.
+    /// MinIO, which keeps blocks and which `--reference` tests.
     pub(crate) minio: PathBuf,
     /// MinIO's client.
     pub(crate) mc: PathBuf,
-    /// The interpreter with boto3 and the aws cli.
+    /// The Python interpreter with boto3 and the aws cli.
     pub(crate) python_aws: PathBuf,
-    /// The interpreter with s3fs, pandas and pyarrow.
+    /// The Python interpreter with s3fs, pandas and pyarrow.
     pub(crate) python_frames: PathBuf,
 }
 
-/// Suites that others wrote: a program, and folders of sources.
+/// The interpreters and sources of the suites of other projects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExternalSuites {
-    /// The interpreter with MinIO's client for Python.
+    /// The Python interpreter with MinIO's client.
     pub(crate) python_minio: PathBuf,
-    /// The interpreter with table formats and what reads them; empty where they are not wanted.
+    /// The Python interpreter with table formats and their readers; empty if the suite [`TABLES`] is
+    /// not wanted.
     pub(crate) python_tables: PathBuf,
+    /// The folder of versitygw's sources. The other `_source` fields are like it.
     pub(crate) versitygw_source: PathBuf,
     pub(crate) minio_go_source: PathBuf,
     pub(crate) minio_py_source: PathBuf,
@@ -110,8 +115,8 @@ pub(crate) struct ExternalSuites {
 }
 
 impl Tools {
-    /// Finds everything, and installs what is missing unless told not to; of the databases only
-    /// what `engines` need.
+    /// Finds the tools of client suites and the databases of `engines`. Installs missing ones if
+    /// `install` is true; otherwise fails.
     pub(crate) fn prepare(
         workspace: &Workspace,
         install: bool,
@@ -131,14 +136,15 @@ impl Tools {
         })
     }
 
-    /// The browser that a suite runs in.
+    /// Finds or installs the browser and its driver.
     pub(crate) fn prepare_browser(workspace: &Workspace, install: bool, stop: &Stop) -> Result<()> {
         let missing = BROWSER_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
         let missing: Vec<&str> = missing.map(|(package, _)| *package).collect();
         Installer::new(workspace, install, stop)?.packages(&missing)
     }
 
-    /// What suites on a mount need besides; returns the folder that has them in its `bin`.
+    /// Finds or installs the additional tools of suites on a mount. Returns the folder whose
+    /// subfolder `bin` contains the file system testers.
     pub(crate) fn prepare_files(
         workspace: &Workspace,
         install: bool,
@@ -153,7 +159,7 @@ impl Tools {
         Ok(installer.folder)
     }
 
-    /// What runs fuzz targets.
+    /// Finds or installs [`FUZZER`], and returns its path.
     pub(crate) fn prepare_fuzzer(workspace: &Workspace, stop: &Stop) -> Result<PathBuf> {
         let installer = Installer::new(workspace, true, stop)?;
         let (program, version) = FUZZER;
@@ -161,7 +167,8 @@ impl Tools {
         Ok(installer.folder.join("bin").join(program))
     }
 
-    /// What suites that others wrote need; an interpreter of their own only for those in `suites`.
+    /// Finds or installs the needs of the suites of other projects. The environment of [`TABLES`] is
+    /// large, so it is prepared only if `suites` contains that suite.
     pub(crate) fn prepare_external(
         workspace: &Workspace,
         install: bool,
@@ -187,7 +194,8 @@ impl Tools {
         })
     }
 
-    /// What the tests in Rust need: databases, and clocks that differ.
+    /// Finds or installs the needs of the tests in Rust: databases, and [`FAKETIME`] for gateways
+    /// with wrong clocks.
     pub(crate) fn prepare_databases(
         workspace: &Workspace,
         engines: &[Engine],
@@ -199,7 +207,8 @@ impl Tools {
         Installer::new(workspace, true, stop)?.packages(&missing)
     }
 
-    /// Databases, MinIO and its client only: what no S3 client but `mc` is measured with.
+    /// Finds or installs the databases, MinIO and its client, for measurements without other
+    /// clients. Returns the paths of MinIO and of its client.
     pub(crate) fn prepare_servers(
         workspace: &Workspace,
         engines: &[Engine],
@@ -210,7 +219,7 @@ impl Tools {
         Ok((installer.go(&MINIO)?, installer.go(&MC)?))
     }
 
-    /// The interpreter with s3fs, pandas and pyarrow.
+    /// Finds or installs the Python interpreter with s3fs, pandas and pyarrow.
     pub(crate) fn prepare_frames(workspace: &Workspace, stop: &Stop) -> Result<PathBuf> {
         let installer = Installer::new(workspace, true, stop)?;
         let (package, proof) = PACKAGES[0];
@@ -220,9 +229,11 @@ impl Tools {
     }
 }
 
+/// Installs programs into the build folder.
 struct Installer<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
+    /// False if a missing program is an error.
     install: bool,
     stop: &'a Stop,
 }
@@ -234,19 +245,20 @@ impl<'a> Installer<'a> {
         Ok(Self { workspace, folder, install, stop })
     }
 
-    /// Debian packages, in one go.
+    /// Installs Debian packages with one call of `apt-get`. Fails with the list of packages if only
+    /// the user can install them.
     fn packages(&self, missing: &[&str]) -> Result<()> {
         if missing.is_empty() {
             return Ok(());
         }
         let wanted = missing.join(" ");
         if !self.install || which("apt-get").is_none() {
-            bail!("install these packages, by their Debian names: {wanted}");
+            bail!("install these Debian packages first: {wanted}");
         }
         let prefix: &[&str] = match user_id()?.as_str() {
             "0" => &[],
             _ if succeeds(&["sudo", "-n", "true"]) => &["sudo", "-n"],
-            _ => bail!("these packages are missing and only root may install them: {wanted}"),
+            _ => bail!("these packages are missing, and only root can install them: {wanted}"),
         };
         for words in [&["update"][..], &[&["install", "--yes"][..], missing].concat()] {
             let words = [prefix, &["apt-get"], words].concat();
@@ -257,7 +269,8 @@ impl<'a> Installer<'a> {
         Ok(())
     }
 
-    /// A Go program at its version, from the search path, the tools folder or its sources.
+    /// Returns the path of a Go program at its version, from the search path or the tools folder.
+    /// Otherwise builds it from its sources.
     fn go(&self, tool: &GoTool) -> Result<PathBuf> {
         let folder = self.folder.join("bin");
         let ours = folder.join(tool.program);
@@ -267,10 +280,14 @@ impl<'a> Installer<'a> {
         }
         let source = format!("{}@{}", tool.package, tool.version);
         if !self.install {
-            bail!("{} is missing: GOBIN={} go install {source}", tool.program, folder.display());
+            bail!(
+                "{} is missing; install it with GOBIN={} go install {source}",
+                tool.program,
+                folder.display()
+            );
         }
         if which("go").is_none() {
-            bail!("{} is built from source: install Go (go.dev/dl) first", tool.program);
+            bail!("{} is built from source; install Go (go.dev/dl) first", tool.program);
         }
         let mut command = Command::new("go");
         command.args(["install", &source]).env("GOBIN", &folder).env_remove("GOFLAGS");
@@ -278,45 +295,51 @@ impl<'a> Installer<'a> {
         Ok(ours)
     }
 
-    /// A published program at its version, in the tools folder.
+    /// Installs a program from crates.io at its version into the tools folder.
     fn cargo(&self, program: &str, version: &str) -> Result<()> {
         let ours = self.folder.join("bin").join(program);
         let mut command = Command::new(&ours);
         command.arg("--version");
-        if stdout(command).is_ok_and(|said| said.trim().ends_with(version)) {
+        if stdout(command).is_ok_and(|output| output.trim().ends_with(version)) {
             return Ok(());
         }
         let source = format!("{program}@{version}");
         if !self.install {
             let folder = self.folder.display();
-            bail!("{program} is missing: cargo install --locked --root {folder} {source}");
+            bail!(
+                "{program} is missing; install it with cargo install --locked --root {folder} {source}"
+            );
         }
         let mut command = self.workspace.cargo();
-        // They wait for a file system most of the time: built fast is better than fast.
+        // These programs mostly wait for a file system, so a debug build, which takes less time, is
+        // fast enough.
         command.args(["install", "--locked", "--debug", "--force", &source, "--root"]);
         command.arg(&self.folder).env_remove("CARGO_TARGET_DIR");
         self.run(command, program)
     }
 
-    /// A virtual environment that holds what a requirements file of the client suites names.
+    /// Returns the interpreter of a virtual environment with the requirements file
+    /// `requirements-NAME.txt` of the client suites.
     fn python(&self, name: &str) -> Result<PathBuf> {
         self.python_in(&self.workspace.clients(), name)
     }
 
-    /// A virtual environment that holds exactly what a requirements file names.
+    /// Returns the interpreter of a virtual environment with exactly the packages of
+    /// `requirements-NAME.txt` in the folder `suites`.
     fn python_in(&self, suites: &Path, name: &str) -> Result<PathBuf> {
         let requirements = suites.join(format!("requirements-{name}.txt"));
         let wanted = std::fs::read_to_string(&requirements)
             .with_context(|| format!("cannot read {}", requirements.display()))?;
         let folder = self.folder.join(format!("venv-{name}"));
         let python = folder.join("bin/python");
-        // Written last, so a half-made environment is made again.
+        // The copy of the requirements is written last, so an environment whose installation was
+        // interrupted is installed again.
         let stamp = folder.join("requirements.txt");
         if is_executable(&python) && std::fs::read_to_string(&stamp).is_ok_and(|it| it == wanted) {
             return Ok(python);
         }
         if !self.install {
-            bail!("no Python environment at {}: run without --skip-install", folder.display());
+            bail!("no Python environment in {}; run without --skip-install", folder.display());
         }
         let mut command = Command::new("python3");
         command.args(["-m", "venv", "--clear"]).arg(&folder);
@@ -328,7 +351,7 @@ impl<'a> Installer<'a> {
         Ok(python)
     }
 
-    /// The folder of a Python package's sources at a version, tests included.
+    /// Returns the folder of a Python package's sources at a version, which include its tests.
     fn python_sources(&self, python: &Path, (name, version): (&str, &str)) -> Result<PathBuf> {
         let stem = format!("{name}-{version}");
         let (folder, archive) = (self.folder.join(&stem), format!("{stem}.tar.gz"));
@@ -336,7 +359,7 @@ impl<'a> Installer<'a> {
             return Ok(folder);
         }
         if !self.install {
-            bail!("no sources at {}: run without --skip-install", folder.display());
+            bail!("no sources in {}; run without --skip-install", folder.display());
         }
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let mut command = Command::new(python);
@@ -346,11 +369,12 @@ impl<'a> Installer<'a> {
         let mut command = Command::new("tar");
         command.arg("-xzf").arg(&archive).current_dir(scratch.path());
         self.run(command, "tar")?;
-        // Moved when it is whole, so that half of it is never taken for all.
+        // The rename comes last, so a later run never uses sources that are incomplete.
         std::fs::rename(scratch.path().join(&stem), &folder)?;
         Ok(folder)
     }
 
+    /// Runs an installation. Fails with the end of its log.
     fn run(&self, command: Command, name: &str) -> Result<()> {
         let log = self.folder.join(format!("install-{name}.log"));
         let status = Child::spawn(command, name, &log)?.wait(self.stop, INSTALL_LIMIT)?;
@@ -361,7 +385,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-/// Whether a short command runs and exits with zero.
+/// Returns true if a short command exits with 0.
 fn succeeds(words: &[&str]) -> bool {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
@@ -374,7 +398,8 @@ fn user_id() -> Result<String> {
     Ok(stdout(command)?.trim().to_owned())
 }
 
-/// Whether the binary was built from the wanted version of its module, as Go records it.
+/// Returns true if a program was built from the wanted version of its module. Go records the version
+/// in each program.
 fn has_version(path: &Path, tool: &GoTool) -> bool {
     if !is_executable(path) {
         return false;
@@ -384,14 +409,14 @@ fn has_version(path: &Path, tool: &GoTool) -> bool {
     stdout(command).is_ok_and(|text| text.contains(tool.version))
 }
 
-/// The folder of a Go module's sources, which Go fetches if they are not there.
+/// Returns the folder of a Go module's sources. Go downloads them if they are missing.
 fn go_sources(module: &str, version: &str) -> Result<PathBuf> {
     let mut command = Command::new("go");
-    // Outside of any module, so that none of its own is asked for.
+    // The root folder is in no module, so Go does not read the requirements of another module.
     command.args(["mod", "download", "-json", &format!("{module}@{version}")]);
     command.current_dir("/").env_remove("GOFLAGS");
-    let said = stdout(command).context("cannot fetch the sources of a suite")?;
-    let told: serde_json::Value = serde_json::from_str(&said)?;
-    let folder = told["Dir"].as_str().context("go does not say where the sources are")?;
+    let output = stdout(command).context("cannot download the sources of a suite")?;
+    let module: serde_json::Value = serde_json::from_str(&output)?;
+    let folder = module["Dir"].as_str().context("go prints no folder of the sources")?;
     Ok(folder.into())
 }

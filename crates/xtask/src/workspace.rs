@@ -1,4 +1,4 @@
-//! Where things are: the checkout, its build folder, its members.
+//! The paths of the checkout, of its build folder and of its members, and commands that run there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub(crate) struct Member {
     pub(crate) folder: PathBuf,
 }
 
-/// The checkout that this program was started in.
+/// The checkout in whose folder this program was started.
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     /// The folder of the root `Cargo.toml`.
@@ -27,7 +27,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Asks cargo.
+    /// Reads the paths from `cargo metadata`. Fails if the current folder is in no workspace.
     pub(crate) fn find() -> Result<Self> {
         let mut command = cargo();
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -38,7 +38,7 @@ impl Workspace {
             let manifest = path(&package["manifest_path"])?;
             members.push(Member {
                 name: package["name"].as_str().context("a package has a name")?.to_owned(),
-                folder: manifest.parent().context("a manifest lies in a folder")?.to_owned(),
+                folder: manifest.parent().context("a manifest has a parent folder")?.to_owned(),
             });
         }
         members.sort_by(|a, b| a.name.cmp(&b.name));
@@ -49,57 +49,60 @@ impl Workspace {
         })
     }
 
-    /// Where downloaded and built tools live; kept between runs, removed by `cargo clean`.
+    /// The folder of installed tools. It is kept between runs, and `cargo clean` removes it.
     pub(crate) fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }
 
-    /// The client suites.
+    /// The folder of the client suites.
     pub(crate) fn clients(&self) -> PathBuf {
         self.root.join("tests/clients")
     }
 
-    /// The suites that others wrote.
+    /// The folder that runs the suites of other projects.
     pub(crate) fn external(&self) -> PathBuf {
         self.root.join("tests/external")
     }
 
-    /// The suites of programs on a mount.
+    /// The folder of the suites that run on a mount.
     pub(crate) fn mounted(&self) -> PathBuf {
         self.root.join("tests/files")
     }
 
-    /// The gateway's binary as built in `profile`, a folder of the build folder.
+    /// The path of the gateway's binary. `profile` is a subfolder of the build folder, such as
+    /// `debug`.
     pub(crate) fn gateway(&self, profile: &str) -> PathBuf {
         self.target.join(profile).join("ashlar")
     }
 
-    /// A cargo command that runs at the root.
+    /// A `cargo` command that runs at the root of the checkout.
     pub(crate) fn cargo(&self) -> Command {
         self.cargo_program(Path::new("cargo"))
     }
 
-    /// A cargo command that runs at the root of another checkout.
+    /// A `cargo` command that runs at `root`, the root of another checkout.
     pub(crate) fn cargo_at(root: &Path) -> Command {
         let mut command = cargo();
         command.current_dir(root);
         command
     }
 
-    /// A program of cargo's kind, which runs at the root.
+    /// A command of a program that calls cargo itself, such as `cargo-fuzz`. It runs at the root.
     pub(crate) fn cargo_program(&self, program: &Path) -> Command {
-        let mut command = of_cargo(program);
+        let mut command = clean_command(program);
         command.current_dir(&self.root);
         command
     }
 }
 
-/// Cargo, without what `cargo run` told us about our own package: build scripts would see it.
+/// A `cargo` command in the current folder.
 fn cargo() -> Command {
-    of_cargo(Path::new("cargo"))
+    clean_command(Path::new("cargo"))
 }
 
-fn of_cargo(program: &Path) -> Command {
+/// A command without the variables that `cargo run` sets for this package. Build scripts of other
+/// packages would read them.
+fn clean_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -110,7 +113,8 @@ fn of_cargo(program: &Path) -> Command {
     command
 }
 
-/// Runs a short command and returns what it prints; a failure carries its standard error.
+/// Runs a short command and returns its standard output. Fails with its standard error if it does
+/// not exit with 0.
 pub(crate) fn stdout(mut command: Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot run {program}"))?;
@@ -120,7 +124,7 @@ pub(crate) fn stdout(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Finds a program in the search path.
+/// Returns the path of a program in the search path, or `None` if it is not installed.
 pub(crate) fn which(program: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     std::env::split_paths(&paths)
@@ -128,7 +132,7 @@ pub(crate) fn which(program: &str) -> Option<PathBuf> {
         .find(|path| is_executable(path))
 }
 
-/// Whether a file exists that may be run.
+/// Returns true if `path` is a file with an execute permission.
 pub(crate) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

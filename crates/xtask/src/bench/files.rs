@@ -30,7 +30,7 @@ use super::metadata::Metadata;
 use super::options::Options;
 use crate::child::{Stop, tail};
 use crate::engines::{Databases, Engine};
-use crate::mount_point::hindrance;
+use crate::mount_point::obstacle;
 use crate::progress::{Mark, Progress};
 use crate::servers::{BLOCK_BUCKET, Server};
 use crate::workspace::Workspace;
@@ -108,14 +108,14 @@ fn wanted(options: &Options) -> Vec<Group> {
 
 /// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
 pub(super) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
-    if let Some(hindrance) = hindrance() {
-        bail!("a mount cannot be measured here: {hindrance}");
+    if let Some(obstacle) = obstacle() {
+        bail!("cannot measure a mount here: {obstacle}");
     }
     let groups = wanted(options);
     if groups.is_empty() {
         bail!("no row has a name with {}", options.only.join(" or "));
     }
-    let (progress, engines) = (Rc::new(Progress::for_watchers()), options.engines());
+    let (progress, engines) = (Rc::new(Progress::terminal_only()), options.engines());
     let folder = options.make_folder()?;
     let programs = FilePrograms::prepare(workspace, options, &engines, &progress, stop)?;
     let mut all = Vec::new();

@@ -1,14 +1,14 @@
 use super::{MERGER, Toolchain, major, merge};
 
 #[test]
-fn versions_begin_with_the_release() {
+fn the_major_version_is_the_first_number() {
     assert_eq!(major("22.1.2"), Some(22));
     assert_eq!(major(" 19.1.7-rust-1.85.0-stable\n"), Some(19));
     assert_eq!(major("unknown"), None);
 }
 
 #[test]
-fn the_compiler_tells_what_it_is() {
+fn the_installed_compiler_is_described() {
     let toolchain = Toolchain::find().expect("it is what built this");
     assert!(toolchain.host.contains('-') && toolchain.llvm > 10, "{toolchain:?}");
     if let Some(merger) = toolchain.merger() {
@@ -24,7 +24,7 @@ fn no_counts_are_an_error() {
     let none = folder.path().join("none");
     std::fs::create_dir(&none).expect("an empty folder");
     for counts in [none, folder.path().join("absent")] {
-        let error = merge("true".as_ref(), &counts, &profile).expect_err("nothing was counted");
-        assert!(error.to_string().contains("has counted nothing"), "{error}");
+        let error = merge("true".as_ref(), &counts, &profile).expect_err("there are no counts");
+        assert!(error.to_string().contains("wrote no counts"), "{error}");
     }
 }

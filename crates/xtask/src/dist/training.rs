@@ -1,9 +1,12 @@
-//! The load under which the program counts what it does: what the benchmark measures and what it
-//! does not, over every engine, so that nothing which users run looks as if nobody did.
+//! The load under which the first build counts (PGO training).
 //!
-//! Blocks go to a bucket that a gateway of the same program serves, which keeps its own in a
-//! folder: so both ways of keeping them are taken, and nothing else has to be there but the
-//! databases.
+//! The load contains the workloads of the benchmark and others, over every engine, because the
+//! compiler treats code without counts as code that never runs. For example, without DELETE in the
+//! load, users would get slow deletes.
+//!
+//! The gateways under load keep their blocks in a bucket of another gateway of the same program, and
+//! that gateway keeps its blocks in a folder. So both block stores are counted, and the training needs
+//! no server except the databases.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,20 +21,20 @@ use crate::engines::{Databases, Engine};
 use crate::progress::{Mark, Progress};
 use crate::servers::{BLOCK_BUCKET, Blocks, Server};
 
-/// How long each workload lasts.
+/// The duration of each workload.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long a database is left alone at the end, so that what runs in the background is counted:
-/// bodies are settled, files reaped.
+/// The pause after the load of an engine, so that the work in the background is counted too: the
+/// gateway moves staged bodies into blocks and reaps deleted files.
 const REST: Duration = Duration::from_secs(5);
 
-/// What contents and order follow from.
+/// The seed of contents and of the order of requests.
 const SEED: u64 = 0x00A5_41A3;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Workloads, with the bytes of an object and the number of clients.
+/// The workloads, each with the bytes of an object and the number of clients.
 const LOAD: [(Verb, u64, usize); 18] = [
     (Verb::Put, 4 * KIB, 16),
     (Verb::Put, 64 * KIB, 16),
@@ -53,7 +56,7 @@ const LOAD: [(Verb, u64, usize); 18] = [
     (Verb::DeleteBatch, 4 * KIB, 4),
 ];
 
-/// Loads the program over each engine, once over TLS.
+/// Puts load on the program over each engine. SQLite's gateway has TLS.
 pub(super) fn run(program: &Path, stop: &Stop) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("ashlar-training-").tempdir()?;
     let folder = folder.path();
@@ -82,7 +85,7 @@ pub(super) fn run(program: &Path, stop: &Stop) -> Result<()> {
     end(&mut bucket)
 }
 
-/// Loads one gateway with everything, and ends it: then it writes down what it has counted.
+/// Runs all workloads on one gateway, and ends it. A program writes its counts when it ends.
 fn load(mut gateway: Server, stop: &Stop) -> Result<()> {
     let (mut runner, gauge) = (runner(&gateway, "training")?, Arc::new(Gauge::default()));
     for (verb, bytes, clients) in LOAD {
@@ -98,15 +101,16 @@ fn load(mut gateway: Server, stop: &Stop) -> Result<()> {
     end(&mut gateway)
 }
 
+/// Ends a gateway. Fails if its exit status is not 0, because then its counts are missing.
 fn end(server: &mut Server) -> Result<()> {
     let status = server.child.end()?;
     if !status.success() {
-        bail!("a gateway ended with {status}");
+        bail!("the gateway ended with {status}");
     }
     Ok(())
 }
 
-/// The load on a server, in a bucket that it now has.
+/// Creates a bucket on the server, and returns the load generator for it.
 fn runner(server: &Server, bucket: &str) -> Result<Runner> {
     let runner = Runner::new(&server.target(bucket), "training/", SEED, 1)?;
     runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn nobody_named_means_all() {
+fn no_name_selects_all_engines() {
     assert_eq!(wanted(&[]), Engine::ALL);
     assert_eq!(
         wanted(&[Engine::Redis, Engine::Sqlite, Engine::Redis]),
@@ -10,7 +10,7 @@ fn nobody_named_means_all() {
 }
 
 #[test]
-fn crates_that_lack_their_server_are_left_out() {
+fn crates_whose_server_is_absent_are_left_out() {
     assert!(crates_without_servers(&Engine::ALL).is_empty());
     assert_eq!(
         crates_without_servers(&[Engine::Postgres, Engine::Mysql, Engine::Redis]),
@@ -34,7 +34,7 @@ fn sqlite_needs_no_server() {
 }
 
 #[test]
-fn a_panic_becomes_an_error_with_its_words() {
-    let failed = calmly(|| panic!("port {} is taken", 1)).expect_err("it panics");
+fn a_panic_becomes_an_error_with_its_text() {
+    let failed = catch_panic(|| panic!("port {} is taken", 1)).expect_err("it panics");
     assert_eq!(failed.to_string(), "port 1 is taken");
 }

@@ -10,17 +10,17 @@ stat::number_of_executed_units: 2050
 ";
 
 #[test]
-fn the_last_line_of_a_log_says_how_far_a_target_is() {
+fn the_status_is_the_last_one_in_the_log() {
     assert_eq!(Status::of(LOG), Status { inputs: 2050, edges: 513 });
     assert_eq!(Status::of(LOG).to_string(), "2050 inputs, 513 edges");
     assert_eq!(Status::of("error: could not compile"), Status::default());
 }
 
 #[test]
-fn a_target_that_is_not_there_is_not_fuzzed() {
+fn an_unknown_target_is_refused() {
     let all = ["form".to_owned(), "xml".to_owned()];
     assert_eq!(chosen(&all, &[]).unwrap(), all);
     assert_eq!(chosen(&all, &["xml".to_owned()]).unwrap(), ["xml"]);
     let error = chosen(&all, &["html".to_owned()]).unwrap_err();
-    assert_eq!(error.to_string(), "there is no target html: form, xml");
+    assert_eq!(error.to_string(), "there is no target html; the targets are form, xml");
 }

@@ -8,14 +8,14 @@ const MOUNTS: &str = "\
 ";
 
 #[test]
-fn the_mount_on_a_folder_is_found_by_its_whole_path() {
+fn the_mount_on_a_folder_is_found_by_its_full_path() {
     assert_eq!(device_in(MOUNTS, "/tmp/one"), Some(48));
-    assert_eq!(device_in(MOUNTS, "/tmp/two"), Some(50), "the one that is seen");
+    assert_eq!(device_in(MOUNTS, "/tmp/two"), Some(50), "the visible one");
     assert_eq!(device_in(MOUNTS, "/tmp"), None);
 }
 
 #[test]
-fn an_empty_folder_is_no_mount_is_open_to_all_and_goes() {
+fn a_new_mount_point_is_open_to_all_and_is_removed_when_dropped() {
     let point = MountPoint::make().expect("a folder");
     let folder = point.folder().to_owned();
     assert_eq!(folder.metadata().expect("it is there").permissions().mode() & 0o777, 0o755);

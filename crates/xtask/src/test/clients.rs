@@ -1,12 +1,13 @@
-//! The client suites: real clients with default settings, over the matrix of engines, block stores
-//! and schemes.
+//! The client suites: real clients with default settings, in cells of one engine, one block store and
+//! one scheme.
 //!
-//! http and https are two protocols to an S3 client. Engines and block stores do not know each other:
-//! every engine meets MinIO, one of them a folder as well. A plain run takes each suite where its
-//! result can differ; `--full` takes every suite everywhere.
+//! S3 clients behave differently over http and https, so both schemes have cells. Engines and block
+//! stores are independent: every engine has cells with MinIO, and SQLite also has cells with a folder.
+//! A plain run takes each suite in the cells where its result can differ; `--full` takes every suite in
+//! every cell. For example, a plain run takes `rclone` to `minio-http` but not to `minio-https`.
 //!
-//! Cells share nothing but servers, in which each has a place of its own, so several run at a time:
-//! a client and its gateway mostly wait for each other.
+//! Cells share servers, but each has its own database and prefix. So several cells run at the same
+//! time, because a client and its gateway mostly wait for each other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,10 +23,11 @@ use crate::engines::{Databases, Engine};
 use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
 
-/// How long one suite may take against a debug build on two busy cores.
+/// The time limit of one suite, with a debug build on two busy cores.
 const SUITE_LIMIT: Duration = Duration::from_mins(12);
 
-/// A suite is all files `test_NAME.py` and `test_NAME_*.py`, and an environment to run in.
+/// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
+/// `test_NAME_*.py`.
 const SUITES: [(&str, Python); 12] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
@@ -41,70 +43,71 @@ const SUITES: [(&str, Python); 12] = [
     (LIFECYCLE, Python::Aws),
 ];
 
-/// The suite that looks at what the gateway asks its backend for. It moves much, and learns the
-/// same from each engine.
+/// The suite that counts the gateway's requests to its block store. It moves many bytes, and its
+/// results do not depend on the engine.
 const COLUMNAR: &str = "columnar";
 
-/// The suite that a browser runs. Its requests depend on the scheme, and not on what is below the
-/// gateway.
+/// The suite that a browser runs. Its requests depend on the scheme, and not on the engine or the
+/// block store.
 const BROWSER: &str = "browser";
 
-/// The suite of all that is refused, in S3's words. MinIO has its own.
+/// The suite of error answers. MinIO gives other texts, so the suite does not run against it.
 const ERRORS: &str = "errors";
 
-/// The suite of lifecycle rules. It waits for days to pass.
+/// The suite of lifecycle rules. It waits for several days of [`LIFECYCLE_DAY`].
 const LIFECYCLE: &str = "lifecycle";
 
-/// Suites that a plain run takes to `folder-http`: those that ask most of the gateway and little of
-/// blocks.
+/// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
 const SUITES_ON_A_FOLDER: [&str; 7] =
     ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE];
 
-/// Suites that a plain run takes to `minio-http`: those that move content. `boto3` and `mc` meet MinIO
-/// below the other engines.
+/// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in the
+/// cells of other engines.
 const SUITES_ON_A_BUCKET: [&str; 5] = ["s3fs", "pyarrow", "rclone", "restic", COLUMNAR];
 
-/// Suites that a plain run takes over https, in `folder-https` alone: the listener does not know what is
-/// below it. Their clients differ in what they sign over https; the others use one of those clients.
+/// The suites of a plain run over https. They run in `folder-https` only, because the listener does not
+/// depend on the engine or the block store. Their clients sign requests differently over https; the
+/// other suites use one of these clients.
 const SUITES_OVER_HTTPS: [&str; 3] = ["boto3", "mc", BROWSER];
 
-/// Suites that a plain run takes to every engine: they ask most of metadata.
+/// The suites of a plain run on every engine. They use metadata more than others.
 const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 
-/// Files of these suites that a plain run leaves out on engines other than `SQLite`: who may do what, which
-/// the gateway decides from what it has read.
+/// The files of these suites that a plain run takes on SQLite only. They test permissions. The gateway
+/// decides on permissions after it has read the records, so the engine makes no difference.
 const FILES_ON_ONE_ENGINE: [&str; 3] =
     ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
 
-/// Suites that a plain run takes to the drawn engine besides.
+/// The additional suites of a plain run on the drawn engine.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
     ["mc", "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
-/// What gateways keep in memory: a tenth of the file that [`COLUMNAR`] is about.
+/// The cache size of gateways: a tenth of the file that [`COLUMNAR`] reads.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
 
-/// Seconds that a day of lifecycle rules takes, for gateways and suites alike.
+/// The length of a day of lifecycle rules in seconds, for gateways and suites.
 const LIFECYCLE_DAY: &str = "2";
 
+/// A Python environment of [`Tools`].
 #[derive(Clone, Copy, Debug)]
 enum Python {
     Aws,
     Frames,
 }
 
-/// What the suites talk to.
+/// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
-    /// The gateway over SQLite, its blocks in a folder.
+    /// The gateway with SQLite and blocks in a folder.
     Folder,
-    /// The gateway over an engine, its blocks in MinIO.
+    /// The gateway with this engine and blocks in MinIO.
     Bucket(Engine),
     /// MinIO itself.
     Reference,
 }
 
 impl Subject {
-    /// The engine below, if it is the gateway.
+    /// The gateway's engine; `None` for MinIO.
     fn engine(self) -> Option<Engine> {
         match self {
             Self::Folder => Some(Engine::Sqlite),
@@ -120,12 +123,12 @@ pub(super) struct Cell {
     subject: Subject,
     tls: bool,
     suites: Vec<(&'static str, Python)>,
-    /// Files of these suites that are not run here.
+    /// Files of the suites that do not run in this cell.
     left_out: &'static [&'static str],
 }
 
 impl Cell {
-    /// `minio-https` for SQLite and blocks in MinIO, `postgres-https` for another engine.
+    /// The name, for example `minio-https` for SQLite with blocks in MinIO, or `postgres-https`.
     fn name(&self) -> String {
         let subject = match self.subject {
             Subject::Folder => "folder",
@@ -136,17 +139,17 @@ impl Cell {
         format!("{subject}-{}", if self.tls { "https" } else { "http" })
     }
 
-    /// Whether its blocks are in MinIO.
+    /// Returns true if the gateway's blocks are in MinIO.
     pub(super) fn needs_bucket(&self) -> bool {
         matches!(self.subject, Subject::Bucket(_))
     }
 
-    /// Whether a suite of its needs a browser.
+    /// Returns true if one of the suites needs a browser.
     pub(super) fn needs_browser(&self) -> bool {
         self.suites.iter().any(|(suite, _)| *suite == BROWSER)
     }
 
-    /// Whether a suite has its place here.
+    /// Returns true if a suite makes sense in this cell.
     fn is_for(&self, suite: &str) -> bool {
         match suite {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
@@ -156,7 +159,7 @@ impl Cell {
         }
     }
 
-    /// Returns true if a run of this breadth takes a suite here.
+    /// Returns true if a run of this breadth takes a suite in this cell.
     fn is_taken(&self, suite: &str, breadth: Breadth) -> bool {
         let Breadth::Plain(drawn) = breadth else { return true };
         match self.subject {
@@ -173,16 +176,16 @@ impl Cell {
     }
 }
 
-/// Which cells and suites a run takes of those that the user has not excluded.
+/// The breadth of a run: the part of the matrix that it takes if the user excludes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Breadth {
-    /// Each suite where its result can differ, and more of them on the drawn engine.
+    /// Each suite in the cells where its result can differ, and more suites on this drawn engine.
     Plain(Engine),
-    /// Every suite in every cell that it is for.
+    /// Every suite in every cell where it makes sense.
     Every,
 }
 
-/// The cells and suites that the user asked for.
+/// Returns the cells and suites that the user wants.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     let subjects = subjects(run.options.reference, &run.engines());
     let options = run.options;
@@ -191,7 +194,7 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     cells(&subjects, breadth, |step| run.wants(step))
 }
 
-/// The engines below the cells, each once.
+/// Returns the engines of the cells, each once.
 pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
     let used = |engine: &Engine| cells.iter().any(|cell| cell.subject.engine() == Some(*engine));
     Engine::ALL.into_iter().filter(used).collect()
@@ -205,7 +208,8 @@ fn subjects(reference: bool, engines: &[Engine]) -> Vec<Subject> {
     folder.into_iter().chain(engines.iter().copied().map(Subject::Bucket)).collect()
 }
 
-/// Both schemes for each subject, with those suites whose step's name is wanted.
+/// Returns two cells (http and https) for each subject, with the suites whose steps are wanted. Cells
+/// without suites are left out.
 fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &subject in subjects {
@@ -229,7 +233,7 @@ fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -
     cells
 }
 
-/// What cells are started with.
+/// The tools and servers that cells use.
 pub(super) struct Services<'a> {
     pub(super) tools: &'a Tools,
     pub(super) certificate: &'a Certificate,
@@ -237,7 +241,7 @@ pub(super) struct Services<'a> {
     pub(super) databases: &'a Databases,
 }
 
-/// Runs a cell on a fresh server.
+/// Runs the suites of a cell one after the other, on a new server.
 pub(super) fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'_>) -> Result<()> {
     let name = cell.name();
     let folder = steps.run.folder.join(&name);
@@ -248,9 +252,10 @@ pub(super) fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'
         Ok(StepOutcome::default())
     })?;
     let Some(mut server) = server else {
-        // Nothing of this cell can be said to pass.
+        // Each suite counts as failed, so that the summary does not hide tests that did not run.
         for (suite, _) in &cell.suites {
-            steps.step(&format!("{suite} {name}"), |_| Ok(lost("the server did not start")))?;
+            steps
+                .step(&format!("{suite} {name}"), |_| Ok(unfinished("the server did not start")))?;
         }
         return Ok(());
     };
@@ -271,6 +276,7 @@ pub(super) fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'
     Ok(())
 }
 
+/// Starts the server of a cell.
 fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> Result<Server> {
     let certificate = cell.tls.then_some(services.certificate);
     let name = cell.name();
@@ -286,7 +292,8 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
-/// A server must end in good order when asked to.
+/// Stops the server under test. Fails the step if the server ended before or if its exit status is not
+/// 0. The remark is its peak memory.
 pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
     let peak = crate::bench::peak_memory(server.child.pid());
     server.child.check_alive()?;
@@ -303,6 +310,7 @@ pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
     })
 }
 
+/// Runs one suite against the server of a cell.
 fn one_suite(
     run: &Run<'_>,
     suite: &str,
@@ -348,7 +356,8 @@ fn one_suite(
     outcome
 }
 
-/// Runs pytest to its end, and says how that was; `server` is the log of what is tested.
+/// Runs a suite with pytest and returns its result. `log` is the suite's log, and `server` is the log of
+/// the server under test, which the report of a failure shows.
 pub(super) fn pytest(
     run: &Run<'_>,
     command: Command,
@@ -359,33 +368,36 @@ pub(super) fn pytest(
 ) -> Result<StepOutcome> {
     let status = match Child::spawn(command, suite, log)?.wait(run.stop, limit) {
         Ok(status) => status,
-        Err(error) => return Ok(lost(&format!("{error:#}\n{}", tail(log, TAIL_LINES)))),
+        Err(error) => return Ok(unfinished(&format!("{error:#}\n{}", tail(log, TAIL_LINES)))),
     };
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let Some((line, counts)) = summary::pytest(&text) else {
-        return Ok(lost(&format!("no test ran, {status}\n{}", tail(log, TAIL_LINES))));
+        return Ok(unfinished(&format!(
+            "pytest has no summary, {status}\n{}",
+            tail(log, TAIL_LINES)
+        )));
     };
     let failed = !status.success() || counts.passed == 0;
     let mut remark = counts.sentence();
     if failed {
         let server = tail(server, TAIL_LINES / 2);
         remark = format!(
-            "{remark}, {status}\n{}\n--- the server's log ends in:\n{server}",
+            "{remark}, {status}\n{}\n--- the end of the server's log:\n{server}",
             tail(log, TAIL_LINES)
         );
     }
-    let mut summary = summary::told(&text);
+    let mut summary = summary::inner_summaries(&text);
     summary.push(line);
     Ok(StepOutcome { remark, summary, counts, failed })
 }
 
-/// A suite that did not come to an end counts as one failure.
-pub(super) fn lost(remark: &str) -> StepOutcome {
+/// The outcome of a suite that did not complete. It counts as one failed test.
+pub(super) fn unfinished(remark: &str) -> StepOutcome {
     let counts = Counts { failed: 1, ..Counts::default() };
     StepOutcome { remark: remark.to_owned(), counts, failed: true, ..StepOutcome::default() }
 }
 
-/// The files of a suite.
+/// Returns the files of a suite, sorted.
 pub(super) fn files(folder: &Path, suite: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).context("cannot list the suites")? {

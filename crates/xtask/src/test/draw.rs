@@ -1,8 +1,8 @@
 //! Draws the metadata engine that a run tests more thoroughly than the others.
 //!
-//! Some suites take long and would repeat on every engine what they have shown on one. Such a suite
-//! runs on one engine in each run. The date decides which, so all runs of one day draw the same
-//! engine, and consecutive days draw all engines in turn.
+//! Some suites take long, and a second engine would mostly repeat the result of the first one. Such a
+//! suite runs on one engine in each run. The date selects the engine, so all runs of one day draw the
+//! same engine, and consecutive days draw all engines in turn.
 //!
 //! For example, with all four engines wanted, four days in a row draw `SQLite`, `PostgreSQL`, `MariaDB`
 //! and Redis.
@@ -24,7 +24,7 @@ impl Day {
         Self::after(SystemTime::UNIX_EPOCH.elapsed().unwrap_or(Duration::ZERO))
     }
 
-    /// Returns the day that it is so long after 1970 began.
+    /// Returns the day at this time after the beginning of 1970.
     fn after(since: Duration) -> Self {
         Self(since.as_secs() / DAY)
     }

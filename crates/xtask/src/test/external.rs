@@ -1,10 +1,12 @@
-//! Suites that others wrote, and programs that rest on what a store promises, against the gateway
-//! over SQLite and a folder: `--external`.
+//! `--external`: the suites of other projects, and programs that depend on the guarantees of S3. They run
+//! against the gateway with SQLite and a folder.
 //!
-//! They ask what S3's own clients leave out: the words of refusals, what is not served, writers that
-//! only conditions keep apart. What a suite of others expects and Ashlar does not do stands in a file
-//! beside it, with a reason; a case that fails and is not in it fails the run, and so does one that
-//! passes although it is.
+//! They test what client suites leave out. For example, they test the texts of errors, operations that
+//! Ashlar does not have, and writers that use conditional writes against each other.
+//!
+//! A file next to each suite lists the cases that Ashlar does not pass, each with a reason. A case that
+//! fails without being in the list fails the run. A case in the list that passes also fails the run, so
+//! that the list stays correct.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,23 +21,24 @@ use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 use crate::tools::{ExternalSuites, TABLES};
 use crate::workspace::which;
 
-/// How long a suite may take against a debug build.
+/// The time limit of one suite, with a debug build.
 const SUITE_LIMIT: Duration = Duration::from_mins(30);
 
 /// The suite of MinIO's client for Python.
 const MINIO_PY: &str = "minio_py";
 
-/// Terraform's state and locks in a bucket, and buckets as its resources.
+/// The suite of Terraform: its state and locks in a bucket, and buckets as its resources.
 const TERRAFORM: &str = "terraform";
 
-/// Where Terraform or those who set up a machine put providers, so that none is fetched.
+/// Folders that may contain Terraform's providers, so that Terraform downloads none.
 const TERRAFORM_MIRRORS: [&str; 3] =
     ["/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins", "/opt/tf-plugins"];
 
-/// The servers that suites run against: what they ask does not depend on engines. Each suite is a
-/// file `test_NAME.py`, or several `test_NAME_*.py`.
+/// The cells. The results of these suites do not depend on the engine, so both cells have SQLite. A suite
+/// is the files `test_NAME.py` and `test_NAME_*.py`.
 ///
-/// Over https minio-go sends bodies that are not signed, and encrypts; over http it signs each chunk.
+/// minio-go needs both schemes: over https it sends unsigned bodies and uses encryption; over http it
+/// signs each chunk.
 const CELLS: [Cell; 2] = [
     Cell {
         name: "external",
@@ -45,7 +48,7 @@ const CELLS: [Cell; 2] = [
     Cell { name: "external-https", tls: true, suites: &["minio_go"] },
 ];
 
-/// A server, and the suites that it is for.
+/// A server and the suites that run against it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     name: &'static str,
@@ -53,7 +56,7 @@ pub(super) struct Cell {
     suites: &'static [&'static str],
 }
 
-/// The cells that the user asked for, each with those of its suites.
+/// Returns the cells that the user wants, each with its wanted suites.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<(Cell, Vec<&'static str>)> {
     if !run.options.external {
         return Vec::new();
@@ -69,7 +72,7 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<(Cell, Vec<&'static str>)> {
     cells
 }
 
-/// Runs suites, one after the other, on one fresh server for each cell.
+/// Runs the suites of each cell one after the other, on a new server for each cell.
 pub(super) fn run(
     steps: &mut Steps<'_>,
     cells: &[(Cell, Vec<&'static str>)],
@@ -99,12 +102,14 @@ pub(super) fn run(
     Ok(())
 }
 
+/// Starts the gateway of a cell.
 fn start(run: &Run<'_>, cell: Cell, services: &Services<'_>, folder: &Path) -> Result<Server> {
     let certificate = cell.tls.then_some(services.certificate);
     let meta = services.databases.fresh(Engine::Sqlite, folder, cell.name)?;
     Server::gateway(&run.gateway(), folder, &meta, Blocks::Folder, certificate, &[], run.stop)
 }
 
+/// Runs one suite against the gateway of a cell.
 fn one_suite(
     run: &Run<'_>,
     suite: &str,
@@ -146,12 +151,12 @@ fn one_suite(
     let log = folder.join(format!("{suite}.log"));
     let mut outcome = clients::pytest(run, command, suite, &log, SUITE_LIMIT, server.child.log())?;
     if suite == TERRAFORM && provider.is_none() {
-        outcome.remark.push_str(", and the aws provider is not on this machine");
+        outcome.remark.push_str("; Terraform's aws provider is not on this machine");
     }
     Ok(outcome)
 }
 
-/// The folder that Terraform's aws provider lies in, below the name of the registry it came from.
+/// Returns the folder that contains Terraform's aws provider below the name of a registry, or `None`.
 fn terraform_mirror() -> Option<PathBuf> {
     let has_provider = |folder: &PathBuf| {
         let registries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,11 +1,12 @@
-//! The suites of the file view: other people's tests of file systems, and real programs, on a mount
-//! that is served in one process with S3.
+//! The suites of the file view: file system testers of other projects and real programs, on a mount of a
+//! gateway that also serves S3.
 //!
-//! Each engine meets them, one of them with blocks in a folder, the others in MinIO. What a suite
-//! does is long or short: a plain run takes a short part of each, `--files` all of it.
+//! Each engine has one cell. SQLite's cell has its blocks in a folder, the others in MinIO. A suite has a
+//! short and a whole form. For example, a plain run takes the short form of `fsx`, and `--files` takes
+//! the whole one.
 //!
-//! A mount ends with its program, also after a failure; what is still mounted then is taken away
-//! when its [`MountPoint`] goes.
+//! A mount ends with its program. If a program is killed and leaves its mount, dropping the
+//! [`MountPoint`] unmounts it.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,25 +21,26 @@ use crate::engines::Engine;
 use crate::mount_point::MountPoint;
 use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 
-/// How long one suite may take against a debug build on two busy cores.
+/// The time limit of the short form of a suite, with a debug build on two busy cores.
 const SHORT_LIMIT: Duration = Duration::from_mins(8);
+/// The time limit of the whole form of a suite.
 const WHOLE_LIMIT: Duration = Duration::from_mins(90);
 
-/// How long a look for what is wrong in a volume may take.
+/// The time limit of `ashlar fsck` after the suites.
 const CHECK_LIMIT: Duration = Duration::from_mins(10);
 
 /// All suites, each a file `test_NAME.py`.
 const SUITES: [&str; 10] =
     ["pjdfstest", "model", "views", "fsx", "mmap", "git", "sqlite", "trees", "postgres", "many"];
 
-/// Suites that a plain run leaves out: they take minutes and learn about speed first.
+/// The suites that a plain run leaves out. They take minutes, and their main result is speed.
 const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 
-/// Suites that a plain run takes to every engine: they compare both views, which is where engines could
-/// differ.
+/// The suites of a plain run on every engine. They compare the file view with S3, so engines can give
+/// different results.
 const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
 
-/// Suites that a plain run takes to the drawn engine besides.
+/// The additional suites of a plain run on the drawn engine.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 
 /// A mounted volume and the suites to run on it.
@@ -46,11 +48,12 @@ const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 pub(super) struct Cell {
     engine: Engine,
     suites: Vec<&'static str>,
+    /// True for the whole form of the suites, false for the short form.
     whole: bool,
 }
 
 impl Cell {
-    /// `mount-folder` for SQLite, whose blocks lie in a folder, `mount-postgres` for another engine.
+    /// The name: `mount-folder` for SQLite, `mount-NAME` for another engine.
     fn name(&self) -> String {
         match self.engine {
             Engine::Sqlite => "mount-folder".to_owned(),
@@ -58,13 +61,13 @@ impl Cell {
         }
     }
 
-    /// Whether its blocks are in MinIO.
+    /// Returns true if the blocks are in MinIO.
     pub(super) fn needs_bucket(&self) -> bool {
         self.engine != Engine::Sqlite
     }
 }
 
-/// The cells and suites that the user asked for.
+/// Returns the cells and suites that the user wants.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     if run.options.reference {
         return Vec::new();
@@ -74,13 +77,13 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     cells(&run.engines(), drawn, run.options.files, |step| run.wants(step))
 }
 
-/// The engines below the cells.
+/// Returns the engines of the cells.
 pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
     cells.iter().map(|cell| cell.engine).collect()
 }
 
-/// One cell for each engine, with those suites whose step's name is wanted. A plain run has drawn an
-/// engine, and leaves suites out on the others.
+/// Returns one cell for each engine, with the suites whose steps are wanted. `drawn` is the drawn engine
+/// of a plain run, which takes fewer suites on the other engines; `None` takes all suites.
 fn cells(
     engines: &[Engine],
     drawn: Option<Engine>,
@@ -89,7 +92,7 @@ fn cells(
 ) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &engine in engines {
-        // MariaDB waits longest for each change, and decides nothing that PostgreSQL does not.
+        // MariaDB is the slowest engine for single changes, and PostgreSQL covers the same decisions.
         let whole = whole && engine != Engine::Mysql;
         let mut cell = Cell { engine, suites: Vec::new(), whole };
         let name = cell.name();
@@ -110,7 +113,8 @@ fn cells(
     cells
 }
 
-/// Runs a cell on a fresh volume. `testers` is the folder of programs that test file systems.
+/// Runs the suites of a cell on a new volume, and checks the volume with `ashlar fsck`. `testers` is the
+/// folder of the file system testers.
 pub(super) fn one_cell(
     steps: &mut Steps<'_>,
     cell: &Cell,
@@ -120,7 +124,7 @@ pub(super) fn one_cell(
     let name = cell.name();
     let folder = steps.run.folder.join(&name);
     std::fs::create_dir_all(&folder)?;
-    // Dropped after the server, also when a step is given up.
+    // Declared before the server, so it is dropped after the server, also after an error.
     let mount = MountPoint::make()?;
     let mut server = None;
     steps.step(&format!("start {name}"), |run| {
@@ -129,8 +133,8 @@ pub(super) fn one_cell(
     })?;
     let Some(mut server) = server else {
         for suite in &cell.suites {
-            let lost = |_: &Run<'_>| Ok(clients::lost("the server did not start"));
-            steps.step(&format!("{suite} {name}"), lost)?;
+            let unfinished = |_: &Run<'_>| Ok(clients::unfinished("the server did not start"));
+            steps.step(&format!("{suite} {name}"), unfinished)?;
         }
         return Ok(());
     };
@@ -145,7 +149,7 @@ pub(super) fn one_cell(
     }
     steps.step(&format!("stop {name}"), |_| {
         let ended = clients::end(&mut server)?;
-        anyhow::ensure!(!mount.is_mounted()?, "the program has ended, and its mount has not");
+        anyhow::ensure!(!mount.is_mounted()?, "the program ended, but its mount is still there");
         Ok(ended)
     })?;
     steps.step(&format!("fsck {name}"), |run| check(run, cell, &server, &folder, services))?;
@@ -167,7 +171,7 @@ fn start(
     let settings = [("ASHLAR_MOUNT", at.as_str()), ("ASHLAR_MOUNT_ALLOW_OTHER", "true")];
     let blocks = blocks(cell, &name, services);
     let server = Server::gateway(&run.gateway(), folder, &meta, blocks, None, &settings, run.stop)?;
-    anyhow::ensure!(mount.is_mounted()?, "the program serves, and has not mounted");
+    anyhow::ensure!(mount.is_mounted()?, "the program serves S3, but has not mounted");
     Ok(server)
 }
 
@@ -205,7 +209,7 @@ fn command(
     Ok(command)
 }
 
-/// Compares records with blocks once nobody serves them: what the suites have left must add up.
+/// Runs `ashlar fsck` after the gateway has ended. The records and blocks that the suites left must agree.
 fn check(
     run: &Run<'_>,
     cell: &Cell,

@@ -1,11 +1,11 @@
 //! One build that lints as it compiles.
 //!
-//! `cargo clippy` analyses the whole workspace and makes no code, so `cargo build` would analyse it once
-//! more. Clippy's driver is a complete compiler. The build names it as the compiler of workspace
-//! members, which gives the warnings and the programs at the cost of one analysis.
+//! `cargo clippy` analyses the whole workspace without making programs, so `cargo build` would analyse
+//! it again. Clippy's driver is a complete compiler. If it compiles the workspace members, one analysis
+//! gives the warnings and the programs.
 //!
-//! Warnings do not end the build, so that a run with a warning still shows what its tests found. The
-//! step `clippy` fails if the build's log has any.
+//! Warnings do not end the build, so a run with a warning still shows the results of its tests. The
+//! step `clippy` fails if the log of the build has a warning.
 
 use std::process::Command;
 
@@ -16,12 +16,12 @@ use super::steps::{Run, StepOutcome};
 /// The compiler of workspace members.
 const COMPILER: &str = "clippy-driver";
 
-/// Lines of warnings that the report of the step shows at most.
+/// The most lines of warnings that the report of the step shows.
 const LINES_OF_REPORT: usize = 200;
 
 impl Run<'_> {
-    /// A cargo command whose compiler of workspace members lints as it compiles. Commands that build
-    /// or run the same programs must all be made here: with another compiler, cargo builds anew.
+    /// A cargo command that compiles workspace members with [`COMPILER`]. All commands that build or
+    /// run the same programs must come from here, because cargo builds again if the compiler differs.
     pub(super) fn linting_cargo(&self) -> Command {
         let mut command = self.workspace.cargo();
         command.env("RUSTC_WORKSPACE_WRAPPER", COMPILER).env("CARGO_TERM_COLOR", "never");
@@ -36,9 +36,10 @@ pub(super) fn build(run: &Run<'_>) -> Result<StepOutcome> {
     run.watch(command, "build")
 }
 
-/// Looks for warnings in the log of the build.
+/// Fails the step if the log of the build has warnings.
 pub(super) fn look(run: &Run<'_>) -> Result<StepOutcome> {
-    let log = std::fs::read_to_string(run.log("build")).context("cannot read the log")?;
+    let log =
+        std::fs::read_to_string(run.log("build")).context("cannot read the log of the build")?;
     let warned = warned(&log);
     let mut outcome = StepOutcome { failed: !warned.is_empty(), ..StepOutcome::default() };
     if outcome.failed {
@@ -54,7 +55,7 @@ fn warned(log: &str) -> Vec<&str> {
     lines.filter(|line| line.contains(" generated ") && line.contains(" warning")).collect()
 }
 
-/// The warnings themselves: each begins with "warning: " and ends with an empty line.
+/// Returns the warnings. Each begins with "warning: " and ends with an empty line.
 fn warnings(log: &str) -> String {
     let mut report = Vec::new();
     let mut inside = false;

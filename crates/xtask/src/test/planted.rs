@@ -1,9 +1,10 @@
-//! Faults that the model of both views must find.
+//! Planted faults: proof that the model of both views finds faults.
 //!
-//! Each patch in `tests/it/planted` plants one fault that `ASHLAR_TEST_PLANTED` turns on by the name of the
-//! patch. A plain run checks that the patches apply. The proof copies the checkout, applies all patches to
-//! the copy, and builds the tests of the copy once. Then the model must pass without a fault, and it must
-//! fail with each of them.
+//! Each patch in `tests/it/planted` plants one fault. The variable `ASHLAR_TEST_PLANTED` turns the fault on
+//! by the name of the patch. A plain run checks that the patches apply. The proof copies the checkout,
+//! applies all patches to the copy, and builds the tests of the copy once. Then the model must pass without
+//! a fault, and it must fail with each fault. For example, with `page-of-one-entry` a lifecycle pass stays
+//! at a page that has one entry, and the model must report it.
 //!
 //! A crash of the product, a build that fails or a patch that does not apply proves nothing, so each of
 //! these fails its step.
@@ -25,25 +26,25 @@ const PATCHES: &str = "tests/it/planted";
 /// The test that must fail.
 const MODEL: &str = "views_model::both_views_are_as_the_model_says_memory";
 
-/// The model complains by panics in its own files.
+/// The beginning of a panic in the model's own files, by which the model reports a fault.
 const COMPLAINT: &str = "panicked at tests/it/tests/it/views_model";
 
-/// The model prints this with each of its failures.
+/// A text that the model prints with each failure.
 const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
 
 /// The seed of the model's choices.
 const SEED: u64 = 1;
 
-/// The acts in which the model must find a fault.
+/// The number of acts within which the model must find a fault.
 const STEPS_MAX: u64 = 12_000;
 
-/// The acts that the model must pass without a fault.
+/// The number of acts that the model must pass without a fault.
 const STEPS_SOUND: u64 = 2_000;
 
-/// How long the build of the copy may take.
+/// The time limit for building the copy.
 const BUILD_LIMIT: Duration = Duration::from_mins(40);
 
-/// How long one run of the model may take.
+/// The time limit of one run of the model.
 const MODEL_LIMIT: Duration = Duration::from_mins(15);
 
 /// A patch that plants a fault.
@@ -60,7 +61,7 @@ struct Copy {
     target: PathBuf,
 }
 
-/// Returns the faults of the steps that the user wants: all in a full run, or those that are named.
+/// Returns the faults that the user wants: all in a full run, or those that `--only` names.
 pub(super) fn wanted(run: &Run<'_>) -> Result<Vec<Fault>> {
     if !run.builds() || !run.options.full && run.options.only.is_empty() {
         return Ok(Vec::new());
@@ -70,7 +71,7 @@ pub(super) fn wanted(run: &Run<'_>) -> Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Checks that all patches apply, one on top of the other.
+/// Checks that all patches apply in sequence.
 pub(super) fn check(run: &Run<'_>) -> Result<StepOutcome> {
     let faults = faults(&run.workspace.root)?;
     let mut command = git(&run.workspace.root);
@@ -103,7 +104,7 @@ pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
 }
 
 impl Run<'_> {
-    /// Runs the model with a fault, which it must find.
+    /// Runs the model with a fault. The step fails if the model does not find the fault.
     fn finds(&self, copy: &Copy, fault: &Fault) -> Result<StepOutcome> {
         let name = format!("planted-{}", fault.name);
         let log = self.log(&name);
@@ -112,8 +113,8 @@ impl Run<'_> {
         let text = fs::read_to_string(&log).context("cannot read the log")?;
         Ok(match complaint(status.success(), &text) {
             Ok(complaint) => StepOutcome { remark: complaint, ..StepOutcome::default() },
-            Err(why) => {
-                let remark = format!("{why}\n{}", tail(&log, TAIL_LINES));
+            Err(reason) => {
+                let remark = format!("{reason}\n{}", tail(&log, TAIL_LINES));
                 StepOutcome { remark, failed: true, ..StepOutcome::default() }
             }
         })
@@ -128,7 +129,7 @@ impl Fault {
 }
 
 impl Copy {
-    /// `cargo test` of the copy, with these arguments.
+    /// Returns the command `cargo test` in the copy, with these arguments.
     fn tests(&self, arguments: &[&str]) -> Command {
         let mut command = Workspace::cargo_at(&self.source);
         command
@@ -136,14 +137,14 @@ impl Copy {
             .args(arguments)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_TERM_COLOR", "never")
-            // No debugger looks at these programs, and they are built faster without its information.
+            // Without debug information these programs build faster, and they are not debugged.
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
             .env("CARGO_PROFILE_TEST_DEBUG", "none")
             .env_remove("RUSTC_WORKSPACE_WRAPPER");
         command
     }
 
-    /// The model with a fault, or without one if `fault` is empty.
+    /// Returns the command that runs the model with a fault, or without one if `fault` is empty.
     fn model(&self, fault: &str, steps: u64) -> Command {
         let mut command = self.tests(&["--", "--exact", MODEL, "--nocapture"]);
         command
@@ -154,7 +155,7 @@ impl Copy {
     }
 }
 
-/// Returns the faults, by name.
+/// Returns all faults, sorted by name. Fails if a patch does not contain the name of its fault.
 fn faults(root: &Path) -> Result<Vec<Fault>> {
     let folder = root.join(PATCHES);
     let mut faults = Vec::new();
@@ -176,7 +177,7 @@ fn faults(root: &Path) -> Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Copies the files that git tracks or would track. A file that is the same already keeps its time, so
+/// Copies the files that git tracks or would track. An unchanged file keeps its modification time, so
 /// cargo builds only the changed crates.
 fn copied(workspace: &Workspace) -> Result<Copy> {
     let folder = workspace.target.join("planted");
@@ -221,10 +222,11 @@ fn remove_others(source: &Path, folder: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Applies all patches to the copy.
+/// Applies all patches to the copy, and checks that the changed files contain the faults.
 fn apply(copy: &Copy, faults: &[Fault]) -> Result<()> {
     let mut command = git(&copy.source);
-    // In a repository git skips the paths of a patch that are not below the current folder.
+    // The copy is inside of the checkout. In a repository, git ignores the paths of a patch that are not
+    // below the current folder, so it must not find the checkout's repository.
     let above = copy.source.parent().context("the copy is in a folder")?;
     command.env("GIT_CEILING_DIRECTORIES", above).arg("apply");
     command.args(faults.iter().map(|fault| &fault.patch));

@@ -1,4 +1,4 @@
-//! Cargo's tests, and the long proofs of `tests/it`.
+//! The tests in Rust, and the tests of `tests/it` at full length.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,13 +12,13 @@ use super::summary;
 use crate::engines::{self, Databases, Engine};
 use crate::servers::{ACCESS_KEY, SECRET_KEY};
 
-/// Tests that run at a time, for each core.
+/// The number of tests that run at the same time, for each core.
 const TESTS_PER_CORE: usize = 4;
 
-/// How long the long proofs on one engine may take.
+/// The time limit of the tests of `tests/it` at full length, on one engine.
 const PROOFS_LIMIT: Duration = Duration::from_hours(6);
 
-/// Services that cargo's tests otherwise do without.
+/// The services of the tests in Rust. Without them, `cargo test` skips the tests that need one.
 pub(super) struct Services<'a> {
     /// The endpoint of a running MinIO.
     pub(super) endpoint: &'a str,
@@ -27,16 +27,17 @@ pub(super) struct Services<'a> {
     pub(super) databases: &'a Databases,
 }
 
-/// Tests of one program that run at a time: those of servers wait for most of their time.
+/// The number of tests of one program that run at the same time. It is larger than the number of
+/// cores, because tests of servers mostly wait.
 fn tests_at_once() -> usize {
     TESTS_PER_CORE * thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Run<'_> {
-    /// All of cargo's tests, one program after the other.
+    /// Runs all tests in Rust, one program after the other.
     ///
-    /// Examples in documentation are compiled and run in a full run alone: cargo starts rustdoc on every
-    /// crate to look for them.
+    /// Only a full run tests the examples in documentation, because cargo must start rustdoc for every
+    /// crate to find them.
     pub(super) fn rust_tests(&self, services: &Services<'_>) -> Result<StepOutcome> {
         let engines = self.engines();
         let mut command = self.tests(services, &engines);
@@ -44,7 +45,7 @@ impl Run<'_> {
             command.arg("--tests");
         }
         for name in engines::crates_without_servers(&engines) {
-            // Cargo warns of names that it does not know.
+            // Cargo warns about excluded packages that do not exist.
             if self.workspace.members.iter().any(|member| member.name == name) {
                 command.args(["--exclude", &name]);
             }
@@ -53,16 +54,17 @@ impl Run<'_> {
         Ok(self.counted(outcome, "rust"))
     }
 
-    /// The tests of `tests/it` at full length, on the drawn engine alone.
+    /// Runs the tests of `tests/it` at full length, on the drawn engine only.
     pub(super) fn long_proofs(&self, services: &Services<'_>) -> Result<StepOutcome> {
         let mut command = self.tests(services, &[self.drawn]);
-        // Of the whole workspace, so that dependencies keep the features that they were built with.
+        // The command names the whole workspace, not the package `it`, so that dependencies keep their
+        // features and are not built again.
         command.args(["--test", "it"]).env("ASHLAR_TEST_SCALE", "full");
         let outcome = self.watch_for(command, "proofs", PROOFS_LIMIT)?;
         Ok(self.counted(outcome, "proofs"))
     }
 
-    /// `cargo test` with services, over these engines.
+    /// Returns the command `cargo test` with the services and with these engines.
     fn tests(&self, services: &Services<'_>, engines: &[Engine]) -> Command {
         let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
         let mut command = self.linting_cargo();
@@ -81,7 +83,7 @@ impl Run<'_> {
         command
     }
 
-    /// Adds the runners' summaries, and the output of tests that failed.
+    /// Adds the summaries of the test runners, and the output of failed tests.
     fn counted(&self, mut outcome: StepOutcome, name: &str) -> StepOutcome {
         let log = std::fs::read_to_string(self.log(name)).unwrap_or_default();
         outcome.summary = summary::cargo_lines(&log);

@@ -1,4 +1,7 @@
-//! Steps that follow each other: each with a name that can be picked, a log and an outcome.
+//! The steps of a run. A step has a name, a log and an outcome, and `--only` selects it by words of
+//! its name.
+//!
+//! For example, `--only "boto3 redis-http"` selects the step of that suite in that cell.
 
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -15,62 +18,63 @@ use crate::engines::{self, Engine};
 use crate::progress::{Mark, Progress};
 use crate::workspace::Workspace;
 
-/// How long a cargo step may take. On a quiet machine of two cores the longest, all tests, takes a
-/// third of that.
+/// The time limit of a cargo step. The longest one, all tests, takes a third of it on an idle machine
+/// with two cores.
 const CARGO_LIMIT: Duration = Duration::from_mins(40);
 
-/// Jobs that run at the same time: cells, and the tests in Rust. A cell keeps about one core busy. The
-/// tests in Rust wait for most of their time, so a cell beside them uses the core that they leave idle.
+/// The number of jobs that run at the same time. A cell keeps about one core busy. The tests in Rust
+/// mostly wait, so a cell that runs with them uses the idle core.
 const JOBS_AT_ONCE: usize = 2;
 
-/// Lines of a log shown when its step fails.
+/// The number of log lines that the report of a failed step shows.
 pub(super) const TAIL_LINES: usize = 80;
 
-/// What to run.
+/// Options of `cargo xtask test`.
 #[derive(clap::Args, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that the user gives or not")]
 pub(crate) struct Options {
-    /// Only steps whose name contains these words, as "clients", "boto3 redis-http" or "rust"; may
-    /// be given several times.
+    /// Run only steps whose name contains these words, for example "clients", "boto3 redis-http" or
+    /// "rust". May be given several times.
     ///
-    /// Client suites run in cells: folder-http and minio-http over SQLite, postgres-http,
-    /// mysql-http and redis-http over blocks in MinIO, and the same over https.
+    /// Client suites run in cells. The cells folder-http and minio-http have SQLite as engine, with
+    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http and redis-http have blocks
+    /// in MinIO. Each cell also exists with https.
     #[arg(long, value_name = "NAME")]
     pub(super) only: Vec<String>,
-    /// Only this metadata engine: its crate's tests, the gateway's tests and the client suites on
-    /// it, without the tests that need all engines. May be given several times; otherwise all run.
+    /// Test only this metadata engine: the tests of its crate, the gateway's tests and the client
+    /// suites on it. Tests that need all engines are left out. May be given several times; without it,
+    /// all engines are tested.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
     pub(super) engine: Vec<Engine>,
-    /// Run everything that a plain run takes, every client suite in every cell, and the long proofs of
-    /// `tests/it` on one engine, which the date decides. This takes hours.
+    /// Run all steps of a plain run, every client suite in every cell, the planted faults, and the
+    /// tests of `tests/it` at full length on the drawn engine. This takes hours.
     #[arg(long, conflicts_with_all = ["reference", "files", "external"])]
     pub(super) full: bool,
-    /// Test this engine more thoroughly than the others, instead of the one that the date draws. Use it
-    /// to repeat a run of another day.
+    /// Test this engine more thoroughly than the others. By default, the date selects the engine. Use
+    /// it to repeat a run of another day.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
     pub(super) drawn: Option<Engine>,
-    /// Keep the folder with all logs and data, and print where it is.
+    /// Keep the folder with all logs and data, and print its path.
     #[arg(long)]
     pub(super) keep: bool,
-    /// Install nothing; fail where something is missing.
+    /// Install nothing. A missing program is a failure.
     #[arg(long)]
     pub(super) skip_install: bool,
-    /// Run the client suites against plain MinIO instead of the gateway: the proof that a failing
-    /// suite blames the right side.
+    /// Run the client suites against plain MinIO instead of the gateway. If a suite fails there too,
+    /// the suite is wrong and not the gateway.
     #[arg(long)]
     pub(super) reference: bool,
-    /// Run the suites of the file view alone, and all of each: pjdfstest, fsx and real programs on
-    /// a mount, in the cells mount-folder, mount-postgres, mount-mysql and mount-redis. Without it
-    /// they are a short part of the whole.
+    /// Run only the suites of the file view, at full length: pjdfstest, fsx and real programs on a
+    /// mount, in the cells mount-folder, mount-postgres, mount-mysql and mount-redis. A plain run takes
+    /// a short part of them.
     #[arg(long, conflicts_with = "reference")]
     pub(super) files: bool,
-    /// Run the suites that others wrote, and programs that rest on what a store promises, and
-    /// nothing else: versitygw, minio-go, minio-py, mc, Terraform, table formats. A plain run leaves
-    /// them out.
+    /// Run only the suites of other projects and of programs that depend on the guarantees of S3:
+    /// versitygw, minio-go, minio-py, mc, Terraform, table formats. A plain run leaves them out.
     #[arg(long, conflicts_with_all = ["reference", "files"])]
     pub(super) external: bool,
-    /// Run the client suites, and those of the file view, against this program instead of a build
-    /// of this checkout.
+    /// Test this program instead of a build of this checkout, with the client suites and the suites
+    /// of the file view.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "reference")]
     pub(super) gateway: Option<PathBuf>,
 }
@@ -86,10 +90,11 @@ pub(super) struct Run<'a> {
     pub(super) drawn: Engine,
 }
 
-/// Steps that follow each other, and what they have found so far.
+/// Runs steps one after the other, and records them.
 pub(super) struct Steps<'a> {
     pub(super) run: &'a Run<'a>,
-    pub(super) taken: Vec<FinishedStep>,
+    /// The steps that have run or were skipped, in their order.
+    pub(super) finished: Vec<FinishedStep>,
 }
 
 /// A finished step.
@@ -97,13 +102,14 @@ pub(super) struct FinishedStep {
     pub(super) name: String,
     pub(super) mark: Mark,
     pub(super) took: Duration,
+    /// One line for the table, or more lines if the step failed.
     pub(super) remark: String,
-    /// Its test runner's own summary lines.
+    /// The summary lines of the step's test runners.
     pub(super) summary: Vec<String>,
     pub(super) counts: Counts,
 }
 
-/// How a step ended, before it has a name and a time.
+/// The result of a step's work, without its name and time.
 #[derive(Default)]
 pub(super) struct StepOutcome {
     pub(super) remark: String,
@@ -113,6 +119,7 @@ pub(super) struct StepOutcome {
 }
 
 impl Steps<'_> {
+    /// Runs a step if the user wants it.
     pub(super) fn wanted_step(
         &mut self,
         name: &str,
@@ -121,7 +128,8 @@ impl Steps<'_> {
         if self.run.wants(name) { self.step(name, work) } else { Ok(()) }
     }
 
-    /// Runs one step and records it. An error is a failed step, but a wish to stop ends the run.
+    /// Runs one step and records it. An error of `work` makes the step fail. This function fails only
+    /// if the user ends the run.
     pub(super) fn step(
         &mut self,
         name: &str,
@@ -129,32 +137,32 @@ impl Steps<'_> {
     ) -> Result<()> {
         self.run.stop.check()?;
         let running = self.run.progress.begin(name);
-        let finding = work(self.run).unwrap_or_else(|error| StepOutcome {
+        let outcome = work(self.run).unwrap_or_else(|error| StepOutcome {
             remark: format!("{error:#}"),
             failed: true,
             ..StepOutcome::default()
         });
-        let mark = if finding.failed { Mark::Failed } else { Mark::Passed };
-        let took = running.end(mark, &finding.remark);
+        let mark = if outcome.failed { Mark::Failed } else { Mark::Passed };
+        let took = running.end(mark, &outcome.remark);
         self.run.stop.check()?;
-        let remark = finding.remark.lines().next().unwrap_or_default().to_owned();
-        self.taken.push(FinishedStep {
-            summary: finding.summary,
-            counts: finding.counts,
+        let remark = outcome.remark.lines().next().unwrap_or_default().to_owned();
+        self.finished.push(FinishedStep {
+            summary: outcome.summary,
+            counts: outcome.counts,
             ..FinishedStep::new(name, mark, took, remark)
         });
         Ok(())
     }
 
-    /// Records a step that cannot be taken on this machine, and why.
+    /// Records a step that this machine cannot run, with the reason.
     pub(super) fn skip(&mut self, name: &str, remark: &str) {
         self.run.progress.begin(name).end(Mark::Skipped, remark);
         let skipped = FinishedStep::new(name, Mark::Skipped, Duration::ZERO, remark.to_owned());
-        self.taken.push(skipped);
+        self.finished.push(skipped);
     }
 
-    /// Runs `background` in a thread of its own while `foreground` runs. Records the steps of
-    /// `foreground`, then those of `background`, and returns what `background` returned.
+    /// Runs `background` in a new thread while `foreground` runs in this one. Records the steps of
+    /// `foreground`, then the steps of `background`, and returns the value of `background`.
     pub(super) fn side_by_side<T: Send>(
         &mut self,
         foreground: impl FnOnce(&mut Self) -> Result<()>,
@@ -163,33 +171,34 @@ impl Steps<'_> {
         let run = self.run;
         thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let mut steps = Steps { run, taken: Vec::new() };
+                let mut steps = Steps { run, finished: Vec::new() };
                 let outcome = background(&mut steps);
-                (steps.taken, outcome)
+                (steps.finished, outcome)
             });
             let ended = foreground(self);
-            let (taken, outcome) = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-            self.taken.extend(taken);
+            let (finished, outcome) = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+            self.finished.extend(finished);
             ended.and(outcome)
         })
     }
 
-    /// Runs `work` for each job, in the order in which the jobs are given and [`JOBS_AT_ONCE`] at a
-    /// time. Records the steps of each job together, in that order.
+    /// Runs `work` for each job, [`JOBS_AT_ONCE`] at a time. Jobs start in the order of `jobs`. The
+    /// steps of a job are recorded together, in the same order.
     pub(super) fn with_each<T: Sync>(
         &mut self,
         jobs: &[T],
         work: impl Fn(&mut Steps<'_>, &T) -> Result<()> + Sync,
     ) -> Result<()> {
         let run = self.run;
-        let left = Mutex::new(jobs.iter().enumerate());
+        let remaining = Mutex::new(jobs.iter().enumerate());
+        // Each worker takes the next job when it has completed one.
         let in_turn = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
             let mut done = Vec::new();
-            let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let next = || remaining.lock().unwrap_or_else(PoisonError::into_inner).next();
             while let Some((place, job)) = next() {
-                let mut steps = Steps { run, taken: Vec::new() };
+                let mut steps = Steps { run, finished: Vec::new() };
                 work(&mut steps, job)?;
-                done.push((place, steps.taken));
+                done.push((place, steps.finished));
             }
             Ok(done)
         };
@@ -201,16 +210,18 @@ impl Steps<'_> {
             }
             Ok(())
         })?;
+        // Jobs end in another order than they start.
         done.sort_by_key(|(place, _)| *place);
-        self.taken.extend(done.into_iter().flat_map(|(_, taken)| taken));
+        self.finished.extend(done.into_iter().flat_map(|(_, finished)| finished));
         Ok(())
     }
 
-    /// Prints the table, then the runners' own last words, then one line for the client suites.
+    /// Prints the table of steps, the summaries of the test runners, and the sum of their counts.
+    /// Returns false if a step failed.
     pub(super) fn report(&self, took: Duration) -> bool {
         let progress = &self.run.progress;
-        progress.say("\nstep                           result     time");
-        for step in &self.taken {
+        progress.print("\nstep                           result     time");
+        for step in &self.finished {
             let line = format!(
                 "{:<30} {}   {:>7.1} s  {}",
                 step.name,
@@ -218,26 +229,26 @@ impl Steps<'_> {
                 step.took.as_secs_f64(),
                 step.remark
             );
-            progress.say(line.trim_end());
+            progress.print(line.trim_end());
         }
-        progress.say(&format!("\n{:.0} s in all", took.as_secs_f64()));
-        for step in self.taken.iter().filter(|step| !step.summary.is_empty()) {
-            progress.say(&format!("\n{}:", step.name));
-            step.summary.iter().for_each(|line| progress.say(line));
+        progress.print(&format!("\n{:.0} s in all", took.as_secs_f64()));
+        for step in self.finished.iter().filter(|step| !step.summary.is_empty()) {
+            progress.print(&format!("\n{}:", step.name));
+            step.summary.iter().for_each(|line| progress.print(line));
         }
-        let total: Counts = self.taken.iter().map(|step| step.counts).sum();
-        progress.say(&format!("\n{} passed, {} failed", total.passed, total.failed));
-        self.taken.iter().all(|step| step.mark != Mark::Failed)
+        let total: Counts = self.finished.iter().map(|step| step.counts).sum();
+        progress.print(&format!("\n{} passed, {} failed", total.passed, total.failed));
+        self.finished.iter().all(|step| step.mark != Mark::Failed)
     }
 }
 
 impl Run<'_> {
-    /// Runs a command to its end with a log; the log's end is the remark if it fails.
+    /// Runs a command until it ends, with a log. If it fails, the remark is the end of the log.
     pub(super) fn watch(&self, command: Command, name: &str) -> Result<StepOutcome> {
         self.watch_for(command, name, CARGO_LIMIT)
     }
 
-    /// Does the same as [`Run::watch`], with another limit of its time.
+    /// Does the same as [`Run::watch`], with another time limit.
     pub(super) fn watch_for(
         &self,
         command: Command,
@@ -246,14 +257,14 @@ impl Run<'_> {
     ) -> Result<StepOutcome> {
         let log = self.log(name);
         let status = Child::spawn(command, name, &log)?.wait(self.stop, limit)?;
-        let mut finding = StepOutcome { failed: !status.success(), ..StepOutcome::default() };
-        if finding.failed {
-            finding.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
+        let mut outcome = StepOutcome { failed: !status.success(), ..StepOutcome::default() };
+        if outcome.failed {
+            outcome.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
         }
-        Ok(finding)
+        Ok(outcome)
     }
 
-    /// Returns true if the programs under test are built from this checkout.
+    /// Returns true if this run builds the programs under test from this checkout.
     pub(super) fn builds(&self) -> bool {
         !self.options.reference && self.options.gateway.is_none()
     }
@@ -263,16 +274,17 @@ impl Run<'_> {
         engines::wanted(&self.options.engine)
     }
 
-    /// The gateway under test.
+    /// The path of the gateway under test.
     pub(super) fn gateway(&self) -> PathBuf {
         self.options.gateway.clone().unwrap_or_else(|| self.workspace.gateway("debug"))
     }
 
+    /// The path of a step's log.
     pub(super) fn log(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.log"))
     }
 
-    /// Whether the user wants a step of this name.
+    /// Returns true if the user wants a step of this name.
     pub(super) fn wants(&self, name: &str) -> bool {
         let Options { only, files, external, .. } = self.options;
         let named = only.is_empty() || only.iter().any(|only| has_words(name, only));
@@ -280,7 +292,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether a step's name contains these words as whole ones: http is not a part of https.
+/// Returns true if a step's name contains these words as whole words. For example, `http` does not
+/// match `folder-https`.
 pub(super) fn has_words(name: &str, words: &str) -> bool {
     let inside = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
     name.match_indices(words).any(|(place, _)| {

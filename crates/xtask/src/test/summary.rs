@@ -1,18 +1,20 @@
-//! Reads the last words of test runners: what ran, and how it ended.
+//! Reads the summaries of test runners: cargo's tests and pytest.
+//!
+//! For example, pytest's line `== 12 passed, 1 failed in 3.2s ==` gives 12 passed and 1 failed.
 
-/// Results of tests.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Tests that passed.
     pub(crate) passed: u32,
-    /// Tests that failed, and errors around them.
+    /// Tests that failed, and errors outside of tests.
     pub(crate) failed: u32,
     /// Tests that did not run.
     pub(crate) skipped: u32,
 }
 
 impl Counts {
-    /// In words.
+    /// The counts as text.
     pub(crate) fn sentence(self) -> String {
         let Self { passed, failed, skipped } = self;
         match skipped {
@@ -37,8 +39,8 @@ pub(crate) fn cargo_lines(log: &str) -> Vec<String> {
     log.lines().filter(|line| line.starts_with("test result: ")).map(str::to_owned).collect()
 }
 
-/// What the tests that failed in a `cargo test` run said: of each test binary all that stands
-/// between its word `failures:` and its result.
+/// Returns the output of the failed tests of a `cargo test` run: for each test binary, the lines from
+/// `failures:` to its result.
 pub(crate) fn cargo_failures(log: &str) -> String {
     let mut report = String::new();
     let mut failing = false;
@@ -52,12 +54,12 @@ pub(crate) fn cargo_failures(log: &str) -> String {
     report
 }
 
-/// What those lines add up to.
+/// Adds up the counts in the summary lines of `cargo test`.
 pub(crate) fn cargo_counts(lines: &[String]) -> Counts {
     lines.iter().map(|line| counts(line.split_once(". ").map_or("", |(_, rest)| rest))).sum()
 }
 
-/// pytest's last line with its counts; `None` if it never came to an end.
+/// Returns pytest's last line and its counts, or `None` if pytest did not complete.
 pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
     let line = log.lines().rev().find(|line| {
         line.starts_with("==") && line.ends_with("==") && line.contains(" in ") && has_count(line)
@@ -67,11 +69,13 @@ pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
     Some((line.to_owned(), counts(listed)))
 }
 
-/// What runners inside of tests have said of themselves, as the suites' report ends with it.
-pub(crate) fn told(log: &str) -> Vec<String> {
+/// Returns the summaries of runners that tests start, such as pjdfstest. The suites print them at the
+/// end of their report, after the word `told:`.
+pub(crate) fn inner_summaries(log: &str) -> Vec<String> {
     log.lines().filter_map(|line| line.strip_prefix("told: ")).map(str::to_owned).collect()
 }
 
+/// Returns true if the line lists at least one result.
 fn has_count(line: &str) -> bool {
     counts(line.trim_matches(['=', ' ']).split(" in ").next().unwrap_or("")) != Counts::default()
 }

@@ -2,7 +2,7 @@ use super::super::steps::has_words;
 use super::*;
 use crate::engines::wanted as engines_wanted;
 
-/// `postgres-http: boto3 awscli`, a line for each cell.
+/// Returns a line for each cell, such as `postgres-http: boto3 awscli`.
 fn matrix(named: &[Engine], only: &[&str]) -> Vec<String> {
     let wants = |step: &str| only.is_empty() || only.iter().any(|words| has_words(step, words));
     let cells = cells(&subjects(false, &engines_wanted(named)), Breadth::Every, wants);
@@ -11,7 +11,7 @@ fn matrix(named: &[Engine], only: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_engine_meets_minio_over_both_schemes() {
+fn every_engine_has_cells_with_minio_over_both_schemes() {
     let cells = cells(&subjects(false, &Engine::ALL), Breadth::Every, |_| true);
     let names: Vec<String> = cells.iter().map(Cell::name).collect();
     assert_eq!(
@@ -50,7 +50,7 @@ impl Cell {
     }
 }
 
-/// How many suites a cell has when it has all that are for it.
+/// Returns the number of suites that make sense in a cell.
 fn suites_of(cell: &str) -> usize {
     match cell {
         "minio-http" | "folder-http" | "folder-https" => SUITES.len() - 1,
@@ -59,13 +59,13 @@ fn suites_of(cell: &str) -> usize {
 }
 
 #[test]
-fn an_engine_picks_its_cells() {
+fn an_engine_selects_its_cells() {
     assert_eq!(matrix(&[Engine::Redis], &["boto3"]), ["redis-http: boto3", "redis-https: boto3"]);
     assert_eq!(matrix(&[Engine::Sqlite], &["restic", "mc"]).len(), 4);
 }
 
 #[test]
-fn words_of_a_steps_name_pick_suites() {
+fn words_of_a_step_name_select_suites() {
     assert_eq!(matrix(&[], &["clients boto3 postgres-http"]), ["postgres-http: boto3"]);
     assert_eq!(matrix(&[], &["restic mysql-https"]), ["mysql-https: restic"]);
     assert!(matrix(&[Engine::Sqlite], &["restic mysql-https"]).is_empty());
@@ -73,7 +73,7 @@ fn words_of_a_steps_name_pick_suites() {
 }
 
 #[test]
-fn a_browser_is_needed_where_its_suite_is_wanted() {
+fn a_browser_is_needed_if_its_suite_is_wanted() {
     let needs = |words: &str| {
         let cells = plain(Engine::Redis, |step| has_words(step, words));
         let with_one = cells.iter().filter(|cell| cell.needs_browser());
@@ -85,7 +85,7 @@ fn a_browser_is_needed_where_its_suite_is_wanted() {
 }
 
 #[test]
-fn only_what_the_cells_need_is_started() {
+fn only_engines_of_wanted_cells_are_started() {
     let some =
         cells(&subjects(false, &Engine::ALL), Breadth::Every, |step| step.contains("mc redis"));
     assert_eq!(engines(&some), [Engine::Redis]);
@@ -99,7 +99,7 @@ fn only_what_the_cells_need_is_started() {
 }
 
 #[test]
-fn a_plain_run_takes_every_suite_over_http_once_at_least() {
+fn a_plain_run_takes_every_suite_over_http_at_least_once() {
     for drawn in Engine::ALL {
         let cells = plain(drawn, |_| true);
         let over_http =
@@ -113,7 +113,7 @@ fn a_plain_run_takes_every_suite_over_http_once_at_least() {
 }
 
 #[test]
-fn files_that_are_left_out_exist_and_are_run_on_one_engine() {
+fn files_that_a_plain_run_leaves_out_exist_and_run_on_sqlite() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients");
     for name in FILES_ON_ONE_ENGINE {
         assert!(folder.join(name).is_file(), "{name}");

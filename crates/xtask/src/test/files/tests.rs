@@ -24,7 +24,7 @@ fn a_plain_run_takes_more_suites_to_the_drawn_engine() {
 }
 
 #[test]
-fn a_whole_run_is_shorter_on_one_engine_alone() {
+fn a_whole_run_takes_the_short_form_on_mariadb_only() {
     let cells = cells(&Engine::ALL, None, true, |_| true);
     assert!(cells.iter().all(|cell| cell.suites == SUITES));
     let short: Vec<_> = cells.iter().filter(|cell| !cell.whole).map(Cell::name).collect();
@@ -32,7 +32,7 @@ fn a_whole_run_is_shorter_on_one_engine_alone() {
 }
 
 #[test]
-fn a_step_is_picked_by_its_suite_and_cell() {
+fn a_step_is_selected_by_its_suite_and_cell() {
     let cells = cells(&Engine::ALL, None, false, |step| step == "files git mount-redis");
     assert_eq!(names(&cells), ["mount-redis"]);
     assert_eq!(cells[0].suites, ["git"]);

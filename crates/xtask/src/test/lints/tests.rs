@@ -21,7 +21,7 @@ fn a_build_without_warnings_passes() {
 }
 
 #[test]
-fn a_warning_names_its_crate_and_is_shown() {
+fn warnings_are_reported_with_their_crate() {
     let [line] = warned(WARNED)[..] else { panic!("one crate has warnings") };
     assert!(line.contains("test \"it\""));
     let shown = warnings(WARNED);
@@ -30,6 +30,6 @@ fn a_warning_names_its_crate_and_is_shown() {
 }
 
 #[test]
-fn a_remark_of_cargo_on_the_manifest_is_no_lint() {
+fn a_warning_of_cargo_about_the_manifest_is_no_lint() {
     assert!(warned("warning: profile package spec `x` did not match any packages\n").is_empty());
 }

@@ -1,4 +1,4 @@
-//! A run of the model counts only if the model itself complains.
+//! Tests: a run of the model counts only if the model itself complains.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_run_without_a_complaint_of_the_model_proves_nothing() {
 }
 
 #[test]
-fn a_patch_must_ask_for_the_fault_of_its_name() {
+fn a_patch_must_contain_the_name_of_its_fault() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join(PATCHES);
     fs::create_dir_all(&folder).unwrap();
@@ -46,7 +46,7 @@ fn a_patch_must_ask_for_the_fault_of_its_name() {
 }
 
 #[test]
-fn a_copy_keeps_what_is_the_same_and_loses_what_is_gone() {
+fn an_update_of_the_copy_keeps_equal_files_and_removes_deleted_ones() {
     let root = tempfile::tempdir().unwrap();
     let source = root.path();
     fs::create_dir(source.join("a")).unwrap();

@@ -13,7 +13,7 @@ fn parse(words: &[&str]) -> Result<Options, clap::Error> {
 }
 
 #[test]
-fn engines_are_named_one_by_one() {
+fn several_engines_are_named_by_repeated_options() {
     let options = parse(&["--engine", "redis", "--engine", "sqlite"]).expect("two engines");
     assert_eq!(options.engine, [Engine::Redis, Engine::Sqlite]);
     assert!(parse(&[]).expect("nothing").engine.is_empty());
@@ -21,14 +21,14 @@ fn engines_are_named_one_by_one() {
 }
 
 #[test]
-fn the_reference_has_no_engine() {
+fn the_reference_run_excludes_engines_gateways_and_files() {
     assert!(parse(&["--reference", "--engine", "redis"]).is_err());
     assert!(parse(&["--reference", "--gateway", "x"]).is_err());
     assert!(parse(&["--reference", "--files"]).is_err());
 }
 
 #[test]
-fn steps_are_picked_by_whole_words() {
+fn steps_are_selected_by_whole_words() {
     let step = "clients boto3 redis-http";
     for words in ["clients", "boto3", "redis", "http", "redis-http", "boto3 redis-http", step] {
         assert!(has_words(step, words), "{words}");
@@ -43,7 +43,7 @@ fn steps_are_picked_by_whole_words() {
 }
 
 #[test]
-fn a_full_run_is_no_part_of_another_one() {
+fn a_full_run_excludes_the_other_kinds_of_runs() {
     assert!(parse(&["--full"]).expect("a full run").full);
     for other in ["--reference", "--files", "--external"] {
         assert!(parse(&["--full", other]).is_err(), "{other}");

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_pytest_summary_is_its_last_counting_line() {
+fn the_summary_of_pytest_is_its_last_line_with_counts() {
     let log = "test_a.py::test_one PASSED\n=== FAILURES ===\n\
                == 2 failed, 98 passed, 25 skipped, 1 error in 26.63s (0:00:26) ==\n";
     let (line, counts) = pytest(log).expect("there is a summary");
@@ -10,7 +10,7 @@ fn a_pytest_summary_is_its_last_counting_line() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_has_no_summary() {
+fn an_interrupted_pytest_run_has_no_summary() {
     assert_eq!(pytest("== test session starts ==\ntest_a.py::test_one PASSED\n"), None);
     assert_eq!(pytest("== no tests ran in 0.01s ==\n"), None);
 }
@@ -26,7 +26,7 @@ fn cargo_summaries_add_up() {
 }
 
 #[test]
-fn what_failing_tests_said_is_cut_out_of_a_log() {
+fn the_output_of_failed_tests_is_found_in_the_log() {
     let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\
         it broke\n\nfailures:\n    b\n\ntest result: FAILED. 1 passed; 1 failed\n\n\
         running 1 test\ntest c ... ok\n\ntest result: ok. 1 passed; 0 failed\n";
@@ -36,8 +36,8 @@ fn what_failing_tests_said_is_cut_out_of_a_log() {
 }
 
 #[test]
-fn runners_inside_of_tests_tell_how_they_ended() {
+fn summaries_of_inner_runners_are_collected() {
     let log =
         "x PASSED\ntold: fsx: well\n told: not\ntold: pjdfstest: 1 failed\n== 1 passed in 1s ==";
-    assert_eq!(told(log), ["fsx: well", "pjdfstest: 1 failed"]);
+    assert_eq!(inner_summaries(log), ["fsx: well", "pjdfstest: 1 failed"]);
 }
