@@ -1,11 +1,13 @@
 //! Access keys and policies: records by name.
 //!
-//! An access key names policies, and every policy that it names exists. Whoever gives it a policy
-//! guards that policy's record, and whoever removes a policy guards that no access key has it.
-//! Built-in policies have no record; the caller says which those are.
+//! An access key names policies. The invariant: every policy that it names exists. A plan that
+//! gives a policy to an access key guards the record of the policy, and a plan that removes a
+//! policy guards that no access key has it. Built-in policies have no record; the caller knows
+//! their names.
 //!
-//! What is wrong with a change is part of its answer, with the names that it is about. So it comes
-//! from one snapshot like any other answer.
+//! The reason why a change is refused is a part of its answer, with the names that it concerns, so
+//! it comes from one snapshot like any answer. For example, `RemovePolicy` returns the access keys
+//! that have the policy.
 
 use std::collections::BTreeSet;
 
@@ -17,45 +19,45 @@ use crate::run::{Env, Planner, Step};
 use crate::stage::account_is_there;
 use crate::view::{View, decode};
 
-/// Access keys, or policies, that one range asks for.
+/// The most access keys or policies of one range read.
 const PAGE_RECORDS: u32 = 10_000;
 
 const _: () = assert!(PAGE_RECORDS <= Limits::LEAST.range_records);
 
-/// Why an access key or a policy is not found, or not changed.
+/// The reason why an access key, policy or account is not found or not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The name is taken by another access key.
+    /// There is an access key of this name.
     #[error("the access key exists")]
     UserExists,
-    /// No access key of this name.
+    /// There is no access key of this name.
     #[error("no such access key")]
     NoSuchUser,
-    /// No policy of this name stands in a record.
+    /// There is no record of a policy of this name.
     #[error("no such policy: {0:?}")]
     NoSuchPolicy(String),
-    /// No account of this number.
+    /// There is no account of this number.
     #[error("no such account: {0}")]
     NoSuchAccount(AccountId),
-    /// The name, or the number, is taken by another account.
+    /// There is an account of this name or number.
     #[error("the account exists")]
     AccountExists,
-    /// The account has these access keys, in order.
+    /// The access keys that belong to the account, sorted.
     #[error("access keys belong to the account: {}", .0.join(", "))]
     AccountHasUsers(Vec<String>),
-    /// The account has these buckets, in order.
+    /// The buckets that belong to the account, sorted.
     #[error("buckets belong to the account: {}", .0.join(", "))]
     AccountHasBuckets(Vec<String>),
-    /// These access keys have the policy, in order.
+    /// The access keys that have the policy, sorted.
     #[error("access keys have the policy: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
 }
 
-/// Whether a policy of this name is built in.
+/// Returns true if a policy of this name is built in.
 pub type IsBuiltIn = fn(&str) -> bool;
 
-/// Lists the access keys of a volume, in order.
+/// Lists the access keys of a volume, sorted.
 #[derive(Clone, Copy, Debug)]
 pub struct ListUsers;
 
@@ -67,7 +69,7 @@ impl Planner for ListUsers {
     }
 }
 
-/// Lists the named policies of a volume, in order.
+/// Lists the named policies of a volume, sorted.
 #[derive(Clone, Copy, Debug)]
 pub struct ListPolicies;
 
@@ -117,15 +119,15 @@ impl Planner for FindPolicy<'_> {
     }
 }
 
-/// Makes an access key, if there is none of its name, and its account and each of its policies are
-/// there.
+/// Creates an access key. Fails if there is one of its name, or if its account or one of its
+/// policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct AddUser<'a> {
     /// The access key.
     pub access_key: &'a str,
-    /// What it is.
+    /// The access key's record.
     pub user: &'a User,
-    /// Which of its policies need no record.
+    /// Policies that need no record.
     pub built_in: IsBuiltIn,
 }
 
@@ -154,14 +156,14 @@ impl Planner for AddUser<'_> {
     }
 }
 
-/// Gives an access key these policies in place of those it had, if each of them is there.
+/// Sets the policies of an access key. Fails if one of them does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserPolicies<'a> {
     /// The access key.
     pub access_key: &'a str,
-    /// Its policies from now on.
+    /// The new policies.
     pub policies: &'a [String],
-    /// Which of them need no record.
+    /// Policies that need no record.
     pub built_in: IsBuiltIn,
 }
 
@@ -183,8 +185,8 @@ impl Planner for SetUserPolicies<'_> {
     }
 }
 
-/// Changes whom what an access key makes belongs to, and who may do what with it; what is `None`
-/// stays.
+/// Sets the owner and umask of files that this access key creates. A field that is `None` does not
+/// change.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserOwner<'a> {
     /// The access key.
@@ -193,7 +195,7 @@ pub struct SetUserOwner<'a> {
     pub uid: Option<u32>,
     /// The group.
     pub gid: Option<u32>,
-    /// Permissions that nothing is made with.
+    /// Permission bits that new files and directories do not get.
     pub umask: Option<u32>,
 }
 
@@ -235,17 +237,17 @@ impl Planner for RemoveUser<'_> {
     }
 }
 
-/// Makes a named policy, or puts another one in its place.
+/// Creates or replaces a named policy.
 #[derive(Clone, Copy, Debug)]
 pub struct SetPolicy<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it says.
+    /// The policy document.
     pub policy: &'a PolicyRecord,
 }
 
 impl Planner for SetPolicy<'_> {
-    /// Whether there was one of this name.
+    /// True if there was a policy of this name.
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
@@ -261,7 +263,7 @@ impl Planner for SetPolicy<'_> {
     }
 }
 
-/// Removes a named policy that no access key has.
+/// Removes a named policy. Fails with `PolicyInUse` if access keys have it.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovePolicy<'a> {
     /// Its name.
@@ -277,22 +279,22 @@ impl Planner for RemovePolicy<'_> {
             return Ok(Step::Done(Err(AccessError::NoSuchPolicy(self.name.to_owned()))));
         };
         let users = entries(view, key::space::USER)?;
-        let mut having = Vec::new();
+        let mut users_of_policy = Vec::new();
         for entry in &users {
             let user = decode(&entry.key, &entry.value, User::decode)?;
             if user.policies.iter().any(|policy| policy == self.name) {
-                having.push(name(&entry.key));
+                users_of_policy.push(name(&entry.key));
             }
         }
-        if !having.is_empty() {
-            return Ok(Step::Done(Err(AccessError::PolicyInUse(having))));
+        if !users_of_policy.is_empty() {
+            return Ok(Step::Done(Err(AccessError::PolicyInUse(users_of_policy))));
         }
         let own = vec![Guard::Equals(at.clone(), value)];
         let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
         plan.guards.extend(as_seen(key::partition(key::space::USER, 0), &users));
-        // A store takes plans up to some size, and a guard for each of so many users is beyond it.
-        // Then a user who is given the policy at this very moment has one that is missing, and may
-        // do nothing.
+        // A store limits the size of a plan. If there are too many guards, only the policy itself
+        // is guarded. Then an access key that gets the policy at the same moment names a policy
+        // that does not exist, which allows nothing.
         let limits = Limits::LEAST;
         if plan.items() > limits.plan_items / 2 || plan.bytes() > limits.plan_bytes / 2 {
             plan.guards = own;
@@ -301,15 +303,15 @@ impl Planner for RemovePolicy<'_> {
     }
 }
 
-/// An access key, and the policies that it is given.
+/// An access key, and the policies that it gets.
 struct Given {
-    /// Its record.
+    /// The record of the access key, if it exists.
     user: Option<Value>,
-    /// The guards of the policies that stand in records; or the first that is missing.
+    /// The guards of the policies that have records, or the error for the first missing one.
     policies: Result<Vec<Guard>, AccessError>,
 }
 
-/// Looks at an access key and the policies that it is given, in one round trip.
+/// Reads an access key and its policies, in one round trip.
 fn with_policies(
     view: &mut View<'_>,
     user: &Key,
@@ -333,10 +335,12 @@ fn with_policies(
     Ok(Given { user, policies })
 }
 
-/// Guards that records of a range are as they were seen, and that there are no others. Engines do not
-/// protect an empty range. They need not do so here: whoever gives a policy to an access key guards
-/// the policy's record, and the plan that has these guards deletes that record. It is the same with
-/// an account, its access keys and its buckets.
+/// The guards that the records of a range are unchanged and that there are no others.
+///
+/// Engines do not protect an empty range against a concurrent insertion by themselves. Here they
+/// need not: a plan that gives a policy to an access key guards the record of the policy, and the
+/// plan with these guards deletes that record, so one of the two is refused. The same holds for
+/// accounts, access keys and buckets.
 pub(crate) fn as_seen((mut start, end): (Key, Key), seen: &[Entry]) -> Vec<Guard> {
     let mut guards = Vec::with_capacity(2 * seen.len() + 1);
     for entry in seen {
@@ -357,12 +361,12 @@ fn list<T>(
     entries(view, space)?.into_iter().map(named).collect()
 }
 
-/// All records of a space, in order.
+/// Reads all records of a space, sorted.
 pub(crate) fn entries(view: &mut View<'_>, space: Space) -> Result<Vec<Entry>, Halt> {
     all(view, key::partition(space, 0))
 }
 
-/// All records of a range, in order: a round trip for each page.
+/// Reads all records of a range, sorted. One round trip for each page of `PAGE_RECORDS`.
 pub(crate) fn all(view: &mut View<'_>, (mut start, end): (Key, Key)) -> Result<Vec<Entry>, Halt> {
     let mut all = Vec::new();
     loop {
@@ -376,7 +380,7 @@ pub(crate) fn all(view: &mut View<'_>, (mut start, end): (Key, Key)) -> Result<V
     }
 }
 
-/// The first key that may follow this one.
+/// The first key that sorts behind this one.
 fn behind(key: &Key) -> Key {
     Key::new(key.space(), key.partition(), &[key.suffix(), b"\0"].concat())
 }

@@ -1,8 +1,9 @@
 //! Accounts: records by number.
 //!
-//! An access key belongs to an account, and a bucket too, and whoever makes either guards that the
-//! account is there. So one that is removed leaves neither behind. What else names it, as the writer
-//! of an object or in an access control list, may outlive it and means nobody then.
+//! Each access key and each bucket belongs to an account. A plan that creates either guards that
+//! the account exists, so the removal of an account never leaves an access key or a bucket without
+//! one. Other references may outlive the account, for example the writer of an object or a grantee
+//! in an access control list. They then match no account.
 
 use record::{Account, AccountId, Bucket, Dentry, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Write};
@@ -13,7 +14,7 @@ use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 use record::Ino;
 
-/// Lists the accounts of a volume, by their numbers.
+/// Lists the accounts of a volume, sorted by number.
 #[derive(Clone, Copy, Debug)]
 pub struct ListAccounts;
 
@@ -34,14 +35,15 @@ fn numbered(entry: &Entry) -> Result<(AccountId, Account), Halt> {
     Ok((AccountId(number), account))
 }
 
-/// Makes an account, if there is none of its number and none of its name.
+/// Creates an account. Fails with `AccountExists` if the number or the name is in use.
 ///
-/// Of two accounts that get one name at the same moment both are made: names are for people.
+/// If two operators create accounts of one name at the same moment, both accounts are created.
+/// Names are for people only, so the plan does not guard them.
 #[derive(Clone, Copy, Debug)]
 pub struct AddAccount<'a> {
     /// Its number.
     pub id: AccountId,
-    /// What it is.
+    /// The account.
     pub account: &'a Account,
 }
 
@@ -62,7 +64,8 @@ impl Planner for AddAccount<'_> {
     }
 }
 
-/// Removes an account that has neither access keys nor buckets.
+/// Removes an account. Fails with `AccountHasUsers` or `AccountHasBuckets` if access keys or
+/// buckets belong to it.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveAccount {
     /// Its number.
@@ -78,14 +81,14 @@ impl Planner for RemoveAccount {
             return Ok(Step::Done(Err(AccessError::NoSuchAccount(self.id))));
         };
         let users = entries(view, key::space::USER)?;
-        let mut having = Vec::new();
+        let mut users_of_account = Vec::new();
         for entry in &users {
             if decode(&entry.key, &entry.value, User::decode)?.account == self.id {
-                having.push(name(&entry.key));
+                users_of_account.push(name(&entry.key));
             }
         }
-        if !having.is_empty() {
-            return Ok(Step::Done(Err(AccessError::AccountHasUsers(having))));
+        if !users_of_account.is_empty() {
+            return Ok(Step::Done(Err(AccessError::AccountHasUsers(users_of_account))));
         }
         let buckets = all(view, key::dentries(Ino::ROOT))?;
         let owned = self.owned(view, &buckets)?;
@@ -96,8 +99,9 @@ impl Planner for RemoveAccount {
         let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
         plan.guards.extend(as_seen(key::partition(key::space::USER, 0), &users));
         plan.guards.extend(as_seen(key::dentries(Ino::ROOT), &buckets));
-        // A store takes plans up to some size. Beyond it, an access key or bucket that is made at
-        // this very moment is left without its account, and only the operator's key reaches it.
+        // A store limits the size of a plan. If there are too many guards, only the account itself
+        // is guarded. Then an access key or a bucket that is created at the same moment may be left
+        // without its account, and only the operator's key can use it.
         let limits = Limits::LEAST;
         if plan.items() > limits.plan_items / 2 || plan.bytes() > limits.plan_bytes / 2 {
             plan.guards = own;
@@ -107,7 +111,7 @@ impl Planner for RemoveAccount {
 }
 
 impl RemoveAccount {
-    /// Names of the account's buckets among these.
+    /// The names of those buckets that belong to the account.
     fn owned(self, view: &mut View<'_>, buckets: &[Entry]) -> Result<Vec<String>, Halt> {
         let mut keys: Vec<Key> = Vec::with_capacity(buckets.len());
         for entry in buckets {

@@ -1,4 +1,9 @@
 //! Buckets: the directories below the root.
+//!
+//! The dentry of a bucket has the settings that every plan needs: versioning, object lock and
+//! quota. Each plan that changes a key of the bucket guards this dentry, so a change of these
+//! settings takes effect at once, at all gateways. For example, a PUT that was planned before
+//! `PutBucketVersioning` is refused after it, and planned again with versions.
 
 use record::{
     Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
@@ -13,39 +18,39 @@ use crate::stage::{account_is_there, guard_absent};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// A bucket as found.
+/// A bucket with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundBucket {
     /// Its name.
     pub name: Vec<u8>,
-    /// Its directory.
+    /// The inode number of its directory.
     pub ino: Ino,
-    /// When it was made.
+    /// The time at which it was created.
     pub made: Timestamp,
     /// Its settings.
     pub settings: Bucket,
-    /// Whether it keeps versions.
+    /// Its versioning state.
     pub versioning: Versioning,
-    /// How much it may hold.
+    /// Its quota.
     pub quota: Quota,
 }
 
-/// Makes a bucket.
+/// Creates a bucket. Fails with `BucketExists`.
 #[derive(Clone, Debug)]
 pub struct MakeBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// The number of its directory.
+    /// The inode number of its directory.
     pub ino: Ino,
     /// Its settings.
     pub settings: &'a Bucket,
-    /// What it is set to do from the beginning, each kind at most once.
+    /// Its initial configurations, each kind at most once.
     pub configs: &'a [(BucketConfigKind, BucketConfig)],
-    /// Whom the directory belongs to: user and group.
+    /// The user and group that own the directory.
     pub owner: (u32, u32),
-    /// Its permission bits.
+    /// The permission bits of the directory.
     pub mode: u32,
-    /// Whether it keeps versions.
+    /// Its versioning state. Object lock needs `Enabled`.
     pub versioning: Versioning,
 }
 
@@ -91,7 +96,8 @@ impl Planner for MakeBucket<'_> {
     }
 }
 
-/// Removes an empty bucket. Its open uploads and its configurations go with it.
+/// Removes an empty bucket, with its configurations. The reaper then removes its open uploads.
+/// Fails with `BucketNotEmpty`, `VersionsLeft` or `TrashLeft`.
 #[derive(Clone, Debug)]
 pub struct DeleteBucket<'a> {
     /// Its name.
@@ -125,8 +131,8 @@ impl Planner for DeleteBucket<'_> {
         }
         let inode = inode?.ok_or(FsError::NoSuchBucket)?;
         let xattrs = decode(&inode_key, &inode, Inode::decode)?.xattrs;
-        // Whoever creates something in the bucket guards the dentry that this plan deletes. So of
-        // the two plans one is refused.
+        // A plan that creates something in the bucket guards the dentry that this plan deletes, so
+        // one of two concurrent plans is refused.
         let orphan = key::orphan(ino);
         let mut writes = vec![
             Write::Delete(bucket.key.clone()),
@@ -150,7 +156,8 @@ impl Planner for DeleteBucket<'_> {
         let inode = Guard::Equals(inode_key, inode);
         let mut guards = vec![bucket.guard(), inode, Guard::Empty(names.0, names.1)];
         guards.push(Guard::Empty(versions.0, versions.1));
-        // All that were seen, including those of kinds that this release does not know.
+        // All configurations that exist are removed, also those of kinds that this release does not
+        // know.
         let (mut start, end) = configs;
         for config in set {
             guards.push(Guard::Empty(start, config.key.clone()));
@@ -162,11 +169,12 @@ impl Planner for DeleteBucket<'_> {
     }
 }
 
-/// The most configurations of a bucket: one of each kind, and a kind is a byte. So the removal of a
-/// bucket adds no more than so many records, and a guard for each, to its plan.
+/// The most configurations of a bucket: one of each kind, and a kind is one byte. It limits the
+/// guards and writes for the removal of a bucket.
 const CONFIGS_MAX: u32 = 256;
 
-/// Finds a bucket and its settings: one round trip when it is remembered.
+/// Finds a bucket and its settings. One round trip if its dentry is cached. Fails with
+/// `NoSuchBucket`.
 #[derive(Clone, Debug)]
 pub struct FindBucket<'a> {
     /// Its name.
@@ -192,14 +200,14 @@ impl Planner for FindBucket<'_> {
     }
 }
 
-/// Lists buckets in the order of their names.
+/// Lists buckets, sorted by name.
 #[derive(Clone, Debug)]
 pub struct ReadBuckets<'a> {
-    /// What their names begin with.
+    /// The prefix of the names.
     pub prefix: &'a [u8],
     /// The last name of the page before.
     pub after: Option<&'a [u8]>,
-    /// The most to answer.
+    /// The most buckets of the page.
     pub limit: u32,
 }
 
@@ -207,8 +215,9 @@ impl Planner for ReadBuckets<'_> {
     type Output = Vec<FoundBucket>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Vec<FoundBucket>>, Halt> {
-        // Bucket names hold no byte below `-`, so `name/` sorts as `name` among them but for names
-        // that another one continues with `-` or `.`; the range is by dentry, the cut by name.
+        // Dentries are sorted by `name/`, which differs from the order of names if one name
+        // continues another with `-` or `.`: these bytes are less than `/`. So all dentries are
+        // read, and sorted and cut by name.
         let (first, end) = key::dentries(Ino::ROOT);
         let entries = view.range(first, end, BUCKETS_MAX)?;
         let mut names: Vec<(Vec<u8>, Key, Dentry)> = Vec::new();
@@ -240,33 +249,34 @@ impl Planner for ReadBuckets<'_> {
     }
 }
 
-/// The most buckets of a volume that a listing looks at.
+/// The most buckets of a volume that a listing reads.
 pub const BUCKETS_MAX: u32 = 10_000;
 
-/// Changes a bucket's settings.
+/// Changes one setting of a bucket.
 #[derive(Clone, Debug)]
 pub struct SetBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// What is to change.
+    /// The change.
     pub change: BucketChange,
 }
 
-/// A change of a bucket's settings; the others stay as they are.
+/// A change of one setting; the others stay.
 #[derive(Clone, Copy, Debug)]
 pub enum BucketChange {
-    /// Whether what is uploaded from now on gets opaque entity tags.
+    /// True: objects that are created from now on get opaque entity tags.
     OpaqueTags(bool),
-    /// Whom objects belong to that others write.
+    /// The owner of objects that other accounts write.
     Ownership(Option<ObjectOwnership>),
-    /// What keeps it from being public.
+    /// The restrictions on public access.
     PublicAccess(Option<PublicAccessBlock>),
-    /// Whether it keeps versions.
+    /// The versioning state. Fails with `Locked` if the bucket has object lock and the state is not
+    /// `Enabled`, and with `HasTrash` if the bucket has a trash.
     Versioning(Versioning),
-    /// How much it may hold: bounds that are named here are set, and others stay. What it holds
-    /// already stays, however much that is.
+    /// The quota. Limits that are `None` stay. A limit may be below the current usage: the bucket
+    /// then only shrinks.
     Quota(Quota),
-    /// That it may hold any amount.
+    /// Remove all limits.
     NoQuota,
 }
 
@@ -287,7 +297,7 @@ impl Planner for SetBucket<'_> {
                 if bucket.dentry.versioning == Versioning::Trash {
                     return Err(FsError::HasTrash.into());
                 }
-                // Whoever changes a key guards this record.
+                // Every plan that changes a key of the bucket guards this dentry.
                 let dentry = Dentry { versioning, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
             }
@@ -299,7 +309,7 @@ impl Planner for SetBucket<'_> {
                     }
                     _ => Quota::NONE,
                 };
-                // Whoever grows a bucket guards this record.
+                // Every plan that grows the bucket guards this dentry.
                 let dentry = Dentry { quota, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
             }
@@ -313,13 +323,13 @@ impl Planner for SetBucket<'_> {
     }
 }
 
-/// Finds what a bucket is set to do, of one kind; nothing where that was never set. One round trip
-/// when the bucket is remembered.
+/// Finds a configuration of a bucket; `None` if it is not set. One round trip if the bucket's
+/// dentry is cached.
 #[derive(Clone, Debug)]
 pub struct FindBucketConfig<'a> {
     /// The bucket's name.
     pub name: &'a [u8],
-    /// Which.
+    /// The kind of configuration.
     pub kind: BucketConfigKind,
 }
 
@@ -335,25 +345,25 @@ impl Planner for FindBucketConfig<'_> {
     }
 }
 
-/// Finds a bucket with all that it is set to do, in one snapshot.
+/// Finds a bucket with all of its configurations, in one snapshot.
 #[derive(Clone, Debug)]
 pub struct FindBucketConfigs<'a> {
     /// The bucket's name.
     pub name: &'a [u8],
 }
 
-/// A bucket with all that it is set to do.
+/// A bucket with all of its configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfigs {
-    /// Its directory.
+    /// The inode number of its directory.
     pub ino: Ino,
     /// Its settings.
     pub settings: Bucket,
-    /// Whether it keeps versions.
+    /// Its versioning state.
     pub versioning: Versioning,
-    /// How much it may hold.
+    /// Its quota.
     pub quota: Quota,
-    /// What it is set to do, each kind at most once.
+    /// Its configurations, each kind at most once.
     pub configs: Vec<(BucketConfigKind, BucketConfig)>,
 }
 
@@ -377,15 +387,15 @@ impl Planner for FindBucketConfigs<'_> {
     }
 }
 
-/// Notes how far the pass over a bucket's lifecycle has come, if nobody else has noted anything since.
-/// Answers whether it did.
+/// Stores the progress of the lifecycle pass over a bucket. Returns false, and stores nothing, if
+/// another gateway has stored progress since `was` was read.
 #[derive(Clone, Debug)]
 pub struct SetLifecyclePass<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// What was noted before.
+    /// The progress that the caller has read.
     pub was: Option<&'a BucketConfig>,
-    /// What is from now on.
+    /// The new progress.
     pub now: &'a BucketConfig,
 }
 
@@ -409,18 +419,18 @@ impl Planner for SetLifecyclePass<'_> {
     }
 }
 
-/// Sets what a bucket is to do, of one kind, or removes it. A trash is only for a bucket that never
-/// kept versions, and goes when it is empty.
+/// Sets or removes a configuration of a bucket. A trash can be set only if the bucket never had
+/// versions, and removed only if it is empty (`TrashLeft`). Object lock needs versioning
+/// (`KeepsNoVersions`).
 #[derive(Clone, Debug)]
 pub struct SetBucketConfig<'a> {
     /// The bucket's name.
     pub name: &'a [u8],
-    /// Which.
+    /// The kind of configuration.
     pub kind: BucketConfigKind,
-    /// What it is from now on; nothing as if it had never been set.
+    /// The new configuration; `None` removes it.
     pub value: Option<&'a BucketConfig>,
-    /// The retention that an object lock configuration gives to new objects. Of no meaning for other
-    /// kinds.
+    /// The default retention of an object lock configuration. Ignored for other kinds.
     pub default_retention: Option<RetentionDefault>,
 }
 
@@ -443,7 +453,8 @@ impl Planner for SetBucketConfig<'_> {
         {
             return Err(FsError::KeepsNoVersions.into());
         }
-        // Whoever removes the bucket deletes both, so that none is set for one that is gone.
+        // The removal of the bucket deletes both records, so no configuration is set for a removed
+        // bucket.
         let guards = vec![bucket.guard(), Guard::Equals(bucket_key.clone(), value)];
         let write = match self.value {
             Some(config) => Write::Put(config_key.clone(), config.encode(&config_key)),
@@ -456,7 +467,7 @@ impl Planner for SetBucketConfig<'_> {
             self.set_trash(view, &bucket, &mut guards, &mut writes)?;
         }
         if self.kind == BucketConfigKind::ObjectLock && !bucket.dentry.locks {
-            // Whoever changes a key guards this record.
+            // Every plan that changes a key of the bucket guards this dentry.
             let dentry = Dentry { locks: true, ..bucket.dentry };
             writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
         }
@@ -465,7 +476,7 @@ impl Planner for SetBucketConfig<'_> {
 }
 
 impl SetBucketConfig<'_> {
-    /// Adds to a plan that the bucket has a trash from now on, or none any more.
+    /// Adds the start or end of the bucket's trash to a plan.
     fn set_trash(
         &self,
         view: &mut View<'_>,
@@ -488,7 +499,7 @@ impl SetBucketConfig<'_> {
             }
             guards.push(Guard::Empty(start, end));
         }
-        // Whoever changes a key guards this record.
+        // Every plan that changes a key of the bucket guards this dentry.
         let dentry = Dentry { versioning, ..*dentry };
         writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
         Ok(())

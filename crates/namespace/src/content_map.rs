@@ -1,12 +1,15 @@
-//! Content maps: how a file's slices are laid out in records.
+//! Content maps: storing the slices of a file in records.
+//!
+//! Few slices are in the inode's record, many are in pages of their own. For example, a file of 1
+//! GiB in blocks of 4 MiB has 256 slices, which need one page.
 
 use record::{
     Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PageRef, PartRun, Slice, key,
 };
 use store::Write;
 
-/// Lays out the slices of a file, which are in order and without holes: in its inode's record, or
-/// in pages that are to be written with it or before it.
+/// Stores the slices of a new file, which are sorted and without holes. Returns the content for its
+/// inode, and the writes of its pages.
 pub fn build_content(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     if slices.len() <= INODE_SLICES_MAX {
         return (Content::Slices(slices), Vec::new());
@@ -21,7 +24,8 @@ pub fn build_content(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     (Content::Pages(pages), writes)
 }
 
-/// How many pages the map of a new file has: their numbers begin at 0, and the next page gets this one.
+/// The number of pages in the content of a new file. Page numbers start at 0, so the next page gets
+/// this number.
 pub(crate) fn pages_made(content: &Content) -> u32 {
     match content {
         Content::Pages(pages) => u32::try_from(pages.len()).unwrap_or(u32::MAX),
@@ -29,14 +33,14 @@ pub(crate) fn pages_made(content: &Content) -> u32 {
     }
 }
 
-/// Which pages of a content map hold the bytes from `start` up to `end`.
+/// The indexes of the pages that hold the bytes from `start` up to `end`.
 pub fn pages_of(pages: &[PageRef], start: u64, end: u64) -> std::ops::Range<usize> {
     let first = pages.partition_point(|page| page.start <= start).saturating_sub(1);
     let last = pages.partition_point(|page| page.start < end);
     first..last.max(first)
 }
 
-/// Counts parts of equal length in a row.
+/// Groups consecutive parts of equal length.
 pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
     let mut runs: Vec<PartRun> = Vec::new();
     for length in lengths {
@@ -48,7 +52,8 @@ pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
     runs
 }
 
-/// Joins the slices of parts. The positions of each part count from its own beginning.
+/// Concatenates the slices of parts. The positions of each part start at 0. Returns the size, and
+/// the slices with positions in the complete file.
 pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (u64, Vec<Slice>) {
     let (mut position, mut all) = (0, Vec::new());
     for (size, slices) in parts {
@@ -60,13 +65,12 @@ pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (
     (position, all)
 }
 
-/// The slices that hold a file's bytes from `start` up to `end`, cut to them, with positions that
-/// count from `start`.
+/// The slices of the range from `start` up to `end`, with positions relative to `start`.
 pub fn cut(slices: &[Slice], start: u64, end: u64) -> Vec<Slice> {
     let mut cut = Vec::new();
     for slice in slices {
         let (from, to) = (slice.position.max(start), slice.end().min(end));
-        // What lies within one slice is no longer than it, and so fits in 32 bits.
+        // A range within one slice is not longer than the slice, so it fits in 32 bits.
         let skip = u32::try_from(from - slice.position);
         let length = u32::try_from(to.saturating_sub(from));
         if let (Ok(skip), Ok(length @ 1..)) = (skip, length) {

@@ -1,140 +1,147 @@
-//! What an operation may answer instead of succeeding.
+//! Errors of namespace operations.
+//!
+//! A variant describes the state of the namespace. The views translate it: the mount into an errno,
+//! the gateway into an S3 error code. For example, `NoSuchKey` becomes `ENOENT` and the S3 code
+//! `NoSuchKey`.
 
 use record::{DecodeError, Timestamp, VersionRef};
 use store::Key;
 
-/// An answer of the namespace that is not a success. Views translate it: an errno, an S3 code.
+/// The error of a namespace operation. Views translate it into an errno or an S3 code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum FsError {
-    /// No bucket of this name.
+    /// There is no bucket of this name.
     #[error("no such bucket")]
     NoSuchBucket,
-    /// The bucket's name is taken.
+    /// There is a bucket of this name.
     #[error("the bucket exists")]
     BucketExists,
-    /// Something is left in the bucket.
+    /// The bucket has files or directories.
     #[error("the bucket is not empty")]
     BucketNotEmpty,
-    /// Versions, or markers, are left in the bucket.
+    /// The bucket has objects, noncurrent versions or delete markers.
     #[error("the bucket has versions of objects")]
     VersionsLeft,
-    /// Something is left in the bucket's trash.
+    /// The bucket's trash has items.
     #[error("the bucket's trash is not empty")]
     TrashLeft,
-    /// The bucket has a trash, and so no versions.
+    /// The bucket has a trash, so it cannot have versions.
     #[error("the bucket has a trash")]
     HasTrash,
     /// The bucket has no trash.
     #[error("the bucket has no trash")]
     HasNoTrash,
-    /// Nothing is bound to the name.
+    /// The name is not bound.
     #[error("no such file or object")]
     NoSuchKey,
-    /// Nothing is bound to the name, because it was deleted: this marker says so.
+    /// The key is not bound, and its newest version is this delete marker.
     #[error("no such object: it was deleted")]
     Deleted(VersionRef),
-    /// The object has no version of this name.
+    /// The object has no version of this id.
     #[error("no such version")]
     NoSuchVersion,
-    /// The version is a delete marker, made at that time.
+    /// The version is a delete marker, which was created at this time.
     #[error("the version is a delete marker")]
     IsMarker(VersionRef, Timestamp),
-    /// What is asked for changes an object, and the bucket keeps each as it was.
+    /// The operation would change an object, and the bucket keeps all versions.
     #[error("the bucket keeps versions")]
     KeepsVersions,
-    /// Version records bind the file, so it must not change. [`crate::DetachVersions`] gives the
-    /// versions an inode of their own; then the change is tried again.
+    /// Version records bind the file, so it must not change. The caller runs
+    /// [`crate::DetachVersions`], which moves the versions to a copy, and tries again.
     #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
-    /// A noncurrent version and an item of a trash keep their headers and user metadata.
+    /// Headers and user metadata of a noncurrent version or of an item of a trash do not change.
     #[error("a noncurrent version keeps its headers and user metadata")]
     VersionKept,
-    /// Objects are locked only where versions are kept.
+    /// Object lock needs a bucket with versions.
     #[error("the bucket keeps no versions")]
     KeepsNoVersions,
-    /// The bucket may not hold as much as it would then.
+    /// The operation would exceed the quota of the bucket.
     #[error("the bucket's quota is exceeded")]
     QuotaExceeded,
-    /// A retention or a legal hold keeps the object as it is.
+    /// A retention or a legal hold protects the object.
     #[error("the object is locked")]
     Locked,
     /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     PreconditionFailed,
-    /// The bucket refuses overlaps, and a component of the key is bound to a file.
+    /// The bucket refuses overlapping keys, and a component of the key is a file.
     #[error("a key above this one exists")]
     OverlapsFile,
-    /// The bucket refuses overlaps, and a directory has the key's name.
+    /// The bucket refuses overlapping keys, and the key is a directory.
     #[error("a key below this one exists")]
     OverlapsDirectory,
-    /// No such multipart upload, or it is no longer open.
+    /// There is no such multipart upload, or it is not open any more.
     #[error("no such upload")]
     NoSuchUpload,
-    /// The part of this number was never uploaded, or not as listed. 0 if none is listed at all.
+    /// The part of this number does not exist, or has another entity tag or checksum than listed. 0
+    /// if the list is empty.
     #[error("a listed part does not exist as listed")]
     InvalidPart(u16),
-    /// A part was sent more often than [`crate::TRANSMISSIONS_MAX`].
+    /// The part was sent more often than [`crate::TRANSMISSIONS_MAX`].
     #[error("the part was sent too often")]
     TooManyTransmissions,
     /// The list of parts is not in ascending order.
     #[error("the parts are not in ascending order")]
     InvalidPartOrder,
-    /// A part that is not the last is too small.
+    /// A part that is not the last is smaller than the minimum.
     #[error("a part is too small")]
     PartTooSmall {
-        /// Its number.
+        /// The number of the part.
         number: u16,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: u64,
     },
-    /// The parts are together not as long as the client said, or longer than a file may be.
+    /// The parts together have another size than the client announced, or exceed the largest file.
     #[error("the size is not as announced, or beyond the limit")]
     WrongSize,
-    /// The object that is copied changed, or went, meanwhile.
+    /// The source of the copy was changed or removed meanwhile.
     #[error("the source changed meanwhile")]
     SourceChanged,
-    /// Something is bound to the name already.
+    /// The name is bound.
     #[error("the name exists")]
     NameExists,
-    /// A directory was wanted, and this is none.
+    /// The node is not a directory, and the operation needs one.
     #[error("not a directory")]
     NotADirectory,
-    /// Anything but a directory was wanted, and this is one.
+    /// The node is a directory, and the operation needs another kind.
     #[error("a directory")]
     IsADirectory,
-    /// Something is left in the directory.
+    /// The directory has names.
     #[error("the directory is not empty")]
     DirectoryNotEmpty,
-    /// A directory would come to be below itself.
+    /// The directory would move below itself.
     #[error("a directory cannot be moved below itself")]
     BelowItself,
-    /// The two names are in two buckets.
+    /// The two names are in different buckets.
     #[error("nothing is moved or linked from one bucket to another")]
     OtherBucket,
-    /// Only buckets stand directly below the root, and they are not renamed.
-    #[error("only buckets stand directly below the root")]
+    /// The operation would change a name directly below the root. Only buckets are there, and they
+    /// are not renamed.
+    #[error("only buckets are directly below the root")]
     OnlyBuckets,
-    /// A directory has one name.
+    /// The operation would give a directory a second name.
     #[error("a directory has one name")]
     LinkedDirectory,
-    /// A file of a bucket with versions or a trash has as many hard links as it may have.
+    /// The file of a bucket with versions or a trash has [`crate::VERSIONED_LINKS_MAX`] hard links.
     #[error("the file has as many hard links as a file of this bucket may have")]
     TooManyLinks,
-    /// The file or directory is gone, or the name does not lead to it any more: it is to be looked
-    /// up again.
-    #[error("the name leads elsewhere by now")]
+    /// The node is removed, or the name does not lead to it any more. The caller looks it up again.
+    #[error("the name does not lead to the same file any more")]
     Stale,
-    /// What a request is called by was said of another one before.
-    #[error("another request was called the same")]
+    /// The client has used the token of this request for another request before.
+    #[error("the client token was used for another request before")]
     OtherRequest,
-    /// There are too many directories above.
-    #[error("too many directories above each other")]
+    /// The path has too many directories.
+    #[error("the path has too many directories")]
     TooDeep,
-    /// The content has another form than the change was made for, which is to be made again.
-    #[error("the content has changed its form")]
+    /// The content is not in the form for which the change was made, for example inline instead of
+    /// in blocks. The caller makes the change again.
+    #[error("the content was changed or moved meanwhile")]
     ContentReplaced,
-    /// The file has let go of a block that it would be given again, and may still be read there.
-    #[error("what the file has let go of is not gone yet")]
+    /// The file has released a block that it would reference again, and the reaper has not
+    /// processed the release. The caller waits or copies the data.
+    #[error("the file has released this block, and the release is not complete")]
     BlockReleasePending,
     /// There is no extended attribute of this name.
     #[error("no such attribute")]
@@ -142,44 +149,45 @@ pub enum FsError {
     /// There is an extended attribute of this name.
     #[error("the attribute exists")]
     AttributeExists,
-    /// The names of the extended attributes would be longer than a list of them may be.
+    /// The names of the extended attributes would exceed the longest list of them.
     #[error("too many extended attributes")]
     TooManyAttributes,
-    /// A symbolic link has no access control lists.
+    /// A symbolic link has no access control list.
     #[error("a symbolic link has no access control list")]
     NoAcl,
     /// Only a directory has a default access control list.
     #[error("only a directory has a default access control list")]
     NoDefaultAcl,
-    /// S3 keeps nothing with anything but a file.
-    #[error("only a file has what S3 keeps with an object")]
+    /// Only a file has S3 metadata.
+    #[error("only a file has S3 metadata")]
     NoObject,
-    /// The headers or the user metadata of an object would be longer than S3 keeps them.
+    /// The content headers or the user metadata of the object would exceed the limits of S3.
     #[error("the metadata of the object is too large")]
     MetadataTooLarge,
-    /// An object would have more tags than it may.
+    /// The object would have more than [`crate::OBJECT_TAGS_MAX`] tags.
     #[error("the object has too many tags")]
     TooManyTags,
-    /// A number that was leased is in use already: the store has forgotten who leased it.
+    /// A leased inode number is in use. The metadata store was restored to a state before the
+    /// lease. The caller uses other numbers.
     #[error("a leased number is in use already")]
     InodeNumberInUse,
-    /// The key has another object than the one that the caller looked at, or that object has other
-    /// tags, another list, lock or owner. The caller looks again.
-    #[error("the key has another object by now")]
+    /// The key has another object than the caller has checked, or that object has another owner, or
+    /// other tags, grants or locks. The caller checks permissions again.
+    #[error("the key has another object than the one that was checked")]
     OtherObject,
-    /// Other writers changed what the plan relies on until the deadline. Nothing happened.
+    /// Other writers changed records of the plan until the deadline. Nothing was written.
     #[error("too much contention")]
     Contended,
 }
 
-/// Why planning stopped before it had a plan or an answer.
+/// The reason why a planning pass stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// Something that was asked for is not known yet.
+    /// A requested record is not known yet.
     Need,
-    /// The answer is an error.
+    /// The answer is this error.
     Fail(FsError),
-    /// A record does not decode.
+    /// The record of this key does not decode.
     Corrupt(Key, DecodeError),
 }
 

@@ -1,12 +1,20 @@
-//! The state of an inode, and which changes it admits.
+//! The state of an inode, and the changes that it admits.
 //!
-//! A file is *current* while only dentries bind it. When a version record binds it, because its key was
-//! overwritten or removed in a bucket with versions or a trash, it is *superseded*: the record
-//! [`Superseded`] of the inode says so, and the plan that writes or deletes the version record keeps it
-//! up to date. A file is *locked* while its retention or legal hold lasts.
+//! A file is *current* while only dentries bind it. If a PUT or DELETE replaces its key in a bucket
+//! with versions or a trash, a version record binds it, and it is *superseded*: the inode has a
+//! [`Superseded`] record. The plan that writes or deletes the version record also updates that
+//! record. A file is *locked* while its retention or legal hold lasts.
 //!
-//! Every planner that changes an inode asks [`InodeState::admit`], and guards the state that it saw. So
-//! a change and a plan that supersedes the inode never both commit:
+//! ```text
+//!             a version record binds it
+//!  current ────────────────────────────▶ superseded
+//!          ◀────────────────────────────
+//!             the version is removed, restored,
+//!             or moved to a copy (DetachVersions)
+//! ```
+//!
+//! Every planner that changes an inode calls [`InodeState::admit`] and guards the state that it
+//! saw. So a change and a plan that supersedes the inode never both commit:
 //!
 //! | change | current | locked | superseded | superseded, and a dentry binds it too |
 //! |---|---|---|---|---|
@@ -16,9 +24,10 @@
 //! | tags, grants, retention | yes | yes | yes | `NotCurrent` |
 //! | a new name | yes | yes | `NotCurrent` | `NotCurrent` |
 //!
-//! `NotCurrent` asks the caller to detach the versions with [`crate::DetachVersions`] and to try again.
-//! For example, a program writes to a file that it has open, and whose key a PUT has overwritten: the
-//! versions get an inode of their own by reference, and the program's write changes the old inode.
+//! On `NotCurrent` the caller moves the versions to a copy with [`crate::DetachVersions`] and tries
+//! again. For example, a program writes to a file that it has open, and a PUT has overwritten its
+//! key. The versions get a copy of the inode by reference, and the program's write changes the old
+//! inode.
 
 use record::{BoundVersion, Ino, Inode, RetainUntil, Superseded, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -32,13 +41,13 @@ use crate::{FsError, Halt};
 pub(crate) enum Change {
     /// The bytes of a file, or its size.
     Content,
-    /// Mode, owner, times, extended attributes, access control lists.
+    /// Mode, owner, times, extended attributes and access control lists.
     Attributes,
     /// Content headers and user metadata of the object.
     ObjectItem,
-    /// Tags, grants, retention and legal hold: S3 changes them on any version.
+    /// Tags, grants, retention and legal hold. S3 changes them on any version.
     VersionItem,
-    /// A dentry more, or another one: Last-Modified changes with it.
+    /// A new dentry: Last-Modified changes with it.
     Name,
 }
 
@@ -48,13 +57,14 @@ pub(crate) struct InodeState {
     at: Key,
     /// The record, if version records bind the inode.
     superseded: Option<(Value, Superseded)>,
-    /// Whether a dentry binds it besides version records.
+    /// True if a dentry binds the inode in addition to version records.
     is_named: bool,
     is_locked: bool,
 }
 
 impl InodeState {
-    /// The state of an inode as known. An unknown record counts as absent, and the guard checks that.
+    /// The state of a known inode. If the record is not known, it is guessed to be absent, and the
+    /// guard checks that.
     pub(crate) fn find(
         view: &mut View<'_>,
         env: &Env,
@@ -70,14 +80,15 @@ impl InodeState {
             None => None,
         };
         let bound = superseded.as_ref().map_or(0, |(_, record)| record.versions.len());
+        // The link count includes version records, so any link beyond them is a dentry.
         let is_named = u32::try_from(bound).is_ok_and(|bound| inode.links() > bound);
         let lock = inode.file().map(|file| file.object.lock);
         let is_locked = lock.is_some_and(|lock| lock.holds(env.earliest_now, false));
         Ok(InodeState { at, superseded, is_named, is_locked })
     }
 
-    /// Counts a file as unlocked if only this retention locks it: a program's own writes gave it to the
-    /// file that the program still has open.
+    /// Treats a file as unlocked if its only lock is `own`: a retention that the file got from
+    /// earlier writes of the same open file.
     pub(crate) fn disregard(&mut self, own: Option<RetainUntil>, inode: &Inode) {
         let lock = inode.file().map(|file| file.object.lock).unwrap_or_default();
         if own.is_some() && lock.retention == own {
@@ -85,7 +96,7 @@ impl InodeState {
         }
     }
 
-    /// Refuses a change that the state does not admit; see the table of this module.
+    /// Fails if the state does not admit the change; see the table of this module.
     pub(crate) fn admit(&self, change: Change) -> Result<(), FsError> {
         let changes_object = matches!(change, Change::Content | Change::ObjectItem);
         if changes_object && self.is_locked {
@@ -102,12 +113,12 @@ impl InodeState {
         }
     }
 
-    /// The versions that bind the inode, with the record's bytes.
+    /// The record of the versions that bind the inode, with its bytes.
     pub(crate) fn superseded(&self) -> Option<&(Value, Superseded)> {
         self.superseded.as_ref()
     }
 
-    /// Guards that the state is as it was seen.
+    /// Guards that the state is unchanged.
     pub(crate) fn guard(&self, plan: &mut Plan) {
         let guard = match &self.superseded {
             Some((value, _)) => Guard::Equals(self.at.clone(), value.clone()),
@@ -119,7 +130,7 @@ impl InodeState {
     }
 }
 
-/// Admits a change of an inode, and guards its state.
+/// Fails if the inode does not admit the change, and guards its state.
 pub(crate) fn admit(
     view: &mut View<'_>,
     env: &Env,
@@ -133,8 +144,8 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Adds to a plan that a version record binds the inode from now on. `linked` says whether other names
-/// may bind it: then the record may be there already, and is read.
+/// Adds to a plan that a version record binds the inode. If `linked` is true, other names may bind
+/// it, so its [`Superseded`] record may exist and is read.
 pub(crate) fn bind_version(
     view: &mut View<'_>,
     (ino, linked): (Ino, bool),
@@ -147,7 +158,7 @@ pub(crate) fn bind_version(
     Ok(())
 }
 
-/// Adds to a plan that a version record no longer binds the inode.
+/// Adds to a plan that a version record does not bind the inode any more.
 pub(crate) fn release_version(
     view: &mut View<'_>,
     (ino, linked): (Ino, bool),
@@ -160,8 +171,8 @@ pub(crate) fn release_version(
     Ok(())
 }
 
-/// The record as this plan leaves it so far. Only a linked inode may have one that the plan does not
-/// know: its guard is added.
+/// The [`Superseded`] record as this plan leaves it so far. Only an inode with several names can
+/// have a record that the plan has not written itself; then it is read and guarded.
 fn known(view: &mut View<'_>, ino: Ino, linked: bool, plan: &mut Plan) -> Result<Superseded, Halt> {
     let at = key::superseded(ino);
     for write in &plan.writes {
@@ -192,6 +203,7 @@ fn known(view: &mut View<'_>, ino: Ino, linked: bool, plan: &mut Plan) -> Result
     }
 }
 
+/// Replaces the write of the [`Superseded`] record in a plan. An empty list deletes the record.
 fn put(ino: Ino, record: &Superseded, plan: &mut Plan) {
     let at = key::superseded(ino);
     plan.writes

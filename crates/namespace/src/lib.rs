@@ -1,8 +1,17 @@
 //! Every file-system operation as a pure planner.
 //!
-//! A [`Planner`] turns what is known into guards and writes. It never reads: it asks, and a
-//! [`Run`] tells its driver what to read and what to commit. It does not know which database
-//! answers, nor which view of the volume is asking. A planner's round trips are its asks.
+//! A [`Planner`] turns known records into a plan: guards and writes for one commit. It does no I/O.
+//! If a record is missing, the planner requests it through its [`View`] and stops; the driver reads
+//! all requested records in one round trip and plans again. A [`Run`] holds the state of one
+//! operation and returns the next step to its driver: read, commit or done. So the round trips of
+//! an operation are the requests of its planner.
+//!
+//! For example, a PUT to `photos/2026/a.jpg` is a [`Publish`]. Its plan guards the dentries of
+//! `photos` and `2026/`, and writes the new inode and the dentry of `a.jpg`. If another client
+//! removes `photos` at the same time, the commit is refused and the operation is planned again.
+//!
+//! The planners do not know which database holds the records, and not whether S3 or a mount has
+//! called them.
 
 mod access;
 mod account;
@@ -60,7 +69,7 @@ pub use node::{
     OBJECT_TAGS_MAX, ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent, Relocated,
     RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed, RetentionChange,
     SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange,
-    USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, forked,
+    USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, fork_inode,
     without_rights,
 };
 pub use object::{

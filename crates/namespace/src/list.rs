@@ -1,15 +1,17 @@
-//! Listing: a walk over dentries in the order of object keys.
+//! Listing objects: a walk over dentries in the order of object keys.
 //!
-//! Depth first, the dentries of a bucket stand in the order of its keys, so a page begins anywhere,
-//! from the last key alone, and no listing keeps state. [`ListStart`] finds where a page begins and
-//! reads the first names there, all in one snapshot; [`Walk`] goes on from there, asking for the
-//! children of many directories at once, until the page is full.
+//! In a depth-first walk, the dentries of a bucket have the order of its keys. So a page can start
+//! at any key, and a listing keeps no state between pages. [`ListStart`] finds the start of a page
+//! and reads the first names there, in one snapshot. [`Walk`] continues: it reads the names of many
+//! directories in one round trip (a *wave*), until the page is full. For example, a listing of
+//! `logs/` with the delimiter `/` reads only the directory `logs`, and a listing without delimiter
+//! also reads the directories below.
 //!
-//! Keys may be very deep, each below directories of its own. So the work for a page is bounded. As
-//! soon as it has an entry, it ends when it has cost enough, and says that there is more. The first
-//! entry is never far, because below any directory that a key implied there is a key. And a
-//! directory's only child is read ahead: directories that one PUT made have numbers that follow
-//! each other, so the number of the child can be guessed.
+//! The cost of a page is limited, because each key may be below many directories of its own. As
+//! soon as the page has one entry, it ends when it has cost enough, and is marked as truncated. The
+//! first entry is never far, because each implied directory has a key below it. A chain of
+//! directories with one child each is read ahead: one PUT creates such directories with consecutive
+//! inode numbers, so the number of the child can be guessed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -23,14 +25,14 @@ use crate::view::after;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// What to list.
+/// The request for a page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// What the keys begin with.
+    /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// Keys that hold this behind the prefix are rolled up to there. Never empty.
+    /// Keys that contain this behind the prefix are rolled up into a common prefix. Never empty.
     pub delimiter: Option<Vec<u8>>,
-    /// Only what sorts behind this: the last key or common prefix of the page before.
+    /// The last key or common prefix of the page before.
     pub after: Option<Vec<u8>>,
     /// The most keys and common prefixes of the page.
     pub limit: usize,
@@ -44,12 +46,12 @@ pub enum ListEntry {
     Object {
         /// Its key.
         key: Vec<u8>,
-        /// What its inode is; a directory's for an empty directory.
+        /// The head of its inode; for an empty directory, that of the directory.
         inode: InodeHead,
-        /// Which version of its key it is; none for the null version.
+        /// Its version id; `None` for the null version.
         version: Option<VersionStamp>,
     },
-    /// What several keys have in common, up to and with the delimiter.
+    /// A common prefix of several keys, including the delimiter.
     Prefix(Vec<u8>),
 }
 
@@ -62,106 +64,106 @@ impl ListEntry {
     }
 }
 
-/// A page of a listing, in the order of keys.
+/// A page of a listing, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Keys and common prefixes.
+    /// Objects and common prefixes.
     pub entries: Vec<ListEntry>,
-    /// Whether there is more behind them.
+    /// True if more entries follow.
     pub truncated: bool,
 }
 
-/// The most ranges that one round trip of a walk asks for.
+/// The most ranges of one wave.
 pub const WAVE_RANGES: usize = 256;
 
-/// Ranges that a page may cost once there is an entry on it. A full page of keys of which each has
-/// four directories of its own costs no more.
+/// The most ranges of a page that has an entry. It suffices for a full page of 1,000 keys with four
+/// directories of its own each.
 pub const PAGE_RANGES_MAX: usize = 4_096;
 
-/// Round trips that a page may cost once there is an entry on it.
+/// The most waves of a page that has an entry.
 pub const PAGE_WAVES_MAX: usize = 64;
 
-/// After so many round trips in a row that brought nothing onto the page, only the front of the
-/// walk is followed: what else is read may be of no use, since the page may end early.
-const VAIN_WAVES_MAX: usize = 4;
+/// After this many successive waves without a new entry, the walk is narrow: only its first
+/// directory is read. The page may end early, and then reads of other directories would be wasted.
+const UNPRODUCTIVE_WAVES_MAX: usize = 4;
 
-/// The fewest directories that are read ahead of one whose number follows that of the one above it.
+/// The least number of directories that are read ahead.
 const AHEAD_MIN: usize = 4;
 
-/// The least names that a walk asks of a directory it has not seen yet.
+/// The number of names that a walk reads of a directory that it has not seen yet.
 const RANGE_NAMES_MIN: usize = 16;
 
-/// The most names that a walk asks of one directory at once.
+/// The most names that a walk reads of one directory at once.
 const RANGE_NAMES_MAX: usize = 1_001;
 
-/// Some names of a directory that are not read yet.
+/// A range of names of a directory that are not read yet.
 #[derive(Clone, Debug)]
 struct Unread {
     directory: Ino,
-    /// The directory's own key, with its slash; empty for a bucket.
+    /// The object key of the directory, with its slash; empty for a bucket.
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The directory's inode, if nothing of the directory was read yet: one that is empty is an
-    /// object itself. Somebody made it, or has emptied it as a file program does.
+    /// The inode of the directory, if no names were read yet. An empty directory is an object
+    /// itself.
     itself: Target,
 }
 
-/// A piece of the walk, in the order of keys.
+/// A part of the walk. Pieces are sorted by key.
 #[derive(Clone, Debug)]
 enum Piece {
     Unread(Unread),
     Name { prefix: Bytes, entry: Entry },
 }
 
-/// A listing under way.
+/// The state of a page in progress.
 #[derive(Clone, Debug)]
 pub struct Walk {
     query: ListQuery,
     pieces: VecDeque<Piece>,
     page: Listing,
-    /// Where in `pieces` the answers to the last reads belong, with the limit each was asked with.
+    /// The indexes in `pieces` of the ranges of the last wave, each with its limit.
     asked: Vec<(usize, usize)>,
-    /// Directories that the last reads asked for ahead of the front.
+    /// The directories that the last wave has read ahead.
     ahead: Vec<Ino>,
-    /// The names that were found in such directories.
+    /// The names that were found in these directories.
     found_ahead: HashMap<Ino, Vec<Entry>>,
-    /// The directory that is all there is in the one that was last read at the front.
+    /// The only name in the directory that was last read at the front, if it is a directory.
     only_child: Option<Ino>,
-    /// How many such directories in a row had numbers that follow each other.
+    /// The number of successive directories whose inode numbers were consecutive.
     followed: usize,
     spent: Spent,
     done: bool,
 }
 
-/// What a page has cost so far.
+/// The cost of a page so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     ranges: usize,
     waves: usize,
-    /// Waves in a row that went down without bringing anything onto the page.
-    vain: usize,
-    /// Entries on the page at the last wave.
+    /// Successive waves without a new entry, apart from waves that went up.
+    unproductive: usize,
+    /// The number of entries at the last wave.
     entries: usize,
-    /// Waves in a row that found nothing where the front was, and so go up.
+    /// Successive waves in which the first range was empty, so that the walk goes up.
     empty: usize,
 }
 
-/// What the driver of a [`Walk`] must do next.
+/// The next step for the driver of a [`Walk`].
 #[derive(Debug)]
 pub enum WalkStep {
-    /// Read these in one round trip, then call [`Walk::learn`].
+    /// Execute these reads in one round trip, then call [`Walk::learn`].
     Read(Vec<Read>),
-    /// The page.
+    /// The page is complete.
     Page(Listing),
 }
 
-/// Finds where a page begins, and reads the first names there.
+/// Finds the start of a page, and reads the first names there.
 #[derive(Clone, Debug)]
 pub struct ListStart<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// What to list.
+    /// The request.
     pub query: &'a ListQuery,
 }
 
@@ -180,14 +182,15 @@ impl Planner for ListStart<'_> {
         }
         let directory = chain.deepest();
         let mut unread = Unread::within(directory, Bytes::copy_from_slice(base), name);
-        // Asked for together with the names, so that it costs no round trip.
+        // The inode of the directory is requested together with the names, so it costs no round
+        // trip.
         let itself = name.is_empty() && !chain.directories.is_empty();
         let inode = if itself { view.record(&key::inode(directory)) } else { Ok(None) };
-        unread.itself = inode.clone().map_or(Target::Absent, whole);
+        unread.itself = inode.clone().map_or(Target::Absent, as_target);
         match query.lower_bound() {
             Some(bound) if bound.as_slice() > query.prefix.as_slice() => {
                 if !bound.starts_with(&query.prefix) {
-                    return Ok(Step::Done(walk)); // everything with this prefix sorts before
+                    return Ok(Step::Done(walk)); // all keys with this prefix sort before the bound
                 }
                 walk.seek(view, unread, &bound[cut..])?;
             }
@@ -202,7 +205,7 @@ impl Planner for ListStart<'_> {
 
 impl ListQuery {
     /// The first key that may be listed, if `after` is given. It sorts behind `after`, and behind
-    /// every key that is rolled up to the common prefix that `after` is rolled up to.
+    /// all keys of the common prefix that contains `after`.
     fn lower_bound(&self) -> Option<Vec<u8>> {
         let after = self.after.as_deref()?;
         match self.rolled_up(after) {
@@ -211,7 +214,7 @@ impl ListQuery {
         }
     }
 
-    /// The common prefix that a key is rolled up to.
+    /// The common prefix into which a key is rolled up, if there is one.
     fn rolled_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         let (delimiter, rest) = (self.delimiter.as_ref()?, key.strip_prefix(&self.prefix[..])?);
         let at = rest.windows(delimiter.len().max(1)).position(|window| window == delimiter)?;
@@ -230,8 +233,8 @@ impl Unread {
         Unread { directory, prefix, start, end, itself: Target::Absent }
     }
 
-    /// Whether these are all names of the directory.
-    fn is_whole(&self) -> bool {
+    /// Returns true if the range has all names of the directory.
+    fn is_complete(&self) -> bool {
         (self.start.clone(), self.end.clone()) == key::dentries(self.directory)
     }
 }
@@ -252,13 +255,14 @@ impl Walk {
         }
     }
 
-    /// Begins the walk at `rest`, a path below the directory of `unread`: what comes before it is
-    /// left out.
+    /// Starts the walk at `rest`, a path below the directory of `unread`, and leaves out everything
+    /// before it.
     fn seek(&mut self, view: &mut View<'_>, unread: Unread, rest: &[u8]) -> Result<(), Halt> {
         let (mut within, mut rest) = (unread, rest);
         let mut numbers = vec![within.directory];
         while let Some(slash) = rest.iter().position(|b| *b == b'/') {
-            // The rest of this directory comes after all of the subdirectory that is entered.
+            // The names behind the subdirectory follow after everything below it, so they go to the
+            // back.
             let sort_key = SortKey::directory(&rest[..slash]);
             let slot = key::dentry(within.directory, sort_key.as_bytes());
             let prefix = Bytes::from([&within.prefix[..], sort_key.as_bytes()].concat());
@@ -280,7 +284,7 @@ impl Walk {
             rest = below;
         }
         if rest.is_empty() {
-            within.itself = whole(view.record(&key::inode(within.directory))?);
+            within.itself = as_target(view.record(&key::inode(within.directory))?);
         } else {
             within.itself = Target::Absent;
             within.start = key::dentry(within.directory, rest);
@@ -289,7 +293,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes on until something must be read, or the page is there.
+    /// Continues until something must be read or the page is complete.
     pub fn advance(&mut self) -> Result<WalkStep, Halt> {
         self.emit()?;
         while !self.done && self.step_ahead() {
@@ -297,12 +301,12 @@ impl Walk {
         }
         let entries = self.page.entries.len();
         let grown = entries > std::mem::replace(&mut self.spent.entries, entries);
-        self.spent.vain = match self.spent.vain {
-            vain if !grown && self.spent.empty == 0 => vain + 1,
-            vain if !grown => vain,
-            // Where one key is deep, the next one may be, too. So the walk stays narrow for a
+        self.spent.unproductive = match self.spent.unproductive {
+            unproductive if !grown && self.spent.empty == 0 => unproductive + 1,
+            unproductive if !grown => unproductive,
+            // A deep key is often followed by another deep key. So the walk stays narrow for a
             // while.
-            vain if vain > VAIN_WAVES_MAX => vain / 2,
+            unproductive if unproductive > UNPRODUCTIVE_WAVES_MAX => unproductive / 2,
             _ => 0,
         };
         let spent = self.spent;
@@ -320,15 +324,15 @@ impl Walk {
         Ok(WalkStep::Read(self.reads()))
     }
 
-    /// Whether only the front of the walk is followed.
+    /// Returns true if only the first directory of the walk is read.
     fn is_narrow(&self) -> bool {
-        self.spent.vain >= VAIN_WAVES_MAX && self.spent.empty == 0
+        self.spent.unproductive >= UNPRODUCTIVE_WAVES_MAX && self.spent.empty == 0
     }
 
-    /// Uses what was read ahead of the directory at the front, if anything was.
+    /// Uses the names that were read ahead of the first directory. Returns false if there are none.
     fn step_ahead(&mut self) -> bool {
         let Some(Piece::Unread(unread)) = self.pieces.front() else { return false };
-        if !unread.is_whole() {
+        if !unread.is_complete() {
             return false;
         }
         let Some(entries) = self.found_ahead.remove(&unread.directory) else { return false };
@@ -375,8 +379,8 @@ impl Walk {
         }
     }
 
-    /// Takes a key that is rolled up: a new common prefix, or one more key of the last one. The
-    /// other names below it are skipped without being read.
+    /// Adds a common prefix to the page, unless it is the last entry. Skips the other names below
+    /// it without reading them.
     fn push_common(&mut self, common: &[u8]) -> Result<(), Halt> {
         if self.page.entries.last().map(ListEntry::key) != Some(common) {
             self.push(ListEntry::Prefix(common.to_vec()));
@@ -397,7 +401,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Turns the directories among the next names into what is to be read of them.
+    /// Replaces the directories among the next names by ranges to read.
     fn open_directories(&mut self) -> Result<(), Halt> {
         let Walk { query, pieces, .. } = self;
         for piece in pieces.iter_mut().take(2 * WAVE_RANGES) {
@@ -414,15 +418,15 @@ impl Walk {
         Ok(())
     }
 
-    /// Asks for what comes next, of as many directories as the page may still need.
+    /// The reads of the next wave, of as many directories as the page may need.
     fn reads(&mut self) -> Vec<Read> {
         let wanted = self.query.limit + 1 - self.page.entries.len().min(self.query.limit);
         let (ahead, mut reads) = (self.ahead_of_front(), Vec::new());
         let most = if self.is_narrow() { 1 } else { WAVE_RANGES - ahead.len() };
-        // Where nothing was left of a directory, there may be little left of those above it, so
-        // more of them are asked for.
+        // If nothing was left of the first directory, there may be little left of the directories
+        // above it. So more of them are read.
         let likely = wanted.saturating_mul(1 << (2 * self.spent.empty).min(10));
-        let (mut asked, mut expected) = (Vec::new(), 0);
+        let (mut ranges, mut expected) = (Vec::new(), 0);
         for (index, piece) in self.pieces.iter().enumerate() {
             if reads.len() == most || expected >= likely {
                 break;
@@ -431,14 +435,15 @@ impl Walk {
                 expected += 1;
                 continue;
             };
-            // The first directory brings the walk on. How much the others hold, nobody knows.
+            // The first directory is read up to the end of the page. The size of the others is
+            // unknown, so only some names are read.
             let limit = if reads.is_empty() { wanted } else { RANGE_NAMES_MIN };
             let limit = limit.clamp(1, RANGE_NAMES_MAX);
-            asked.push((index, limit));
+            ranges.push((index, limit));
             expected += usize::from(!reads.is_empty());
             reads.push(names(unread.start.clone(), unread.end.clone(), limit));
         }
-        self.asked = asked;
+        self.asked = ranges;
         for directory in &ahead {
             let (start, end) = key::dentries(*directory);
             reads.push(names(start, end, RANGE_NAMES_MIN));
@@ -449,11 +454,12 @@ impl Walk {
         reads
     }
 
-    /// The directories below the one at the front, assuming that one PUT made all of them and each
-    /// holds only the next one. The longer that has been right, the more of them are read ahead.
+    /// The directories to read ahead: those below the first directory, if one PUT has created all
+    /// of them with consecutive numbers and each has one child. The longer this was true, the more
+    /// are read ahead.
     fn ahead_of_front(&self) -> Vec<Ino> {
         let Some(Piece::Unread(front)) = self.pieces.front() else { return Vec::new() };
-        if self.followed == 0 || self.only_child != Some(front.directory) || !front.is_whole() {
+        if self.followed == 0 || self.only_child != Some(front.directory) || !front.is_complete() {
             return Vec::new();
         }
         let unread = self.pieces.iter().take(2 * WAVE_RANGES).filter_map(|piece| match piece {
@@ -466,7 +472,7 @@ impl Walk {
         numbers.map(Ino).filter(|number| !asked.contains(number)).collect()
     }
 
-    /// Takes the answers to the last reads, in their order.
+    /// Takes the results of the last wave, in the order of its reads.
     pub fn learn(&mut self, found: Vec<ReadResult>) {
         let asked = std::mem::take(&mut self.asked);
         let mut found: Vec<Vec<Entry>> = found.into_iter().map(names_of).collect();
@@ -474,16 +480,16 @@ impl Walk {
         self.found_ahead = std::mem::take(&mut self.ahead).into_iter().zip(ahead).collect();
         let nothing = found.first().is_some_and(Vec::is_empty);
         self.spent.empty = if nothing { self.spent.empty + 1 } else { 0 };
-        // From the back, so that the places of the earlier ones stay where they are.
+        // From the back, so that earlier indexes remain valid.
         for ((index, limit), entries) in asked.into_iter().zip(found).rev() {
             self.fill(index, limit, entries);
         }
     }
 
-    /// Puts names in the place where they were asked for, with this limit.
+    /// Replaces a range by the names that were read of it. `limit` is the limit of the read.
     fn fill(&mut self, index: usize, limit: usize, entries: Vec<Entry>) {
         let Some(Piece::Unread(unread)) = self.pieces.remove(index) else {
-            unreachable!("a walk asks for ranges of what is unread");
+            unreachable!("a walk reads only unread ranges");
         };
         if index == 0 {
             self.note_only_child(&unread, &entries);
@@ -506,11 +512,10 @@ impl Walk {
         }
     }
 
-    /// Takes note whether the directory at the front holds only one directory, and whether that
-    /// one's number follows its own.
+    /// Notes the only child of the first directory, and counts consecutive inode numbers.
     fn note_only_child(&mut self, front: &Unread, entries: &[Entry]) {
         let child = match entries {
-            [entry] if front.is_whole() => Dentry::decode(&entry.key, &entry.value).ok(),
+            [entry] if front.is_complete() => Dentry::decode(&entry.key, &entry.value).ok(),
             _ => None,
         };
         let child = child.filter(|child| child.kind == Kind::Directory).map(|child| child.ino);
@@ -520,16 +525,16 @@ impl Walk {
     }
 }
 
-/// Whether S3 may show a key. Names that files were given need not be text, and a path may be longer
-/// than a key.
+/// Returns true if S3 can show a key. File programs may create names that are not UTF-8, and paths
+/// that are longer than a key.
 pub(crate) fn is_object_key(key: &[u8]) -> bool {
     key.len() <= OBJECT_KEY_BYTES_MAX && std::str::from_utf8(key).is_ok()
 }
 
-/// The longest key of an object, in bytes.
+/// The longest object key, in bytes.
 const OBJECT_KEY_BYTES_MAX: usize = 1_024;
 
-/// A read of so many names, with the heads of the inodes that they bind.
+/// The read of `limit` names, with the heads of their inodes.
 fn names(start: Key, end: Key, limit: usize) -> Read {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     Read::Range { start, end, limit, follow: Some(key::dentry_to_head()) }
@@ -538,22 +543,22 @@ fn names(start: Key, end: Key, limit: usize) -> Read {
 fn names_of(found: ReadResult) -> Vec<Entry> {
     match found {
         ReadResult::Range(entries) => entries,
-        found => unreachable!("a walk asks for ranges alone, not for {found:?}"),
+        found => unreachable!("a walk reads only ranges, but got {found:?}"),
     }
 }
 
-/// What is to be read of a directory.
+/// The range of all names of a directory.
 fn open(dentry: &Dentry, object: Vec<u8>, inode: Target) -> Unread {
     Unread { itself: inode, ..Unread::within(dentry.ino, object.into(), b"") }
 }
 
-/// A record that was read by its own key.
-fn whole(record: Option<Value>) -> Target {
+/// The target of a record that was read by its own key.
+fn as_target(record: Option<Value>) -> Target {
     record.map_or(Target::Absent, Target::Whole)
 }
 
-/// The object that an empty directory is: an empty name in it, as if that were bound to the
-/// directory's own inode.
+/// The object of an empty directory: an empty name in it, as if it bound the inode of the
+/// directory.
 fn itself(unread: &Unread) -> Piece {
     let slot = key::dentry(unread.directory, b"");
     let value = Dentry::file(unread.directory).encode(&slot);
@@ -561,7 +566,7 @@ fn itself(unread: &Unread) -> Piece {
     Piece::Name { prefix: unread.prefix.clone(), entry }
 }
 
-/// The components of a directory's key: what stands before each slash.
+/// The components of a directory's key, which ends with a slash.
 fn components(directory: &[u8]) -> Vec<Vec<u8>> {
     let mut components: Vec<Vec<u8>> =
         directory.split(|b| *b == b'/').map(<[u8]>::to_vec).collect();
@@ -569,7 +574,8 @@ fn components(directory: &[u8]) -> Vec<Vec<u8>> {
     components
 }
 
-/// The first string behind all that begin with `prefix`.
+/// The first string that sorts behind all strings that begin with `prefix`. `None` if there is
+/// none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=keep].to_vec();

@@ -1,15 +1,28 @@
-//! Locks of programs on files, shared by sessions.
+//! Locks of programs on files (fcntl and flock), shared by sessions.
 //!
-//! A volume has one record that says where its locks are: in the memory of one session, or in
-//! records that some sessions share, one for each file. Every plan about locks guards that record, so
-//! no two sessions ever go by two answers. Locks of a session that has ended count for nothing, and
-//! whoever meets them leaves them out.
+//! One record of the volume, [`LockKeeping`], says where locks are: in the memory of one session
+//! (the *granter*), or in records that several sessions share, one record for each file. Every plan
+//! about locks guards this record, so two sessions never use different places. Locks of a session
+//! that has ended do not count, and the next plan that reads them removes them.
 //!
-//! What a session says of a file is always all that it holds of it, so that a plan which nobody
-//! knows the outcome of is mended by the next one. And no two plans write the same bytes, so that
-//! one which comes late does nothing where anything was written since.
+//! ```text
+//!             BeginLocking of the first session
+//!  no record ─────────────────────────────────▶ Memory { granter }
+//!  Memory    ── BeginLocking of another session ─▶ Memory { granter, asked: [other] }
+//!            ── PublishLocks of the granter ─────▶ Records { sharers }
+//!  Records   ── BeginLocking, all others ended ──▶ Memory { granter }
+//!  any       ── EndLocking, all sessions ended ──▶ no record
+//! ```
 //!
-//! Knows nothing of who waits.
+//! For example, one mount uses locks: it keeps them in memory, which needs no round trip. A second
+//! mount requests a lock: the first one publishes its locks as records, and both then use records.
+//!
+//! Two rules make retries safe. A session always writes all locks that it holds on a file, so if
+//! the outcome of a plan is unknown, the next plan repairs it. And no two plans write the same
+//! bytes (see [`Written`]), so a plan that arrives late does nothing if the record was written
+//! since.
+//!
+//! This module does not know which programs wait for a lock.
 
 use record::{
     FileLocks, HeldLock, Ino, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, Nonce, RangeLock,
@@ -21,47 +34,47 @@ use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 
-/// Sessions that may share the locks of a volume.
+/// The most sessions that may share the locks of a volume.
 pub const LOCK_SHARERS_MAX: usize = 256;
 
-/// Where the locks of a volume are, for a session that wants to use them.
+/// The place of a volume's locks, for a session that wants to use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockUse {
-    /// In this session's memory from now on.
+    /// In the memory of this session.
     InMemory,
     /// In records.
     InRecords,
-    /// In another session's memory. It has been asked to publish them.
+    /// In the memory of another session, which now has a request to publish them.
     Asked,
-    /// There are [`LOCK_SHARERS_MAX`] sessions already.
+    /// [`LOCK_SHARERS_MAX`] sessions use locks already.
     TooMany,
 }
 
-/// What came of changing what a session holds of a file.
+/// The result of a [`SetLocks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetLocksResult {
-    /// It holds this.
+    /// The session holds these locks.
     Done,
-    /// Another session's lock is in the way.
+    /// This lock of another session conflicts. Nothing was changed.
     Conflict(HeldLock),
-    /// The file has as many locks as there may be.
+    /// The file has the most locks. Nothing was changed.
     TooMany,
     /// Locks are not in records that this session shares. Nothing was changed.
     Elsewhere,
 }
 
-/// What a session finds who asks for the lock in the way of another.
+/// The result of a [`FindLock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictSearch {
-    /// None of another session.
+    /// No lock of another session conflicts.
     Free,
-    /// This one.
+    /// This lock of another session conflicts.
     Conflict(HeldLock),
     /// Locks are not in records that this session shares.
     Elsewhere,
 }
 
-/// The record of where locks are.
+/// The record of the place of locks.
 struct Keeping {
     key: Key,
     value: Option<Value>,
@@ -91,7 +104,7 @@ impl Keeping {
         Write::Put(self.key.clone(), keeping.encode(&self.key))
     }
 
-    /// Whether a session shares locks with others in records.
+    /// Returns true if locks are in records that this session shares.
     fn is_shared_by(&self, session: Nonce) -> bool {
         let shared = self.place.as_ref();
         shared.is_some_and(
@@ -100,7 +113,7 @@ impl Keeping {
     }
 }
 
-/// Those of some sessions that live, and guards that the others have ended.
+/// Returns those of the sessions that have not ended. Guards that the others have ended.
 fn living(view: &mut View<'_>, sessions: &[Nonce], plan: &mut Plan) -> Result<Vec<Nonce>, Halt> {
     let keys: Vec<Key> = sessions.iter().map(|session| key::session(*session)).collect();
     let found = view.many(&keys)?;
@@ -114,12 +127,12 @@ fn living(view: &mut View<'_>, sessions: &[Nonce], plan: &mut Plan) -> Result<Ve
     Ok(living)
 }
 
-/// Finds out where the locks of a volume are, for a session that wants some. If nobody else who lives
-/// uses any they are in its memory from then on, and it is certain that no plan of its own can say
-/// otherwise later: the record was written for this very answer.
+/// Finds the place of the volume's locks, for a session that wants to use some. If no other living
+/// session uses locks, they are in this session's memory from then on. The record is written for
+/// each such answer, so no earlier plan of this session can change it later.
 #[derive(Clone, Debug)]
 pub struct BeginLocking {
-    /// How this write is told from others.
+    /// A number that this session has not used for another write of lock records.
     pub count: u64,
 }
 
@@ -143,6 +156,8 @@ impl Planner for BeginLocking {
             Some(place @ LockPlace::Memory { granter, .. }) if granter == own => {
                 answer(&mut plan, place, LockUse::InMemory)
             }
+            // The memory of a granter that has ended is lost, and so are its locks. This session
+            // takes its place.
             Some(LockPlace::Memory { granter, mut asked }) => {
                 if living(view, &[granter], &mut plan)?.is_empty() {
                     asked.retain(|session| *session != own);
@@ -158,6 +173,8 @@ impl Planner for BeginLocking {
                 asked.push(own);
                 answer(&mut plan, LockPlace::Memory { granter, asked }, LockUse::Asked)
             }
+            // If all other sharers have ended, no other lock counts. This session then uses its
+            // memory, which needs no round trips.
             Some(LockPlace::Records { mut sharers }) => {
                 let is_one = sharers.contains(&own);
                 sharers.retain(|session| *session != own);
@@ -179,7 +196,7 @@ impl Planner for BeginLocking {
     }
 }
 
-/// Whether somebody waits for this session to publish the locks that it keeps in memory.
+/// Finds whether another session waits for this one to publish its locks.
 #[derive(Clone, Debug)]
 pub struct FindLockRequests;
 
@@ -197,15 +214,16 @@ impl Planner for FindLockRequests {
     }
 }
 
-/// Writes locks that this session keeps in memory into records; and with the last of them says that
-/// they are there from now on. Answers whether this session was their granter: else nothing is written.
+/// Writes locks from this session's memory into records. The last call also changes the place of
+/// locks to records. Returns false, and writes nothing, if this session is not the granter.
 #[derive(Clone, Debug)]
 pub struct PublishLocks<'a> {
-    /// Files, each with all that the session holds of it, also if that is nothing any more.
+    /// Files, each with all locks that the session holds on it. An empty list removes a record of
+    /// an earlier attempt.
     pub files: &'a [(Ino, Vec<RangeLock>)],
-    /// Whether these are the last ones.
+    /// True for the last call.
     pub last: bool,
-    /// How this write is told from others.
+    /// A number that this session has not used for another write of lock records.
     pub count: u64,
 }
 
@@ -224,7 +242,8 @@ impl Planner for PublishLocks<'_> {
         }
         let mut plan = Plan { guards: vec![keeping.guard()], writes: Vec::new() };
         for (ino, locks) in self.files {
-            // While a session is the granter nobody else who lives has a lock in a record.
+            // While a session is the granter, no other living session has locks in records. So the
+            // record is replaced without being read.
             plan.writes.push(write(&key::locks(*ino), written, held(own, locks)));
         }
         if self.last {
@@ -246,7 +265,7 @@ fn write(key: &Key, written: Written, held: Vec<HeldLock>) -> Write {
     Write::Put(key.clone(), FileLocks { written, held }.encode(key))
 }
 
-/// The locks of a file as its record says.
+/// The locks of a file, from its record.
 struct Recorded {
     key: Key,
     value: Option<Value>,
@@ -269,7 +288,8 @@ impl Recorded {
         }
     }
 
-    /// Leaves out the locks of sessions that have ended, of those that `suspects` says.
+    /// Removes the locks of sessions that have ended, among those for which `suspects` returns
+    /// true.
     fn without_ended(
         &mut self,
         view: &mut View<'_>,
@@ -287,17 +307,17 @@ impl Recorded {
     }
 }
 
-/// Sets what this session holds of a file: one round trip if the record is remembered and no lock of
-/// another session is in the way.
+/// Sets all locks that this session holds on a file. One round trip if the record is cached and no
+/// lock of another session conflicts.
 #[derive(Clone, Debug)]
 pub struct SetLocks<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// All that the session holds of it then.
+    /// All locks that the session holds on it afterwards.
     pub own: &'a [RangeLock],
-    /// The lock among them that it has not held before.
+    /// The lock among them that is new; `None` if locks are only released.
     pub asked: Option<&'a RangeLock>,
-    /// How this write is told from others.
+    /// A number that this session has not used for another write of lock records.
     pub count: u64,
 }
 
@@ -315,6 +335,8 @@ impl Planner for SetLocks<'_> {
         let mut recorded = Recorded::of(at, value)?;
         recorded.held.retain(|held| held.session != own);
         let mut plan = Plan { guards: vec![keeping.guard(), recorded.guard()], writes: Vec::new() };
+        // A session is looked up only if its lock conflicts, or if the file has too many locks. A
+        // release conflicts with nothing.
         if let Some(asked) = self.asked {
             recorded.without_ended(view, &mut plan, |held| held.lock.excludes(asked))?;
             if let Some(held) = recorded.held.iter().find(|held| held.lock.excludes(asked)) {
@@ -338,12 +360,12 @@ impl Planner for SetLocks<'_> {
     }
 }
 
-/// The lock of another session that is in the way of one.
+/// Finds a lock of another session that conflicts with a requested lock (`F_GETLK`).
 #[derive(Clone, Debug)]
 pub struct FindLock<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// The lock that somebody would like.
+    /// The requested lock.
     pub asked: &'a RangeLock,
 }
 
@@ -365,12 +387,12 @@ impl Planner for FindLock<'_> {
     }
 }
 
-/// Takes locks of sessions that have ended from a file's record.
+/// Removes locks of sessions that have ended from the record of a file.
 #[derive(Clone, Debug)]
 pub struct ForgetLocks {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// How this write is told from others.
+    /// A number that this session has not used for another write of lock records.
     pub count: u64,
 }
 
@@ -393,7 +415,7 @@ impl Planner for ForgetLocks {
     }
 }
 
-/// Takes away the record of where locks are, if every session that it names has ended.
+/// Removes the record of the place of locks, if all sessions in it have ended.
 #[derive(Clone, Debug)]
 pub struct EndLocking;
 

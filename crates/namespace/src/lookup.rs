@@ -1,4 +1,7 @@
-//! Looking objects up: the current one of a key, or a version.
+//! Looking up the current object of a key, or one of its versions.
+//!
+//! For example, a GET of `photos/` without an object of that key returns the empty object that
+//! represents an empty directory `photos`.
 
 use record::{Dentry, Ino, Inode, Kind, VersionRef, key};
 use store::{Key, Value};
@@ -9,35 +12,35 @@ use crate::version::KeyVersions;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// An object as found.
+/// An object with its inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundObject {
-    /// The bucket it is in.
+    /// The inode number of its bucket.
     pub bucket: Ino,
-    /// Its inode's number.
+    /// Its inode number.
     pub ino: Ino,
-    /// Its inode. A directory's for the object that stands for an empty directory.
+    /// Its inode. For the object of an empty directory, the inode of the directory.
     pub inode: Inode,
-    /// The inode's record, for guards.
+    /// The bytes of the inode's record, for guards.
     pub record: Value,
-    /// The dentries that led to it, from the bucket's down, for guards: where each of them stands
-    /// as it is, the key leads to this inode. Of a version that is not the current one: the bucket's,
-    /// and the version's record.
+    /// The dentries from the bucket's down to the object's, for guards: while all of them are
+    /// unchanged, the key leads to this inode. For a noncurrent version: the bucket's dentry and
+    /// the version's record.
     pub path_records: Vec<(Key, Value)>,
-    /// Which version of its key it is, if the bucket keeps any.
+    /// Its version id, if the bucket shows versions.
     pub version: Option<VersionRef>,
 }
 
-/// Looks an object up: one round trip when the directories above it are remembered.
+/// Looks up an object. One round trip if the directories above it are cached.
 ///
 /// # Errors
-/// `NoSuchKey`, or `Deleted` if a marker says so; with a version `NoSuchVersion`, and `IsMarker` if it
-/// is a marker.
+/// Without a version: `NoSuchKey`, or `Deleted` if the newest version is a delete marker. With a
+/// version: `NoSuchVersion`, or `IsMarker` if it is a delete marker.
 #[derive(Clone, Debug)]
 pub struct Lookup<'a> {
-    /// Where.
+    /// The key.
     pub path: &'a Path,
-    /// Which version; none for the current one.
+    /// The version; `None` for the current one.
     pub version: Option<VersionRef>,
 }
 
@@ -80,7 +83,8 @@ impl Lookup<'_> {
         Ok(FoundObject { bucket, ino, inode, record, path_records, version })
     }
 
-    /// Why there is no current version.
+    /// Returns the error for a key without a current version. Reads the newest version if the
+    /// bucket shows versions.
     fn why_missing(&self, view: &mut View<'_>) -> Result<FsError, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
         if !bucket.dentry.versioning.is_shown() {
@@ -91,12 +95,13 @@ impl Lookup<'_> {
         Ok(marker.map_or(FsError::NoSuchKey, |marker| FsError::Deleted(marker.named())))
     }
 
-    /// Finds a version, whether it is the current one or not.
+    /// Finds a version, which may be the current one.
     fn version(&self, view: &mut View<'_>, version: VersionRef) -> Result<FoundObject, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
         let versions = KeyVersions::new(&bucket.dentry, || self.path.object());
         let keeps = bucket.dentry.versioning.is_shown();
-        // Both places are asked for at once.
+        // The version may be current or noncurrent. Both records are requested before either result
+        // is used, so that they take one round trip.
         let other = if keeps { versions.find(view, version) } else { Ok(None) };
         match self.current(view) {
             Ok(found) if found.version.unwrap_or(VersionRef::Null) == version => return Ok(found),
@@ -116,18 +121,19 @@ impl Lookup<'_> {
     }
 }
 
-/// A file as found by name.
+/// A file that was found by the key of its dentry.
 pub(crate) struct File {
-    /// Its dentry's bytes.
+    /// The bytes of its dentry.
     pub(crate) name: Value,
-    /// What they say.
+    /// Its dentry.
     pub(crate) dentry: Dentry,
     pub(crate) inode: Inode,
-    /// Its inode's bytes.
+    /// The bytes of its inode's record.
     pub(crate) record: Value,
 }
 
-/// A file by its dentry's key, with its inode.
+/// Finds a file by the key of its dentry. `None` if the name is free or bound to another kind of
+/// node.
 pub(crate) fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
     let found = view.followed(std::slice::from_ref(slot), &key::dentry_to_inode())?;
     let Some(Some((name, target))) = found.into_iter().next() else { return Ok(None) };
@@ -135,15 +141,16 @@ pub(crate) fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt
     if dentry.kind != Kind::File {
         return Ok(None);
     }
-    // A name is bound and unbound together with its inode, so one snapshot has both or neither.
-    // What was pieced together from hints may have one alone. An error makes that be read anew,
-    // and no plan is made as if there were no file.
+    // A dentry and its inode are written and deleted together, so one snapshot has both or neither.
+    // Hints of different times may have only one. The error makes an answer read both again, and it
+    // prevents a plan that treats the name as free.
     let record = target.ok_or(FsError::NoSuchKey)?;
     let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
     Ok(Some(File { name, dentry, inode, record }))
 }
 
-/// The object `a/` that stands for directory `a` when nothing is in it.
+/// Finds the object `a/` that represents an empty directory `a`. Fails with `NoSuchKey` if the
+/// directory has names.
 fn empty_directory(view: &mut View<'_>, chain: &Chain) -> Result<(Ino, Inode, Value), Halt> {
     let Some(directory) = chain.directories.last() else { return Err(FsError::NoSuchKey.into()) };
     let ino = directory.dentry.ino;

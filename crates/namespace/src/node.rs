@@ -1,15 +1,20 @@
-//! Nodes: the namespace as file programs speak of it, by inode and name.
+//! Nodes: operations of file programs, which address files by inode number and name.
 //!
-//! Where an object's key is a path at the instant of a commit, a file program holds on to the
-//! directory that it found, whatever its path is by now. So these planners begin at an inode. The
-//! names of a directory belong to its inode: whoever adds one guards that the inode is there, and
-//! whoever removes the directory deletes it under guards that no name is left. Keys keep to that
-//! too, because a directory's dentry and its inode come and go in one plan.
+//! An S3 key is a path at the instant of a commit. A file program keeps the inode number of a
+//! directory that it has opened, also if the directory is renamed. So the planners of
+//! this module begin at an inode.
 //!
-//! In a directory `a` and `a/` are two dentries. Here they are one name, and the directory wins.
+//! The invariant: the names of a directory belong to its inode. A plan that adds a name guards that
+//! the inode of the directory exists. A plan that removes a directory deletes the inode and guards
+//! that no name is left. Planners of keys follow the same rule, because a directory's dentry and
+//! its inode are always written and deleted together. For example, a program whose working
+//! directory was renamed creates a file there, and the file appears below the new path.
 //!
-//! A bucket is a file system of its own as far as names go: nothing is moved or linked from one to
-//! another, so what is counted of a bucket stays what is below it.
+//! In one directory, `a` (a file) and `a/` (a directory) are two dentries, because S3 allows both
+//! keys. File programs see one name, and it is the directory.
+//!
+//! A bucket is a file system of its own for names: no node is moved or linked from one bucket to
+//! another, so the counters of a bucket count exactly the nodes below it.
 
 mod acl;
 mod attributes;
@@ -34,7 +39,9 @@ pub use attributes::{AttributeChange, SetAccessTime, SetAttributes, SetTime, wit
 pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
 pub use find::{DirectoryCounts, FindName, FindNode, FindNodeOrOrphan, FoundNode};
-pub use fork::{ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, forked};
+pub use fork::{
+    ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, fork_inode,
+};
 pub use link::{LinkNode, VERSIONED_LINKS_MAX};
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
@@ -56,38 +63,40 @@ use crate::path::{self, Bound};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// Set-group-ID: what is made in a directory with this bit belongs to the directory's group.
+/// The set-group-ID bit. A node that is created in a directory with this bit gets the group of the
+/// directory.
 pub(crate) const SET_GROUP_ID: u32 = 0o2000;
 
-/// The most directories above each other: more than a path of 4,096 bytes names.
+/// The most directories above one node: more than a path of 4,096 bytes can name.
 const ANCESTORS_MAX: usize = 2_048;
 
-/// A name in a directory.
+/// A name in a directory, which may be bound to a node or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeName {
-    /// The directory.
+    /// The inode number of the directory.
     pub directory: Ino,
-    /// The name there, one component, never empty.
+    /// The name: one path component, never empty.
     pub name: Vec<u8>,
 }
 
 impl NodeName {
-    /// The key of the dentry that a directory of this name has.
+    /// The key of the dentry if the name is bound to a directory.
     fn directory_slot(&self) -> Key {
         key::dentry(self.directory, SortKey::directory(&self.name).as_bytes())
     }
 
-    /// The key of the dentry that anything else of this name has.
+    /// The key of the dentry if the name is bound to any other node.
     fn file_slot(&self) -> Key {
         key::dentry(self.directory, SortKey::file(&self.name).as_bytes())
     }
 
-    /// The key of the dentry that something of this kind has.
+    /// The key of the dentry of a node of this kind.
     fn slot(&self, kind: Kind) -> Key {
         if kind == Kind::Directory { self.directory_slot() } else { self.file_slot() }
     }
 
-    /// What the name is bound to, with the inode if it is known from the same place.
+    /// Finds the dentry of the name, and the record of its inode if the view has it. `None` if the
+    /// name is free.
     fn find(&self, view: &mut View<'_>) -> Result<Option<(Bound, Option<Value>)>, Halt> {
         let slots = [self.directory_slot(), self.file_slot()];
         let found = slots.each_ref().map(|slot| {
@@ -98,7 +107,7 @@ impl NodeName {
         Ok(Some((path::bound(slot, value)?, target)))
     }
 
-    /// As [`NodeName::find`], without the inode.
+    /// Finds the dentry of the name, without the inode. `None` if the name is free.
     fn bound(&self, view: &mut View<'_>) -> Result<Option<Bound>, Halt> {
         let slots = [self.directory_slot(), self.file_slot()];
         let found = slots.each_ref().map(|slot| view.record(slot));
@@ -106,8 +115,8 @@ impl NodeName {
         first.map(|(slot, value)| path::bound(slot, value)).transpose()
     }
 
-    /// Guards that the name is bound as it was found. A file's is only as long as no directory has
-    /// it, too.
+    /// Guards that the name is still bound as it was found. For a file this includes that no
+    /// directory has the name, because a directory hides a file of the same name.
     fn guard_bound(&self, bound: &Bound, plan: &mut Plan) {
         plan.guards.push(bound.guard());
         if !bound.is_directory() {
@@ -115,13 +124,13 @@ impl NodeName {
         }
     }
 
-    /// Whether nothing is known to have the name. A plan guards that, and an answer is read anew.
+    /// Returns true if no dentry of the name is known. This may be a guess: a plan must guard it.
     fn seems_free(&self, view: &mut View<'_>) -> bool {
         let slots = [self.directory_slot(), self.file_slot()];
         slots.map(|slot| view.guess(&slot, None)).iter().all(Option::is_none)
     }
 
-    /// Guards that nothing has the name, if nothing is known to have it.
+    /// Guards that the name is free. Fails with `NameExists` if a dentry is known.
     fn guard_free(&self, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
         for slot in [self.directory_slot(), self.file_slot()] {
             if view.guess(&slot, None).is_some() {
@@ -133,8 +142,9 @@ impl NodeName {
     }
 }
 
-/// What is found in the slots of a name, of which the directory's comes first. Where the file is
-/// known and nothing of a directory, there is none: a plan guards that, and an answer is read anew.
+/// Selects between the two dentries that one name may have: the directory's comes first. If the
+/// file's dentry is known and the directory's is not, the directory is guessed to be absent,
+/// because most names have one dentry. A plan guards the guess, and an answer reads it again.
 fn first<'s, T>(
     view: &mut View<'_>,
     slots: &'s [Key; 2],
@@ -151,7 +161,7 @@ fn first<'s, T>(
     }
 }
 
-/// An inode as known.
+/// An inode with its record, as the view knows it.
 #[derive(Clone, Debug)]
 struct Known {
     key: Key,
@@ -160,7 +170,7 @@ struct Known {
 }
 
 impl Known {
-    /// The inode of this number.
+    /// Finds an inode. Fails with `Stale` if it does not exist.
     fn find(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
         let key = key::inode(ino);
         let record = view.record(&key)?.ok_or(FsError::Stale)?;
@@ -172,14 +182,14 @@ impl Known {
         Ok(Known { key, record, inode })
     }
 
-    /// The directory of this number.
+    /// Finds a directory. Fails with `Stale` or `NotADirectory`.
     fn directory(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
         let known = Known::find(view, ino)?;
         known.as_directory()?;
         Ok(known)
     }
 
-    /// The directory of this number, if names may be changed in it.
+    /// Finds a directory whose names may be changed. Fails with `OnlyBuckets` for the root.
     fn parent(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
         if ino == Ino::ROOT {
             return Err(FsError::OnlyBuckets.into());
@@ -194,23 +204,26 @@ impl Known {
         }
     }
 
-    /// The guard that the inode is as it is known.
+    /// The guard that the inode's record is unchanged.
     fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.record.clone())
     }
 
-    /// The guard that the inode is there.
+    /// The guard that the inode exists, in any state.
     fn guard_present(&self) -> Guard {
         Guard::Present(self.key.clone())
     }
 }
 
-/// Takes away that a name says of its file that it is self-contained, if the file says that its
-/// name does: it is about to change. `name` is where the file was found.
+/// Clears the mark "self-contained" in the dentry of a file that is about to change, if the file
+/// has such a dentry. `name` is the name by which the caller found the file.
+///
+/// The mark lets a DELETE drop the inode without reading it ([`Dentry::self_contained`]). A changed
+/// file may have blocks, so the mark must go in the same plan.
 ///
 /// # Errors
-/// `Stale` if the name is not known, or leads elsewhere.
-fn untell(
+/// `Stale` if `name` is `None`, is free, or is bound to another inode.
+fn clear_self_contained(
     view: &mut View<'_>,
     inode: &mut Inode,
     ino: Ino,
@@ -224,7 +237,10 @@ fn untell(
     rewrite_name(view, ino, name, plan, |dentry| Dentry { self_contained: None, ..dentry })
 }
 
-/// Changes the dentry that binds `ino` to `name`.
+/// Changes the dentry that binds `name` to `ino`, and guards its old value.
+///
+/// # Errors
+/// `Stale` if `name` is `None`, is free, or is bound to another inode.
 fn rewrite_name(
     view: &mut View<'_>,
     ino: Ino,

@@ -1,4 +1,9 @@
-//! Objects: looking one up, publishing one, changing its tags.
+//! Objects: publishing one, and changing its S3 metadata.
+//!
+//! [`Publish`] is the last step of a PUT, a copy and a completed multipart upload. It binds a key
+//! to a new inode in one commit. Readers see the old object or the new one, never a mixture. For
+//! example, a PUT to `a/b/c` in an empty bucket creates the directories `a` and `a/b`, the inode
+//! and the dentry of `c`, in one plan.
 
 use record::{
     Attributes, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, Mark, Origin, RetainUntil,
@@ -18,17 +23,17 @@ use crate::version::{self, KeyVersions};
 use crate::view::View;
 use crate::{Assumption, FsError, Halt};
 
-/// Which entity tags a condition accepts.
+/// The entity tags that a condition accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagMatch {
-    /// Any: the object must exist.
+    /// Any tag: the object must exist.
     Any,
-    /// One of these.
+    /// One of these tags.
     OneOf(Vec<Tag>),
 }
 
 impl TagMatch {
-    /// Whether the condition accepts this tag.
+    /// Returns true if the condition accepts this tag.
     pub fn accepts(&self, tag: &Tag) -> bool {
         match self {
             TagMatch::Any => true,
@@ -37,27 +42,29 @@ impl TagMatch {
     }
 }
 
-/// What must hold of an object for it to be renamed or replaced so, as RFC 9110 has it: a condition
-/// on tags hides the one on times beside it.
+/// A condition on the source or target object of a rename, with the precedence of RFC 9110: a
+/// condition on tags takes precedence over the corresponding condition on times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectCondition {
-    /// The entity tags that it may have.
+    /// The tags that the object may have (`If-Match`).
     pub tags: Option<TagMatch>,
-    /// Otherwise: the last time at which it may have changed, in whole seconds since 1970.
+    /// Used if `tags` is `None`: the last time at which the object may have changed, in seconds
+    /// since 1970 (`If-Unmodified-Since`).
     pub unchanged_since: Option<i64>,
-    /// The entity tags that it must not have.
+    /// The tags that the object must not have (`If-None-Match`).
     pub other_tags: Option<TagMatch>,
-    /// Otherwise: a time behind which it must have changed, in whole seconds since 1970.
+    /// Used if `other_tags` is `None`: the object must have changed after this time, in seconds
+    /// since 1970 (`If-Modified-Since`).
     pub changed_since: Option<i64>,
 }
 
 impl ObjectCondition {
-    /// Whether it says nothing.
+    /// Returns true if there is no condition.
     pub fn is_none(&self) -> bool {
         *self == ObjectCondition::default()
     }
 
-    /// Whether the condition accepts what this inode is.
+    /// Returns true if the object with this inode fulfils the condition.
     pub fn accepts(&self, inode: &Inode) -> bool {
         let Some(file) = inode.file() else { return false };
         let changed = inode.attributes.changed.0.div_euclid(NANOSECONDS);
@@ -73,21 +80,21 @@ impl ObjectCondition {
     }
 }
 
-/// What must hold of an object for it to be removed: all that is said here.
+/// A condition on an object that is removed. All fields that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveCondition {
-    /// The entity tags that it may have.
+    /// The entity tags that the object may have.
     pub tags: Option<TagMatch>,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: Option<u64>,
-    /// When its content or name last changed, in whole seconds since 1970.
+    /// The time of the last change of content or name, in seconds since 1970.
     pub changed_seconds: Option<i64>,
-    /// The tags that clients gave it.
+    /// The S3 tags of the object.
     pub object_tags: Option<Vec<(String, String)>>,
 }
 
 impl RemoveCondition {
-    /// Whether the condition accepts what this inode is.
+    /// Returns true if the object with this inode fulfils the condition.
     pub fn accepts(&self, inode: &Inode) -> bool {
         let Some(file) = inode.file() else { return false };
         let changed = inode.attributes.changed.0.div_euclid(NANOSECONDS);
@@ -104,24 +111,26 @@ impl From<TagMatch> for RemoveCondition {
     }
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// What must hold of the object that a write replaces.
+/// A condition on the object that a write replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
-    /// Nothing.
+    /// No condition.
     None,
-    /// There is none: `If-None-Match: *`, `O_EXCL`.
+    /// The key is free, else `PreconditionFailed` (`If-None-Match: *`, `O_EXCL`).
     IfAbsent,
-    /// There is one, with such a tag: `If-Match`.
+    /// The object has one of these tags (`If-Match`). Fails with `NoSuchKey` if there is no object,
+    /// and with `PreconditionFailed` if it has another tag.
     IfMatch(TagMatch),
-    /// There is none with such a tag: `If-None-Match`.
+    /// The object has none of these tags, or there is no object (`If-None-Match`), else
+    /// `PreconditionFailed`.
     IfNoneMatch(Vec<Tag>),
 }
 
 impl WriteCondition {
-    /// Whether an object of this tag may be replaced.
+    /// Returns true if an object with this tag may be replaced.
     fn accepts(&self, tag: &Tag) -> bool {
         match self {
             WriteCondition::None => true,
@@ -132,49 +141,52 @@ impl WriteCondition {
     }
 }
 
-/// Whether a file may be bound beside a directory of the same name, and below a file.
+/// The rule for a key that is a prefix of another key, such as `a` and `a/b`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
-    /// Keys `a` and `a/b` may both exist, as in S3.
+    /// Both keys may exist, as in S3.
     #[default]
     Allow,
-    /// Only one of them, as on a disk.
+    /// Only one of them may exist, as on a disk. The operation fails with `OverlapsFile` or
+    /// `OverlapsDirectory`.
     Refuse,
 }
 
-/// Binds a name to a finished file, replacing the file that was there.
+/// Publishes a file under a key, atomically, and replaces the object that had the key. From this
+/// commit on the object exists. Its blocks must be durable before.
 ///
-/// This is the instant at which an object exists. Its blocks are durable already. One round trip
-/// when the directories above it are remembered and it is new or remembered.
+/// One round trip if the directories above the key are cached, and the key is free or cached. Fails
+/// with `PreconditionFailed` if `condition` does not hold at commit.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
-    /// Where.
+    /// The key.
     pub path: &'a Path,
-    /// The new file's number.
+    /// The inode number of the new file.
     pub ino: Ino,
-    /// Numbers for directories that the key implies and that do not exist; one for each of the
-    /// path's directories.
+    /// Unused inode numbers for directories that the key implies and that do not exist: one for
+    /// each directory of the path.
     pub fresh: &'a [Ino],
-    /// The new file. Its times are set to the operation's.
+    /// The inode of the new file. Its times are set to the time of the operation.
     pub inode: &'a Inode,
-    /// What must hold of the file that is replaced.
+    /// The condition on the object that is replaced.
     pub condition: &'a WriteCondition,
-    /// Whether keys may overlap.
+    /// The rule for overlapping keys.
     pub overlap: Overlap,
-    /// What else must hold: the source of a copy, the upload that is completed.
+    /// Further records that must be unchanged: the source of a copy, or the upload that is
+    /// completed.
     pub assumptions: &'a [Assumption],
-    /// What else happens: pages of the content map, owners of shared blocks, the upload's end.
+    /// Further writes: pages of the content map, owners of shared blocks, or the end of the upload.
     pub writes: &'a [Write],
 }
 
-/// What a [`Publish`] did.
+/// The result of a [`Publish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The file that was replaced.
+    /// The inode number of the file that was replaced.
     pub replaced: Option<Ino>,
-    /// The new file, as it stands now.
+    /// The new file, as stored.
     pub inode: Inode,
-    /// Which version of its key it is, if the bucket keeps any.
+    /// The version id of the new object, if the bucket shows versions.
     pub version: Option<VersionRef>,
 }
 
@@ -184,7 +196,8 @@ impl Planner for Publish<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Published>, Halt> {
         let directories = &self.path.directories;
         let mut plan = Plan::default();
-        // First of all, because what is copied may lie on the way to the target.
+        // The assumptions come first, because the source of a copy may share directories with the
+        // target. Their guards are then not added twice.
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
         let chain = path::chain(view, self.path.bucket(), directories, Unknown::GuessAbsent)?;
         chain.guards().for_each(|guard| self.guard(&mut plan, guard));
@@ -201,6 +214,8 @@ impl Planner for Publish<'_> {
         let mut inode = self.inode.clone();
         inode.attributes = inode.attributes.at(env.now);
         inode.bucket = bucket;
+        // A small object without further records is marked in its dentry, so that its DELETE need
+        // not read the inode.
         let self_contained = self_contained(&inode);
         if let InodeBody::File(file) = &mut inode.body {
             file.told_by_name = self_contained.is_some();
@@ -208,6 +223,8 @@ impl Planner for Publish<'_> {
         }
         let size = inode.file().map_or(0, |file| file.size);
         let inode_key = key::inode(self.ino);
+        // A store that was restored to an earlier state may lease a used number again. These guards
+        // keep the data that the number already has.
         guard_absent(&inode_key, view, &mut plan)?;
         guard_unused(self.ino, self.writes, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
@@ -222,6 +239,8 @@ impl Planner for Publish<'_> {
         plan.writes.push(Write::Max(modified, env.now.micros()));
         let mut grown = i64::try_from(size).unwrap_or_default();
         match &replaced {
+            // The number of entries changes only if the name was free. The versions of the key
+            // decide what happens to an old file.
             Some(old) if old.is_file() => {}
             Some(old) => unbinding.take(&old.dentry),
             None => {
@@ -240,6 +259,7 @@ impl Planner for Publish<'_> {
             plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Bytes), grown));
         }
         plan.writes.extend_from_slice(self.writes);
+        // The quota guard needs all counter changes, so it comes last.
         quota::guard(view, &chain.bucket.dentry, &mut plan)?;
         let replaced = replaced.map(|old| old.dentry.ino);
         Ok(Step::Commit(plan, Published { replaced, inode, version }))
@@ -247,7 +267,7 @@ impl Planner for Publish<'_> {
 }
 
 impl Publish<'_> {
-    /// Adds a guard, unless an assumption is the same one: the source of a copy may be its target.
+    /// Adds a guard, unless it is one of the assumptions: the source of a copy may be its target.
     fn guard(&self, plan: &mut Plan, guard: Guard) {
         let assumed = plan.guards.iter().take(self.assumptions.len());
         if !assumed.into_iter().any(|assumed| *assumed == guard) {
@@ -255,7 +275,8 @@ impl Publish<'_> {
         }
     }
 
-    /// The file that the name is bound to now, guarded, if the condition lets it be replaced.
+    /// Finds the dentry that the new one replaces, and guards it. `None` if the name is free. Fails
+    /// if the condition does not hold.
     pub(crate) fn replaced(
         &self,
         view: &mut View<'_>,
@@ -264,7 +285,8 @@ impl Publish<'_> {
         plan: &mut Plan,
     ) -> Result<Option<Bound>, Halt> {
         if chain.missing.is_some() {
-            // Nothing can stand in a directory that does not exist, and the plan guards that.
+            // Nothing can be bound in a directory that does not exist, and the plan guards that it
+            // does not.
             return match self.condition {
                 WriteCondition::IfMatch(_) => Err(FsError::NoSuchKey.into()),
                 WriteCondition::None
@@ -284,12 +306,13 @@ impl Publish<'_> {
             }
             self.guard(plan, Guard::Equals(key::inode(ino), record));
         }
+        // Without a condition on tags a guess is enough: the guard checks it.
         let Some(value) = view.guess(slot, None) else {
             plan.guards.push(Guard::Absent(slot.clone()));
             return Ok(None);
         };
         let old = path::bound(slot, value)?;
-        // What is no file is no object.
+        // Only a file is an object. A condition of S3 does not see other nodes.
         if *self.condition == WriteCondition::IfAbsent && old.dentry.kind == Kind::File {
             return Err(FsError::PreconditionFailed.into());
         }
@@ -297,7 +320,8 @@ impl Publish<'_> {
         Ok(Some(old))
     }
 
-    /// Refuses a key above or below an existing one.
+    /// Fails if a component of the path is a file, or if the key itself is a directory. Guards
+    /// both.
     pub(crate) fn refuse_overlap(
         &self,
         view: &mut View<'_>,
@@ -323,8 +347,11 @@ impl Publish<'_> {
     }
 }
 
-/// Makes the directories of a path that do not exist, for a file with these attributes; answers the one
-/// that it goes into.
+/// Adds the missing directories of a path to a plan, with the owner of the file. Returns the inode
+/// number of the directory for the file.
+///
+/// For example, the path `a/b/c` with an existing `a`: the plan creates `a/b/` and counts one more
+/// entry in `a`.
 pub(crate) fn make_directories(
     path: &Path,
     fresh: &[Ino],
@@ -351,6 +378,8 @@ pub(crate) fn make_directories(
         guard_absent(&inode_key, view, plan)?;
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
+        // A directory that this plan creates has its one entry counted below, and needs no
+        // modification time.
         if existed {
             plan.writes.push(Write::Add(key::counter(parent, key::CounterKind::Entries), 1));
             let modified = key::counter(parent, key::CounterKind::Modified);
@@ -363,31 +392,34 @@ pub(crate) fn make_directories(
     Ok(parent)
 }
 
-/// Permission bits that a directory has where nobody takes any of them.
+/// The permission bits of a directory before the umask.
 pub const DIRECTORY_MODE: u32 = 0o777;
 
-/// Permission bits that a file made through S3 has where nobody takes any of them.
+/// The permission bits of a file made through S3, before the umask.
 pub const FILE_MODE: u32 = 0o666;
 
-/// Permission bits that may look into a directory, if they may read it.
+/// The permission bits to read.
 const READERS: u32 = 0o444;
 
-/// Permission bits of the directories that a file's key implies: who may read the file may pass.
+/// The permission bits of a directory that a file's key implies: a user who may read the file may
+/// also search the directory.
 const fn directory_mode(file: u32) -> u32 {
     (file & FILE_MODE) | (file & READERS) >> 2
 }
 
-/// The mark that a plan writes beside a file whose content is staged inline; nothing for another.
+/// The mark that a plan writes with a file whose content is staged inline; `None` for other
+/// contents. The task that moves such contents into blocks finds them by the mark.
 pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
     let mark = key::staged_inline(ino);
     content.is_staged_inline().then(|| Write::Put(mark.clone(), Mark.encode(&mark)))
 }
 
-/// The size of a file that is self-contained, nothing but its inode: its content is inline for
-/// good, it has one name, and no other record belongs to it.
+/// Returns the size of a file that consists of its inode alone: its content is inline permanently,
+/// it has one name, and no other record belongs to it. Returns `None` for other files.
 ///
-/// The name that a PUT gives such a file says so, and the file that its name does. Whoever changes
-/// such a file, so that it may not be self-contained any more, changes that name in the same plan.
+/// A PUT of such a file marks its dentry with the size, and the inode with the fact that the dentry
+/// has the mark. A plan that removes the dentry may then delete the inode without reading it. A
+/// plan that changes the file clears the mark.
 pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
     let self_contained = matches!(file.content, Content::Inline(_))
@@ -398,32 +430,32 @@ pub fn self_contained(inode: &Inode) -> Option<u64> {
     self_contained.then_some(file.size)
 }
 
-/// Changes what S3 keeps with an object. Neither its entity tag nor its time changes.
+/// Changes S3 metadata of an object. The entity tag and Last-Modified stay.
 #[derive(Clone, Debug)]
 pub struct SetObject<'a> {
-    /// Where.
+    /// The key.
     pub path: &'a Path,
-    /// Which version; none for the current one.
+    /// The version; `None` for the current one.
     pub version: Option<VersionRef>,
-    /// The object that it must be, if the caller has decided by one. With another one the operation
-    /// fails with [`FsError::OtherObject`].
+    /// The object on which the caller has based its permission check. With another object the
+    /// operation fails with [`FsError::OtherObject`]. `None` accepts every object.
     pub expected: Option<ExpectedObject<'a>>,
-    /// What is to change.
+    /// The change.
     pub change: ObjectChange<'a>,
 }
 
-/// An object as a caller has looked at it to decide who may change it.
+/// An object on which a caller has based its permission check.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedObject<'a> {
-    /// Its inode's number.
+    /// Its inode number.
     pub ino: Ino,
     /// Its file.
     pub file: &'a record::File,
 }
 
 impl ExpectedObject<'_> {
-    /// Returns true if this inode is the same object, and all that permissions depend on is as the
-    /// caller has seen it: the owner, the tags, the access control list and the lock.
+    /// Returns true if this is the same object, and everything on which permissions depend is
+    /// unchanged: the owner, the tags, the access control list and the lock.
     fn is(&self, ino: Ino, file: &record::File) -> bool {
         let (seen, now) = (&self.file.object, &file.object);
         self.ino == ino
@@ -434,32 +466,32 @@ impl ExpectedObject<'_> {
     }
 }
 
-/// A change of what S3 keeps with an object; the rest stays as it is.
+/// A change of one part of the S3 metadata of an object.
 #[derive(Clone, Debug)]
 pub enum ObjectChange<'a> {
-    /// The tags; none removes them.
+    /// Set the tags; an empty slice removes them.
     Tags(&'a [(String, String)]),
-    /// Whom it is granted to.
+    /// Set the access control list.
     Acl(S3Acl),
-    /// Whether it stays as it is until somebody says that it need not.
+    /// Set or remove the legal hold.
     LegalHold(bool),
-    /// Until when it stays as it is.
+    /// Set or remove the retention.
     Retention {
-        /// Until when, and who may change that; none if it need not stay.
+        /// The new retention; `None` removes it.
         retention: Option<RetainUntil>,
-        /// Whether a retention in governance mode does not hold.
+        /// True if the caller may shorten or remove a retention in governance mode.
         bypasses_governance: bool,
     },
 }
 
 impl Planner for SetObject<'_> {
-    /// Which version it is, if the bucket keeps any.
+    /// The version that was changed, if the bucket shows versions.
     type Output = Option<VersionRef>;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt> {
         let lookup = Lookup { path: self.path, version: self.version };
         let Step::Done(found) = lookup.plan(view, env)? else {
-            unreachable!("who looks an object up commits nothing")
+            unreachable!("a lookup never commits a plan")
         };
         let FoundObject { ino, mut inode, record, path_records, version, .. } = found;
         let Some(file) = inode.file() else { return Err(FsError::NoSuchKey.into()) };
@@ -496,8 +528,9 @@ impl Planner for SetObject<'_> {
     }
 }
 
-/// Whether a retention may take the place of another one: what still holds is made longer at most, or
-/// bypassed. Nobody bypasses compliance; so who makes that of governance must be allowed to bypass it.
+/// Returns true if the new retention may replace the old one: the old one has ended, or the new one
+/// is not shorter and has the same mode, or the caller bypasses governance mode. Compliance mode is
+/// never bypassed. A change from governance to compliance mode also needs the bypass.
 fn may_retain(
     old: Option<RetainUntil>,
     new: Option<RetainUntil>,

@@ -1,15 +1,16 @@
-//! What records say of packs: blocks that several files lie in.
+//! Share records of packs: blocks that hold the data of several files.
 //!
-//! A block that one file owns needs no record of that. A pack has several owners from the start,
-//! and they come and go one by one. So each of them has a *share* from its first plan on: a record
-//! under the pack and the owner. A pack without shares has no owner.
+//! A block of one file has no share records. A pack has several owners from the start, and they
+//! come and go one by one. So each owner has a share record, under the pack and the owner, from its
+//! first plan on. A pack without share records has no owner, and the reaper deletes it. For
+//! example, a pack of 40 small objects has 40 share records; each DELETE of an object removes one.
 
 use std::collections::BTreeMap;
 
 use record::{BlockId, Ino, Mark, Slice, key};
 use store::Write;
 
-/// The bytes that slices name in each pack among their blocks.
+/// The bytes that slices use of each pack.
 fn bytes_in_packs(slices: &[Slice]) -> BTreeMap<BlockId, i64> {
     let mut packs = BTreeMap::new();
     for slice in slices.iter().filter(|slice| slice.block.is_pack()) {
@@ -18,7 +19,8 @@ fn bytes_in_packs(slices: &[Slice]) -> BTreeMap<BlockId, i64> {
     packs
 }
 
-/// That a new owner has a share of the packs among these slices' blocks.
+/// The writes that make a file an owner of the packs among these slices: a share record, and an
+/// addition to the live bytes of each pack.
 pub fn add_pack_shares(slices: &[Slice], owner: Ino) -> Vec<Write> {
     let join = |(pack, bytes): (BlockId, i64)| {
         let share = key::share(pack, owner);

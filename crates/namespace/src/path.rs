@@ -1,4 +1,8 @@
-//! Paths: how an object's key names directories and a file.
+//! Paths: an object key as a list of directories and a file name.
+//!
+//! For example, the key `a//b` has two directories, `a` and one with an empty name, and the file
+//! `b`. The dentry of a directory is found by the inode number of its parent, so a lookup descends
+//! level by level, from cached dentries if possible.
 
 use record::{Dentry, Ino, Kind, Origin, SortKey, key};
 use store::{Guard, Key, Value};
@@ -6,17 +10,18 @@ use store::{Guard, Key, Value};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The most directories of a key. One plan removes all of them with the last key below them, and it
-/// must be small enough for every engine.
+/// The most directories of a key. One plan removes all of them together with the last key below,
+/// and it must be small enough for every engine.
 pub const DIRECTORIES_MAX: usize = 512;
 
-/// A bucket as a request names it.
+/// The bucket of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedBucket<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// Which one it must be, if the request has looked at one before, say at what it lets others do.
-    /// Another one that has got the name since is not there for that request.
+    /// The inode number that the bucket must have, if the request has read the bucket before, for
+    /// example for a permission check. If another bucket has got the name since, the operation
+    /// fails with `NoSuchBucket`.
     pub ino: Option<Ino>,
 }
 
@@ -38,22 +43,22 @@ impl<'a> From<&'a str> for NamedBucket<'a> {
     }
 }
 
-/// An object's key, cut at its slashes. Every key that S3 allows has one path, and no two share it:
-/// nothing is cleaned, so `a//b`, `/a`, `.` and `..` are names like any other.
+/// An object key, split at its slashes. Each valid S3 key has exactly one path, and no two keys
+/// share a path: nothing is normalized, so `a//b`, `/a`, `.` and `..` are ordinary names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: Vec<u8>,
-    /// Which bucket that must be: [`NamedBucket::ino`].
+    /// The inode number that the bucket must have; see [`NamedBucket::ino`].
     pub bucket_ino: Option<Ino>,
     /// The directories, from the bucket down.
     pub directories: Vec<Vec<u8>>,
-    /// The file; empty for a key that ends with `/`.
+    /// The name of the file; empty for a key that ends with `/`.
     pub name: Vec<u8>,
 }
 
 impl Path {
-    /// Cuts a key.
+    /// Splits a key.
     pub fn new<'a>(bucket: impl Into<NamedBucket<'a>>, object: &[u8]) -> Path {
         let NamedBucket { name: bucket, ino: bucket_ino } = bucket.into();
         let mut components: Vec<Vec<u8>> =
@@ -67,18 +72,18 @@ impl Path {
         NamedBucket { name: &self.bucket, ino: self.bucket_ino }
     }
 
-    /// The key that it was cut from.
+    /// The key.
     pub fn object(&self) -> Vec<u8> {
         object_key(&self.directories, &self.name)
     }
 
-    /// The file's name as it sorts.
+    /// The name of the file in its sorted form.
     pub fn sort_key(&self) -> SortKey {
         SortKey::file(&self.name)
     }
 }
 
-/// The key of an object, of its directories and its name.
+/// The object key of a list of directories and a name.
 pub(crate) fn object_key(directories: &[Vec<u8>], name: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(directories.iter().map(|it| it.len() + 1).sum::<usize>());
     for directory in directories {
@@ -89,7 +94,7 @@ pub(crate) fn object_key(directories: &[Vec<u8>], name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// A dentry, as found.
+/// A dentry with its key and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) key: Key,
@@ -98,17 +103,17 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// The guard that this binding still stands.
+    /// The guard that the dentry is unchanged.
     pub(crate) fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
     }
 
-    /// Whether the name is a file's, which is an object.
+    /// Returns true if the dentry binds a file: an S3 object.
     pub(crate) fn is_file(&self) -> bool {
         self.dentry.kind == Kind::File
     }
 
-    /// Whether the name is a directory's.
+    /// Returns true if the dentry binds a directory.
     pub(crate) fn is_directory(&self) -> bool {
         self.dentry.kind == Kind::Directory
     }
@@ -119,40 +124,41 @@ impl Bound {
 pub(crate) struct Chain {
     pub(crate) bucket: Bound,
     pub(crate) directories: Vec<Bound>,
-    /// The first directory that does not exist: the key its dentry would have.
+    /// The key that the dentry of the first missing directory would have.
     pub(crate) missing: Option<Key>,
 }
 
 impl Chain {
-    /// The deepest directory that exists.
+    /// The inode number of the deepest directory that exists.
     pub(crate) fn deepest(&self) -> Ino {
         self.directories.last().unwrap_or(&self.bucket).dentry.ino
     }
 
-    /// The bucket and the directories that exist, from the bucket down.
+    /// The dentries of the bucket and of the directories that exist, from the bucket down.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Bound> {
         std::iter::once(&self.bucket).chain(&self.directories)
     }
 
-    /// The guards that the chain still stands, the absence of what is missing included.
+    /// The guards that the chain is unchanged, including the absence of the missing directory.
     pub(crate) fn guards(&self) -> impl Iterator<Item = Guard> {
         self.names().map(Bound::guard).chain(self.missing.clone().map(Guard::Absent))
     }
 }
 
-/// What to assume of a directory about which nothing is known.
+/// The treatment of a directory that is not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Ask the store.
+    /// Read its dentry.
     Ask,
-    /// It is not there, as most likely when all above it is known.
+    /// Assume that it does not exist. This is the likely case for a new key if all directories
+    /// above it are cached.
     GuessAbsent,
 }
 
-/// Keys of so many directories are asked for several levels at a time.
+/// Paths with at least this number of directories are read several levels at a time.
 const AHEAD_FROM: usize = 8;
 
-/// The least and the most levels that are asked for ahead of the first that is not known.
+/// The least and the most levels that are read ahead of the first unknown one.
 const AHEAD_MIN: usize = 4;
 const AHEAD_MAX: usize = 256;
 
@@ -161,7 +167,7 @@ pub(crate) fn bound(key: &Key, value: Value) -> Result<Bound, Halt> {
     Ok(Bound { key: key.clone(), value, dentry })
 }
 
-/// Finds a bucket.
+/// Finds the dentry of a bucket. Fails with `NoSuchBucket`.
 pub(crate) fn bucket<'a>(
     view: &mut View<'_>,
     named: impl Into<NamedBucket<'a>>,
@@ -176,7 +182,7 @@ pub(crate) fn bucket<'a>(
     Ok(bucket)
 }
 
-/// Finds a bucket and the directories of a path below it, as far as they exist.
+/// Finds a bucket and the directories of a path, as far as they exist.
 pub(crate) fn chain<'a>(
     view: &mut View<'_>,
     named: impl Into<NamedBucket<'a>>,
@@ -185,14 +191,15 @@ pub(crate) fn chain<'a>(
 ) -> Result<Chain, Halt> {
     let bucket = bucket(view, named)?;
     let mut chain = Chain { bucket, directories: Vec::new(), missing: None };
-    // In a long path each wrong guess would find only one directory more.
+    // In a long path each wrong guess reveals only one further directory, so after a refusal the
+    // directories are read.
     let asks = view.was_refused() && directories.len() >= AHEAD_FROM;
     let unknown = if asks { Unknown::Ask } else { unknown };
     descend(view, &mut chain, directories, unknown)?;
     Ok(chain)
 }
 
-/// Goes on from the directories of a path that are found already, as far as there are more.
+/// Extends a chain by the directories of a path that it does not have yet, as far as they exist.
 pub(crate) fn descend(
     view: &mut View<'_>,
     chain: &mut Chain,
@@ -226,10 +233,13 @@ pub(crate) fn descend(
     Ok(())
 }
 
-/// Asks for directories below one that is not known, assuming that one PUT made all of them: then
-/// their numbers follow each other. `numbers` are those of the directories above, from the top;
-/// `below` are the names below the unknown one. A wrong guess costs a question, and a right one
-/// saves a round trip. So the more of the numbers above follow each other, the more are guessed.
+/// Requests the dentries of directories below an unknown one.
+///
+/// One PUT creates all missing directories of its path with consecutive inode numbers. So the
+/// numbers of the unknown directories can be guessed from that of the last known one. `numbers` are
+/// the inode numbers of the known directories, from the top; `below` are the names below the
+/// unknown one. A wrong guess costs a read, and a right one saves a round trip. The more of the
+/// known numbers are consecutive, the more levels are guessed.
 pub(crate) fn look_ahead<'a>(
     view: &mut View<'_>,
     numbers: &[Ino],
@@ -244,11 +254,11 @@ pub(crate) fn look_ahead<'a>(
     let followed = pairs.take_while(|pair| pair[0].0.checked_add(1) == Some(pair[1].0)).count();
     let levels = (2 * followed).clamp(AHEAD_MIN, AHEAD_MAX);
     for (name, above) in below.iter().take(levels).zip(last.0.saturating_add(1)..u64::MAX) {
-        view.suggest(key::dentry(Ino(above), SortKey::directory(name).as_bytes()));
+        view.prefetch(key::dentry(Ino(above), SortKey::directory(name).as_bytes()));
     }
 }
 
-/// Whether a directory goes with its last name.
+/// Returns true if a directory is removed with its last name.
 pub(crate) fn is_implied(bound: &Bound) -> bool {
     bound.dentry.origin == Origin::Implied
 }

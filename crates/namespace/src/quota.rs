@@ -1,9 +1,10 @@
-//! Quotas: a plan that grows a bucket beyond what it may hold is refused at commit.
+//! Quotas: a plan that grows a bucket beyond its limits is refused at commit.
 //!
-//! A plan that adds to a counter of a bucket with a bound carries a guard that it stays within the bound
-//! with what the plan adds. One that adds nothing, or takes away, does without. The quota stands in the
-//! bucket's dentry, which whoever grows a bucket has before it in any case, so no quota costs no read.
-//! Whether there is room only a refusal asks: then the counter is read, and the answer rests on that.
+//! A plan that adds to a limited counter of a bucket carries a guard that the counter stays within
+//! the limit. A plan that adds nothing needs no guard. The quota is in the bucket's dentry, which
+//! every plan that grows a bucket has read before, so a bucket without a quota costs no read. For
+//! example, two uploads of 6 GB run into a bucket with a quota of 10 GB: the store refuses the
+//! second commit, that operation reads the counter, and fails with `QuotaExceeded`.
 
 use record::key::{self, CounterKind};
 use record::{Dentry, Quota};
@@ -12,7 +13,7 @@ use store::{COUNTER_MAX, CounterKey, Guard, Plan, Write};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// The counters of a bucket that are bounded, each with its bound.
+/// The limited counters of a bucket, each with its limit.
 pub(crate) fn bounds(bucket: &Dentry) -> impl Iterator<Item = (CounterKey, i64)> {
     let Quota { bytes, objects } = bucket.quota;
     let ino = bucket.ino;
@@ -23,10 +24,12 @@ pub(crate) fn bounds(bucket: &Dentry) -> impl Iterator<Item = (CounterKey, i64)>
     })
 }
 
-/// Adds to a plan which is otherwise complete that its bucket stays within its quota.
+/// Adds the guards of the bucket's quota to a plan. Call it when all counter changes are in the
+/// plan.
 ///
 /// # Errors
-/// `QuotaExceeded` if a plan of this operation was refused for that, and there is no room still.
+/// `QuotaExceeded` if the quota refused a plan of this operation, and the counter still has no
+/// space for the addition.
 pub(crate) fn guard(view: &mut View<'_>, bucket: &Dentry, plan: &mut Plan) -> Result<(), Halt> {
     for (counter, most) in bounds(bucket) {
         let added = plan.writes.iter().find_map(|write| match write {
@@ -34,7 +37,7 @@ pub(crate) fn guard(view: &mut View<'_>, bucket: &Dentry, plan: &mut Plan) -> Re
             _ => None,
         });
         let Some(added @ 1..) = added else { continue };
-        if !view.has_room(&counter, added, most)? {
+        if !view.has_capacity(&counter, added, most)? {
             return Err(FsError::QuotaExceeded.into());
         }
         plan.guards.push(Guard::AtMost(counter, most));

@@ -1,7 +1,10 @@
-//! Removing names, and the directories that nothing but keys implied.
+//! Removing object keys, and the implied directories that become empty.
 //!
-//! One plan takes names out of many directories. Each directory is found once, for all branches
-//! that pass it, and guarded once.
+//! One plan removes names from many directories (a request may name 1,000 keys). The directories of
+//! all keys form a [`Tree`]: each directory is found once and guarded once. Then the tree is pruned
+//! from the deepest directory up. For example, the keys `a/b/1` and `a/b/2` are removed, and
+//! nothing else is below `a`: the plan removes both names, then `a/b` and `a`, if keys had implied
+//! these directories. A directory that a program has created stays.
 
 use std::cmp::Reverse;
 
@@ -17,23 +20,23 @@ use crate::view::after;
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
-/// Names that are asked for of a directory from which a single name is removed: one is enough that
-/// stays.
+/// The number of names that are read of a directory from which one name is removed. One name that
+/// stays is enough for this plan; the others are cached for the next.
 const SIBLINGS_ASKED: usize = 64;
 
-/// If a directory may be left empty, the names in so many directories above it are asked for
-/// together with its own. Most of them stay, so few are asked for at first. The more have gone
-/// already, the more are asked for.
+/// The number of directories above a directory that may become empty whose names are read in the
+/// same round trip. Most of these directories stay, so few are read at first. The number grows with
+/// the directories that are already removed.
 const PRUNED_AHEAD: usize = 8;
 
-/// Guards and writes for a directory that goes with its last name: a guard of its own name, two
-/// guards that nothing else is in it, and the removal of name, inode and three counters.
+/// The guards and writes for the removal of a directory: a guard of its dentry, two guards that it
+/// is empty, and the removal of dentry, inode and three counters.
 pub const DIRECTORY_ITEMS: usize = 8;
 
-/// The most guards and writes for a name: guards of it and of its inode, its own removal and what
-/// becomes of the inode, and a guard that there is nothing between it and the next. Where versions are
-/// kept its inode stays, and there are the version and the marker that it becomes, a guard that they
-/// are the newest, and the null version, which is guarded and goes with the place where it stands.
+/// The most guards and writes for the removal of a name: guards of dentry and inode, the removal of
+/// the dentry, the change of the inode, and a guard that the range up to the next removed name is
+/// empty. With versions, the plan has instead the version and its delete marker, a guard that these
+/// are the newest, and the guards and removals of the null version and its record.
 pub const REMOVAL_ITEMS: usize = 12;
 
 /// A name to remove.
@@ -41,56 +44,56 @@ pub const REMOVAL_ITEMS: usize = 12;
 pub struct Removal {
     /// The name in its directory; empty for the object whose key ends with `/`.
     pub name: Vec<u8>,
-    /// What must hold of the object.
+    /// The condition on the object; `None` removes any.
     pub condition: Option<RemoveCondition>,
 }
 
-/// Names to remove from one directory.
+/// The names to remove from one directory.
 #[derive(Clone, Debug, Default)]
 pub struct Branch {
-    /// The directory, from the bucket down.
+    /// The path of the directory, from the bucket down.
     pub directories: Vec<Vec<u8>>,
     /// The names, each once.
     pub removals: Vec<Removal>,
 }
 
-/// Removes names from directories of a bucket, and the implied directories that this leaves empty.
+/// Removes names from directories of a bucket, and the implied directories that become empty.
 #[derive(Clone, Debug)]
 pub struct Remove<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// The directories, each once, in the order of their paths.
+    /// The directories, each once, sorted by path.
     pub branches: &'a [Branch],
 }
 
-/// What became of a [`Removal`].
+/// The result of a [`Removal`].
 pub type Removed = Result<RemovedKey, FsError>;
 
-/// A key that is bound to nothing now.
+/// A key that is not bound any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedKey {
-    /// Whether there was an object.
+    /// True if there was an object.
     pub existed: bool,
-    /// The marker that says that it was deleted, if the bucket keeps versions.
+    /// The version id of the delete marker, if the bucket shows versions.
     pub marker: Option<VersionRef>,
 }
 
-/// A name, as it was found.
+/// The decision on one name.
 struct Decided<'a> {
     branch: &'a Branch,
     removal: &'a Removal,
-    /// Why it is not removed, if it is not.
+    /// The error, if the name is not removed.
     refused: Option<FsError>,
-    /// The object that goes, and the node that it leaves.
-    going: Option<(usize, Bound)>,
-    /// Whether something has the name that is no object.
+    /// The object to remove, and the node of its directory.
+    removed: Option<(usize, Bound)>,
+    /// True if the name is bound to a node that is not an object.
     is_other: bool,
 }
 
 impl Planner for Remove<'_> {
     type Output = Vec<Removed>;
 
-    /// Answers branch by branch.
+    /// Returns the results in the order of branches and their removals.
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Vec<Removed>>, Halt> {
         let mut tree = Tree::find(view, self.bucket, self.branches)?;
         let mut plan = Plan { guards: tree.guards(), writes: Vec::new() };
@@ -101,7 +104,7 @@ impl Planner for Remove<'_> {
         if plan.writes.is_empty() {
             return Ok(Step::Done(verdicts));
         }
-        let (bucket, gone) = (bucket.ino, decided.into_iter().filter_map(|it| it.going));
+        let (bucket, gone) = (bucket.ino, decided.into_iter().filter_map(|it| it.removed));
         let gone: Vec<(usize, Bound)> = gone.collect();
         let bytes = unbinding.finish(view, env, &mut plan)?.bytes;
         if bytes > 0 {
@@ -120,7 +123,8 @@ impl Planner for Remove<'_> {
 }
 
 impl Remove<'_> {
-    /// Which of the names are bound and may go, and from which nodes.
+    /// Decides on all names. Requests all unknown records before it stops, so that they take one
+    /// round trip.
     fn decide(
         &self,
         view: &mut View<'_>,
@@ -144,7 +148,7 @@ impl Remove<'_> {
     }
 }
 
-/// Adds to a plan that what may go is gone, and where versions are kept that it was deleted.
+/// Adds the removal of all decided names to a plan, and their versions or delete markers.
 fn remove_all(
     view: &mut View<'_>,
     env: &Env,
@@ -154,38 +158,38 @@ fn remove_all(
     unbinding: &mut Unbinding,
 ) -> Result<Vec<Removed>, Halt> {
     let (mut verdicts, mut known) = (Vec::with_capacity(decided.len()), true);
-    for Decided { branch, removal, refused, going, is_other } in decided {
+    for Decided { branch, removal, refused, removed, is_other } in decided {
         if let Some(refused) = refused {
             verdicts.push(Err(*refused));
             continue;
         }
-        let going = going.as_ref().map(|(_, bound)| bound);
-        if let Some(bound) = going {
+        let removed = removed.as_ref().map(|(_, bound)| bound);
+        if let Some(bound) = removed {
             plan.guards.push(bound.guard());
             plan.writes.push(Write::Delete(bound.key.clone()));
         }
         let mut marker = None;
         if !is_other {
             let object = || path::object_key(&branch.directories, &removal.name);
-            let going = going.map(|bound| &bound.dentry);
+            let removed = removed.map(|bound| &bound.dentry);
             let versions = KeyVersions::new(bucket, object);
             marker = versions
-                .delete(view, env, going, plan, unbinding)
+                .delete(view, env, removed, plan, unbinding)
                 .or_else(|halt| unless_needed(halt, &mut known))?;
         }
-        verdicts.push(Ok(RemovedKey { existed: going.is_some(), marker }));
+        verdicts.push(Ok(RemovedKey { existed: removed.is_some(), marker }));
     }
     if known { Ok(verdicts) } else { Err(Halt::Need) }
 }
 
 impl Branch {
-    /// What is decided of a name if there is none.
+    /// The decision on a name that is free.
     fn absent<'a>(&'a self, removal: &'a Removal) -> Decided<'a> {
         let refused = removal.condition.as_ref().map(|_| FsError::NoSuchKey);
-        Decided { branch: self, removal, refused, going: None, is_other: false }
+        Decided { branch: self, removal, refused, removed: None, is_other: false }
     }
 
-    /// Which of the names are bound and may go.
+    /// Decides on the names of one directory.
     fn decide(
         &self,
         view: &mut View<'_>,
@@ -205,8 +209,7 @@ impl Branch {
         let mut decided = Vec::with_capacity(slots.len());
         for ((removal, slot), found) in self.removals.iter().zip(&slots).zip(found) {
             let absent = self.absent(removal);
-            // A plan that is committed is the proof of all its answers. So what stays is guarded,
-            // too.
+            // A committed plan proves all of its answers. So names that stay are guarded, too.
             let Some((value, target)) = found else {
                 plan.guards.push(Guard::Absent(slot.clone()));
                 decided.push(absent);
@@ -214,7 +217,7 @@ impl Branch {
             };
             let bound = path::bound(slot, value)?;
             if bound.dentry.kind != Kind::File {
-                // What is no file is none of S3's objects.
+                // A node that is not a file is not an S3 object.
                 plan.guards.push(bound.guard());
                 decided.push(Decided { is_other: true, ..absent });
                 continue;
@@ -230,13 +233,14 @@ impl Branch {
                     continue;
                 }
             }
-            decided.push(Decided { refused: None, going: Some((node, bound)), ..absent });
+            decided.push(Decided { refused: None, removed: Some((node, bound)), ..absent });
         }
         Ok(decided)
     }
 }
 
-/// Goes on although something is not known, so that everything unknown is asked for at once.
+/// Turns a missing record into a default, and sets `known` to false. The caller continues, so that
+/// all unknown records are requested in one pass, and stops at its end.
 fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
     if halt == Halt::Need {
         *known = false;
@@ -245,41 +249,41 @@ fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
     Err(halt)
 }
 
-/// The first node of every tree.
+/// The index of the bucket's node.
 const BUCKET: usize = 0;
 
-/// A bucket, or a directory that some branch passes.
+/// A bucket, or a directory of some branch.
 #[derive(Debug)]
 struct Node {
     bound: Bound,
-    /// The node above; the bucket's is itself.
+    /// The index of the parent's node; the bucket's is itself.
     above: usize,
     depth: usize,
-    /// The names that leave it.
+    /// The names that are removed from the directory.
     leaving: Vec<Bound>,
-    /// The most names that may leave it: files that do, and directories that may be left empty.
+    /// The most names that may be removed: files, and directories that may become empty.
     may_leave: usize,
-    /// Whether all below is decided.
+    /// True if all records below are known.
     decided: bool,
-    /// Whether it stays in any case.
+    /// True if the directory must stay.
     kept: bool,
 }
 
-/// Where a branch ends.
+/// The end of a branch in the tree.
 #[derive(Debug)]
 enum BranchEnd {
     Node(usize),
-    /// Its directory does not exist.
+    /// The directory does not exist.
     Missing,
 }
 
-/// What exists of the directories of all branches, each once.
+/// The existing directories of all branches, each once.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// Where each branch ends.
+    /// The end of each branch.
     places: Vec<BranchEnd>,
-    /// The names that directories would have which do not exist.
+    /// The keys of dentries of directories that do not exist.
     missing: Vec<Key>,
 }
 
@@ -295,7 +299,8 @@ impl Tree {
         let mut chain = Chain { bucket: bucket.clone(), directories: Vec::new(), missing: None };
         let mut tree = Tree { nodes: Vec::new(), places: Vec::new(), missing: Vec::new() };
         tree.nodes.push(Node::new(bucket, BUCKET, 0));
-        // The nodes of the chain, and how many of its names the branch before shares.
+        // The branches are sorted, so each shares its first directories with the branch before.
+        // `trail` has the nodes of the current chain.
         let (mut trail, mut known) = (Vec::new(), true);
         let mut before: &[Vec<u8>] = &[];
         for branch in branches {
@@ -324,13 +329,13 @@ impl Tree {
         if known { Ok(tree) } else { Err(Halt::Need) }
     }
 
-    /// The guards that all of it still stands, the absence of what is missing included.
+    /// The guards that all of the tree is unchanged, including the absence of missing directories.
     pub(crate) fn guards(&self) -> Vec<Guard> {
         let bound = self.nodes.iter().map(|node| node.bound.guard());
         bound.chain(self.missing.iter().cloned().map(Guard::Absent)).collect()
     }
 
-    /// Where a branch ends, and which directory that is; none if it does not exist.
+    /// The node and inode number of the directory of a branch; `None` if it does not exist.
     pub(crate) fn end(&self, branch: usize) -> Option<(usize, Ino)> {
         match self.places.get(branch) {
             Some(BranchEnd::Node(node)) => Some((*node, self.nodes[*node].bound.dentry.ino)),
@@ -338,12 +343,12 @@ impl Tree {
         }
     }
 
-    /// A name leaves a node.
+    /// Notes that a name is removed from a node.
     pub(crate) fn leave(&mut self, node: usize, name: Bound) {
         self.nodes[node].leaving.push(name);
     }
 
-    /// Directories stay, whatever leaves them, because something comes to them.
+    /// Notes that these directories must stay, because the same plan adds a name to them.
     pub(crate) fn keep(&mut self, directories: impl Iterator<Item = Ino>) {
         for ino in directories {
             let same = |node: &&mut Node| node.bound.dentry.ino == ino;
@@ -351,14 +356,15 @@ impl Tree {
         }
     }
 
-    /// Removes the implied directories that the removals leave empty, from the deepest up. In those
-    /// that stay, counts what is gone.
+    /// Adds the removal of implied directories that become empty to a plan, from the deepest up.
+    /// For directories that stay, changes the counters.
     pub(crate) fn prune(
         &mut self,
         view: &mut View<'_>,
         env: &Env,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
+        // Deepest first: a directory can only be decided when all directories below it are.
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         order.sort_by_key(|node| Reverse(self.nodes[*node].depth));
         for node in &order {
@@ -379,6 +385,8 @@ impl Tree {
                 continue;
             }
             let stays = match self.stays(view, *node, plan) {
+                // The names of this directory are unknown. Those of the directories above are
+                // requested in the same round trip, because they may become empty, too.
                 Err(Halt::Need) => {
                     self.ask_above(view, *node, PRUNED_AHEAD.max(4 * pruned));
                     self.nodes[*node].decided = false;
@@ -398,19 +406,22 @@ impl Tree {
         if self.nodes[BUCKET].decided { Ok(()) } else { Err(Halt::Need) }
     }
 
-    /// Whether a node goes with its last name.
+    /// Returns true if a node is removed when it becomes empty.
     fn may_go(&self, node: usize) -> bool {
         let at = &self.nodes[node];
         node != BUCKET && !at.kept && is_implied(&at.bound)
     }
 
-    /// Whether a node stays once the names that leave it are gone, with a guard that says so.
+    /// Returns true if a name stays in the node's directory, or the directory itself must stay.
+    /// Adds the guard that proves it.
     fn stays(&mut self, view: &mut View<'_>, node: usize, plan: &mut Plan) -> Result<bool, Halt> {
         if !self.may_go(node) {
             return Ok(true);
         }
         let node = &mut self.nodes[node];
         node.leaving.sort_by(|a, b| a.key.cmp(&b.key));
+        // One cached sibling is enough to prove that the directory stays, and saves the read of the
+        // range. If the sibling is gone, the guard refuses the plan.
         if let [one] = &node.leaving[..]
             && node.may_leave == 1
             && !one.is_directory()
@@ -426,7 +437,7 @@ impl Tree {
         Ok(stays.is_some())
     }
 
-    /// Asks for the names in those directories above a node that may go with it.
+    /// Requests the names of directories above a node that may become empty with it.
     fn ask_above(&self, view: &mut View<'_>, node: usize, levels: usize) {
         let mut node = self.nodes[node].above;
         for _ in 0..levels {
@@ -444,11 +455,12 @@ impl Node {
         Node { bound, above, depth, leaving: Vec::new(), may_leave: 0, decided: true, kept: false }
     }
 
-    /// Asks for so many names of the directory that one of them stays, unless all leave.
+    /// The read of the directory's names. Its limit is so large that it returns a name that stays,
+    /// if there is one.
     fn range(&self) -> Read {
         let (start, end) = key::dentries(self.bound.dentry.ino);
         let others = match &self.leaving[..] {
-            // A client that empties a directory name by name finds the next names remembered.
+            // A client that empties a directory name by name finds the next names in the cache.
             [one] if self.may_leave == 1 && !one.is_directory() => SIBLINGS_ASKED,
             _ => self.may_leave,
         };
@@ -456,7 +468,7 @@ impl Node {
         Read::Range { start, end, limit, follow: None }
     }
 
-    /// Counts what leaves a directory that stays.
+    /// Adds the counter changes of a directory that stays.
     fn count_leaving(&self, env: &Env, plan: &mut Plan) {
         let ino = self.bound.dentry.ino;
         let count = i64::try_from(self.leaving.len()).unwrap_or(i64::MAX);
@@ -470,7 +482,7 @@ impl Node {
             .push(Write::Max(key::counter(ino, key::CounterKind::Modified), env.now.micros()));
     }
 
-    /// Removes the directory, which holds nothing but what leaves it.
+    /// Adds the removal of the directory, and returns its dentry.
     fn remove(&self, plan: &mut Plan) -> Bound {
         let ino = self.bound.dentry.ino;
         plan.guards.extend(empty_but(ino, &self.leaving));
@@ -483,7 +495,7 @@ impl Node {
     }
 }
 
-/// Guards that a directory holds nothing but the names that leave it, which are in order.
+/// The guards that a directory has no other names than `leaving`, which are sorted.
 pub(crate) fn empty_but(directory: Ino, leaving: &[Bound]) -> Vec<Guard> {
     let (mut start, end) = key::dentries(directory);
     let mut guards = Vec::with_capacity(leaving.len() + 1);

@@ -1,4 +1,7 @@
-//! Removing one version of an object for good, or a delete marker.
+//! Removing one version of an object permanently, or a delete marker.
+//!
+//! For example, a client removes the delete marker of a key: the newest noncurrent version becomes
+//! the current one again, and its directories are created if they are missing.
 
 use std::slice;
 
@@ -15,52 +18,57 @@ use crate::version::{KeyVersions, Noncurrent};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// Removes one version of a key: one round trip besides the commit when the directories above it are
-/// remembered. If it was the current one, or the marker that said that the key was deleted, the one
-/// before it is the current one then.
+/// Removes one version of a key. One round trip and the commit, if the directories above the key
+/// are cached. If it was the current version, or the delete marker of the key, the next older
+/// version becomes the current one.
+///
+/// Fails with `Locked` if a retention or legal hold keeps the version, and with
+/// `PreconditionFailed` if it has other tags.
 #[derive(Clone, Debug)]
 pub struct RemoveVersion<'a> {
     /// The key.
     pub path: &'a Path,
     /// The version.
     pub version: VersionRef,
-    /// Numbers for directories that the key implies and that do not exist; one for each of the path's
-    /// directories.
+    /// Unused inode numbers for directories that the key implies and that do not exist: one for
+    /// each directory of the path.
     pub fresh: &'a [Ino],
-    /// Whether retention in governance mode does not hold the version.
+    /// True if a retention in governance mode does not keep the version.
     pub bypasses_governance: bool,
-    /// What stays, if the version is that by now. Who removes what a trash holds says that current
-    /// versions stay: to all others it is not there.
+    /// Versions that are not removed, even if `version` names them. [`Exempt::Nothing`] also hides
+    /// the items of a trash, as S3 does; callers that remove items of a trash use
+    /// [`Exempt::Current`].
     pub exempt: Exempt,
-    /// The tags that clients gave the version, if it is removed only while it has these.
+    /// The S3 tags that the version must have; `None` accepts all.
     pub object_tags: Option<&'a [(String, String)]>,
 }
 
-/// What a [`RemoveVersion`] leaves alone.
+/// Versions that a [`RemoveVersion`] does not remove. The caller has decided by an earlier state,
+/// for example that a version is noncurrent, and it may have become current since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exempt {
-    /// Nothing.
+    /// No exemption.
     Nothing,
     /// The current version.
     Current,
-    /// Whatever is not a delete marker.
+    /// All versions but delete markers.
     Objects,
 }
 
-/// What a [`RemoveVersion`] did.
+/// The result of a [`RemoveVersion`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedVersion {
-    /// Whether there was such a version.
+    /// True if a version was removed.
     pub existed: bool,
-    /// Whether it was a delete marker.
+    /// True if it was a delete marker.
     pub was_marker: bool,
 }
 
-/// The current version, as found.
+/// The current version of the key.
 struct Current {
     node: usize,
     bound: Bound,
-    /// Its inode's bytes.
+    /// The bytes of its inode's record.
     record: Value,
 }
 
@@ -70,7 +78,8 @@ impl Planner for RemoveVersion<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedVersion>, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
         let versions = KeyVersions::new(&bucket.dentry, || self.path.object());
-        // Wherever it may be is asked for at once.
+        // The version may be current or noncurrent. Both are requested before either result is
+        // used, so that they take one round trip.
         let versioning = bucket.dentry.versioning;
         let is_known = versioning.is_shown()
             || (versioning == Versioning::Trash && self.exempt != Exempt::Nothing);
@@ -96,10 +105,11 @@ impl Planner for RemoveVersion<'_> {
             return Ok(Step::Done(RemovedVersion::default()));
         }
         match &current {
-            // What is there says that the marker is not the newest.
+            // A key with a current version is not deleted, so this marker is not the newest. The
+            // guard keeps it so.
             Some(current) if was_marker => plan.guards.push(current.bound.guard()),
             None if was_marker => {
-                self.bring_back(view, env, &versions, &found, slot, &mut plan)?;
+                self.restore_newest(view, env, &versions, &found, slot, &mut plan)?;
             }
             _ => {}
         }
@@ -117,7 +127,7 @@ impl Planner for RemoveVersion<'_> {
 }
 
 impl RemoveVersion<'_> {
-    /// The current version, and where it stands if its directory exists.
+    /// Finds the current version, and the key of its dentry if its directory exists.
     fn current(
         &self,
         view: &mut View<'_>,
@@ -137,7 +147,7 @@ impl RemoveVersion<'_> {
         Ok((Some(slot), Some(Current { node, bound, record })))
     }
 
-    /// Refuses to remove a version that is locked or has other tags, and guards that it stays as it is.
+    /// Fails if a version is locked or has other tags, and guards its inode.
     fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
         let inode = decode(at, record, Inode::decode)?;
         let file = inode.file();
@@ -155,6 +165,7 @@ impl RemoveVersion<'_> {
         Ok(())
     }
 
+    /// The plan that removes the current version.
     fn remove_current(
         &self,
         view: &mut View<'_>,
@@ -170,7 +181,7 @@ impl RemoveVersion<'_> {
         self.check(env, &key::inode(bound.dentry.ino), record, &mut plan)?;
         let versioning = bucket.dentry.versioning;
         let shown = versioning.is_shown();
-        let next = if shown { versions.bring_back(view, None, &mut plan)? } else { None };
+        let next = if shown { versions.restore_newest(view, None, &mut plan)? } else { None };
         let bucket = bucket.dentry.ino;
         match next {
             Some(next) => {
@@ -194,9 +205,9 @@ impl RemoveVersion<'_> {
         Ok(plan)
     }
 
-    /// Adds to a plan that the key is bound again to what it was before this marker said that it was
-    /// deleted, if it is the newest.
-    fn bring_back(
+    /// Adds to a plan the effect of the removal of a delete marker: if it is the newest record of
+    /// the key, the next older version becomes the current one.
+    fn restore_newest(
         &self,
         view: &mut View<'_>,
         env: &Env,
@@ -210,7 +221,7 @@ impl RemoveVersion<'_> {
             plan.guards.push(newest.guard());
             return Ok(());
         }
-        let Some(dentry) = versions.bring_back(view, Some(marker), plan)? else {
+        let Some(dentry) = versions.restore_newest(view, Some(marker), plan)? else {
             return Ok(());
         };
         let chain = path::chain(view, self.path.bucket(), &self.path.directories, Unknown::Ask)?;
@@ -237,7 +248,7 @@ impl RemoveVersion<'_> {
     }
 }
 
-/// Adds to a plan what becomes of inodes that have lost a name, and that their bytes are gone.
+/// Adds the release of inodes, and the change of the bucket's bytes, to a plan.
 fn count_bytes(
     view: &mut View<'_>,
     env: &Env,

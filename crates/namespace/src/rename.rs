@@ -1,8 +1,12 @@
 //! Renaming an object: another key for the same file, in one commit.
 //!
-//! Both ends are keys, so both are paths at the instant of commit: the directories that the new key
-//! implies are made, and the implied ones that the old key leaves empty go, as with a PUT and a
-//! DELETE. The file stays what it is, with its number, its content and its entity tag.
+//! Old and new key are paths at the instant of the commit. The plan creates the directories that
+//! the new key implies, and removes the implied directories that the old key leaves empty, as a PUT
+//! and a DELETE do. The file keeps its inode number, content and entity tag.
+//!
+//! For example, a client renames `in/x` to `out/x` and the connection is lost before the response.
+//! The client sends the request again with the same token. The new key already has a file that was
+//! renamed by this token, so the answer is success, and nothing is done.
 
 use std::collections::BTreeMap;
 
@@ -21,35 +25,37 @@ use crate::version::{self, KeyVersions};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// Gives an object another key of its bucket, in place of the object that has it: one round trip when
-/// the directories and both names are remembered.
+/// Gives an object another key of its bucket, and replaces the object that has the new key. One
+/// round trip if the directories and both names are cached. Fails with `KeepsVersions` in a bucket
+/// that shows versions, and with `TooDeep` if the plan would be too large.
 #[derive(Clone, Debug)]
 pub struct RenameKey<'a> {
-    /// The key that it has.
+    /// The old key.
     pub from: &'a Path,
-    /// The key that it is to have, in the same bucket.
+    /// The new key, in the same bucket.
     pub to: &'a Path,
-    /// Numbers for directories that the new key implies and that do not exist; one for each of its
-    /// directories.
+    /// Unused inode numbers for directories that the new key implies and that do not exist: one for
+    /// each directory of its path.
     pub fresh: &'a [Ino],
-    /// What must hold of the object.
+    /// The condition on the object.
     pub source: &'a ObjectCondition,
-    /// What must hold of the object that has the new key, if there is one.
+    /// The condition on the object that has the new key, if there is one.
     pub target: &'a ObjectCondition,
-    /// Whether keys may overlap.
+    /// The rule for overlapping keys.
     pub overlap: Overlap,
-    /// By which the request is known again if its answer is lost.
+    /// Identifies the request, so that its repetition does nothing. `None` if the client gave no
+    /// token.
     pub token: Option<RenameToken>,
 }
 
-/// The most items of a rename's plan, a few left for what is added to each. A plan cannot be split,
-/// and this one may make as many directories as it removes.
+/// The most guards and writes of a rename, with some reserve for those that the session adds. A
+/// plan cannot be split, and this one may create as many directories as it removes.
 const ITEMS_MAX: usize = store::Limits::LEAST.plan_items - 64;
 
-/// What a [`RenameKey`] did.
+/// The result of a [`RenameKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenamedKey {
-    /// The object that lost the new key.
+    /// The inode number of the object that was replaced.
     pub replaced: Option<Ino>,
 }
 
@@ -63,7 +69,8 @@ impl Planner for RenameKey<'_> {
             return Err(FsError::KeepsVersions.into());
         }
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
-        // What both ends need is asked for at once.
+        // The records of both ends are requested before either result is used, so that they take
+        // one round trip.
         let done = self.is_done(view, &chain, &mut plan);
         let branch = Branch { directories: self.from.directories.clone(), removals: Vec::new() };
         let mut tree = Tree::find(view, self.from.bucket(), std::slice::from_ref(&branch))?;
@@ -83,7 +90,7 @@ impl Planner for RenameKey<'_> {
                 plan.guards.push(guard);
             }
         }
-        // What is known of the target is not only a guess where a condition rests on it.
+        // The target may be a guess. If there is a condition on it, its record is read.
         let replaced = self.bind(view, &chain, &source, env, &mut plan)?;
 
         let old = path::bound(&source.slot, source.name.clone())?;
@@ -92,7 +99,7 @@ impl Planner for RenameKey<'_> {
         tree.keep(chain.names().map(|bound| bound.dentry.ino));
         tree.leave(node, old);
         tree.prune(view, env, &mut plan)?;
-        plan.writes = added_up(plan.writes);
+        plan.writes = merge_counter_writes(plan.writes);
         if plan.items() > ITEMS_MAX {
             return Err(FsError::TooDeep.into());
         }
@@ -100,7 +107,7 @@ impl Planner for RenameKey<'_> {
     }
 }
 
-/// The object, and its name.
+/// The object and its old dentry.
 struct Source {
     slot: Key,
     name: store::Value,
@@ -110,7 +117,7 @@ struct Source {
 }
 
 impl RenameKey<'_> {
-    /// The object that has the old key, and the node of its directory.
+    /// Finds the object, and the node of its directory. `None` if there is none.
     fn source(&self, view: &mut View<'_>, tree: &Tree) -> Result<Option<(usize, Source)>, Halt> {
         let Some((node, directory)) = tree.end(0) else { return Ok(None) };
         let slot = key::dentry(directory, self.from.sort_key().as_bytes());
@@ -120,8 +127,9 @@ impl RenameKey<'_> {
         }))
     }
 
-    /// Whether the object that has the new key got it by this very request, whose answer was lost.
-    /// What has the old key by now is none of its business.
+    /// Returns true if the file at the new key was renamed by this request before. Then the state
+    /// of the old key does not matter. Fails with `OtherRequest` if the client used the same token
+    /// for another request.
     fn is_done(&self, view: &mut View<'_>, chain: &Chain, plan: &mut Plan) -> Result<bool, Halt> {
         let Some(token) = self.token else { return Ok(false) };
         if chain.missing.is_some() {
@@ -141,7 +149,7 @@ impl RenameKey<'_> {
         Ok(is_done)
     }
 
-    /// Binds the new key to the file. Answers what had it.
+    /// Adds the new dentry to a plan. Returns the inode number of the replaced object.
     fn bind(
         &self,
         view: &mut View<'_>,
@@ -152,11 +160,11 @@ impl RenameKey<'_> {
     ) -> Result<Option<Ino>, Halt> {
         let bucket = chain.bucket.dentry.ino;
         let mut inode = source.inode.clone();
-        // The name is new, so the object is.
+        // A new key is a new object, so Last-Modified changes.
         (inode.attributes.changed, inode.attributes.status_changed) = (env.now, env.now);
         if let InodeBody::File(file) = &mut inode.body {
-            // It says nothing of the file: others may have found that under the old one, and look
-            // for it there.
+            // Another session may have found the file under its old name, and would look for the
+            // mark "self-contained" there.
             file.told_by_name = false;
             file.renamed_by = self.token;
         }
@@ -180,7 +188,8 @@ impl RenameKey<'_> {
         let replaced = publish.replaced(view, chain, &slot, plan)?;
         let mut unbinding = Unbinding::new(bucket);
         let is_link = replaced.as_ref().is_some_and(|old| old.dentry.ino == source.ino);
-        // Of two names of one file the old one goes.
+        // If both keys are names of one file, the old name is removed and the file keeps the new
+        // one.
         let dentry = path::bound(&source.slot, source.name.clone())?.dentry;
         match &replaced {
             Some(_) if is_link => unbinding.take(&dentry),
@@ -194,7 +203,7 @@ impl RenameKey<'_> {
             None if chain.missing.is_none() => {
                 plan.writes.push(Write::Add(key::counter(parent, CounterKind::Entries), 1));
             }
-            // A directory made by this plan has its one entry counted there.
+            // A directory that this plan creates has its one entry counted there.
             None => {}
         }
         let bytes = unbinding.finish(view, env, plan)?.bytes;
@@ -216,7 +225,8 @@ impl RenameKey<'_> {
         Ok(replaced.map(|old| old.dentry.ino))
     }
 
-    /// Checks what must hold of the object that has the new key, and guards it.
+    /// Fails with `PreconditionFailed` if the object at the new key does not fulfil the condition,
+    /// and guards it.
     fn check_target(
         &self,
         view: &mut View<'_>,
@@ -243,8 +253,9 @@ impl RenameKey<'_> {
     }
 }
 
-/// Writes of which each counter is in one: one name comes and one goes, maybe in one directory.
-fn added_up(writes: Vec<Write>) -> Vec<Write> {
+/// Sums up the writes to each counter. A plan must not write a counter twice, and a rename may add
+/// a name and remove a name in one directory.
+fn merge_counter_writes(writes: Vec<Write>) -> Vec<Write> {
     let mut all = Vec::with_capacity(writes.len());
     let mut sums: BTreeMap<CounterKey, i64> = BTreeMap::new();
     let mut least: BTreeMap<CounterKey, i64> = BTreeMap::new();

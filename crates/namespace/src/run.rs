@@ -1,8 +1,22 @@
-//! Ask, plan, commit: the loop that drives an operation, without the I/O.
+//! Ask, plan, commit: the loop that drives one operation, without the I/O.
 //!
-//! A [`Run`] lives as long as its operation, and keeps what the operation has learnt. Hints are
-//! lent to it for a pass at a time. Debug builds plan every pass twice from the same knowledge, and
-//! compare the results.
+//! The caller of [`Run::advance`] is the *driver*. It reads, commits and reports the results:
+//!
+//! ```text
+//!             advance             learn(results)
+//! start ───────────────▶ Read ───────────────────▶ advance
+//!                        Commit ── committed ────▶ the output is the answer
+//!                               ── refused(guard) ▶ advance
+//!                        Done, Corrupt            (end)
+//! ```
+//!
+//! For example, a lookup of a key whose directories are not cached returns `Read` once for each
+//! unknown level, and then `Done`.
+//!
+//! A [`Run`] keeps the records that its operation has read, from the first pass to the last. The
+//! driver lends the hints (records cached from earlier operations) for one pass at a time. Debug
+//! builds plan each pass twice from the same records and compare the results, which finds planners
+//! that are not pure.
 
 use std::fmt::Debug;
 
@@ -12,86 +26,96 @@ use store::{Guard, Key, Plan, Read, ReadResult, Value};
 use crate::view::{Hints, Known, NoHints, View};
 use crate::{FsError, Halt};
 
-/// Fixed for the life of an operation, so that planning twice gives the same plan.
+/// The inputs of an operation that are not records. They are fixed for the life of the operation,
+/// so that planning twice gives the same plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Env {
-    /// The operation's time.
+    /// The time of the operation by the session's clock. New records get this time.
     pub now: Timestamp,
-    /// A time that has surely come, however the clock has been set meanwhile: locks end by it.
+    /// A lower bound of the current time, even if the clock of the host was set forward by mistake.
+    /// Retention and object locks end by this time, so a wrong clock never ends them early.
     pub earliest_now: Timestamp,
-    /// The session that runs it.
+    /// The session that runs the operation.
     pub session: Nonce,
-    /// Bits that nobody guesses, for ids.
+    /// Unpredictable bits for ids of versions.
     pub random: u64,
 }
 
-/// What planning came to.
+/// The result of planning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<T> {
-    /// The answer; nothing is to be written.
+    /// The answer. Nothing is written.
     Done(T),
-    /// The answer once this plan is committed.
+    /// The plan to commit, and the answer if the commit succeeds.
     Commit(Plan, T),
 }
 
-/// A namespace operation: a pure function from what is known to what must change.
+/// A namespace operation: a pure function from known records to a plan or an answer.
 pub trait Planner: Debug {
-    /// What the operation answers.
+    /// The answer of the operation.
     type Output;
 
-    /// Plans the operation from what `view` knows. Pure: no clock, no randomness, no I/O, so it
-    /// may be planned again from the start whenever more is known.
+    /// Plans the operation from the records of `view`. This must be a pure function: no clock, no
+    /// randomness, no I/O. The driver calls it again from the start each time that more records are
+    /// known.
+    ///
+    /// # Errors
+    /// [`Halt::Need`] if a requested record is not known yet, [`Halt::Fail`] if the answer is an
+    /// error, and [`Halt::Corrupt`] if a record does not decode.
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt>;
 }
 
-/// What the driver of a [`Run`] must do next.
+/// The next step for the driver of a [`Run`].
 #[derive(Debug)]
 pub enum Next<T> {
-    /// Read these in one round trip, then call [`Run::learn`].
+    /// Execute these reads in one round trip, then call [`Run::learn`].
     Read(Vec<Read>),
-    /// Commit this plan. Committed: the output is the answer. Refused: call [`Run::refused`].
+    /// Commit this plan. If it commits, the output is the answer. If a guard refuses it, call
+    /// [`Run::refused`].
     Commit(Plan, T),
-    /// The answer.
+    /// The operation has ended with this answer or error.
     Done(Result<T, FsError>),
-    /// A record does not decode.
+    /// The operation has ended because the record of this key does not decode.
     Corrupt(Key, DecodeError),
 }
 
-/// How often an operation may be planned without having met a record that it had not met before.
-/// Then the answer is [`FsError::Contended`], and the driver decides whether a new run begins. Hints
-/// that turned out wrong are not believed again, so only real contention comes near; the depth of a
-/// path does not, though each of its directories may take a pass.
+/// The most passes of an operation that begin without any record that is new to the operation.
+/// Beyond it the answer is [`FsError::Contended`], and the driver decides whether to start a new
+/// run. Wrong hints are not used a second time, and passes that descend a deep path always learn
+/// new records, so only real contention reaches this limit.
 const PASSES_MAX: u32 = 64;
 
-/// How often an operation may be planned at all: more than the deepest path takes.
+/// The most passes of an operation in all. The deepest path takes fewer.
 const PASSES_IN_ALL_MAX: u32 = 4_096;
 
-/// After so many passes that met nothing new hints are no longer asked.
+/// After this many passes without new records the operation stops using hints.
 const PASSES_WITH_HINTS: u32 = 8;
 
-/// One operation under way.
+/// One operation in progress.
 #[derive(Debug)]
 pub struct Run<'a, O: Planner> {
     operation: &'a O,
     env: Env,
     known: Known,
-    /// Passes in all, and those that began with nothing new met.
+    /// The number of passes in all, and of those that began without a new record.
     passes: (u32, u32),
-    /// How many records had been met when the last pass began.
+    /// The number of records that the operation had met when the last pass began.
     met: usize,
-    /// Whether hints are still asked.
+    /// True while hints are used.
     trusting: bool,
 }
 
 impl<'a, O: Planner> Run<'a, O> {
-    /// Begins an operation.
+    /// Starts an operation.
     pub fn new(operation: &'a O, env: Env) -> Run<'a, O> {
         let (known, passes) = (Known::default(), (0, 0));
         Run { operation, env, known, passes, met: 0, trusting: true }
     }
 
-    /// Plans until something must be read or committed, or the answer is there.
+    /// Plans until the driver must read or commit, or until the answer is known.
     pub fn advance(&mut self, hints: &dyn Hints) -> Next<O::Output> {
+        // A pass that begins with no new record repeats the previous decision. If this happens
+        // often, some hint stays wrong, so all later passes use facts only.
         let (all, again) = &mut self.passes;
         *all += 1;
         if self.known.met() == self.met {
@@ -101,6 +125,7 @@ impl<'a, O: Planner> Run<'a, O> {
                 self.known.distrust();
             }
         }
+        // Ends an operation that other writers refuse again and again.
         if *again > PASSES_MAX || *all > PASSES_IN_ALL_MAX {
             return Next::Done(Err(FsError::Contended));
         }
@@ -108,6 +133,8 @@ impl<'a, O: Planner> Run<'a, O> {
         let hints = if self.trusting { hints } else { &NoHints };
         self.known.begin();
         let next = self.pass(hints);
+        // A planner that depends on anything else than its view and `env` gives two different plans
+        // here.
         if cfg!(debug_assertions) {
             self.known.begin_again();
             let again = self.pass(hints);
@@ -116,26 +143,29 @@ impl<'a, O: Planner> Run<'a, O> {
         next
     }
 
-    /// Plans once from what is known.
+    /// Plans once from the known records.
     fn pass(&mut self, hints: &dyn Hints) -> Next<O::Output> {
         match self.operation.plan(&mut View::new(hints, &mut self.known), &self.env) {
+            // A missing record stops the pass. All reads of the pass go into one round trip.
             Err(Halt::Need) => Next::Read(self.known.needed()),
             Ok(Step::Commit(plan, output)) => Next::Commit(plan, output),
-            // An answer must come from one snapshot.
-            _ if self.known.used_unverified() => Next::Read(self.known.asked()),
+            // The answer rests on a hint or a guess. Reading all requested records again in one
+            // snapshot turns each of them into a fact. A plan does not need this, because its
+            // guards check the hints.
+            _ if self.known.used_unverified() => Next::Read(self.known.requested()),
             Ok(Step::Done(output)) => Next::Done(Ok(output)),
             Err(Halt::Fail(error)) => Next::Done(Err(error)),
             Err(Halt::Corrupt(key, error)) => Next::Corrupt(key, error),
         }
     }
 
-    /// Takes the answers to the last [`Next::Read`].
+    /// Takes the results of the last [`Next::Read`]. `found` has one result for each of `reads`.
     pub fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
         self.known.learn(reads, found);
     }
 
-    /// Returns true if this operation has met the record of a guard before: read it, or been refused
-    /// by it.
+    /// Returns true if the operation has read the record of this guard before, or was refused
+    /// because of it.
     pub fn has_met(&self, guard: &Guard) -> bool {
         match guard {
             Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
@@ -146,7 +176,8 @@ impl<'a, O: Planner> Run<'a, O> {
         }
     }
 
-    /// Takes note of the guard that refused the last plan and of the record it met.
+    /// Takes the guard that refused the last plan, and the record that the store found instead. The
+    /// next pass uses that record.
     pub fn refused(&mut self, guard: &Guard, found: Option<Value>) {
         match guard {
             Guard::Equals(key, _) | Guard::Absent(key) => {
@@ -159,8 +190,9 @@ impl<'a, O: Planner> Run<'a, O> {
     }
 }
 
-/// What an operation would answer from hints alone, if they suffice. That is enough to refuse a
-/// request early, and never enough to answer one.
+/// Returns the answer that an operation would give from hints alone, or `None` if a record is
+/// unknown or the operation would commit a plan. Callers may refuse a request early because of it.
+/// They must not answer a request from it.
 pub fn plan_from_hints<O: Planner>(
     operation: &O,
     env: &Env,
@@ -172,7 +204,7 @@ pub fn plan_from_hints<O: Planner>(
     }
 }
 
-/// A plan that depended on anything but its knowledge could not be planned again.
+/// Panics if two passes over the same records gave different results: then the planner is not pure.
 fn assert_same<O: Planner>(operation: &O, next: &Next<O::Output>, again: &Next<O::Output>) {
     match (next, again) {
         (Next::Commit(plan, _), Next::Commit(twin, _)) => {

@@ -1,4 +1,5 @@
-//! What a volume or a bucket holds, by its counters.
+//! Usage of a bucket or of a volume, from counters. For example, `df` on a mount shows these
+//! numbers.
 
 use record::key::CounterKind;
 use record::{Dentry, Ino, key};
@@ -7,22 +8,23 @@ use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 
-/// The most buckets of a volume that are counted: those with the first names.
+/// The most buckets that are counted for a volume: those with the first names.
 pub const BUCKETS_COUNTED_MAX: u32 = 1_000;
 
-/// What a volume or a bucket holds.
+/// The usage of a volume or a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of files, each once however many names it has, those awaiting the reaper included.
+    /// Bytes of files. A file with several names counts once, and an orphan counts until the reaper
+    /// deletes it.
     pub bytes: u64,
-    /// Names of files, and buckets.
+    /// The number of names of files, and of buckets.
     pub names: u64,
 }
 
-/// Adds up counters, without a look at any file: of a bucket one round trip, of a volume two.
+/// Sums up counters, without reading any inode. One round trip for a bucket, two for a volume.
 #[derive(Clone, Debug)]
 pub struct CountUsage {
-    /// A bucket, or the root for the whole volume, of which [`BUCKETS_COUNTED_MAX`] are counted.
+    /// The inode number of a bucket, or the root for the volume.
     pub ino: Ino,
 }
 
@@ -42,7 +44,7 @@ impl Planner for CountUsage {
         let counted = |bucket: &Ino| {
             [CounterKind::Bytes, CounterKind::Objects].map(|kind| key::counter(*bucket, kind))
         };
-        // All are asked for before any is missed.
+        // All counters are requested before the first is used, so that they take one round trip.
         let counted: Vec<_> = buckets
             .iter()
             .map(|bucket| counted(bucket).map(|counter| view.counter(&counter)))

@@ -1,4 +1,9 @@
-//! What a plan assumes, and what is written ahead of a plan that would be too large with it.
+//! Assumptions of plans, and records that are written ahead of a plan that would be too large.
+//!
+//! For example, a completed upload of 10,000 parts has a content map of many pages. [`Stage`]
+//! writes the pages in several commits, under an inode number that no dentry binds yet, and then
+//! [`crate::Publish`] writes the inode. If the upload fails in between, [`Unstage`] removes the
+//! pages, and if the session dies, the sweeper removes them: a mark names each staged number.
 
 use record::{AccountId, Ino, Mark, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -7,19 +12,19 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// A record that a plan assumes to be as it was read, and what to answer when it is not.
+/// A record that a plan assumes to be unchanged, and the error if it is not.
 #[derive(Clone, Debug)]
 pub struct Assumption {
     /// The record's key.
     pub key: Key,
-    /// Its bytes.
+    /// The record's bytes.
     pub value: Value,
-    /// The answer when the record is another, or gone.
+    /// The error if the record is changed or deleted.
     pub otherwise: FsError,
 }
 
 impl Assumption {
-    /// Guards what is assumed. Fails at once if something else is known.
+    /// Guards all assumptions. Fails if a different record is known.
     pub(crate) fn guard_all(
         assumed: &[Assumption],
         view: &mut View<'_>,
@@ -35,8 +40,8 @@ impl Assumption {
     }
 }
 
-/// Whether a record belongs to the file of this number alone: pages of its content map, checksums
-/// of its parts, its shares of blocks.
+/// Returns true if a record belongs only to the file of this number: a page of its content map, a
+/// page of part checksums, or its share of a block.
 fn is_own(key: &Key, ino: Ino) -> bool {
     match key.space() {
         key::space::SHARE => key.suffix().ends_with(&ino.0.to_be_bytes()),
@@ -48,11 +53,11 @@ fn is_own(key: &Key, ino: Ino) -> bool {
 /// The most guards of one plan that records of a number are absent.
 const UNUSED_GUARDS_MAX: usize = 512;
 
-/// Guards that none of the records that `writes` put under this number is there already. Of very
-/// many only the first are guarded: whoever has used the number before began with them.
+/// Guards that none of the records of this number in `writes` exists. If there are very many, only
+/// the first are guarded, because an earlier user of the number also began with these.
 ///
-/// Numbers are leased. A metadata store that was put back to an earlier state leases some of them
-/// again, and what was made under such a number must not be overwritten.
+/// Inode numbers are leased from the store. A metadata store that was restored to an earlier state
+/// leases some of them again, and records that exist under such a number must not be overwritten.
 pub(crate) fn guard_unused(
     ino: Ino,
     writes: &[Write],
@@ -66,10 +71,10 @@ pub(crate) fn guard_unused(
     puts.take(UNUSED_GUARDS_MAX).try_for_each(|key| guard_absent(key, view, plan))
 }
 
-/// Guards that a record of a leased number is not there.
+/// Guards that a record of a leased number is absent. Fails with `InodeNumberInUse` if the store
+/// has refused a plan because it exists.
 pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
-    // Nobody has asked for this record. Something is known only if the store has refused the plan
-    // because of it.
+    // No planner reads this record, so it is known only from a refusal.
     if view.contradicted(key) {
         return Err(FsError::InodeNumberInUse.into());
     }
@@ -77,15 +82,15 @@ pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> R
     Ok(())
 }
 
-/// Writes what does not fit into the plan of a [`crate::Publish`] ahead of it, under a number that
-/// nothing names yet.
+/// Writes records that do not fit into the plan of a [`crate::Publish`] ahead of it, under a number
+/// that no dentry binds yet.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {
-    /// The number.
+    /// The inode number.
     pub ino: Ino,
-    /// Records that must be as they are.
+    /// Records that must be unchanged.
     pub assumptions: &'a [Assumption],
-    /// What is written.
+    /// The records to write.
     pub writes: &'a [Write],
 }
 
@@ -96,6 +101,7 @@ impl Planner for Stage<'_> {
         let mut plan = Plan::default();
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
         guard_unused(self.ino, self.writes, view, &mut plan)?;
+        // The mark lets the sweeper find staged records of a dead session.
         let mark = key::staged(env.session, self.ino);
         plan.writes.push(Write::Put(mark.clone(), Mark.encode(&mark)));
         plan.writes.extend_from_slice(self.writes);
@@ -103,19 +109,20 @@ impl Planner for Stage<'_> {
     }
 }
 
-/// Takes back what was staged. The mark that says that it is there goes last.
+/// Removes staged records. The last call also removes the mark.
 ///
-/// Only records that belong to the number are removed, and counters are counted back. The share of
-/// a copy's source, which was written too, stays: it is true, and may have been there before.
+/// Only records of this number are removed, and additions to counters are reversed. The share
+/// record of a copy's source, which was also written, stays: it is true, and may have existed
+/// before.
 ///
-/// Every one of `writes` must have happened, and none may be taken back twice.
+/// All of `writes` must have been committed, and none may be removed twice.
 #[derive(Clone, Debug)]
 pub struct Unstage<'a> {
-    /// The number it was staged under.
+    /// The inode number under which the records were staged.
     pub ino: Ino,
-    /// What was written.
+    /// The writes to reverse.
     pub writes: &'a [Write],
-    /// Whether this is all that is left of it.
+    /// True if no other staged records of the number are left.
     pub last: bool,
 }
 
@@ -137,7 +144,7 @@ impl Planner for Unstage<'_> {
     }
 }
 
-/// Guards that an account is there. The first one always is.
+/// The guard that an account exists; `None` for the main account, which always exists.
 pub(crate) fn account_is_there(account: AccountId) -> Option<Guard> {
     (account != AccountId::MAIN).then(|| Guard::Present(key::account(account)))
 }

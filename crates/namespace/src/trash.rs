@@ -1,7 +1,9 @@
-//! The trash of a bucket: what its keys have lost, and giving it back to them.
+//! The trash of a bucket: restoring deleted and replaced objects.
 //!
-//! What is in the trash stands where versions stand. So all that knows of versions knows of it: what
-//! their inodes and blocks belong to, copies of the whole volume, and the end of a bucket.
+//! An item of a trash is a version record, like a noncurrent version. So all code that handles
+//! versions also handles items of a trash: the reaper, dumps of the volume, and the removal of a
+//! bucket. For example, a user deletes `report.pdf` by mistake: [`Restore`] binds the key to the
+//! same inode again, in one commit, without copying data.
 
 use record::{Dentry, Ino, Inode, Timestamp, Version, VersionRef, VersionStamp, Versioning, key};
 use store::{Guard, Key, Plan, Write};
@@ -11,22 +13,24 @@ use crate::path::{self, NamedBucket, Path, Unknown};
 use crate::quota;
 use crate::run::{Env, Planner, Step};
 use crate::unbind::Unbinding;
-use crate::version::{KeyVersions, bound_again};
+use crate::version::{KeyVersions, rebind};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The most items that one [`MarkTrashSeen`] marks: a guard and a write for each.
+/// The most items of one [`MarkTrashSeen`]: each needs a guard and a write.
 pub const ITEMS_SEEN_MAX: usize = 100;
 
-/// Notes that a pass has seen items of a trash, for those of which no pass before has noted that. So their
-/// days do not depend on the clocks of their writers: see [`Version::seen`].
+/// Stores in items of a trash the time at which a pass over the trash saw them first. Items expire
+/// by this time, so their expiry does not depend on the clocks of the sessions that deleted them;
+/// see [`Version::seen`].
 #[derive(Clone, Debug)]
 pub struct MarkTrashSeen<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// The items, at most [`ITEMS_SEEN_MAX`]: their keys and names.
+    /// The keys and ids of the items, at most [`ITEMS_SEEN_MAX`].
     pub items: &'a [(Vec<u8>, VersionStamp)],
-    /// The time of the pass. A later time that a gateway with a wrong clock has noted becomes this one.
+    /// The time of the pass. It replaces a stored time that is later, which a gateway with a wrong
+    /// clock may have stored.
     pub at: Timestamp,
 }
 
@@ -40,7 +44,7 @@ impl Planner for MarkTrashSeen<'_> {
         let found = view.many(&keys)?;
         let mut plan = Plan::default();
         for (at, value) in keys.into_iter().zip(found) {
-            // An item may have been restored or removed meanwhile.
+            // The item may have been restored or removed meanwhile.
             let Some(value) = value else { continue };
             let version = decode(&at, &value, Version::decode)?;
             if version.is_marker() || version.seen.is_some_and(|seen| seen <= self.at) {
@@ -57,19 +61,21 @@ impl Planner for MarkTrashSeen<'_> {
     }
 }
 
-/// Binds a key again to something that it has lost: one round trip besides the commit when the
-/// directories above it are remembered.
+/// Restores an item of a trash to its key. One round trip and the commit, if the directories above
+/// the key are cached.
+///
+/// Fails with `HasNoTrash`, `NoSuchVersion`, or `NameExists`.
 #[derive(Clone, Debug)]
 pub struct Restore<'a> {
     /// The key.
     pub path: &'a Path,
-    /// What it is to be bound to.
+    /// The id of the item.
     pub version: VersionStamp,
-    /// Numbers for directories that the key implies and that do not exist; one for each of the path's
-    /// directories.
+    /// Unused inode numbers for directories that the key implies and that do not exist: one for
+    /// each directory of the path.
     pub fresh: &'a [Ino],
-    /// Whether what has the key goes to the trash. If not, and there is something, the answer is
-    /// [`FsError::NameExists`].
+    /// True to move an object that has the key to the trash. False fails with
+    /// [`FsError::NameExists`] if there is one.
     pub replaces: bool,
 }
 
@@ -108,7 +114,8 @@ impl Planner for Restore<'_> {
                 versions.supersede(view, env, current, &mut plan, &mut unbinding)?;
             }
             None => {
-                // A directory made by this plan has its one entry counted there, and is empty.
+                // A directory that this plan creates has its one entry counted there, and its names
+                // are free.
                 if chain.missing.is_none() {
                     plan.guards.push(Guard::Absent(slot.clone()));
                     let entries = key::counter(parent, key::CounterKind::Entries);
@@ -119,8 +126,8 @@ impl Planner for Restore<'_> {
             }
         }
         versions.remove(view, &found, &mut plan)?;
-        // No current version of the bucket has an id.
-        let dentry = Dentry { version: None, ..bound_again(view, dentry, &mut plan)? };
+        // In a bucket with a trash, current objects have no version id.
+        let dentry = Dentry { version: None, ..rebind(view, dentry, &mut plan)? };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         let modified = key::counter(parent, key::CounterKind::Modified);
         plan.writes.push(Write::Max(modified, env.now.micros()));

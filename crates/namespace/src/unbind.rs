@@ -1,7 +1,12 @@
-//! What becomes of an inode that loses a name.
+//! Removing names from inodes.
 //!
-//! One plan may take several names, and several of one inode. Each inode is written once. A name
-//! that says that it is the only one needs no look at its inode; one that does not is counted.
+//! One plan may remove several names, and several names of one inode. This module writes each inode
+//! once. A dentry that is not marked as linked is the only name, so its inode need not be read. For
+//! a linked dentry the link count of the inode is decremented.
+//!
+//! For example, a DELETE of a 2 KiB object, whose dentry is marked as self-contained, deletes the
+//! inode at once. A DELETE of a larger object writes an orphan, and the reaper deletes inode and
+//! blocks later.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +17,36 @@ use crate::Halt;
 use crate::run::Env;
 use crate::view::{View, decode};
 
-/// The names that a plan takes away, by what they bind. The guards of the names are the planner's.
+/// The names that a plan removes, by inode. The planner adds the guards of the dentries.
 #[derive(Debug)]
 pub(crate) struct Unbinding {
     bucket: Ino,
-    /// What loses its only name, with its bytes if its name said that it is self-contained.
+    /// Inodes whose only name is removed, with their size if the dentry marks them as
+    /// self-contained.
     ending: BTreeMap<Ino, Option<u64>>,
-    /// What may have other names, and how many it loses.
+    /// Inodes that may have other names, with the number of names that are removed.
     linked: BTreeMap<Ino, u32>,
 }
 
-/// What came of it.
+/// The result of an [`Unbinding`].
 #[derive(Debug, Default)]
 pub(crate) struct Unbound {
-    /// How many of the bytes that the bucket counts are gone at once.
+    /// The bytes of inodes that are deleted at once, which the bucket must not count any more.
     pub(crate) bytes: i64,
-    /// What has lost its last name.
+    /// The inodes whose last name was removed.
     pub(crate) ended: Vec<Ino>,
 }
 
 impl Unbinding {
-    /// Nothing is taken yet. What ends counts among the bytes of this bucket.
+    /// No names yet. `bucket` counts the bytes of the inodes.
     pub(crate) fn new(bucket: Ino) -> Unbinding {
         Unbinding { bucket, ending: BTreeMap::new(), linked: BTreeMap::new() }
     }
 
-    /// Takes a name away from anything but a directory.
+    /// Adds the removal of a name. Not for directories.
     pub(crate) fn take(&mut self, name: &Dentry) {
-        // Two names of one inode that do not both say that there are others were remembered at
-        // different times. One of their guards does not hold, and until then they are two.
+        // If two names of one inode are not both marked as linked, they are hints of different
+        // times. One of their guards will fail. Until then they count as two names.
         let ended = self.ending.remove(&name.ino).is_some();
         if name.linked || ended || self.linked.contains_key(&name.ino) {
             *self.linked.entry(name.ino).or_default() += 1 + u32::from(ended);
@@ -49,11 +55,11 @@ impl Unbinding {
         }
     }
 
-    /// Adds what becomes of the inodes to a plan.
+    /// Adds the changes of all inodes to a plan.
     ///
-    /// A file whose name says that it is self-contained goes at once: whoever found it got all of
-    /// it with the inode, and does not come back for more. Anything else is left to the reaper,
-    /// which reads the inode later; the foreground need not.
+    /// A self-contained file is deleted at once. This is safe for concurrent readers, because a
+    /// reader has the complete content when it has the inode. All other inodes become orphans, and
+    /// the reaper reads and deletes them later, so that the foreground need not.
     pub(crate) fn finish(
         self,
         view: &mut View<'_>,
@@ -74,8 +80,8 @@ impl Unbinding {
             }
         }
         for (((ino, taken), at), record) in self.linked.into_iter().zip(keys).zip(records) {
-            // Hints may know a name and not yet what it binds. The name is guarded, so that the
-            // inode is there: this guard does not hold, and then it is known what stands there.
+            // The hints have a dentry but not its inode. The dentry is guarded, so the inode exists
+            // and this guard fails. The refusal returns the inode, and the next pass uses it.
             let Some(record) = record else {
                 plan.guards.push(Guard::Absent(at));
                 continue;
@@ -101,7 +107,7 @@ impl Unbinding {
     }
 }
 
-/// Leaves an inode to the reaper.
+/// The write that makes an inode an orphan, which the reaper deletes.
 pub(crate) fn orphan(ino: Ino, bucket: Ino) -> Write {
     let key = key::orphan(ino);
     let value = Orphan::File { bucket }.encode(&key);

@@ -1,9 +1,17 @@
-//! Multipart uploads: beginning one, adding parts, ending it.
+//! Multipart uploads: creating one, adding parts, and ending it.
 //!
-//! Parts are records below the upload, appended and never replaced: a part sent twice is two
-//! records. Transmissions of one part are numbered by the order of their commits, so no clock says
-//! which came last. Completing is a [`crate::Publish`] that assumes the upload's record and ends it
-//! in the same plan.
+//! The parts of an upload are records below the upload. A part that is sent again is a further
+//! record, and no record is replaced. The transmissions of a part are numbered in the order of
+//! their commits, so the last one is known without a clock. Completing an upload is a
+//! [`crate::Publish`] that assumes the record of the upload, and ends the upload in the same plan.
+//!
+//! ```text
+//!  Open ── CompleteMultipartUpload ──▶ Done
+//!       ── AbortMultipartUpload ─────▶ Aborted
+//! ```
+//!
+//! For example, a client sends part 3, gets a timeout, and sends it again. Both transmissions are
+//! stored, the completed file has the last one, and the reaper deletes the other.
 
 use record::{Ino, Orphan, Part, Upload, UploadState, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -15,40 +23,41 @@ use crate::view::after;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
-/// How often one part of an upload may be sent: more often than any client does. Without a limit,
-/// each transmission of a client that never stops would cost more than the one before.
+/// The most transmissions of one part of an upload: more than any client sends. The limit bounds
+/// the cost of a client that repeats a part forever, because each transmission costs more than the
+/// one before.
 pub const TRANSMISSIONS_MAX: u32 = 1_024;
 
-/// An upload as found.
+/// An upload with its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundUpload {
-    /// The bucket it is in.
+    /// The inode number of its bucket.
     pub bucket: Ino,
-    /// Its record's key.
+    /// The key of its record.
     pub key: Key,
-    /// Its record, for guards.
+    /// The bytes of its record, for guards.
     pub record: Value,
     /// The upload.
     pub upload: Upload,
 }
 
-/// Names an upload: the bucket, the object's key, and the id drawn for it.
+/// The name of an upload: the bucket, the object key, and a random id.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadName<'a> {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: &'a [u8],
-    /// The object's key.
+    /// The object key.
     pub object: &'a [u8],
-    /// The id that the client holds.
+    /// The id that the client has.
     pub id: [u8; 16],
 }
 
-/// Begins an upload.
+/// Creates an upload.
 #[derive(Clone, Debug)]
 pub struct CreateUpload<'a> {
     /// Its name.
     pub name: UploadName<'a>,
-    /// Its record; the time is set to the operation's.
+    /// Its record. The start time is set to the time of the operation.
     pub upload: &'a Upload,
 }
 
@@ -67,7 +76,7 @@ impl Planner for CreateUpload<'_> {
     }
 }
 
-/// Finds an upload, in whatever state: one round trip when the bucket is remembered.
+/// Finds an upload in any state. One round trip if the bucket is cached. Fails with `NoSuchUpload`.
 #[derive(Clone, Debug)]
 pub struct FindUpload<'a> {
     /// Its name.
@@ -91,8 +100,8 @@ fn find(view: &mut View<'_>, name: &UploadName<'_>) -> Result<(Bound, FoundUploa
     Ok((bound, FoundUpload { bucket, key, record, upload }))
 }
 
-/// An open upload, and the guards that it and its bucket are still there. A removed bucket takes
-/// its uploads along, but later.
+/// Finds an open upload. Returns it with the guards that it and its bucket are unchanged. The
+/// bucket needs a guard, because the uploads of a removed bucket are removed later.
 fn find_open(
     view: &mut View<'_>,
     name: &UploadName<'_>,
@@ -107,19 +116,19 @@ fn find_open(
     }
 }
 
-/// Adds a part whose blocks are durable. One round trip when the upload is remembered and the
-/// part is sent for the first time.
+/// Adds a part whose blocks are durable. One round trip if the upload is cached and the part is
+/// sent for the first time.
 #[derive(Clone, Debug)]
 pub struct PutPart<'a> {
-    /// The upload's name.
+    /// The name of the upload.
     pub name: UploadName<'a>,
-    /// The part's number, from 1 to 10,000.
+    /// The number of the part, from 1 to 10,000.
     pub number: u16,
-    /// The part; the time is set to the operation's.
+    /// The part. Its arrival time is set to the time of the operation.
     pub part: &'a Part,
-    /// Records that must be as they are: the source of a copy.
+    /// Records that must be unchanged: the source of a copy.
     pub assumptions: &'a [Assumption],
-    /// What else happens: owners of shared blocks.
+    /// Further writes: owners of shared blocks.
     pub writes: &'a [Write],
 }
 
@@ -143,8 +152,8 @@ impl Planner for PutPart<'_> {
 }
 
 impl PutPart<'_> {
-    /// The number of the next transmission of this part. Most parts are sent once, so 0 is guessed;
-    /// if that is refused, the others are asked for.
+    /// The number of the next transmission of this part. Most parts are sent once, so 0 is guessed.
+    /// If that is refused, the existing transmissions are read.
     fn next_transmission(&self, view: &mut View<'_>, upload: Ino) -> Result<u32, Halt> {
         let first = key::part(upload, self.number, 0);
         if view.guess(&first, None).is_none() {
@@ -162,27 +171,27 @@ impl PutPart<'_> {
     }
 }
 
-/// A part as found.
+/// A transmission of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundPart {
-    /// Its number.
+    /// The number of the part.
     pub number: u16,
-    /// How many times it was sent before.
+    /// The number of earlier transmissions.
     pub transmission: u32,
     /// The part.
     pub part: Part,
 }
 
-/// Lists an upload's parts, every transmission of each, in the order of their numbers.
+/// Lists the transmissions of an upload's parts, sorted by part number and transmission.
 #[derive(Clone, Debug)]
 pub struct ReadParts<'a> {
-    /// The upload's name.
+    /// The name of the upload.
     pub name: UploadName<'a>,
-    /// Parts up to this number are left out.
+    /// The last part number that is left out.
     pub after: u16,
-    /// The last transmission of the page before; it and those before it are left out.
+    /// The part number and transmission of the last entry of the page before. It replaces `after`.
     pub resume: Option<(u16, u32)>,
-    /// The most transmissions to answer.
+    /// The most transmissions of the page.
     pub limit: u32,
 }
 
@@ -191,9 +200,9 @@ pub struct ReadParts<'a> {
 pub struct PartsFound {
     /// The upload.
     pub upload: FoundUpload,
-    /// Transmissions, in the order of part numbers, then of their commits.
+    /// Transmissions, sorted by part number, then by commit.
     pub parts: Vec<FoundPart>,
-    /// Whether there is more.
+    /// True if there may be more.
     pub truncated: bool,
 }
 
@@ -220,7 +229,7 @@ impl Planner for ReadParts<'_> {
     }
 }
 
-/// A part's number and that of its transmission, from its record's key.
+/// The part number and transmission in the key of a part's record.
 fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
     let corrupt = || Halt::Corrupt(key.clone(), record::DecodeError::Field("key"));
     let suffix: [u8; 6] = key.suffix().try_into().map_err(|_| corrupt())?;
@@ -228,7 +237,7 @@ fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
     Ok((u16::from_be_bytes([a, b]), u32::from_be_bytes(transmission)))
 }
 
-/// Gives an upload up. Its parts go to the reaper.
+/// Aborts an open upload. The reaper deletes its parts.
 #[derive(Clone, Debug)]
 pub struct AbortUpload<'a> {
     /// Its name.
@@ -245,7 +254,7 @@ impl Planner for AbortUpload<'_> {
     }
 }
 
-/// Writes an upload's end and leaves what it does not need to the reaper.
+/// The writes that end an upload, and the orphan that lets the reaper delete its unused parts.
 pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
     let orphan = key::orphan(ended.ino);
     let left = Orphan::Upload { key: key.as_bytes().to_vec() };
@@ -255,43 +264,43 @@ pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
     ]
 }
 
-/// Where a listing of uploads goes on.
+/// The start of a page of uploads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadsAfter {
     /// Behind this upload.
     Upload(Vec<u8>, [u8; 16]),
-    /// Behind all uploads of this object.
+    /// Behind all uploads of this object key.
     Object(Vec<u8>),
-    /// Behind all objects that begin so.
+    /// Behind all object keys with this prefix.
     Prefix(Vec<u8>),
 }
 
-/// Lists open uploads in the order of their objects' keys, then of their beginning.
+/// Lists uploads, sorted by object key, then by id.
 #[derive(Clone, Debug)]
 pub struct ListUploads<'a> {
-    /// The bucket's name.
+    /// The name of the bucket.
     pub bucket: &'a [u8],
-    /// What the objects' keys begin with.
+    /// The prefix of the object keys.
     pub prefix: &'a [u8],
-    /// Where to go on.
+    /// The start of the page.
     pub after: Option<&'a UploadsAfter>,
-    /// The most records to look at; ended uploads among them are left out.
+    /// The most uploads of the page.
     pub limit: u32,
 }
 
-/// An upload and its object's key.
+/// An upload and its object key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedUpload {
-    /// The object's key.
+    /// The object key.
     pub object: Vec<u8>,
-    /// The id that the client holds.
+    /// The id that the client has.
     pub id: [u8; 16],
-    /// The upload.
+    /// The upload, in any state.
     pub upload: Upload,
 }
 
 impl Planner for ListUploads<'_> {
-    /// The uploads, open or not, and whether there is more behind the last.
+    /// The uploads, open or not, and true if there may be more.
     type Output = (Vec<ListedUpload>, bool);
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {

@@ -1,13 +1,17 @@
-//! Versions: what becomes of the object that a key was bound to, in a bucket that keeps versions.
+//! The versions of a key, in a bucket with versions or a trash.
 //!
-//! The current version is what the key's dentry binds. Others, and delete markers, stand in records of
-//! their own, newest first ([`key::version`]). All of them are older than the current one, and where
-//! there is no current one the newest says whether the key was deleted. So a write or a read of the
-//! current version looks at no older one, however many there are.
+//! The dentry of a key binds the current version. Noncurrent versions and delete markers are
+//! records of their own, newest first ([`key::version`]).
 //!
-//! Whoever changes the versions of a key guards its dentry, or that there is none. A plan that adds one
-//! guards besides that there is no newer one. It mostly has not looked: clocks that differ by more than
-//! the time between two writes cost a round trip, not the order.
+//! The invariant: the current version is newer than all of these records. If a key has no dentry,
+//! its newest record shows whether it was deleted. So a read or a write of the current version
+//! never looks at older ones, however many there are.
+//!
+//! A plan that changes the versions of a key guards its dentry, or the absence of a dentry. A plan
+//! that adds a version also guards that no newer version exists. Usually it guesses this without a
+//! read. For example, two gateways whose clocks differ by a second write to one key within that
+//! second: the second write is refused, reads the newest version, and uses a later time for its id.
+//! A wrong clock costs a round trip, and never the order of versions.
 
 use record::{
     BoundVersion, Dentry, Ino, Inode, InodeBody, NullVersion, Timestamp, Version, VersionBody,
@@ -21,7 +25,7 @@ use crate::unbind::Unbinding;
 use crate::view::{View, after, decode};
 use crate::{FsError, Halt, inode_state};
 
-/// A version that is not the current one, as found.
+/// A version record: a noncurrent version or a delete marker.
 #[derive(Clone, Debug)]
 pub(crate) struct Noncurrent {
     pub(crate) key: Key,
@@ -38,17 +42,17 @@ impl Noncurrent {
         Ok(Noncurrent { key, value, id, version })
     }
 
-    /// The guard that it still stands.
+    /// The guard that the record is unchanged.
     pub(crate) fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
     }
 
-    /// How clients name it.
+    /// The version id that clients use.
     pub(crate) fn named(&self) -> VersionRef {
         if self.version.is_null { VersionRef::Null } else { VersionRef::Id(self.id) }
     }
 
-    /// What its key's dentry said of it, and says if it is the current one again.
+    /// The dentry of the key if this becomes the current version; `None` for a delete marker.
     pub(crate) fn dentry(&self) -> Option<Dentry> {
         let VersionBody::Object { ino, self_contained, linked } = self.version.body else {
             return None;
@@ -58,7 +62,7 @@ impl Noncurrent {
     }
 }
 
-/// The versions of a key.
+/// The versions of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyVersions {
     bucket: Ino,
@@ -68,37 +72,39 @@ pub(crate) struct KeyVersions {
 }
 
 impl KeyVersions {
-    /// Those of a key of a bucket.
+    /// The versions of a key of this bucket. `object` is called only if the bucket keeps versions.
     pub(crate) fn new(bucket: &Dentry, object: impl FnOnce() -> Vec<u8>) -> KeyVersions {
         let versioning = bucket.versioning;
         let object = if versioning == Versioning::Off { Vec::new() } else { object() };
         KeyVersions { bucket: bucket.ino, versioning, object }
     }
 
-    /// Where a version stands.
+    /// The key of a version's record.
     fn at(&self, id: VersionStamp) -> Key {
         key::version(self.bucket, &self.object, id)
     }
 
-    /// Where it stands which one is the null version.
+    /// The key of the record that has the id of the null version.
     fn null_at(&self) -> Key {
         key::null_version(self.bucket, &self.object)
     }
 
-    /// Where all of them stand.
+    /// The range of all version records of the key.
     fn range(&self) -> (Key, Key) {
         key::versions_of(self.bucket, &self.object)
     }
 
-    /// The newest versions that are not the current one, at most so many.
+    /// Reads the newest noncurrent versions and markers, at most `limit`.
     pub(crate) fn newest(&self, view: &mut View<'_>, limit: u32) -> Result<Vec<Noncurrent>, Halt> {
         let (start, end) = self.range();
         let found = view.range(start, end, limit)?;
         found.into_iter().map(|found| Noncurrent::of(found.key, found.value)).collect()
     }
 
-    /// The version of this name, if it is not the current one. The id of its place names the null version
-    /// too: a directory that was moved may bring a current null version, and then `null` names that one.
+    /// Finds a noncurrent version or a marker.
+    ///
+    /// A noncurrent null version is also found by its id. This matters if a directory with a
+    /// current null version was moved here: `null` then means the current version.
     pub(crate) fn find(
         &self,
         view: &mut View<'_>,
@@ -116,13 +122,13 @@ impl KeyVersions {
         Ok(found.filter(|found| found.version.is_null || version != VersionRef::Null))
     }
 
-    /// Guards that no version is newer than this one, which is about to come.
+    /// Guards that no version is newer than this id.
     fn guard_newest(&self, id: VersionStamp, plan: &mut Plan) {
         plan.guards.push(Guard::Empty(self.range().0, after(&self.at(id))));
     }
 
-    /// The id of a version that is made now: it is newer than the one that it takes the place of, and
-    /// leaves room for that one's place, if it has no id.
+    /// The id for a new version. It is newer than the current version by at least 2 ns, so that a
+    /// null version that becomes noncurrent fits between the two.
     pub(crate) fn fresh(
         &self,
         view: &mut View<'_>,
@@ -130,7 +136,8 @@ impl KeyVersions {
         current: Option<&Dentry>,
     ) -> Result<VersionStamp, Halt> {
         let mut newest = current.and_then(|dentry| dentry.version).map(VersionStamp::time);
-        // A guess was wrong, maybe that there is none newer.
+        // A refused plan may have guessed wrong that no version is newer. So the newest one is
+        // read.
         if view.was_refused() {
             newest = newest.max(self.newest(view, 1)?.first().map(|found| found.id.time()));
         }
@@ -138,8 +145,8 @@ impl KeyVersions {
         Ok(VersionStamp::new(Timestamp(env.now.0.max(least)), env.random))
     }
 
-    /// Adds to a plan that the current version becomes one of those before; `next` takes its place.
-    fn put_aside(
+    /// Adds to a plan that the current version becomes noncurrent, and `next` takes its place.
+    fn make_noncurrent(
         &self,
         view: &mut View<'_>,
         env: &Env,
@@ -155,8 +162,8 @@ impl KeyVersions {
                 (VersionStamp::new(before, env.random), false)
             }
             None if view.guess(&null_at, None).is_none() => (VersionStamp::new(before, 0), true),
-            // A program has made the file while versioning was being enabled. There can be only one
-            // null version, so this one gets an id after all.
+            // A program has created the file while versioning was being enabled. A key has only one
+            // noncurrent null version, so this one gets an id.
             None => (VersionStamp::new(before, env.random), false),
         };
         if is_null {
@@ -165,8 +172,9 @@ impl KeyVersions {
         }
         let Dentry { ino, self_contained, linked, .. } = *current;
         let body = VersionBody::Object { ino, self_contained, linked };
-        // A directory that was moved brings versions whose ids may be older than the newest record here.
-        // Only the version that comes must be the newest: this one takes its place among the others.
+        // A directory that was moved here brings versions whose ids may be older than the newest
+        // record. Only the new version must be the newest; the old one takes its place among the
+        // others.
         self.guard_newest(VersionStamp::new(before, 0), plan);
         let at = self.at(id);
         if current.version.is_some() {
@@ -178,7 +186,7 @@ impl KeyVersions {
         inode_state::bind_version(view, (ino, linked), bound, plan)
     }
 
-    /// Adds to a plan that the null version goes, if there is one besides the current version.
+    /// Adds the removal of a noncurrent null version to a plan, if there is one.
     fn remove_null(
         &self,
         view: &mut View<'_>,
@@ -204,9 +212,15 @@ impl KeyVersions {
         Ok(())
     }
 
-    /// Adds to a plan what becomes of the object that a new one takes the place of, if there is one;
-    /// answers the new one's id, if it is to have one. The guards of the key's dentry are the
-    /// planner's.
+    /// Adds to a plan that a new object replaces the current one, if any. Returns the id of the new
+    /// object, or `None` if it has none. The planner guards the dentry of the key.
+    ///
+    /// | bucket | the old object | the new object |
+    /// |---|---|---|
+    /// | no versions | is removed | has no id |
+    /// | trash | becomes an item of the trash | has no id |
+    /// | suspended | becomes noncurrent, or is removed if it is the null version | is the null version |
+    /// | enabled | becomes noncurrent | gets an id |
     pub(crate) fn supersede(
         &self,
         view: &mut View<'_>,
@@ -223,7 +237,7 @@ impl KeyVersions {
             (Versioning::Trash, current) => {
                 if let Some(current) = current {
                     let next = self.fresh(view, env, Some(current))?;
-                    self.put_aside(view, env, current, next, plan)?;
+                    self.make_noncurrent(view, env, current, next, plan)?;
                 }
                 Ok(None)
             }
@@ -231,19 +245,20 @@ impl KeyVersions {
                 match current {
                     Some(current @ Dentry { version: Some(_), .. }) => {
                         let next = self.fresh(view, env, Some(current))?;
-                        self.put_aside(view, env, current, next, plan)?;
+                        self.make_noncurrent(view, env, current, next, plan)?;
                     }
                     Some(null) => unbinding.take(null),
                     None => {}
                 }
-                // A directory that was moved here may have brought a second null version.
+                // A directory that was moved here may have brought a current null version, in
+                // addition to a noncurrent one.
                 self.remove_null(view, plan, unbinding)?;
                 Ok(None)
             }
             (Versioning::Enabled, current) => {
                 let next = self.fresh(view, env, current)?;
                 match current {
-                    Some(current) => self.put_aside(view, env, current, next, plan)?,
+                    Some(current) => self.make_noncurrent(view, env, current, next, plan)?,
                     None => self.guard_newest(next, plan),
                 }
                 Ok(Some(next))
@@ -251,8 +266,8 @@ impl KeyVersions {
         }
     }
 
-    /// Adds to a plan that the key is deleted; answers how clients name the marker that says so, if
-    /// the bucket keeps versions. The guards of the key's dentry are the planner's.
+    /// Adds to a plan that the key is deleted. Returns the version id of the delete marker, or
+    /// `None` if the bucket does not show versions. The planner guards the dentry of the key.
     pub(crate) fn delete(
         &self,
         view: &mut View<'_>,
@@ -278,7 +293,7 @@ impl KeyVersions {
             }
             current => {
                 match current {
-                    Some(current) => self.put_aside(view, env, current, id, plan)?,
+                    Some(current) => self.make_noncurrent(view, env, current, id, plan)?,
                     None => self.guard_newest(id, plan),
                 }
                 if is_null {
@@ -290,8 +305,9 @@ impl KeyVersions {
         Ok(Some(named))
     }
 
-    /// Adds to a plan that an object comes to the key which was bound to something else, and that what
-    /// has the key, if anything, goes elsewhere; answers the id that it has here, if it is to have one.
+    /// Adds to a plan that an object of another key is moved to this key. `leaving` is the object
+    /// that has the key now and moves away, if any. Returns the version id of the moved object
+    /// here, or `None`.
     pub(crate) fn arrive(
         &self,
         view: &mut View<'_>,
@@ -314,8 +330,7 @@ impl KeyVersions {
         }
     }
 
-    /// Adds to a plan that the object that has the key goes elsewhere: a marker says that it was
-    /// deleted.
+    /// Adds to a plan that the object of this key moves to another key: a delete marker is added.
     pub(crate) fn leave(
         &self,
         view: &mut View<'_>,
@@ -336,7 +351,7 @@ impl KeyVersions {
         Ok(())
     }
 
-    /// Adds to a plan the marker of this id.
+    /// Adds the delete marker with this id to a plan.
     fn mark(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
         let is_null = self.versioning == Versioning::Suspended;
         let at = self.at(id);
@@ -345,12 +360,14 @@ impl KeyVersions {
         plan.writes.push(Write::Put(at.clone(), marker.encode(&at)));
         if is_null {
             let null_at = self.null_at();
+            // The plan may delete the record of an older null version. One plan must not write a
+            // record twice.
             plan.writes.retain(|write| *write != Write::Delete(null_at.clone()));
             plan.writes.push(Write::Put(null_at.clone(), NullVersion(id).encode(&null_at)));
         }
     }
 
-    /// Adds to a plan that a version goes which is not the current one. Its content is the planner's.
+    /// Adds the removal of a version record to a plan. The planner removes the content.
     pub(crate) fn remove(
         &self,
         view: &mut View<'_>,
@@ -368,7 +385,7 @@ impl KeyVersions {
         }
     }
 
-    /// Adds to a plan that a version record no longer binds its inode.
+    /// Adds to a plan that the version record does not bind its inode any more.
     fn release(
         &self,
         view: &mut View<'_>,
@@ -380,17 +397,18 @@ impl KeyVersions {
         inode_state::release_version(view, (dentry.ino, dentry.linked), &bound, plan)
     }
 
-    /// Adds to a plan that the newest version becomes the current one, and does not stand among the
-    /// others any more. Answers what the key's dentry says then; nothing if there is none, or it is a
-    /// marker. `gone`, the newest one, goes with this plan.
-    pub(crate) fn bring_back(
+    /// Adds to a plan that the newest version becomes the current one. Returns the new dentry of
+    /// the key, or `None` if there is no version or the newest is a delete marker. `gone` is the
+    /// newest record if this plan removes it.
+    pub(crate) fn restore_newest(
         &self,
         view: &mut View<'_>,
         gone: Option<&Noncurrent>,
         plan: &mut Plan,
     ) -> Result<Option<Dentry>, Halt> {
         let mut newest = self.newest(view, 1 + u32::from(gone.is_some()))?.into_iter();
-        // Markers come without the key's dentry being written. So none may have come since.
+        // A delete marker of a key without a dentry is added without a write to any dentry. So the
+        // guard of the dentry does not cover it, and this guard of the range does.
         let (start, end) = self.range();
         let mut next = newest.next();
         let first = next.as_ref().map_or(end, |next| next.key.clone());
@@ -404,21 +422,18 @@ impl KeyVersions {
             return Ok(None);
         };
         self.remove(view, &next, plan)?;
-        Ok(Some(bound_again(view, dentry, plan)?))
+        Ok(Some(rebind(view, dentry, plan)?))
     }
 }
 
-/// Adds to a plan that a file no longer relies on the name by which programs have found it. Returns the
-/// dentry that binds the file again.
+/// Prepares a version's file for a new dentry: clears its mark "self-contained". Returns the new
+/// dentry.
 ///
-/// The key of a version can lead through another directory than before. For example, a client deletes the
-/// only key below a directory, a program removes the directory, and the client removes the marker. A
-/// program that has the file open knows the old directory only, and its writes must not depend on it.
-pub(crate) fn bound_again(
-    view: &mut View<'_>,
-    dentry: Dentry,
-    plan: &mut Plan,
-) -> Result<Dentry, Halt> {
+/// The key of a version may lead through another directory than before. For example, a client
+/// deletes the only key below a directory, a program removes the directory, and the client removes
+/// the delete marker. A program that has the file open knows only the old directory, and its writes
+/// must not depend on a dentry there.
+pub(crate) fn rebind(view: &mut View<'_>, dentry: Dentry, plan: &mut Plan) -> Result<Dentry, Halt> {
     if dentry.self_contained.is_none() {
         return Ok(dentry);
     }
@@ -433,7 +448,7 @@ pub(crate) fn bound_again(
     Ok(Dentry { self_contained: None, ..dentry })
 }
 
-/// What a file's dentry says.
+/// The dentry, if it binds a file.
 pub(crate) fn file_of(bound: &Bound) -> Option<&Dentry> {
     bound.is_file().then_some(&bound.dentry)
 }

@@ -1,4 +1,7 @@
-//! Listing versions: those that are not current, of all keys of a bucket, in the order of keys.
+//! Listing the noncurrent versions of a bucket, or the items of its trash, in the order of keys.
+//!
+//! For example, a listing of versions with the prefix `photos/` reads the range of version records
+//! that begin with it. The caller merges the result with a listing of the current objects.
 
 use record::{Ino, InodeHead, NullVersion, Timestamp, VersionRef, VersionStamp, Versioning, key};
 use store::{Key, Read};
@@ -11,67 +14,68 @@ use crate::version::Noncurrent;
 use crate::view::after;
 use crate::view::{View, decode};
 
-/// A version that is not the current one, or a delete marker.
+/// A noncurrent version, a delete marker, or an item of a trash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedVersion {
-    /// Its key.
+    /// The object key.
     pub object: Vec<u8>,
-    /// How clients name it, unless `null` names the current version of the key: then its id names it.
+    /// The version id that clients use. If it is `null` and the current version of the key is the
+    /// null version, too, clients use `id` instead.
     pub version: VersionRef,
-    /// Where it stands among the versions of its key.
+    /// The id in its record key, which gives the order among the versions of the key.
     pub id: VersionStamp,
-    /// When another one took its place, or the marker was made.
+    /// The time at which it became noncurrent, or at which the marker was created.
     pub since: Timestamp,
-    /// When a pass over the trash first saw it.
+    /// The time at which a pass over the trash first saw it.
     pub seen: Option<Timestamp>,
-    /// Its inode's number; none for a marker.
+    /// The inode number; `None` for a delete marker.
     pub ino: Option<Ino>,
-    /// What its inode says; none for a marker.
+    /// The head of its inode; `None` for a delete marker.
     pub inode: Option<InodeHead>,
 }
 
-/// Where a page of versions begins.
+/// The start of a page of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionsFrom {
-    /// At the first key that is not less than this.
+    /// The first key that is not less than this.
     Key(Vec<u8>),
-    /// Behind a version of a key.
+    /// The version that follows this version of this key.
     Version(Vec<u8>, VersionRef),
 }
 
-/// A page of versions that are not current.
+/// A page of noncurrent versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionsPage {
-    /// Whether the bucket keeps versions.
+    /// The versioning state of the bucket.
     pub versioning: Versioning,
-    /// True if the page begins behind a version of a key whose current version is the null version.
+    /// True if the page starts behind a version of a key whose current version is the null version.
     pub behind_null: bool,
-    /// The versions, by key, the newest of each first.
+    /// The versions, sorted by key, newest first.
     pub versions: Vec<ListedVersion>,
 }
 
-/// Lists versions that are not current: one round trip, and one more if the page begins behind a version,
-/// which may be the current one.
+/// Lists noncurrent versions. One round trip. If the page starts behind a version, one more,
+/// because that version may be the current one.
 #[derive(Clone, Debug)]
 pub struct ReadVersions<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// What their keys begin with.
+    /// The prefix of the keys.
     pub prefix: &'a [u8],
-    /// Where the page begins.
+    /// The start of the page.
     pub from: &'a VersionsFrom,
-    /// The most to answer.
+    /// The most versions of the page.
     pub limit: u32,
-    /// Which.
+    /// The kind of records to list. If the bucket has the other kind, the page is empty.
     pub kind: NoncurrentKind,
 }
 
-/// What a bucket keeps that its keys were bound to. No bucket keeps both.
+/// The meaning of a bucket's version records. No bucket has both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoncurrentKind {
-    /// Versions, as S3 shows them.
+    /// Noncurrent versions, which S3 shows.
     Versions,
-    /// What is in its trash.
+    /// Items of the trash, which S3 does not show.
     Trash,
 }
 
@@ -125,7 +129,8 @@ impl Planner for ReadVersions<'_> {
 }
 
 impl ReadVersions<'_> {
-    /// The first key of the page. `current` is the current version of the key that it begins in.
+    /// The first record key of the page. `current` is the current version of the key in which the
+    /// page starts.
     fn start(
         &self,
         view: &mut View<'_>,
@@ -139,8 +144,8 @@ impl ReadVersions<'_> {
             VersionsFrom::Version(object, version) => (object, version),
         };
         let id = match version {
-            // All others are behind it. A directory that was moved may bring a current version that is
-            // older than noncurrent ones, or that is a second null version.
+            // All noncurrent versions follow the current one, also those that seem newer: a
+            // directory that was moved here may have brought an older current version.
             version if current == Some(*version) => {
                 return Ok(key::versions_of(bucket, object).0);
             }
@@ -149,7 +154,8 @@ impl ReadVersions<'_> {
                 let null_at = key::null_version(bucket, object);
                 match view.record(&null_at)? {
                     Some(value) => decode(&null_at, &value, NullVersion::decode)?.0,
-                    // It has gone.
+                    // The null version was removed since the page before. The page starts at the
+                    // key again.
                     None => return Ok(key::versions_of(bucket, object).0),
                 }
             }
@@ -157,7 +163,7 @@ impl ReadVersions<'_> {
         Ok(after(&key::version(bucket, object, id)))
     }
 
-    /// The current version of the key that the page begins in, if it begins behind a version.
+    /// The current version of the key in which the page starts, if it starts behind a version.
     fn current(&self, view: &mut View<'_>) -> Result<Option<VersionRef>, Halt> {
         let (VersionsFrom::Version(object, _), NoncurrentKind::Versions) = (self.from, self.kind)
         else {

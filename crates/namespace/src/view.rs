@@ -1,9 +1,13 @@
-//! What a planner knows: the facts of one snapshot, and hints.
+//! The records that a planner knows: facts of one snapshot, and hints.
 //!
-//! A *fact* was read by this operation; all facts of a view come from one snapshot. A *hint* is
-//! remembered from before or guessed. A commit may rely on hints, because its guards check them. An
-//! answer may not: before it answers, [`crate::Run`] reads all that the pass asked for once more,
-//! in one round trip, and so turns every hint into a fact.
+//! A *fact* was read by this operation, and all facts of a view come from one snapshot. A *hint* is
+//! a record cached from an earlier operation, or a guess. A plan may rely on hints, because its
+//! guards check them. An answer may not: before an operation answers, [`crate::Run`] reads all
+//! requested records once more in one round trip, which turns every hint into a fact.
+//!
+//! For example, a DELETE of a cached key is planned from hints alone. If another gateway has
+//! replaced the object, the guard of the dentry refuses the plan. The refusal returns the new
+//! dentry, and the next pass uses it. A wrong hint costs a round trip, and never a wrong result.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -14,19 +18,19 @@ use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
 use crate::Halt;
 
-/// What is remembered from earlier operations. A hint may be wrong; then it costs a round trip.
+/// Records cached from earlier operations. A hint may be wrong; then it costs a round trip.
 pub trait Hints: Debug {
-    /// The record as last seen: `Some(None)` when it was last seen to be absent.
+    /// The record as last seen: `Some(None)` if it was absent, and `None` if nothing is cached.
     fn record(&self, key: &Key) -> Option<Option<Value>>;
 
-    /// Some name in a directory besides `not`, as last seen.
+    /// A name in a directory other than `not`, as last seen.
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
 }
 
-/// A record, and the one that it points to.
+/// A record, and the record that it points to.
 pub type Followed = (Value, Option<Value>);
 
-/// Remembers nothing.
+/// An empty cache.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHints;
 
@@ -40,43 +44,41 @@ impl Hints for NoHints {
     }
 }
 
-/// If an operation asks more questions than this, each read asks only for what is not known yet.
-/// The rest is asked for once more before it answers, so that it answers from one snapshot. That is
-/// one round trip more. Asking for everything each time would be work that grows with the square of
-/// a path's depth.
-const QUESTIONS_WHOLE_MAX: usize = 128;
+/// The most reads of a pass that are all sent again when one record is missing. Beyond it, only
+/// missing records are read, because rereading everything at each level of a path would cost work
+/// that grows with the square of its depth. Then the operation reads everything once more before it
+/// answers, which costs one round trip.
+const REREAD_MAX: usize = 128;
 
-/// What an operation has learnt so far, pass by pass.
+/// The records that an operation knows, from its first pass to its last.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The last snapshot.
+    /// The facts: records of the last snapshot.
     records: HashMap<Key, Option<Value>>,
     ranges: HashMap<Read, Vec<Entry>>,
     counters: HashMap<CounterKey, i64>,
-    /// What this operation learnt before the last snapshot: newer than the hints, but not verified
-    /// any more.
+    /// Records of earlier snapshots of this operation: newer than hints, but not facts any more.
     stale: HashMap<Key, Option<Value>>,
-    /// What hints said in this pass. Hints change meanwhile, and a plan that used one must guard
-    /// what it used, not what the hint says a moment later.
+    /// The hints that this pass has used. The cache changes meanwhile, and a plan must guard the
+    /// record that it used.
     recalled: HashMap<Key, Option<Option<Value>>>,
-    /// The same of names besides others.
+    /// The siblings that this pass has used.
     siblings: HashMap<(Ino, Vec<u8>), Option<Key>>,
-    /// Every record and range that was ever learnt of.
+    /// The keys of all records and ranges that this operation has read, or by which it was refused.
     met: HashSet<Key>,
-    /// Whether a guard of this operation was refused.
+    /// True if a guard of this operation was refused.
     refused: bool,
-    /// Counters that had no room for what this operation would have added.
+    /// Counters whose limit refused a plan of this operation.
     full: HashSet<CounterKey>,
-    /// Everything this pass asked for, in order, each once.
-    asked: Vec<Read>,
-    /// The same, to tell what was asked for already.
-    asked_once: HashSet<Read>,
-    /// Whether this pass used anything unverified: a hint, a guess, or what an earlier snapshot
-    /// said.
+    /// The reads that this pass has requested, in order, each once.
+    requested: Vec<Read>,
+    /// The same reads, to find repetitions.
+    requested_once: HashSet<Read>,
+    /// True if this pass used a hint, a guess or a record of an earlier snapshot.
     unverified: bool,
 }
 
-/// What one planning pass may see, and what it asked for.
+/// The records that one planning pass may read. It notes each request.
 #[derive(Debug)]
 pub struct View<'p> {
     hints: &'p dyn Hints,
@@ -84,18 +86,18 @@ pub struct View<'p> {
 }
 
 impl<'p> View<'p> {
-    /// What is known, and hints.
+    /// The facts of an operation, and the hints of the caller.
     pub(crate) fn new(hints: &'p dyn Hints, known: &'p mut Known) -> View<'p> {
         View { hints, known }
     }
 
     fn ask(&mut self, read: Read) {
-        if self.known.asked_once.insert(read.clone()) {
-            self.known.asked.push(read);
+        if self.known.requested_once.insert(read.clone()) {
+            self.known.requested.push(read);
         }
     }
 
-    /// The record if anything is known of it, and a note if that is unverified.
+    /// Returns the record if a fact or hint is known, and notes the use of a hint.
     fn known(&mut self, key: &Key) -> Option<Option<Value>> {
         let known = &mut *self.known;
         if let Some(fact) = known.records.get(key) {
@@ -114,7 +116,8 @@ impl<'p> View<'p> {
         Some(hint)
     }
 
-    /// The records under these keys. Those unknown are asked for all at once.
+    /// Returns the records of these keys. If some are unknown, fails with [`Halt::Need`]; all of
+    /// them are then read in one round trip.
     pub fn records<const N: usize>(&mut self, keys: [&Key; N]) -> Result<[Option<Value>; N], Halt> {
         keys.iter().for_each(|key| self.ask(Read::Record { key: (*key).clone(), follow: None }));
         let found = keys.map(|key| self.known(key));
@@ -124,7 +127,7 @@ impl<'p> View<'p> {
         Ok(found.map(Option::flatten))
     }
 
-    /// The record under this key.
+    /// Returns the record of this key; `None` if it is absent.
     pub fn record(&mut self, key: &Key) -> Result<Option<Value>, Halt> {
         self.records([key]).map(|[record]| record)
     }
@@ -135,16 +138,17 @@ impl<'p> View<'p> {
         keys.iter().map(|key| self.known(key)).collect::<Option<_>>().ok_or(Halt::Need)
     }
 
-    /// The record under each key and the whole one that it points to, in one round trip.
+    /// Returns the record of each key, and the complete record that it points to, in one round
+    /// trip.
     ///
     /// # Panics
-    /// If the follow has a bound: the beginning of a record is no fact about the record.
+    /// If the follow has a limit: the first bytes of a record are not a fact about the record.
     pub fn followed(
         &mut self,
         keys: &[Key],
         follow: &Follow,
     ) -> Result<Vec<Option<Followed>>, Halt> {
-        assert!(follow.most.is_none(), "what is followed is asked for whole");
+        assert!(follow.most.is_none(), "a followed record is read completely");
         for key in keys {
             self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
         }
@@ -164,9 +168,9 @@ impl<'p> View<'p> {
         Ok(found)
     }
 
-    /// The record as known, and `guess` when nothing is known. Never stops the pass: a wrong guess
-    /// is refused by a guard, which then also tells what is there. The pass goes on believing that
-    /// the record is there if it guessed so.
+    /// Returns the record if it is known, else `guess`. Never stops the pass. A wrong guess is
+    /// refused by a guard, which also returns the real record. If the guess is a record, the rest
+    /// of the pass uses it.
     pub fn guess(&mut self, key: &Key, guess: Option<&Value>) -> Option<Value> {
         self.ask(Read::Record { key: key.clone(), follow: None });
         if let Some(known) = self.known(key) {
@@ -179,38 +183,38 @@ impl<'p> View<'p> {
         guess.cloned()
     }
 
-    /// Whether the store has refused a plan of this operation because the record is there.
+    /// Returns true if the store refused a plan of this operation because this record exists.
     pub(crate) fn contradicted(&self, key: &Key) -> bool {
         matches!(self.known.stale.get(key), Some(Some(_)))
     }
 
-    /// The first `limit` records of a range.
+    /// Returns the first `limit` records of a range.
     pub fn range(&mut self, start: Key, end: Key, limit: u32) -> Result<Vec<Entry>, Halt> {
         let range = Read::Range { start, end, limit, follow: None };
         self.ranges(&[range]).map(|ranges| ranges.into_iter().flatten().collect())
     }
 
-    /// The records of several ranges, in one round trip.
+    /// Returns the records of several ranges, in one round trip.
     ///
     /// # Panics
     /// If a read is not a range.
     pub fn ranges(&mut self, reads: &[Read]) -> Result<Vec<Vec<Entry>>, Halt> {
         for read in reads {
-            assert!(matches!(read, Read::Range { .. }), "only ranges are asked for here");
+            assert!(matches!(read, Read::Range { .. }), "only ranges are read here");
             self.ask(read.clone());
         }
         reads.iter().map(|read| self.known.ranges.get(read).cloned().ok_or(Halt::Need)).collect()
     }
 
-    /// A counter.
+    /// Returns the value of a counter.
     pub fn counter(&mut self, key: &CounterKey) -> Result<i64, Halt> {
         self.ask(Read::Counter(key.clone()));
         self.known.counters.get(key).copied().ok_or(Halt::Need)
     }
 
-    /// Whether a counter has room for what a plan adds to it, as far as that must be known: a plan that
-    /// was never refused for want of room leaves it to its guard.
-    pub(crate) fn has_room(
+    /// Returns true if a counter stays within `most` when a plan adds to it. The counter is read
+    /// only if its limit has refused a plan of this operation; before that, the guard is the check.
+    pub(crate) fn has_capacity(
         &mut self,
         key: &CounterKey,
         added: i64,
@@ -222,23 +226,24 @@ impl<'p> View<'p> {
         Ok(self.counter(key)?.saturating_add(added) <= most)
     }
 
-    /// Asks for a record that may be wanted next, if there is a read anyway. Nothing depends on it.
-    pub(crate) fn suggest(&mut self, key: Key) {
+    /// Requests a record that may be needed next, if the pass reads anything at all. The result
+    /// need not be known.
+    pub(crate) fn prefetch(&mut self, key: Key) {
         self.ask(Read::Record { key, follow: None });
     }
 
-    /// Whether a guard of this operation was refused: what hints and guesses say is not as it was
-    /// thought to be.
+    /// Returns true if a guard of this operation was refused: some hint or guess is wrong.
     pub(crate) fn was_refused(&self) -> bool {
         self.known.refused
     }
 
-    /// Some name in a directory besides `not`, as last seen: for a guard, never for an answer.
+    /// Returns a name in a directory other than `not`, as last seen. Only for guards, never for
+    /// answers.
     pub fn sibling(&mut self, directory: Ino, not: &[u8]) -> Option<Key> {
         let known = &mut *self.known;
-        let asked = known.siblings.entry((directory, not.to_vec()));
-        let sibling = asked.or_insert_with(|| self.hints.sibling(directory, not)).clone()?;
-        // What this operation has seen itself is newer than any hint.
+        let requested = known.siblings.entry((directory, not.to_vec()));
+        let sibling = requested.or_insert_with(|| self.hints.sibling(directory, not)).clone()?;
+        // A record that this operation has read itself is newer than any hint.
         let gone = known.records.get(&sibling).or_else(|| known.stale.get(&sibling));
         if matches!(gone, Some(None)) {
             return None;
@@ -249,30 +254,30 @@ impl<'p> View<'p> {
 }
 
 impl Known {
-    /// Begins a pass.
+    /// Starts a pass.
     pub(crate) fn begin(&mut self) {
         self.recalled.clear();
         self.siblings.clear();
         self.begin_again();
     }
 
-    /// Begins the same pass again, with the same hints.
+    /// Starts the same pass again, with the same hints.
     pub(crate) fn begin_again(&mut self) {
-        self.asked.clear();
-        self.asked_once.clear();
+        self.requested.clear();
+        self.requested_once.clear();
         self.unverified = false;
     }
 
-    /// What the pass asked for and needs: all of it, so that it is of one snapshot, unless that is
-    /// very much.
+    /// Returns the reads for the next round trip: all that the pass requested, so that they are
+    /// from one snapshot, or only the unknown ones if there are very many.
     pub(crate) fn needed(&self) -> Vec<Read> {
-        if self.asked.len() <= QUESTIONS_WHOLE_MAX {
-            return self.asked();
+        if self.requested.len() <= REREAD_MAX {
+            return self.requested();
         }
-        self.asked.iter().filter(|read| !self.answers(read)).cloned().collect()
+        self.requested.iter().filter(|read| !self.answers(read)).cloned().collect()
     }
 
-    /// Whether anything is known that answers a question.
+    /// Returns true if the result of a read is known.
     fn answers(&self, read: &Read) -> bool {
         let Read::Record { key, follow } = read else { return false };
         match (self.record(key), follow) {
@@ -288,28 +293,30 @@ impl Known {
         learnt.or_else(|| self.recalled.get(key)?.as_ref())
     }
 
-    /// What the pass asked for.
-    pub(crate) fn asked(&self) -> Vec<Read> {
-        self.asked.clone()
+    /// Returns all reads that the pass requested.
+    pub(crate) fn requested(&self) -> Vec<Read> {
+        self.requested.clone()
     }
 
-    /// How many records and ranges this operation has met.
+    /// The number of records and ranges that this operation has met.
     pub(crate) fn met(&self) -> usize {
         self.met.len()
     }
 
-    /// Returns true if this operation has learnt of the record or range.
+    /// Returns true if this operation has met the record or range.
     pub(crate) fn has_met(&self, key: &Key) -> bool {
         self.met.contains(key)
     }
 
-    /// Whether the pass used anything that is not a fact.
+    /// Returns true if the pass used anything but facts.
     pub(crate) fn used_unverified(&self) -> bool {
         self.unverified
     }
 
-    /// Takes a snapshot's answers. What was known before is unverified from now on.
+    /// Takes the results of a snapshot. Records of earlier snapshots are not facts any more.
     pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
+        // Facts must be from one snapshot, so those of the last one are only hints from now on. A
+        // range cannot be a hint, because no guard covers all of it.
         self.stale.extend(self.records.drain());
         self.ranges.clear();
         self.counters.clear();
@@ -327,7 +334,7 @@ impl Known {
                         let record = match &entry.target {
                             Target::Whole(value) => Some(Some(value.clone())),
                             Target::Absent => Some(None),
-                            // The beginning of a record is no fact about the record.
+                            // The first bytes of a record are not a fact about the record.
                             Target::Cut(_) => None,
                         };
                         self.records.extend(record.map(|record| (target, record)));
@@ -348,7 +355,7 @@ impl Known {
         }
     }
 
-    /// Takes note that a guard did not hold, and of what was there instead.
+    /// Notes that a guard did not hold, and the record that exists instead.
     pub(crate) fn contradict(&mut self, key: Key, found: Option<Option<Value>>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
@@ -361,7 +368,7 @@ impl Known {
         }
     }
 
-    /// Takes note that a counter had no room. What it is now is to be read.
+    /// Notes that the limit of a counter refused a plan. The next pass reads the counter.
     pub(crate) fn filled(&mut self, counter: CounterKey) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
@@ -371,7 +378,7 @@ impl Known {
         self.full.insert(counter);
     }
 
-    /// Forgets everything but what a hint-free read would tell.
+    /// Discards everything, so that the operation reads only facts from now on.
     pub(crate) fn distrust(&mut self) {
         self.met.clear();
         self.stale.clear();
@@ -381,12 +388,12 @@ impl Known {
     }
 }
 
-/// The first key behind this one.
+/// The first key that sorts behind this one.
 pub(crate) fn after(key: &Key) -> Key {
     Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
 }
 
-/// Decodes a record, or halts with its key.
+/// Decodes a record. If that fails, stops the pass with its key.
 pub(crate) fn decode<T, B: ?Sized>(
     key: &Key,
     value: &B,

@@ -1,21 +1,24 @@
-//! POSIX access control lists: who may do what with a node, beyond its permission bits.
+//! POSIX access control lists: permissions for single users and groups, beyond the permission bits.
 //!
-//! A list is kept as Linux says it in the attributes `system.posix_acl_access` and, of a directory,
-//! `system.posix_acl_default`. What stands in it for the owner, the mask and the others is what the
-//! permission bits of the node say, always: whoever changes the one changes the other in the same
-//! plan. A list that says no more than permission bits do is not kept. Nothing here decides whether
-//! somebody is let in.
+//! A list is stored in the format of the Linux attributes `system.posix_acl_access` and, for
+//! directories, `system.posix_acl_default`. The entries for the owner, the mask (or owning group)
+//! and others always equal the permission bits of the node. A plan that changes the one changes the
+//! other. A list that says no more than permission bits is not stored. For example, the list
+//! `u::rw-,u:1001:r--,g::r--,m::r--,o::---` belongs to mode 0640.
+//!
+//! This module does not decide whether a user gets access.
 
 use bytes::Bytes;
 use record::{Xattr, XattrPlace};
 
-/// The version of the form in which Linux says a list.
+/// The version of the Linux format.
 const FORM: [u8; 4] = 2_u32.to_le_bytes();
 
-/// Bytes of an entry in that form.
+/// The length of an entry in that format, in bytes.
 const ENTRY_BYTES: usize = 8;
 
-/// The most bytes of a list: it always stands in the inode's record, where permission bits are.
+/// The longest list, in bytes. A list is always inline in the inode's record, next to the
+/// permission bits.
 const ACL_BYTES_MAX: usize = FORM.len() + ENTRY_BYTES * ENTRIES_MAX;
 
 /// The most entries of a list.
@@ -23,23 +26,23 @@ const ENTRIES_MAX: usize = 127;
 
 const _: () = assert!(ACL_BYTES_MAX <= record::XATTR_INLINE_BYTES_MAX);
 
-/// Whom an entry names that names nobody.
-const NOBODY: u32 = u32::MAX;
+/// The id in an entry that names no user or group.
+const NO_ID: u32 = u32::MAX;
 
-/// The bits of `st_mode` that a list has a say in.
-const FOLDED: u32 = 0o777;
+/// The bits of `st_mode` that equal entries of a list.
+const PERMISSION_BITS: u32 = 0o777;
 
-/// Which of its lists.
+/// The lists that a node may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclKind {
-    /// Who may do what with the node.
+    /// Permissions for the node.
     Access,
-    /// What is made in the directory has this one.
+    /// The list that nodes created in the directory inherit.
     Default,
 }
 
 impl AclKind {
-    /// The name of the attribute that says it.
+    /// The name of the extended attribute with this list.
     pub const fn attribute(self) -> &'static [u8] {
         match self {
             AclKind::Access => b"system.posix_acl_access",
@@ -47,56 +50,63 @@ impl AclKind {
         }
     }
 
-    /// The list that an attribute of this name says.
+    /// The list that an extended attribute of this name holds; `None` for other attributes.
     pub fn of(attribute: &[u8]) -> Option<AclKind> {
         [AclKind::Access, AclKind::Default].into_iter().find(|kind| kind.attribute() == attribute)
     }
 }
 
-/// Whom an entry is about, by the numbers of Linux, which are in the order of entries.
+/// The subject of an entry. The numbers are those of Linux, and give the order of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whom {
+enum Subject {
     Owner = 0x01,
     User = 0x02,
     OwningGroup = 0x04,
     Group = 0x08,
-    /// The most that users and groups are given, the owner apart.
+    /// The most that named users, the owning group and named groups may get.
     Mask = 0x10,
     Others = 0x20,
 }
 
-impl Whom {
-    const ALL: [Whom; 6] =
-        [Whom::Owner, Whom::User, Whom::OwningGroup, Whom::Group, Whom::Mask, Whom::Others];
+impl Subject {
+    const ALL: [Subject; 6] = [
+        Subject::Owner,
+        Subject::User,
+        Subject::OwningGroup,
+        Subject::Group,
+        Subject::Mask,
+        Subject::Others,
+    ];
 
     const fn is_named(self) -> bool {
-        matches!(self, Whom::User | Whom::Group)
+        matches!(self, Subject::User | Subject::Group)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    whom: Whom,
-    /// Reading 4, writing 2, executing 1.
+    subject: Subject,
+    /// The sum of 4 (read), 2 (write) and 1 (execute).
     permission: u16,
-    /// The user or group that is named, or `NOBODY`.
+    /// The named user or group, or `NO_ID`.
     id: u32,
 }
 
-/// A list: the owner once, users, the owning group once, groups, a mask at most once and certainly
-/// where a user or group is named, the others once, in this order; at most `ENTRIES_MAX`.
+/// A valid list, in this order: the owner once, named users, the owning group once, named groups,
+/// the mask, and others once. The mask occurs at most once, and exactly once if a user or group is
+/// named. At most `ENTRIES_MAX` entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl {
     entries: Vec<Entry>,
 }
 
-/// Why bytes are no list that is kept.
+/// The reason why bytes are not a valid list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnAcl {
-    /// They are not in the form, or no valid list.
+    /// The bytes are not in the format, or break a rule of [`Acl`].
     #[error("not a valid access control list")]
     Invalid,
-    /// They are in a later form.
+    /// The bytes are in another version of the format.
     #[error("an access control list in a form that is not known")]
     Form,
     /// There are more than `ENTRIES_MAX` entries.
@@ -105,7 +115,8 @@ pub enum NotAnAcl {
 }
 
 impl Acl {
-    /// Reads a list from the form in which Linux says it. One without entries is none.
+    /// Parses a list in the Linux format. Returns `None` for a list without entries, which means
+    /// that there is none.
     pub fn parse(bytes: &[u8]) -> Result<Option<Acl>, NotAnAcl> {
         let (form, entries) = bytes.split_at_checked(FORM.len()).ok_or(NotAnAcl::Invalid)?;
         if form != FORM {
@@ -126,56 +137,58 @@ impl Acl {
     }
 
     fn is_valid(&self) -> bool {
-        let count = |whom| self.entries.iter().filter(|entry| entry.whom == whom).count();
-        let mask = count(Whom::Mask);
-        self.entries.is_sorted_by_key(|entry| entry.whom)
-            && [Whom::Owner, Whom::OwningGroup, Whom::Others].map(count) == [1; 3]
-            && (mask == 1 || mask == 0 && count(Whom::User) + count(Whom::Group) == 0)
+        let count = |subject| self.entries.iter().filter(|entry| entry.subject == subject).count();
+        let mask = count(Subject::Mask);
+        self.entries.is_sorted_by_key(|entry| entry.subject)
+            && [Subject::Owner, Subject::OwningGroup, Subject::Others].map(count) == [1; 3]
+            && (mask == 1 || mask == 0 && count(Subject::User) + count(Subject::Group) == 0)
     }
 
-    /// The form in which Linux says it.
+    /// Returns the list in the Linux format.
     pub fn to_bytes(&self) -> Bytes {
         let mut bytes = FORM.to_vec();
-        for Entry { whom, permission, id } in &self.entries {
-            bytes.extend_from_slice(&(*whom as u16).to_le_bytes());
+        for Entry { subject, permission, id } in &self.entries {
+            bytes.extend_from_slice(&(*subject as u16).to_le_bytes());
             bytes.extend_from_slice(&permission.to_le_bytes());
             bytes.extend_from_slice(&id.to_le_bytes());
         }
         bytes.into()
     }
 
-    /// Permission bits that go with it. The other bits of `mode` stay.
+    /// Returns `mode` with the permission bits of this list. Bits other than permission bits do not
+    /// change.
     pub fn mode(&self, mode: u32) -> u32 {
-        let bits = self.entries.iter().map(|entry| match self.place(entry.whom) {
+        let bits = self.entries.iter().map(|entry| match self.place(entry.subject) {
             Some(place) => u32::from(entry.permission) << place,
             None => 0,
         });
-        mode & !FOLDED | bits.sum::<u32>()
+        mode & !PERMISSION_BITS | bits.sum::<u32>()
     }
 
-    /// Whether permission bits say as much.
+    /// Returns true if permission bits alone can express the list.
     pub fn is_mode(&self) -> bool {
-        !self.entries.iter().any(|entry| entry.whom.is_named() || entry.whom == Whom::Mask)
+        !self.entries.iter().any(|entry| entry.subject.is_named() || entry.subject == Subject::Mask)
     }
 
-    /// The list that goes with other permission bits.
+    /// Returns the list with the permission bits of `mode`.
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> Acl {
         self.fold(|_, bits| bits, mode);
         self
     }
 
-    /// Of a directory's default list: the list and the permission bits of what is made in it with
-    /// the bits `wanted`. What both give is given.
+    /// For the default list of a directory: returns the access list and the mode of a node created
+    /// there. `wanted` has the requested bits. The node gets the permissions that both the list and
+    /// `wanted` grant. The list is `None` if the mode alone expresses it.
     pub fn inherited(mut self, wanted: u32) -> (Option<Acl>, u32) {
         self.fold(|own, bits| own & bits, wanted);
         let mode = self.mode(wanted);
         ((!self.is_mode()).then_some(self), mode)
     }
 
-    /// Changes the entries that permission bits say.
+    /// Combines the entries that equal permission bits with the bits of `mode`.
     fn fold(&mut self, fold: impl Fn(u16, u16) -> u16, mode: u32) {
-        let places: Vec<_> = self.entries.iter().map(|entry| self.place(entry.whom)).collect();
+        let places: Vec<_> = self.entries.iter().map(|entry| self.place(entry.subject)).collect();
         for (entry, place) in self.entries.iter_mut().zip(places) {
             if let Some(place) = place {
                 let [bits, ..] = (mode >> place & 0o7).to_le_bytes();
@@ -184,28 +197,28 @@ impl Acl {
         }
     }
 
-    /// Where in permission bits an entry stands. The bits of the group are those of the mask, where
-    /// there is one.
-    fn place(&self, whom: Whom) -> Option<u32> {
-        match whom {
-            Whom::Owner => Some(6),
-            Whom::Mask => Some(3),
-            Whom::OwningGroup if self.is_mode() => Some(3),
-            Whom::Others => Some(0),
-            Whom::OwningGroup | Whom::User | Whom::Group => None,
+    /// The position of an entry in the permission bits, as a shift. If there is a mask, the group
+    /// bits are those of the mask.
+    fn place(&self, subject: Subject) -> Option<u32> {
+        match subject {
+            Subject::Owner => Some(6),
+            Subject::Mask => Some(3),
+            Subject::OwningGroup if self.is_mode() => Some(3),
+            Subject::Others => Some(0),
+            Subject::OwningGroup | Subject::User | Subject::Group => None,
         }
     }
 
-    /// The list among a node's attributes, if there is one.
+    /// Returns the list among the extended attributes of a node, if there is one.
     pub fn find(xattrs: &[Xattr], kind: AclKind) -> Option<Acl> {
         let xattr = xattrs.iter().find(|xattr| xattr.name == kind.attribute())?;
         let XattrPlace::Inline(bytes) = &xattr.value else { return None };
-        // Nothing is kept that was not a valid list.
+        // Only valid lists are stored.
         Acl::parse(bytes).ok().flatten()
     }
 
-    /// Gives a node a list in place of the one that it has, or none. Attributes stay in the order of
-    /// their names.
+    /// Replaces or removes a list among the extended attributes of a node. The attributes remain
+    /// sorted by name.
     pub(super) fn put(xattrs: &mut Vec<Xattr>, kind: AclKind, acl: Option<&Acl>) {
         let name = kind.attribute();
         let place = xattrs.binary_search_by(|xattr| xattr.name.as_slice().cmp(name));
@@ -223,11 +236,11 @@ impl Acl {
 fn read_entry(bytes: [u8; ENTRY_BYTES]) -> Option<Entry> {
     let [whom_low, whom_high, permission_low, permission_high, id @ ..] = bytes;
     let number = u16::from_le_bytes([whom_low, whom_high]);
-    let whom = Whom::ALL.into_iter().find(|whom| *whom as u16 == number)?;
+    let subject = Subject::ALL.into_iter().find(|subject| *subject as u16 == number)?;
     let permission = u16::from_le_bytes([permission_low, permission_high]);
-    let id = if whom.is_named() { u32::from_le_bytes(id) } else { NOBODY };
-    let is_legal = permission <= 0o7 && (!whom.is_named() || id != NOBODY);
-    is_legal.then_some(Entry { whom, permission, id })
+    let id = if subject.is_named() { u32::from_le_bytes(id) } else { NO_ID };
+    let is_legal = permission <= 0o7 && (!subject.is_named() || id != NO_ID);
+    is_legal.then_some(Entry { subject, permission, id })
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! Changing attributes.
+//! Changing attributes: mode, owner and times.
+//!
+//! For example, `chmod` on a file with an access control list changes the list in the same plan,
+//! because three of its entries are the permission bits.
 
 use record::key::CounterKind;
 use record::{Ino, Inode, InodeBody, Kind, Timestamp, key};
@@ -12,22 +15,22 @@ use crate::inode_state::{Change, InodeState, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 
-/// Set-user-ID.
+/// The set-user-ID bit.
 const SET_USER_ID: u32 = 0o4000;
 
-/// The permission of a file's group to execute it: without it the set-group-ID bit means something
-/// else.
+/// The permission of the group to execute. Without it the set-group-ID bit does not grant rights
+/// (it once meant mandatory locking).
 const GROUP_EXECUTES: u32 = 0o010;
 
-/// The extended attribute in which Linux keeps the capabilities of a program's file.
+/// The extended attribute in which Linux stores the capabilities of an executable file.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// A time that is to be set.
+/// A new value for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// To the operation's own.
+    /// The time of the operation.
     Now,
-    /// To this one.
+    /// This time.
     At(Timestamp),
 }
 
@@ -40,31 +43,31 @@ impl SetTime {
     }
 }
 
-/// A change of attributes; what is `None` stays.
+/// A change of attributes. A field that is `None` does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {
-    /// Permission bits. An access control list says them, too.
+    /// The permission bits. The access control list changes with them.
     pub mode: Option<u32>,
-    /// Owner.
+    /// The owner.
     pub uid: Option<u32>,
-    /// Group.
+    /// The group.
     pub gid: Option<u32>,
-    /// When it was last read.
+    /// The time of the last read.
     pub accessed: Option<SetTime>,
-    /// When its content was last changed.
+    /// The time of the last change of content.
     pub modified: Option<SetTime>,
-    /// True if anything but a directory loses the rights that its set-user-ID and set-group-ID bits and
-    /// its capabilities give, as it does with a change of its content or owner.
+    /// True to clear the set-user-ID bit, the set-group-ID bit and the capabilities, as a write or
+    /// a change of owner does. Directories keep them.
     pub drop_rights: bool,
 }
 
 impl AttributeChange {
-    /// Whether it changes nothing.
+    /// Returns true if nothing changes.
     pub fn is_none(&self) -> bool {
         *self == AttributeChange::default()
     }
 
-    /// Makes the change.
+    /// Applies the change to an inode, and sets its status change time.
     pub(super) fn apply(&self, inode: &mut Inode, env: &Env) {
         let is_directory = matches!(inode.body, InodeBody::Directory(_));
         let at = &mut inode.attributes;
@@ -87,16 +90,17 @@ impl AttributeChange {
     }
 }
 
-/// Changes attributes of a node: one round trip when it is remembered.
+/// Changes attributes of a node. One round trip if the node is cached.
 #[derive(Clone, Debug)]
 pub struct SetAttributes<'a> {
-    /// The node.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// What is changed.
+    /// The change.
     pub change: &'a AttributeChange,
 }
 
-/// Permission bits of a file that has lost the rights of its set-user-ID and set-group-ID bits.
+/// Returns the mode of a file without its set-user-ID bit and, if the group may execute it, without
+/// its set-group-ID bit.
 pub const fn without_rights(mode: u32) -> u32 {
     let mode = mode & !SET_USER_ID;
     if mode & GROUP_EXECUTES == 0 { mode } else { mode & !super::SET_GROUP_ID }
@@ -114,7 +118,8 @@ impl Planner for SetAttributes<'_> {
         }
         self.change.apply(&mut inode, env);
         if inode.kind() == Kind::Directory && self.change.modified.is_some() {
-            // From here on the inode says when, until a name changes again.
+            // The counter holds the time of the last change of a name. Cleared, it lets the time in
+            // the inode count, until a name changes again.
             plan.writes.push(Write::Clear(key::counter(self.ino, CounterKind::Modified)));
         }
         let record = inode.encode(&known.key);
@@ -123,13 +128,14 @@ impl Planner for SetAttributes<'_> {
     }
 }
 
-/// Notes when a node was last read. Nothing else about it changes, not even when anything about it last
-/// changed. Answers whether it was not noted yet.
+/// Sets the access time of a node if the new time is later. The status change time does not change.
+/// Returns true if the time was set. For example, a mount with `relatime` sends one for a file that
+/// was read for the first time in a day.
 #[derive(Clone, Debug)]
 pub struct SetAccessTime {
-    /// The node.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// When it was read.
+    /// The time of the read.
     pub at: Timestamp,
 }
 
@@ -145,7 +151,7 @@ impl Planner for SetAccessTime {
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
         if inode.kind() == Kind::File {
             let state = InodeState::find(view, env, self.ino, &inode)?;
-            // A version keeps the time as it was.
+            // A noncurrent version never changes, and neither does its access time.
             if state.superseded().is_some() {
                 return Ok(Step::Done(false));
             }

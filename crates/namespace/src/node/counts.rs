@@ -1,4 +1,8 @@
-//! What a plan counts: each counter is written once, however many names change.
+//! The counter changes of one plan.
+//!
+//! A plan may change several names in one directory, and a plan must not write one counter twice.
+//! So the changes are summed up first. For example, a rename within one directory adds -1 and +1 to
+//! its number of entries, and writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +12,7 @@ use store::{Plan, Write};
 
 use crate::run::Env;
 
-/// Counters that a plan adds to, and directories in which names change.
+/// Additions to counters, and the directories whose names change.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     added: BTreeMap<(Ino, u8), (CounterKind, i64)>,
@@ -16,18 +20,19 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds to a counter.
+    /// Adds a number to a counter.
     pub(super) fn add(&mut self, ino: Ino, kind: CounterKind, by: i64) {
         self.added.entry((ino, kind as u8)).or_insert((kind, 0)).1 += by;
     }
 
-    /// A name of this kind has come to a directory of a bucket, or has gone from it.
+    /// Counts names of this kind that are added to a directory of a bucket (`by` > 0) or removed
+    /// from it (`by` < 0). The modification time of the directory is raised.
     pub(super) fn name(&mut self, directory: Ino, bucket: Ino, kind: Kind, by: i64) {
         self.changed.insert(directory);
         self.count(directory, bucket, kind, by);
     }
 
-    /// As [`Counts::name`] of one that comes, where the directory's times stay as they are.
+    /// Counts a name that is added, without a change of the directory's modification time.
     pub(super) fn arrives(&mut self, directory: Ino, bucket: Ino, kind: Kind) {
         self.count(directory, bucket, kind, 1);
     }
@@ -41,7 +46,7 @@ impl Counts {
         }
     }
 
-    /// Adds all of it to a plan.
+    /// Adds all counter changes to a plan.
     pub(super) fn finish(self, env: &Env, plan: &mut Plan) {
         for ((ino, _), (kind, by)) in self.added {
             if by != 0 {
@@ -55,7 +60,7 @@ impl Counts {
     }
 }
 
-/// Clears the counters of a directory that goes.
+/// Adds the removal of the counters of a removed directory to a plan.
 pub(super) fn clear(directory: Ino, plan: &mut Plan) {
     let kinds = [CounterKind::Entries, CounterKind::Modified, CounterKind::Directories];
     plan.writes.extend(kinds.map(|kind| Write::Clear(key::counter(directory, kind))));

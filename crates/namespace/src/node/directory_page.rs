@@ -1,4 +1,7 @@
-//! All that a directory holds, as its records say it.
+//! Reading a directory with all its records.
+//!
+//! For example, a fork of a bucket reads each directory page by page, and needs the record of each
+//! inode.
 
 use record::key::CounterKind;
 use record::{Dentry, Ino, key};
@@ -9,48 +12,49 @@ use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, after, decode};
 
-/// A dentry, and what it binds.
+/// A dentry, and the inode that it binds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundName {
-    /// Its key.
+    /// The dentry's key.
     pub key: Key,
-    /// Its bytes.
+    /// The dentry's bytes, for guards.
     pub value: Value,
-    /// What these say.
+    /// The dentry.
     pub dentry: Dentry,
-    /// The record of the inode that it binds.
+    /// The record of the inode. `None` if the inode is missing.
     pub inode: Option<Value>,
 }
 
 impl BoundName {
-    /// The name as it sorts.
+    /// The name in its sorted form (see [`record::SortKey`]).
     pub fn sort_key(&self) -> &[u8] {
         self.key.suffix()
     }
 }
 
-/// A directory, and some of its dentries, of one instant.
+/// A directory and some of its dentries, from one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryPage {
     /// The directory.
     pub directory: FoundNode,
-    /// Dentries, in their order.
+    /// The dentries, in the order of their keys.
     pub names: Vec<BoundName>,
-    /// Where the next page begins; none if this was the last.
+    /// The start of the next page; `None` if this is the last.
     pub next: Option<Vec<u8>>,
 }
 
-/// Reads a directory and a page of its dentries with the inodes that they bind: one round trip.
+/// Reads a directory and a page of its dentries, with their inodes. One round trip.
 ///
-/// Unlike [`crate::ReadNames`] this is all that stands there: also the object that stands for the
-/// directory, and files behind directories of the same name.
+/// Unlike [`crate::ReadNames`], it returns all dentries: also the S3 object `directory/`, and files
+/// that a directory of the same name hides.
 #[derive(Clone, Debug)]
 pub struct ReadDirectoryPage<'a> {
-    /// The directory.
+    /// The inode number of the directory.
     pub directory: Ino,
-    /// Where the page begins, as [`DirectoryPage::next`] said; at the first name if nowhere.
+    /// The start of the page: [`DirectoryPage::next`] of the page before, or `None` for the first
+    /// page.
     pub from: Option<&'a [u8]>,
-    /// The most dentries to read.
+    /// The most dentries of the page.
     pub limit: u32,
 }
 
@@ -62,7 +66,8 @@ impl Planner for ReadDirectoryPage<'_> {
         let start = self.from.map_or(first, |from| key::dentry(self.directory, from));
         let follow = Some(key::dentry_to_inode());
         let range = Read::Range { start, end, limit: self.limit, follow };
-        // Asked for together, though the first answer says what of it is needed.
+        // The counters are needed only for a directory. They are requested before the inode is
+        // known to be one, to save a round trip.
         let counters = [CounterKind::Modified, CounterKind::Directories];
         let counters = counters.map(|kind| view.counter(&key::counter(self.directory, kind)));
         let entries = view.ranges(&[range]);

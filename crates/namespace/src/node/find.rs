@@ -1,4 +1,8 @@
-//! Finding a node by name or by number.
+//! Finding a node by its name or by its inode number.
+//!
+//! For example, a mount answers `lookup` with [`FindName`] and `getattr` with [`FindNode`]. A
+//! directory needs more than its inode: its modification time and its number of subdirectories are
+//! counters, which are merged into the answer here.
 
 use record::key::CounterKind;
 use record::{Ino, Inode, Kind, Timestamp, key};
@@ -9,28 +13,29 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// A file or directory as found.
+/// A file, directory or other node with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundNode {
-    /// Its number.
+    /// The inode number.
     pub ino: Ino,
-    /// What it is. A directory's times and links are here as of now.
+    /// The inode. For a directory, the times already include those of the counters.
     pub inode: Inode,
-    /// The inode's record.
+    /// The bytes of the inode's record, for guards.
     pub record: Value,
-    /// Of a directory.
+    /// The counters of a directory; `None` for other nodes.
     pub counts: Option<DirectoryCounts>,
 }
 
-/// What counters say of a directory.
+/// The counters of one directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryCounts {
-    /// Directories in it.
+    /// The number of subdirectories.
     pub directories: u64,
 }
 
 impl FoundNode {
-    /// Links as `st_nlink` has them.
+    /// The number of links as `st_nlink` reports it. A directory has 2 and one for each
+    /// subdirectory.
     pub fn links(&self) -> u64 {
         match self.counts {
             Some(counts) => 2 + counts.directories,
@@ -38,14 +43,14 @@ impl FoundNode {
         }
     }
 
-    /// What was just made.
+    /// The answer for a node that was just created with this inode.
     pub fn made(ino: Ino, inode: Inode) -> FoundNode {
         let record = inode.encode(&key::inode(ino));
         let is_directory = inode.kind() == Kind::Directory;
         FoundNode { ino, inode, record, counts: is_directory.then(DirectoryCounts::default) }
     }
 
-    /// What is known of an inode, with what counters say of it if it is a directory.
+    /// Adds the counters of a directory to a known inode.
     pub(super) fn of(view: &mut View<'_>, ino: Ino, known: Known) -> Result<FoundNode, Halt> {
         let Known { record, mut inode, .. } = known;
         if inode.kind() != Kind::Directory {
@@ -54,7 +59,8 @@ impl FoundNode {
         let modified = view.counter(&key::counter(ino, CounterKind::Modified));
         let directories = view.counter(&key::counter(ino, CounterKind::Directories));
         let (modified, directories) = (modified?, directories?);
-        // Whoever sets the times clears the counter, so that what it says came later.
+        // A plan that sets the times of a directory clears this counter. So a value other than 0 is
+        // later than the time in the inode.
         if modified != 0 {
             let modified = Timestamp::from_micros(modified);
             inode.attributes.modified = modified;
@@ -65,11 +71,12 @@ impl FoundNode {
     }
 }
 
-/// Finds what a name is bound to. One round trip when nothing or a file is; of a directory that is
-/// not remembered one more.
+/// Finds the node that a name is bound to. Fails with `NoSuchKey` if the name is free. One round
+/// trip if the name is free or bound to a file. A directory that is not cached takes one more, for
+/// its counters.
 #[derive(Clone, Debug)]
 pub struct FindName<'a> {
-    /// Where.
+    /// The name.
     pub name: &'a NodeName,
 }
 
@@ -79,28 +86,30 @@ impl Planner for FindName<'_> {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundNode>, Halt> {
         let (bound, target) = self.name.find(view)?.ok_or(FsError::NoSuchKey)?;
         let ino = bound.dentry.ino;
-        // A name and its inode are of one snapshot, unless they were pieced together from hints.
-        // Then they are read anew.
+        // A dentry and its inode come from one snapshot, unless they are hints of different times.
+        // In that case the error makes the run read both again.
         let record = target.ok_or(FsError::NoSuchKey)?;
         let known = Known::of(key::inode(ino), record)?;
         Ok(Step::Done(FoundNode::of(view, ino, known)?))
     }
 }
 
-/// Finds a node by its number, and whether it is left to the reaper: then its last name is gone,
-/// though its record still has the links that it had. One round trip.
+/// Finds a node by its number, and whether it is an orphan: its last name is removed, and the
+/// reaper will delete it. The inode of an orphan still shows the number of links that it had. One
+/// round trip.
 #[derive(Clone, Debug)]
 pub struct FindNodeOrOrphan {
-    /// The number.
+    /// The inode number.
     pub ino: Ino,
 }
 
 impl Planner for FindNodeOrOrphan {
-    /// The node, and true if it is left to the reaper.
+    /// The node, and true if it is an orphan.
     type Output = (FoundNode, bool);
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<(FoundNode, bool)>, Halt> {
-        // Both are asked for before either is looked at, so that they come in one round trip.
+        // Both records are requested before either result is used, so that they take one round
+        // trip.
         let known = Known::find(view, self.ino);
         let orphan = view.record(&key::orphan(self.ino));
         let (known, orphan) = (known?, orphan?);
@@ -108,10 +117,10 @@ impl Planner for FindNodeOrOrphan {
     }
 }
 
-/// Finds what has a number: one round trip.
+/// Finds a node by its number. Fails with `Stale` if it does not exist. One round trip.
 #[derive(Clone, Debug)]
 pub struct FindNode {
-    /// The number.
+    /// The inode number.
     pub ino: Ino,
 }
 

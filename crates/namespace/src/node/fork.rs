@@ -1,9 +1,12 @@
-//! What a fork of a bucket makes: names in a bucket that is new, of what another bucket holds.
+//! Forking a bucket: creating names in a new bucket for the nodes of an existing one, by reference.
 //!
-//! A directory that a key implied comes to be with the first name below it, as keys make it, so that
-//! a fork that ends early leaves none that nobody can remove. So each plan knows the directories
-//! above its name that may not be there yet. Whichever of several plans is first makes them, and the
-//! others find them. A name that somebody else has made meanwhile stays as it is.
+//! An implied directory (created by a key, not by a program) is created together with the first
+//! name below it, as keys do it. So a fork that ends early leaves no empty implied directory, which
+//! no client could remove. Each plan therefore has the list of directories above its name that may
+//! not exist yet. The first plan creates them, and the others find them. For example, two plans for
+//! `a/b/x` and `a/b/y` run at the same time: one of them creates `a/` and `a/b/`.
+//!
+//! If another client has created a name in the new bucket meanwhile, that name stays as it is.
 
 use record::key::{self, CounterKind};
 use record::{
@@ -23,23 +26,25 @@ use crate::stage::{guard_absent, guard_unused};
 use crate::view::View;
 use crate::{Assumption, FsError, Halt};
 
-/// Makes a bucket whose directory is as another one's.
+/// Creates a bucket whose directory has the attributes of another bucket's directory.
 #[derive(Clone, Debug)]
 pub struct ForkBucket<'a> {
-    /// Its name.
+    /// The name of the new bucket.
     pub name: &'a [u8],
-    /// The number of its directory.
+    /// The inode number of its directory.
     pub ino: Ino,
     /// Its settings.
     pub settings: &'a Bucket,
-    /// The directory that its own is as, apart from when it was made.
+    /// The inode of the source bucket's directory. Mode, owner, times and extended attributes are
+    /// copied, but not the creation time.
     pub like: &'a Inode,
-    /// The records of extended attributes that do not stand in the inode.
+    /// Records of those extended attributes that are not inline in the inode.
     pub writes: &'a [Write],
 }
 
 impl Planner for ForkBucket<'_> {
-    /// That the bucket is as it was made, for all plans that put something into it.
+    /// The assumption that the bucket's dentry is unchanged. All plans that add something to the
+    /// new bucket guard it.
     type Output = Assumption;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Assumption>, Halt> {
@@ -54,8 +59,10 @@ impl Planner for ForkBucket<'_> {
             versioning: Versioning::Off,
         };
         let Step::Commit(mut plan, ()) = make.plan(view, env)? else {
-            unreachable!("who makes a bucket commits it")
+            unreachable!("the creation of a bucket always commits a plan")
         };
+        // The plan of a new bucket has default attributes. Its inode is replaced by one with the
+        // attributes of the source.
         let attributes = Attributes::new(mode, uid, gid, env.now);
         let inode = Inode {
             attributes: Attributes { modified, accessed, ..attributes },
@@ -80,48 +87,50 @@ impl Planner for ForkBucket<'_> {
     }
 }
 
-/// A directory of the new bucket that may not be there yet.
+/// A directory of the new bucket that may not exist yet.
 #[derive(Clone, Debug)]
 pub struct ForkedDirectory {
     /// Its name.
     pub name: Vec<u8>,
-    /// The number that it gets, unless somebody else makes it first.
+    /// The inode number that it gets if this fork creates it.
     pub ino: Ino,
-    /// Why it exists.
+    /// How it came to exist: created by a program or implied by a key.
     pub origin: Origin,
-    /// Its inode. Where `..` leads is filled in when it is made.
+    /// Its inode. The parent directory is filled in when it is created.
     pub inode: Inode,
-    /// The records of extended attributes that do not stand in the inode.
+    /// Records of those extended attributes that are not inline in the inode.
     pub writes: Vec<Write>,
 }
 
-/// Where in the new bucket something is made.
+/// The directory of the new bucket in which a fork creates something.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkPlace<'a> {
-    /// That the bucket is as it was made: it keeps no versions.
+    /// The assumption that the bucket is unchanged: it keeps no versions.
     pub bucket: &'a Assumption,
-    /// A directory of it that was seen to be there.
+    /// A directory that is known to exist.
     pub root: Ino,
-    /// Directories below each other, the first one below that.
+    /// The path below `root`, from the top.
     pub directories: &'a [&'a ForkedDirectory],
 }
 
-/// The directories of a place, as a plan finds or makes them.
+/// The directories of a place, as a plan has found or created them.
 struct Reached {
-    /// Their numbers.
+    /// Their inode numbers, from the top.
     inos: Vec<Ino>,
-    /// The last one.
+    /// The number of the last one.
     deepest: Ino,
     /// The bucket that they are in.
     bucket: Ino,
-    /// Whether this plan makes it.
+    /// True if this plan creates the last one.
     is_new: bool,
 }
 
 impl Reached {
-    /// Guards that nothing has a name in the deepest directory. Answers with the key of its dentry.
+    /// Guards that a name in the deepest directory is free, and returns the key of its dentry.
+    /// Fails with `NameExists`.
     fn guard_free(&self, view: &mut View<'_>, name: &[u8], plan: &mut Plan) -> Result<Key, Halt> {
         let slot = key::dentry(self.deepest, name);
+        // A directory that the same plan creates has no names yet.
         if !self.is_new {
             if view.guess(&slot, None).is_some() {
                 return Err(FsError::NameExists.into());
@@ -133,7 +142,7 @@ impl Reached {
 }
 
 impl ForkPlace<'_> {
-    /// Finds the directories that are there, and makes the others.
+    /// Finds those directories that exist, and creates the others.
     fn reach(
         &self,
         view: &mut View<'_>,
@@ -158,6 +167,8 @@ impl ForkPlace<'_> {
                     reached.inos.push(reached.deepest);
                     continue;
                 }
+                // Only the first missing directory needs this guard: those below it cannot exist
+                // without it.
                 plan.guards.push(Guard::Absent(slot.clone()));
             }
             let body = Directory { parent, name: directory.name.clone() };
@@ -179,10 +190,10 @@ impl ForkPlace<'_> {
     }
 }
 
-/// Makes the directories of a place that are not there. Answers with the numbers that they have.
+/// Creates the missing directories of a place, and returns the numbers of all of them.
 #[derive(Clone, Debug)]
 pub struct ForkDirectory<'a> {
-    /// Which.
+    /// The directories.
     pub place: ForkPlace<'a>,
 }
 
@@ -197,25 +208,26 @@ impl Planner for ForkDirectory<'_> {
     }
 }
 
-/// Makes anything but a directory, of what another bucket holds: one commit when the directories are
-/// remembered. Answers with the numbers of the directories.
+/// Creates any node but a directory from a node of the source bucket. One commit if the directories
+/// are cached. Returns the numbers of the directories.
 ///
-/// The times of directories are not touched by it. They are those of the other bucket's.
+/// It does not change the times of directories: they keep the times of the source's directories.
 #[derive(Clone, Debug)]
 pub struct ForkNode<'a> {
-    /// Where.
+    /// The directory.
     pub place: ForkPlace<'a>,
-    /// Its name there as it sorts.
+    /// The name there, in its sorted form (see [`SortKey`]).
     pub name: &'a [u8],
-    /// The number that it gets.
+    /// The inode number of the new node.
     pub ino: Ino,
-    /// What it is: see [`forked`]. It is of the other bucket until it is made.
+    /// Its inode, made by [`fork_inode`].
     pub inode: &'a Inode,
-    /// Whether it is going to have other names, too.
+    /// True if the node gets further names later.
     pub linked: bool,
-    /// That what it is made of is what it was.
+    /// The assumptions that the source is unchanged.
     pub assumptions: &'a [Assumption],
-    /// What else is written: pages of the content map, owners of shared blocks, long attributes.
+    /// Further writes: pages of the content map, owners of shared blocks, and long extended
+    /// attributes.
     pub writes: &'a [Write],
 }
 
@@ -230,9 +242,9 @@ impl Planner for ForkNode<'_> {
         let bucket = reached.bucket;
         let mut inode = Inode { bucket, ..self.inode.clone() };
         (inode.attributes.status_changed, inode.attributes.created) = (env.now, env.now);
-        let told = if self.linked { None } else { self_contained(&inode) };
+        let mark = if self.linked { None } else { self_contained(&inode) };
         if let InodeBody::File(file) = &mut inode.body {
-            file.told_by_name = told.is_some();
+            file.told_by_name = mark.is_some();
             counts.add(bucket, CounterKind::Bytes, i64::try_from(file.size).unwrap_or(i64::MAX));
             plan.writes.extend(staged_inline_mark(&file.content, self.ino));
         }
@@ -240,7 +252,7 @@ impl Planner for ForkNode<'_> {
         guard_absent(&inode_key, view, &mut plan)?;
         guard_unused(self.ino, self.writes, view, &mut plan)?;
         let kind = inode.kind();
-        let (self_contained, linked) = (told, self.linked);
+        let (self_contained, linked) = (mark, self.linked);
         let dentry = Dentry { self_contained, linked, ..Dentry::of(self.ino, kind) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
@@ -251,20 +263,20 @@ impl Planner for ForkNode<'_> {
     }
 }
 
-/// Gives what a [`ForkNode`] has made as linked one more name. Answers with the numbers of the
+/// Adds a name to a node that a [`ForkNode`] has created with `linked`. Returns the numbers of the
 /// directories.
 ///
 /// # Errors
-/// `NoSuchKey` if it is gone by now.
+/// `NoSuchKey` if the node is removed.
 #[derive(Clone, Debug)]
 pub struct ForkLink<'a> {
-    /// Where.
+    /// The directory.
     pub place: ForkPlace<'a>,
-    /// The name there as it sorts.
+    /// The name there, in its sorted form (see [`SortKey`]).
     pub name: &'a [u8],
-    /// What gets it.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// That the other bucket has the name, too.
+    /// The assumptions that the source bucket has the name, too.
     pub assumptions: &'a [Assumption],
 }
 
@@ -279,7 +291,8 @@ impl Planner for ForkLink<'_> {
         let record = view.record(&inode_key)?.ok_or(FsError::NoSuchKey)?;
         let mut known = Known::of(inode_key, record)?;
         plan.guards.push(known.guard());
-        // What lost its last name stands there still, until the reaper takes it.
+        // The record of an orphan remains until the reaper deletes it, so its presence does not
+        // show that the node has a name.
         if view.guess(&key::orphan(self.ino), None).is_some() {
             return Err(FsError::NoSuchKey.into());
         }
@@ -299,9 +312,10 @@ impl Planner for ForkLink<'_> {
     }
 }
 
-/// What is made of an inode of another bucket, with this content if it is a file, and one name: all
-/// that both views show of it. Not what keeps it as it is, nor whom it is granted to.
-pub fn forked(source: &Inode, content: Option<Content>) -> Inode {
+/// The inode that a fork gives to a node of another bucket, with this content if it is a file, and
+/// with one name. It keeps everything that both views show, but neither the retention and legal
+/// hold nor the access control list.
+pub fn fork_inode(source: &Inode, content: Option<Content>) -> Inode {
     let mut inode = source.clone();
     if let Some(links) = inode.links_mut() {
         *links = 1;

@@ -1,7 +1,10 @@
-//! Versions of what file programs name: which object a name is, and whether its bucket keeps it.
+//! Versions, retention and quota of objects that file programs change.
 //!
-//! A key is a path. So a plan that keeps a version guards where each directory above the name is, as a
-//! plan that moves a directory does.
+//! A program addresses a file by directory and name; versions belong to an object key. This module
+//! finds the key: it reads the directories above the name. A plan that keeps a version guards each
+//! of these directories, as a plan that moves a directory does. For example, a program overwrites
+//! `a/b/c` by a rename in a bucket with versions: the plan guards the inodes of `a` and `b`, so the
+//! version is stored under the right key.
 
 use record::key::CounterKind;
 use record::{Bucket, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
@@ -18,7 +21,7 @@ use crate::version::KeyVersions;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The bucket of this number, as its name leads to it.
+/// Finds the dentry of a bucket by its inode number. Fails with `Stale` if the bucket is removed.
 pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt> {
     let inode = Known::directory(view, bucket)?;
     let name = &inode.as_directory()?.name;
@@ -28,8 +31,9 @@ pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt>
     if bound.dentry.ino == bucket { Ok(bound) } else { Err(FsError::Stale.into()) }
 }
 
-/// The versions of the object that a name in a directory is, if its bucket keeps any and the name is one
-/// of an object. The plan guards that the bucket keeps them, or does not.
+/// The versions of the object that a name in a directory is. `None` if the bucket keeps no
+/// versions, or if the path is not a valid object key. The plan guards the versioning state of the
+/// bucket.
 pub(super) fn versions(
     view: &mut View<'_>,
     directory: &Known,
@@ -58,10 +62,13 @@ pub(super) fn versions(
     Err(FsError::TooDeep.into())
 }
 
-/// The id that a file has which comes to a name that is free, if it is to have one. A bucket that begins
-/// to keep versions at this moment has it as its null version; so it is not guarded that it keeps none.
-/// `counts` loses the bytes of a null version that the file takes the place of.
-pub(super) fn comes(
+/// The version id for a file that gets a free name, or `None` if the bucket does not show versions.
+/// If versioning is enabled concurrently, the file is its null version, so the plan need not guard
+/// that versioning is off.
+///
+/// In a bucket with suspended versioning the file replaces an existing null version; `counts` then
+/// subtracts its bytes.
+pub(super) fn version_for_new_name(
     view: &mut View<'_>,
     env: &Env,
     (directory, name): (&Known, &[u8]),
@@ -80,8 +87,8 @@ pub(super) fn comes(
     Ok(version)
 }
 
-/// The retention that an object which is made now in this bucket gets by default, if any. The plan
-/// guards the bucket's settings.
+/// The default retention of the bucket for an object that is created now; `None` if the bucket has
+/// none. The plan guards the bucket's settings.
 pub(super) fn default_retention(
     view: &mut View<'_>,
     env: &Env,
@@ -98,7 +105,8 @@ pub(super) fn default_retention(
     Ok(settings.default_retention.map(|default| default.beginning(env.now)))
 }
 
-/// Guards that a plan which is otherwise complete leaves a bucket within its quota.
+/// Guards that the bucket stays within its quota. Call it when all counter changes are in the plan.
+/// Fails with `QuotaExceeded`.
 pub(super) fn guard_quota(view: &mut View<'_>, bucket: Ino, plan: &mut Plan) -> Result<(), Halt> {
     if !grows(bucket, plan) {
         return Ok(());
@@ -110,13 +118,14 @@ pub(super) fn guard_quota(view: &mut View<'_>, bucket: Ino, plan: &mut Plan) -> 
     quota::guard(view, &bucket.dentry, plan)
 }
 
-/// Whether a plan adds to what a bucket holds.
+/// Returns true if a plan adds to the bytes or objects of a bucket.
 fn grows(bucket: Ino, plan: &Plan) -> bool {
     let kinds = [CounterKind::Bytes, CounterKind::Objects];
     let counters = kinds.map(|kind| key::counter(bucket, kind));
     plan.writes.iter().any(|write| matches!(write, Write::Add(key, 1..) if counters.contains(key)))
 }
 
+/// Adds a guard, unless the plan has it.
 fn add(plan: &mut Plan, guard: Guard) {
     if !plan.guards.contains(&guard) {
         plan.guards.push(guard);

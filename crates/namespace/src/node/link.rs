@@ -1,4 +1,7 @@
-//! Giving a node one more name.
+//! Adding a name to a node: `link`.
+//!
+//! For example, a program links `a` as `b`: the plan writes the dentry of `b`, increments the link
+//! count, and marks the dentry of `a` as linked.
 
 use record::{Dentry, Ino, InodeBody, Kind, key};
 use store::{Guard, Plan, Write};
@@ -10,26 +13,27 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
 
-/// The most hard links of a file in a bucket with versions or a trash. A version record for each of them
-/// must fit into the file's [`record::Superseded`] record, and into one plan that moves them to a copy.
+/// The most hard links of a file in a bucket with versions or a trash. Each of them may become a
+/// version record, and all of these must fit into the file's [`record::Superseded`] record and into
+/// one plan that moves them to a copy.
 pub const VERSIONED_LINKS_MAX: u32 = 768;
 
-/// Gives a node one more name: one round trip when all of it is remembered.
+/// Adds a name to a node. One round trip if all its records are cached.
 ///
-/// From its second name on, names say that they are not the only one. So the first one is changed
-/// with it, and must be known.
+/// A dentry of a node with several names is marked as linked, so that its removal looks at the
+/// inode. So the second name also changes the first dentry, which the caller must know.
 #[derive(Clone, Debug)]
 pub struct LinkNode<'a> {
-    /// The node.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// A name that it has, if it has one.
+    /// A name that the node has, if it has one.
     pub known_name: Option<&'a NodeName>,
-    /// The name that it gets besides.
+    /// The new name.
     pub to: &'a NodeName,
 }
 
 impl Planner for LinkNode<'_> {
-    /// The node, with its new name.
+    /// The node with its new link count.
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
@@ -56,17 +60,18 @@ impl Planner for LinkNode<'_> {
                 return Err(FsError::TooManyLinks.into());
             }
         }
+        // A node without a name may be linked only if it was created unlinked.
         let orphan = key::orphan(self.ino);
         if links > 0 {
-            // What lost its last name stands there still, with the links that it had, until the
-            // reaper takes it.
+            // The last name of this node is removed. Its record remains with the old link count
+            // until the reaper deletes it, and it must not get a name again.
             if view.guess(&orphan, None).is_some() {
                 return Err(FsError::NoSuchKey.into());
             }
             plan.guards.push(Guard::Absent(orphan.clone()));
         }
         if links == 0 {
-            // Made without a name. It goes unless it gets one.
+            // The node was created unlinked. Its new name ends its state as an orphan.
             let value = view.record(&orphan)?.ok_or(FsError::NoSuchKey)?;
             plan.guards.push(Guard::Equals(orphan.clone(), value));
             plan.writes.push(Write::Delete(orphan));
@@ -87,7 +92,7 @@ impl Planner for LinkNode<'_> {
         let mut dentry = Dentry { linked: links > 0, ..Dentry::of(self.ino, inode.kind()) };
         if inode.kind() == Kind::File {
             let to = (&parent, &self.to.name[..]);
-            dentry.version = keeping::comes(view, env, to, &mut counts, &mut plan)?;
+            dentry.version = keeping::version_for_new_name(view, env, to, &mut counts, &mut plan)?;
         }
         counts.finish(env, &mut plan);
         keeping::guard_quota(view, inode.bucket, &mut plan)?;

@@ -1,4 +1,7 @@
-//! Making a node under a name.
+//! Creating a node under a name.
+//!
+//! For example, a program creates a file in a directory with a default access control list: the new
+//! file inherits the list, and the umask is not used.
 
 use record::{
     Attributes, Dentry, Directory, File, Ino, Inode, InodeBody, Kind, Special, SpecialKind,
@@ -16,39 +19,40 @@ use crate::unbind::orphan;
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// What is made.
+/// The kind and content of a new node.
 #[derive(Clone, Debug)]
 pub enum NewNode {
     /// A directory.
     Directory,
-    /// A regular file. Its links are set when it is made.
+    /// A regular file. The link count is set when it is created.
     File(Box<File>),
-    /// A symbolic link that says this.
+    /// A symbolic link with this target.
     Symlink(Vec<u8>),
-    /// A FIFO, socket or device: which, and its number.
+    /// A FIFO, socket or device: its kind and device number.
     Special(SpecialKind, u32),
 }
 
-/// Makes a file or directory under a name that nothing has: one round trip when its parent is
-/// remembered. Without a name, makes a file that has none: it goes if it is not linked.
+/// Creates a node under a free name. One round trip if the parent is cached. Without a name,
+/// creates an unlinked file (`O_TMPFILE`), which is an orphan until a program links it. Fails with
+/// `NameExists`.
 #[derive(Clone, Debug)]
 pub struct MakeNode<'a> {
-    /// The directory.
+    /// The inode number of the directory.
     pub directory: Ino,
-    /// The name there.
+    /// The name there; `None` for an unlinked file.
     pub name: Option<&'a [u8]>,
-    /// The number of what is made.
+    /// The inode number of the new node.
     pub ino: Ino,
-    /// What it is.
+    /// Its kind and content.
     pub node: &'a NewNode,
-    /// Permission bits that are wanted.
+    /// The requested permission bits.
     pub mode: u32,
-    /// Of these the bits that are not given where the directory has no default access control list,
-    /// which says itself what is given.
+    /// Permission bits that are cleared. If the directory has a default access control list, that
+    /// list decides instead, as POSIX demands.
     pub umask: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group, unless the directory gives its own.
+    /// The group. A directory with the set-group-ID bit gives its own group instead.
     pub gid: u32,
 }
 
@@ -82,7 +86,7 @@ impl MakeNode<'_> {
         }
     }
 
-    /// The permission bits and access control lists of what is made.
+    /// The permission bits and access control lists of the new node.
     fn inherited(&self, parent: &Known) -> (u32, Vec<Xattr>) {
         let mut xattrs = Vec::new();
         if let NewNode::Symlink(_) = self.node {
@@ -101,12 +105,13 @@ impl MakeNode<'_> {
 }
 
 impl Planner for MakeNode<'_> {
-    /// As it was made.
+    /// The inode of the new node.
     type Output = Inode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Inode>, Halt> {
         let parent = Known::parent(view, self.directory)?;
-        // Not only that it is there: what is made has what the directory says it has.
+        // The new node inherits group, default list and bucket from the directory, so the
+        // directory's record must be unchanged, and not only exist.
         let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };
         let inode = self.inode(&parent, env);
         let inode_key = key::inode(self.ino);
@@ -119,7 +124,8 @@ impl Planner for MakeNode<'_> {
                 let mut dentry = Dentry::of(self.ino, inode.kind());
                 if inode.kind() == Kind::File {
                     let to = (&parent, &name.name[..]);
-                    dentry.version = keeping::comes(view, env, to, &mut counts, &mut plan)?;
+                    dentry.version =
+                        keeping::version_for_new_name(view, env, to, &mut counts, &mut plan)?;
                 }
                 plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
                 counts.name(self.directory, inode.bucket, inode.kind(), 1);
@@ -138,7 +144,8 @@ impl Planner for MakeNode<'_> {
             plan.writes.extend(staged_inline_mark(&file.content, self.ino));
         }
         counts.finish(env, &mut plan);
-        // What is made without a name is made empty, and bounded when it is written to and named.
+        // An unlinked file is created empty. The quota is checked when a program writes to it and
+        // when it is linked.
         if self.name.is_some() {
             keeping::guard_quota(view, inode.bucket, &mut plan)?;
         }

@@ -1,4 +1,7 @@
-//! The names in a directory.
+//! Listing the names in a directory: `readdir`.
+//!
+//! For example, a bucket with the keys `a` and `a/b` has a file `a` and a directory `a`. A listing
+//! shows the directory only.
 
 use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
 use store::{Entry, Key, Read};
@@ -13,30 +16,32 @@ use crate::view::{View, decode};
 pub struct ListedName {
     /// The name.
     pub name: Vec<u8>,
-    /// What it is bound to.
+    /// The inode number that it is bound to.
     pub ino: Ino,
-    /// What that is.
+    /// The kind of that node.
     pub kind: Kind,
-    /// What its inode says. A directory's times and links stand in counters.
+    /// The head of its inode. For a directory, the counters have later times and the number of
+    /// links.
     pub inode: Option<InodeHead>,
 }
 
-/// Names of a directory, in the order of their dentries.
+/// A page of names, in the order of their dentries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedNames {
     /// The names.
     pub names: Vec<ListedName>,
-    /// Where the next page begins; none if this was the last.
+    /// The start of the next page; `None` if this is the last.
     pub next: Option<Vec<u8>>,
 }
 
-/// Lists names of a directory: one round trip. The object that stands for a directory is none of
-/// its names, and neither is what `.` or `..` is bound to.
+/// Lists names of a directory. One round trip. The listing leaves out the S3 object `directory/`
+/// (an empty name), names that are `.` or `..`, and files that a directory hides.
 #[derive(Clone, Debug)]
 pub struct ReadNames<'a> {
-    /// The directory.
+    /// The inode number of the directory.
     pub directory: Ino,
-    /// Where the page begins, as [`ListedNames::next`] said; at the first name if nowhere.
+    /// The start of the page: [`ListedNames::next`] of the page before, or `None` for the first
+    /// page.
     pub from: Option<&'a [u8]>,
     /// The most names to read.
     pub limit: u32,
@@ -77,9 +82,9 @@ impl Planner for ReadNames<'_> {
 }
 
 impl ReadNames<'_> {
-    /// The files among some names that are hidden behind directories of the same names. These are
-    /// among the names too, unless the page ends between the two. Then it ends with names that
-    /// begin with the file's, and the directory is asked for.
+    /// The files among `entries` that a directory of the same name hides. The directory `a/` sorts
+    /// behind the file `a`, but names such as `a.txt` sort between them. If the page may end
+    /// between the two, the dentry of the directory is read.
     fn behind_directories(
         &self,
         view: &mut View<'_>,
@@ -100,7 +105,8 @@ impl ReadNames<'_> {
                 asked.push((entry.key.clone(), directory));
                 continue;
             }
-            // Mostly it would be the next one.
+            // In most cases the directory is the next entry, so the search is skipped if the next
+            // name has another beginning.
             let behind = &entries[at + 1..];
             let near = behind.first().is_some_and(|next| next.key.suffix().starts_with(suffix));
             if near && behind.binary_search_by(|other| other.key.cmp(&directory)).is_ok() {

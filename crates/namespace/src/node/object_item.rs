@@ -1,7 +1,8 @@
-//! What S3 keeps with a file, item by item.
+//! Items of S3 metadata of a file: content headers, user metadata and tags, one by one.
 //!
-//! S3 says all of it at once, with the object; here each item is found and changed by itself. The
-//! content does not change with it, so entity tag and Last-Modified stay.
+//! S3 sets all items of an object at once. Programs see each item as an extended attribute, for
+//! example `user.s3.tag.colour`, and change it alone. A change of an item does not change the
+//! content, so the entity tag and Last-Modified stay.
 
 use record::{Header, Ino, InodeBody, ObjectHeaders};
 use store::{Plan, Write};
@@ -15,26 +16,26 @@ use crate::{FoundNode, FsError, Halt};
 /// The most tags of an object.
 pub const OBJECT_TAGS_MAX: usize = 10;
 
-/// The most bytes of an object's user metadata, names and values together.
+/// The most bytes of user metadata of an object: all names and values.
 pub const USER_METADATA_BYTES_MAX: usize = 2 << 10;
 
-/// The most bytes of an object's content headers, their values together: what S3 takes with one
-/// request.
+/// The most bytes of content headers of an object: all values. It is the limit of S3 for the
+/// headers of one request.
 pub const CONTENT_HEADERS_BYTES_MAX: usize = 8 << 10;
 
-/// Something that S3 keeps with an object.
+/// An item of the S3 metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectItem {
     /// A content header.
     Header(Header),
-    /// User metadata of this name, in lowercase.
+    /// The user metadata of this name, in lowercase.
     User(String),
-    /// The tag of this key.
+    /// The tag with this key.
     Tag(String),
 }
 
 impl ObjectItem {
-    /// What it says, if an object has it.
+    /// The value of this item, or `None` if the object does not have it.
     pub fn value<'o>(&self, object: &'o ObjectHeaders) -> Option<&'o str> {
         match self {
             ObjectItem::Header(header) => object.header(*header),
@@ -43,7 +44,7 @@ impl ObjectItem {
         }
     }
 
-    /// Everything that S3 keeps with an object.
+    /// All items that the object has.
     pub fn all(object: &ObjectHeaders) -> Vec<ObjectItem> {
         let headers = object.headers.iter().map(|(header, _)| ObjectItem::Header(*header));
         let user = object.user.iter().map(|(name, _)| ObjectItem::User(name.clone()));
@@ -60,16 +61,19 @@ impl ObjectItem {
     }
 }
 
-/// Changes something that S3 keeps with a file: one round trip when the file is remembered.
+/// Sets or removes an item of S3 metadata of a file. One round trip if the file is cached. Fails
+/// with `NoObject` if the node is not a file, and with `MetadataTooLarge` or `TooManyTags` beyond
+/// the limits of this module.
 #[derive(Clone, Debug)]
 pub struct SetObjectItem<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// What is changed.
+    /// The item.
     pub item: &'a ObjectItem,
-    /// What it says; none takes it away.
+    /// The new value; `None` removes the item.
     pub value: Option<&'a str>,
-    /// Whether the file must have it before; none if that does not matter.
+    /// True fails with `NoSuchAttribute` if the file does not have the item; false fails with
+    /// `AttributeExists` if it has the item; `None` accepts both.
     pub must_exist: Option<bool>,
 }
 
@@ -103,7 +107,7 @@ impl Planner for SetObjectItem<'_> {
 }
 
 impl SetObjectItem<'_> {
-    /// Refuses what would be more than S3 keeps of the kind of item that is changed.
+    /// Fails if items of the changed kind exceed their limit.
     fn check_limits(&self, object: &ObjectHeaders) -> Result<(), FsError> {
         let is_too_large = match self.item {
             ObjectItem::Header(_) => {
@@ -127,7 +131,7 @@ fn value<'p>(pairs: &'p [(String, String)], name: &str) -> Option<&'p str> {
     pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
 }
 
-/// Changes one of some pairs, which are in the order of their names.
+/// Sets or removes one of several pairs, which are sorted by name.
 fn put<K: Clone + Ord>(pairs: &mut Vec<(K, String)>, name: &K, value: Option<&str>) {
     let was = pairs.iter().position(|(other, _)| other == name);
     if let Some(place) = was {

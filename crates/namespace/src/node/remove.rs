@@ -1,4 +1,8 @@
-//! Taking names away.
+//! Removing names: `unlink` and `rmdir`.
+//!
+//! For example, a program removes one of two hard links: the plan deletes the dentry and decrements
+//! the link count of the inode. If it removes the last one, the plan adds an orphan, and the reaper
+//! deletes the inode and the blocks later.
 
 use record::{Dentry, Ino, Kind, XattrPlace, key};
 use store::{Guard, Plan, Write};
@@ -12,21 +16,22 @@ use crate::unbind::Unbinding;
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// A name that is gone.
+/// The node whose name was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedName {
-    /// What it was bound to.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// What that is.
+    /// The kind of the node.
     pub kind: Kind,
-    /// Whether it was the last name of it.
+    /// True if the node has no other name.
     pub last: bool,
 }
 
-/// Takes a name away from anything but a directory: one round trip when the name is remembered.
+/// Removes a name from any node but a directory. One round trip if the name is cached. Fails with
+/// `NoSuchKey` or `IsADirectory`.
 #[derive(Clone, Debug)]
 pub struct RemoveName<'a> {
-    /// Which.
+    /// The name.
     pub name: &'a NodeName,
 }
 
@@ -47,6 +52,8 @@ impl Planner for RemoveName<'_> {
         plan.writes.push(Write::Delete(bound.key.clone()));
         let mut unbinding = Unbinding::new(bucket);
         let Dentry { ino, kind, linked, .. } = bound.dentry;
+        // In a bucket with versions or a trash the object is kept as a version, and its inode keeps
+        // a reference.
         let versions = match kind {
             Kind::File => keeping::versions(view, &parent, &self.name.name, &mut plan)?,
             _ => None,
@@ -65,10 +72,11 @@ impl Planner for RemoveName<'_> {
     }
 }
 
-/// Removes an empty directory, together with the object that stands for it.
+/// Removes an empty directory, and the S3 object `directory/` if there is one. Fails with
+/// `NoSuchKey`, `NotADirectory` or `DirectoryNotEmpty`.
 #[derive(Clone, Debug)]
 pub struct RemoveDirectory<'a> {
-    /// Which.
+    /// The name.
     pub name: &'a NodeName,
 }
 
@@ -92,8 +100,11 @@ impl Planner for RemoveDirectory<'_> {
     }
 }
 
-/// Adds to a plan that the inode of a directory goes which has no name but that of the object that
-/// stands for it.
+/// Adds the removal of a directory's inode to a plan, and guards that the directory is empty. The
+/// one name that may be left is the empty name: the S3 object whose key ends with `/`. It is
+/// removed, too.
+///
+/// Fails with `DirectoryNotEmpty` if there is any other name.
 pub(super) fn empty_directory(
     view: &mut View<'_>,
     env: &Env,
@@ -103,6 +114,7 @@ pub(super) fn empty_directory(
 ) -> Result<(), Halt> {
     let ino = bound.dentry.ino;
     let (start, end) = key::dentries(ino);
+    // Two names are enough to decide: the empty name and any other.
     let names = view.range(start, end, 2);
     let directory = Known::directory(view, ino);
     let (names, directory) = (names?, directory?);
@@ -128,6 +140,8 @@ pub(super) fn empty_directory(
     }
     let unbound = unbinding.finish(view, env, plan)?;
     counts.add(bucket, key::CounterKind::Bytes, -unbound.bytes);
+    // These guards and the deletion of the inode exclude a concurrent creation: that plan guards
+    // the inode.
     plan.guards.extend(empty_but(ino, &leaving));
     plan.guards.push(directory.guard());
     plan.writes.push(Write::Delete(directory.key.clone()));

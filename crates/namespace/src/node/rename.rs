@@ -1,9 +1,10 @@
-//! Giving a node another name, in one commit, whatever is below it.
+//! Renaming a node, with everything below it, in one commit.
 //!
-//! A directory that comes to another parent must not come to be below itself, also when two are
-//! moved at the same time. So its plan guards every directory above the target as it was found.
-//! Whoever moves one of these writes its inode, which says where it is: of two such plans one is
-//! refused.
+//! A directory must not move below itself, and this must also hold if two directories are moved at
+//! the same time. So the plan of a move to another parent guards the inode of every directory above
+//! the target. A move writes the inode of the moved directory, which has its parent. For example,
+//! one program moves `a` into `b` and another moves `b` into `a` at the same time: each plan guards
+//! the inode that the other one writes, so one of them is refused and fails with `BelowItself`.
 
 use record::key::CounterKind;
 use record::{
@@ -23,34 +24,36 @@ use crate::unbind::Unbinding;
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// What is to become of a node that has the new name.
+/// The treatment of a node that has the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced.
     Replace,
-    /// There must be none: `RENAME_NOREPLACE`.
+    /// The rename fails with `NameExists` (`RENAME_NOREPLACE`).
     NoReplace,
-    /// It gets the old name: `RENAME_EXCHANGE`.
+    /// It gets the old name (`RENAME_EXCHANGE`). The rename fails with `NoSuchKey` if there is
+    /// none.
     Exchange,
-    /// It is replaced if the whiteout says so, and the old name gets the whiteout: `RENAME_WHITEOUT`.
+    /// The old name is bound to a whiteout (`RENAME_WHITEOUT`). The whiteout says whether a node
+    /// with the new name is replaced.
     Whiteout(Whiteout),
 }
 
-/// The mark of a name that an overlay file system hides: a character device with the number 0.
+/// A whiteout: the character device 0 by which an overlay file system hides a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whiteout {
-    /// The number of its inode.
+    /// The inode number of the whiteout.
     pub ino: Ino,
-    /// Its owner.
+    /// The owner.
     pub uid: u32,
-    /// Its group.
+    /// The group.
     pub gid: u32,
-    /// False if nothing may have the new name: `RENAME_NOREPLACE`.
+    /// False to fail with `NameExists` if the new name is bound (`RENAME_NOREPLACE`).
     pub replaces: bool,
 }
 
 impl Whiteout {
-    /// Adds to a plan that a name is bound to it, which no file has any more by that plan.
+    /// Adds the whiteout to a plan that removes this name from its file.
     fn bind(
         &self,
         name: &NodeName,
@@ -78,14 +81,14 @@ impl Whiteout {
 /// The result of a [`RenameNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// The node that has the new name now.
+    /// The node that has the new name.
     pub ino: Ino,
-    /// The node that lost it, and true if that was its last name.
+    /// The node that was replaced, and true if it has no other name.
     pub replaced: Option<(Ino, bool)>,
-    /// The node that has the old name now, after an exchange.
+    /// After an exchange, the node that has the old name.
     pub exchanged: Option<Ino>,
-    /// The retention of the renamed file before and after, if the default retention of the bucket has
-    /// changed it. Files that are exchanged have no retention before.
+    /// The retention of the renamed file before and after, if the default retention of the bucket
+    /// changed it. `None` after an exchange.
     pub retention: Option<RetentionChange>,
 }
 
@@ -98,30 +101,33 @@ pub struct RetentionChange {
     pub after: Option<RetainUntil>,
 }
 
-/// Gives a node another name: one round trip when both directories and names are remembered.
+/// Renames a node. One round trip if both directories and names are cached. If both names are bound
+/// to one node, nothing changes, as POSIX demands.
+///
+/// Fails with `OtherBucket` if the names are in two buckets; a program then copies the file.
 #[derive(Clone, Debug)]
 pub struct RenameNode<'a> {
-    /// The name that it has.
+    /// The old name.
     pub from: &'a NodeName,
-    /// The name that it is to have.
+    /// The new name.
     pub to: &'a NodeName,
-    /// What becomes of what has that name.
+    /// The treatment of a node that has the new name.
     pub mode: RenameMode,
 }
 
-/// How a node is bound to its new name.
+/// The properties of a node under its new name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Binding {
-    /// The version that it is there, if the bucket shows versions.
+    /// The version id that it gets, if the bucket shows versions.
     version: Option<VersionStamp>,
-    /// The default retention of its bucket, if it has one.
+    /// The default retention of the bucket, if it has one.
     retention: Option<RetainUntil>,
-    /// Whether the old key keeps the file as a noncurrent version, because it is locked. Then the new
+    /// True if the file is locked. Then the old key keeps it as a noncurrent version, and the new
     /// name is a further hard link.
     keeps_old: bool,
 }
 
-/// A node at one end of a rename.
+/// The node at one end of a rename.
 struct End {
     bound: Bound,
     known: Known,
@@ -147,8 +153,8 @@ impl End {
         self.bound.dentry.ino
     }
 
-    /// The inode with one name more. Its time as an object stays, because the version under the old key
-    /// has it too.
+    /// The inode with one name more. Its Last-Modified time stays, because the version under the
+    /// old key has it, too.
     fn linked(&self, env: &Env) -> Inode {
         let mut inode = self.known.inode.clone();
         inode.attributes.status_changed = env.now;
@@ -159,7 +165,7 @@ impl End {
         inode
     }
 
-    /// The inode as it is under its new name.
+    /// The inode under its new name.
     fn moved(&self, to: &NodeName, env: &Env) -> Inode {
         let mut inode = self.known.inode.clone();
         inode.attributes.status_changed = env.now;
@@ -168,8 +174,9 @@ impl End {
                 directory.parent = to.directory;
                 directory.name.clone_from(&to.name);
             }
-            // The name is new, so the object is. It says nothing of the file: others may have found
-            // that under the old one, and look for it there.
+            // A new key is a new object, so Last-Modified changes. The mark "self-contained" in the
+            // dentry goes: another session may have found the file under the old name, and would
+            // look for the mark there.
             InodeBody::File(file) => {
                 inode.attributes.changed = env.now;
                 file.told_by_name = false;
@@ -179,14 +186,14 @@ impl End {
         inode
     }
 
-    /// Whether a retention or a legal hold keeps the file under its key.
+    /// Returns true if a retention or a legal hold keeps the file under its key.
     fn is_locked(&self, env: &Env) -> bool {
         let file = self.known.inode.file();
         file.is_some_and(|file| file.object.lock.holds(env.earliest_now, false))
     }
 
-    /// Adds to a plan that the node has this name, as this version of its key if it is to be one. The
-    /// caller adds what becomes of its old name. Returns the retention of a file if it changes.
+    /// Adds the new dentry and the changed inode to a plan. The caller adds the removal of the old
+    /// name. Returns the retention of a file if it changes.
     fn bind(
         &self,
         to: &NodeName,
@@ -224,6 +231,8 @@ impl Planner for RenameNode<'_> {
             target => target,
         };
         let (old_parent, new_parent) = (old_parent?, new_parent?);
+        // All records of both ends are requested before the first is used, so that they take one
+        // round trip.
         let (source, target) = (source?.ok_or(FsError::NoSuchKey)?, target?);
         if old_parent.inode.bucket != new_parent.inode.bucket {
             return Err(FsError::OtherBucket.into());
@@ -234,7 +243,7 @@ impl Planner for RenameNode<'_> {
                 Some(_),
                 RenameMode::NoReplace | RenameMode::Whiteout(Whiteout { replaces: false, .. }),
             ) => return Err(FsError::NameExists.into()),
-            // Two names of one file stay, as POSIX says; so does one that is renamed to itself.
+            // POSIX: if both names are hard links to one file, rename does nothing.
             (Some(target), _) if target.ino() == source.ino() => return Ok(Step::Done(done)),
             (None, RenameMode::Exchange) => return Err(FsError::NoSuchKey.into()),
             _ => {}
@@ -250,6 +259,7 @@ impl Planner for RenameNode<'_> {
         }
         from.guard_bound(&source.bound, &mut plan);
         let moves = from.directory != to.directory;
+        // Only a directory that gets another parent can move below itself.
         if moves && source.is_directory() {
             guard_above(view, &new_parent, source.ino(), &mut plan)?;
         } else {
@@ -281,21 +291,21 @@ impl Planner for RenameNode<'_> {
     }
 }
 
-/// What is renamed, and between which names.
+/// Both ends of a rename.
 struct Ends<'a> {
     from: &'a NodeName,
     to: &'a NodeName,
     bucket: Ino,
     source: &'a End,
-    /// The directories that the names are in.
+    /// The directories of the two names.
     parents: (&'a Known, &'a Known),
-    /// The whiteout that gets the old name, if one does.
+    /// The whiteout for the old name, if there is one.
     whiteout: Option<Whiteout>,
 }
 
 impl Ends<'_> {
-    /// Gives the source the new name, in place of the target. Returns true if the target has lost its
-    /// last name, and the retention of the source if it changes.
+    /// Gives the source the new name, in place of the target. Returns true if the target has no
+    /// other name, and the retention of the source if it changes.
     fn replace(
         &self,
         view: &mut View<'_>,
@@ -306,6 +316,7 @@ impl Ends<'_> {
         let Ends { from, to, bucket, source, parents, whiteout: _ } = *self;
         let (mut counts, mut last) = (Counts::default(), target.is_some());
         let (mut binding, mut unbinding) = (Binding::default(), Unbinding::new(bucket));
+        // Only files are objects, and only objects have versions.
         if source.kind() == Kind::File || target.is_some_and(|target| target.kind() == Kind::File) {
             let new = keeping::versions(view, parents.1, &to.name, plan)?;
             let old = keeping::versions(view, parents.0, &from.name, plan)?;
@@ -315,7 +326,8 @@ impl Ends<'_> {
                 (Some(new), replaced) if source.kind() == Kind::File => {
                     binding.version = new.supersede(view, env, replaced, plan, &mut unbinding)?;
                 }
-                // What is no object takes its place.
+                // The new name is bound to a node that is not an object, so for S3 the old object
+                // is deleted.
                 (Some(new), Some(replaced)) => {
                     new.delete(view, env, Some(replaced), plan, &mut unbinding)?;
                 }
@@ -323,7 +335,8 @@ impl Ends<'_> {
             }
             if let (Some(old), Kind::File) = (old, source.kind()) {
                 if source.is_locked(env) {
-                    // The locked version stays under its key, below a delete marker.
+                    // A locked version must stay under its key. It becomes noncurrent, below a
+                    // delete marker.
                     binding.keeps_old = true;
                     let stays =
                         Dentry { linked: true, self_contained: None, ..source.bound.dentry };
@@ -341,6 +354,8 @@ impl Ends<'_> {
         counts.name(to.directory, bucket, source.kind(), 1);
         self.leave_old_name(view, env, &mut counts, plan)?;
         match target {
+            // The target was guessed or found to be absent. The plan guards both dentries that the
+            // name may have.
             None => {
                 for slot in [to.directory_slot(), to.file_slot()] {
                     plan.guards.push(Guard::Absent(slot));
@@ -372,7 +387,7 @@ impl Ends<'_> {
         Ok((last, retention))
     }
 
-    /// Takes the old name from the source, and gives it to the whiteout if there is one.
+    /// Removes the old name from the source, or binds it to the whiteout.
     fn leave_old_name(
         &self,
         view: &mut View<'_>,
@@ -387,7 +402,8 @@ impl Ends<'_> {
         };
         if source.is_directory() {
             plan.writes.push(Write::Delete(source.bound.key.clone()));
-            // A file behind the directory must not be written over.
+            // The whiteout uses the file's dentry. A file that the directory has hidden must not be
+            // overwritten.
             let slot = from.file_slot();
             if view.guess(&slot, None).is_some() {
                 return Err(FsError::NameExists.into());
@@ -399,7 +415,7 @@ impl Ends<'_> {
         whiteout.bind(from, bucket, view, env, plan)
     }
 
-    /// Gives each of two nodes the other's name.
+    /// Gives each of two nodes the name of the other.
     fn exchange(
         &self,
         view: &mut View<'_>,
@@ -422,14 +438,14 @@ impl Ends<'_> {
             if end.kind() == Kind::File
                 && let Some(versions) = keeping::versions(view, parent, &comes.name, plan)?
             {
-                let leaving = (other.kind() == Kind::File).then_some(&other.bound.dentry);
-                version = versions.arrive(view, env, leaving, plan, &mut unbinding)?;
+                let replaced = (other.kind() == Kind::File).then_some(&other.bound.dentry);
+                version = versions.arrive(view, env, replaced, plan, &mut unbinding)?;
             }
             if end.kind() == Kind::File
                 && other.kind() != Kind::File
                 && let Some(versions) = keeping::versions(view, left, &leaves.name, plan)?
             {
-                // No object has the old key any more.
+                // No object has the old key any more, so a delete marker is added there.
                 versions.leave(view, other_env, &end.bound.dentry, plan, &mut unbinding)?;
             }
             let retention = match end.kind() {
@@ -441,8 +457,9 @@ impl Ends<'_> {
         }
         let unbound = unbinding.finish(view, env, plan)?;
         counts.add(bucket, CounterKind::Bytes, -unbound.bytes);
-        // A name of another kind has another slot. What was in the old one goes. What is in the new
-        // one is a file behind the directory, and must not be written over.
+        // A directory and a file of one name have different dentries. So both old dentries are
+        // removed. The new dentry of the file must be free: a file that the directory has hidden
+        // must not be overwritten.
         if source.is_directory() != target.is_directory() {
             let hidden = if source.is_directory() { from } else { to }.file_slot();
             if view.guess(&hidden, None).is_some() {
@@ -458,14 +475,18 @@ impl Ends<'_> {
     }
 }
 
-/// For the second of two versions of one plan: their ids differ. A directory that is moved brings versions
-/// with their ids to other keys, and a key has no two versions of one id.
+/// An environment for the second of two version ids of one plan, with other random bits, so that
+/// the two ids differ. A directory that is moved takes versions with their ids to other keys, and a
+/// key must not have two versions of one id.
 fn other_version(env: &Env) -> Env {
     Env { random: !env.random, ..*env }
 }
 
-/// Refuses to move a directory where objects may be locked, because a plan does not know what is below
-/// it: programs move it file by file then. Refuses to exchange locked files, which stay under their keys.
+/// Refuses a rename that could take a locked object away from its key.
+///
+/// A directory may contain locked objects, and a plan does not read everything below it. So in a
+/// bucket with object lock a directory is not moved: the operation fails with `OtherBucket`, and
+/// programs move file by file. An exchange of a locked file fails with `Locked`.
 fn refuse_locked(
     view: &mut View<'_>,
     env: &Env,
@@ -476,7 +497,7 @@ fn refuse_locked(
     let ends = || [Some(source), other].into_iter().flatten();
     if !bucket.dentry.locks {
         if ends().any(End::is_directory) {
-            // Objects below may be locked as soon as the bucket allows locks.
+            // Objects below may be locked as soon as the bucket enables object lock.
             plan.guards.push(bucket.guard());
         }
         return Ok(());
@@ -492,8 +513,8 @@ fn refuse_locked(
     Ok(())
 }
 
-/// Guards that a directory, and all above it up to the bucket, are where they were found, and that
-/// none of them is `moved`.
+/// Guards a directory and all directories above it, up to the bucket. Fails with `BelowItself` if
+/// one of them is `moved`, and with `TooDeep` beyond the limit of levels.
 fn guard_above(
     view: &mut View<'_>,
     directory: &Known,

@@ -1,4 +1,7 @@
-//! Giving a node an access control list.
+//! Setting the access control list of a node.
+//!
+//! For example, `setfacl -m u:1001:r file` arrives as a [`SetAcl`] with the complete new list. The
+//! list and the permission bits of the inode change in one plan, because they overlap.
 
 use record::{Ino, InodeBody, Kind};
 use store::{Plan, Write};
@@ -10,17 +13,19 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
 
-/// Gives a node an access control list, and the permission bits that go with it: one round trip when
-/// the node is remembered. An access list that permission bits say as well is not kept.
+/// Sets or removes an access control list of a node, and changes the permission bits that
+/// correspond to it. One round trip if the node is cached. An access list that says no more than
+/// permission bits is not stored. Fails with `NoAcl` for a symbolic link, and with `NoDefaultAcl`
+/// for a default list of anything but a directory.
 #[derive(Clone, Debug)]
 pub struct SetAcl<'a> {
-    /// Whose.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// Which of its lists.
+    /// The list to change.
     pub kind: AclKind,
-    /// The list. None takes away the one that it has, if it has one, and leaves the permission bits.
+    /// The new list. `None` removes the list and leaves the permission bits.
     pub acl: Option<&'a Acl>,
-    /// Whether the set-group-ID bit goes.
+    /// True to clear the set-group-ID bit, as Linux does if the caller is not in the file's group.
     pub drop_group_id: bool,
 }
 

@@ -1,12 +1,17 @@
 //! Changing the content of a file in place.
 //!
-//! A file keeps its number whatever is written to it, and its content is changed by one commit that
-//! names new blocks, size and times together. Blocks and pages of content maps never change: what a
-//! write hides is left to the reaper, which waits for those who read it.
+//! The inode number of a file stays, and one commit changes the content: it names new blocks and
+//! sets size and times together. Blocks and pages of content maps never change. References that a
+//! write hides become an orphan, and the reaper releases them when no reader can need them.
 //!
-//! A range of one file may come to name what another one does. Then every block is shared, and says
-//! so of both. A file that has let go of a block has its share until the reaper was there, which
-//! would take a new name for the old one: so it is not given the block again before.
+//! For example, a program writes 4 KiB into the middle of a file of 1 MiB: the new content map has
+//! the beginning of the old slice, the new slice, and the end of the old slice.
+//!
+//! A range of one file may share the blocks of another (`FICLONERANGE`). Then each shared block has
+//! a share record for both files. A file that has released a shared block keeps its share record
+//! until the reaper has processed the release. If the file referenced the block again before that,
+//! the reaper would delete the new reference's share. So such a write fails with
+//! `BlockReleasePending`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,7 +25,7 @@ use record::{
 use store::{Guard, Key, Plan, Value, Write};
 
 use super::attributes::AttributeChange;
-use super::{Known, NodeName, keeping, untell};
+use super::{Known, NodeName, clear_self_contained, keeping};
 use crate::content_map::pages_of;
 use crate::inode_state::{Change as StateChange, InodeState};
 use crate::object::staged_inline_mark;
@@ -33,99 +38,102 @@ mod relocate;
 
 pub use relocate::{RelocateContent, Relocated};
 
-/// What becomes of a file's content.
+/// A change of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentChange {
-    /// It is this.
+    /// Replace all of the content.
     Replace {
-        /// Inline, or slices in order.
+        /// The new content: inline bytes, or slices in order.
         content: Content,
-        /// Bytes of it.
+        /// The new size in bytes.
         size: u64,
-        /// Checksums of it.
+        /// Checksums of the new content.
         sums: Vec<Sum>,
     },
-    /// It is cut, and slices are written over what is left.
+    /// Cut the file if `cut` is given, then write slices over the rest.
     Write {
-        /// Nothing that was there before shows from here on, if it is cut.
+        /// The size to which the file is cut first. Old content behind it does not become visible
+        /// again.
         cut: Option<u64>,
-        /// What is written, in the order of positions; no two overlap.
+        /// The new slices, sorted by position, without overlap.
         slices: Vec<Slice>,
-        /// The file is at least as long as this then.
+        /// The least size of the file after the write, in bytes.
         end: u64,
-        /// Checksums of all of it, if they are known.
+        /// Checksums of the complete content, if they are known.
         sums: Vec<Sum>,
     },
-    /// It is this long: cut, or continued by a hole.
+    /// Set the size, as `ftruncate` does. Growing leaves a hole.
     Truncate(u64),
-    /// Within this range it is a hole, as far as the file goes.
+    /// Make this range a hole, as far as it is within the file.
     Clear(Range<u64>),
-    /// Within a range it is what a range of another file is, or another one of its own.
+    /// Let a range name the blocks of a range of another file, or of another range of the same
+    /// file.
     Share(SharedRange),
 }
 
-/// A range that names what another one names.
+/// A range that names the blocks of another range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRange {
-    /// Where it is in the file that comes to name it, which is at least as long as its end then.
+    /// The range in the file that changes. If it ends behind the end of the file, the file grows.
     pub range: Range<u64>,
-    /// What lies there, in the order of positions; no two overlap. Between them are holes.
+    /// The slices of the range, sorted by position, without overlap. Gaps between them become
+    /// holes.
     pub slices: Vec<Slice>,
-    /// The file that names it.
+    /// The inode number of the file from which the slices were read.
     pub source: Ino,
-    /// The record of that file's inode by which the slices were found.
+    /// The inode's record of that file from which the slices were read.
     pub record: Value,
-    /// The source's entity tag if the range is all of it. If there is nothing else to the file, it
-    /// is the file's, too.
+    /// The source's entity tag if the range is the complete source. If the range also becomes the
+    /// complete file, the file gets this tag.
     pub tag: Option<Tag>,
 }
 
-/// Changes a file's content: one round trip when the file, and the pages that are written to, are
-/// remembered. What is written must be durable.
+/// Changes a file's content. One round trip if the file, and the pages that change, are cached. The
+/// blocks of the new content must be durable.
 #[derive(Clone, Debug)]
 pub struct WriteContent<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// A name that it has, if it has one.
+    /// A name of the file, if it has one.
     pub known_name: Option<&'a NodeName>,
-    /// The data version that it must have, if it must have one.
+    /// The data version that the file must have. With another one the write fails with
+    /// `ContentReplaced`. `None` accepts every version.
     pub expected_data_version: Option<u64>,
-    /// What else must hold: the names by which it was found.
+    /// Further records that must be unchanged: the dentries by which the caller found the file.
     pub assumptions: &'a [Assumption],
-    /// What becomes of its content.
+    /// The change.
     pub change: &'a ContentChange,
-    /// Its entity tag then.
+    /// The new entity tag.
     pub tag: Tag,
-    /// The number under which is left what the write hides.
+    /// The number for the orphan of hidden blocks and pages.
     pub hidden_ino: Ino,
-    /// What becomes of its attributes besides. The time of the change is the operation's unless this
-    /// says another.
+    /// Changes of attributes. The modification time is the operation's unless this sets another.
     pub attributes: &'a AttributeChange,
-    /// The retention that earlier writes of the same open file gave it by the bucket's default. It does
-    /// not refuse further writes of that open file.
+    /// The retention that earlier writes of the same open file got from the bucket's default. It
+    /// does not refuse further writes of that open file.
     pub own_retention: Option<RetainUntil>,
 }
 
-/// What a content becomes.
+/// The old and new content of a file while a plan is made.
 struct Change<'a> {
     ino: Ino,
-    /// The file before.
+    /// The file before the change.
     old: &'a File,
     file: File,
-    /// Records of new pages.
+    /// The new pages of the content map.
     pages: Vec<(Key, MapPage)>,
-    /// Numbers of pages that are not named any more.
+    /// The numbers of pages that the new content map does not name.
     dropped: Vec<u32>,
-    /// Pieces that show no longer.
+    /// The pieces of old slices that are not visible any more.
     hidden: Vec<Slice>,
-    /// Slices that are new to the file.
+    /// The new slices.
     added: Vec<Slice>,
-    /// Blocks of which the file is known to name something before.
+    /// Blocks that the old content names, as far as its slices were read.
     named: BTreeSet<BlockId>,
 }
 
 impl Planner for WriteContent<'_> {
-    /// The file as it is then.
+    /// The file after the change.
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
@@ -138,12 +146,13 @@ impl Planner for WriteContent<'_> {
         state.disregard(self.own_retention, &inode);
         state.admit(StateChange::Content)?;
         state.guard(&mut plan);
-        // Asked for together with what follows.
+        // A missing record does not stop the pass here: the records needed below go into the same
+        // round trip.
         let retention = keeping::default_retention(view, env, inode.bucket, &mut plan);
         if let Err(Halt::Fail(error)) = retention {
             return Err(error.into());
         }
-        untell(view, &mut inode, self.ino, self.known_name, &mut plan)?;
+        clear_self_contained(view, &mut inode, self.ino, self.known_name, &mut plan)?;
         let InodeBody::File(file) = &inode.body else { return Err(FsError::IsADirectory.into()) };
         let Some(old) = known.inode.file() else { return Err(FsError::IsADirectory.into()) };
         if self.expected_data_version.is_some_and(|expected| expected != old.data_version) {
@@ -165,6 +174,8 @@ impl Planner for WriteContent<'_> {
                 shared.guard_source(view, self.ino, &known, &mut plan)?;
                 change.share(view, shared)?;
                 change.join(view, shared, &mut plan)?;
+                // A clone of a complete file has the same bytes, so it keeps the entity tag of the
+                // source.
                 let all = shared.range.start == 0 && shared.range.end >= change.old.size;
                 tag = shared.tag.filter(|_| all).unwrap_or(tag);
             }
@@ -175,6 +186,7 @@ impl Planner for WriteContent<'_> {
         }
         change.file.data_version = change.file.data_version.saturating_add(1);
         let file = change.finish(view, &inode, self.hidden_ino, &mut plan)?;
+        // The quota guard needs all counter changes, so it comes after `finish`.
         keeping::guard_quota(view, inode.bucket, &mut plan)?;
         inode.body = InodeBody::File(Box::new(file));
         let at = &mut inode.attributes;
@@ -187,7 +199,7 @@ impl Planner for WriteContent<'_> {
 }
 
 impl SharedRange {
-    /// Guards that the source names what it was found to name.
+    /// Guards that the source still has the slices that were read. Fails with `SourceChanged`.
     fn guard_source(
         &self,
         view: &mut View<'_>,
@@ -205,7 +217,7 @@ impl SharedRange {
 }
 
 impl<'a> Change<'a> {
-    /// No change yet, of a file that was `old`.
+    /// An empty change of a file.
     fn of(ino: Ino, old: &'a File, file: File) -> Change<'a> {
         Change {
             ino,
@@ -285,7 +297,10 @@ impl Change<'_> {
         self.change(view, range, slices, self.old.size.max(range.end))
     }
 
-    /// Clears a range of the content, lays slices over it, and cuts it at a size.
+    /// Clears a range of the content, writes slices over it, and cuts the content at `size`.
+    ///
+    /// Inline content cannot be combined with slices: this fails with `ContentReplaced`, and the
+    /// caller writes the inline bytes together with its own into a block.
     fn change(
         &mut self,
         view: &mut View<'_>,
@@ -294,6 +309,7 @@ impl Change<'_> {
         size: u64,
     ) -> Result<(), Halt> {
         self.file.size = size;
+        // Checksums and parts describe the complete old content.
         self.file.sums.clear();
         self.file.parts.clear();
         self.added = slices.to_vec();
@@ -307,6 +323,8 @@ impl Change<'_> {
             }
             Content::Inline(bytes) if slices.is_empty() => {
                 let length = bytes.len() as u64;
+                // Inline bytes can only be cut. Clearing a range in their middle would need zeros,
+                // which the caller writes.
                 let keep = if cleared.is_empty() || cleared.start >= length {
                     size
                 } else if cleared.end >= length {
@@ -318,10 +336,9 @@ impl Change<'_> {
                 self.file.content = Content::Inline(bytes.slice(..keep));
                 Ok(())
             }
-            // Whoever writes these takes the inline bytes with them.
             Content::Inline(_) => Err(FsError::ContentReplaced.into()),
             Content::Slices(old) => {
-                let Overlay { slices, hidden } = self.over(old, cleared, slices, size);
+                let Overlay { slices, hidden } = self.overlay(old, cleared, slices, size);
                 self.hidden = hidden;
                 self.build_content(slices);
                 Ok(())
@@ -330,8 +347,9 @@ impl Change<'_> {
         }
     }
 
-    /// Slices laid over those of the file, or of one of its pages, of which a range is cleared.
-    fn over(
+    /// Returns the old slices with a range cleared, with the new ones over them, cut at `size`.
+    /// `old` are the slices of the file, or of one of its pages.
+    fn overlay(
         &mut self,
         old: &[Slice],
         cleared: &Range<u64>,
@@ -345,7 +363,8 @@ impl Change<'_> {
         Overlay { slices, hidden }
     }
 
-    /// Changes the pages that are cleared, that slices are written to, or that lie behind the end.
+    /// Changes those pages of the content map that are written to, are cleared, or are behind the
+    /// new end. Other pages keep their numbers and records.
     fn change_pages(
         &mut self,
         view: &mut View<'_>,
@@ -373,12 +392,13 @@ impl Change<'_> {
                 continue;
             }
             let old = loaded.next().unwrap_or_default();
-            // What lies before the first page, or behind the last one, is theirs too.
+            // A page is responsible for all positions up to the start of the next page. The first
+            // and last pages also cover positions before and behind them.
             let start = if index == 0 { 0 } else { page.start };
             let end = pages.get(index + 1).map_or(u64::MAX, |next| next.start);
             let within = |slice: &Slice| layout::clip(slice, &(start..end));
             let new: Vec<Slice> = slices.iter().filter_map(within).collect();
-            let Overlay { slices, hidden } = self.over(&old, cleared, &new, size);
+            let Overlay { slices, hidden } = self.overlay(&old, cleared, &new, size);
             self.hidden.extend(hidden);
             self.dropped.push(page.page);
             kept.extend(self.page(&slices));
@@ -388,20 +408,20 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// The slices of pages, in one round trip.
+    /// Reads the slices of pages. One round trip.
     fn load(&self, view: &mut View<'_>, pages: &[PageRef]) -> Result<Vec<Vec<Slice>>, Halt> {
         let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
         let found = view.many(&keys)?;
         let mut loaded = Vec::with_capacity(pages.len());
         for (key, record) in keys.iter().zip(found) {
-            // An inode and its pages are of one snapshot, or read anew.
+            // An inode and its pages are from one snapshot, or an answer reads them again.
             let record = record.ok_or(FsError::Stale)?;
             loaded.push(decode(key, &record, MapPage::decode)?.0);
         }
         Ok(loaded)
     }
 
-    /// Lays slices out in the record of the inode, or in pages.
+    /// Stores slices in the inode, or in new pages if there are many.
     fn build_content(&mut self, slices: Vec<Slice>) {
         self.file.content = if slices.len() <= INODE_SLICES_MAX {
             Content::Slices(slices)
@@ -410,7 +430,8 @@ impl Change<'_> {
         };
     }
 
-    /// Makes pages of slices: as few as hold them, and none of them much fuller than another.
+    /// Splits slices into new pages: as few pages as possible, of nearly equal length. Equal pages
+    /// leave space in each for later writes.
     fn page(&mut self, slices: &[Slice]) -> Vec<PageRef> {
         let count = slices.len().div_ceil(PAGE_SLICES_MAX).max(1);
         let mut refs = Vec::with_capacity(count);
@@ -423,7 +444,7 @@ impl Change<'_> {
         refs
     }
 
-    /// Makes the file an owner of the blocks that it comes to share, and says so of the source.
+    /// Adds share records for the blocks that the file and the source now share.
     fn join(&self, view: &View<'_>, shared: &SharedRange, plan: &mut Plan) -> Result<(), Halt> {
         if shared.source == self.ino {
             return Ok(());
@@ -431,13 +452,16 @@ impl Change<'_> {
         let blocks: BTreeSet<BlockId> = shared.slices.iter().map(|slice| slice.block).collect();
         for block in blocks {
             let own = key::share(block, self.ino);
+            // The share record of a block that the file does not name must be absent. If it exists,
+            // the reaper has not processed an earlier release of the block.
             if !self.named.contains(&block) {
                 if view.contradicted(&own) {
                     return Err(FsError::BlockReleasePending.into());
                 }
                 plan.guards.push(Guard::Absent(own.clone()));
             }
-            // In a pack every owner has said so from the beginning.
+            // Each owner of a pack has a share record from the start; see
+            // [`crate::add_pack_shares`].
             if !block.is_pack() {
                 let source = key::share(block, shared.source);
                 plan.writes.push(Write::Put(source.clone(), Mark.encode(&source)));
@@ -447,7 +471,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Adds all but the inode itself to a plan.
+    /// Adds all writes but that of the inode to a plan, and returns the new file.
     fn finish(
         self,
         view: &mut View<'_>,
@@ -457,6 +481,7 @@ impl Change<'_> {
     ) -> Result<File, Halt> {
         self.name_and_hide(view, hidden_ino, plan)?;
         self.mark_staged_inline(plan);
+        // The checksums of parts describe the old content.
         let parts: u64 = self.old.parts.iter().map(|run| u64::from(run.count)).sum();
         let sum_pages = u32::try_from(parts.div_ceil(u64::from(PART_SUMS_PAGE)));
         let sum_pages = 0..sum_pages.unwrap_or(u32::MAX);
@@ -469,7 +494,7 @@ impl Change<'_> {
         Ok(self.file)
     }
 
-    /// Adds to a plan the pages that are new, what is named of packs, and what shows no longer.
+    /// Adds new pages, changes of pack usage, and the orphan of hidden references to a plan.
     fn name_and_hide(
         &self,
         view: &mut View<'_>,
@@ -480,7 +505,8 @@ impl Change<'_> {
             guard_absent(key, view, plan)?;
             plan.writes.push(Write::Put(key.clone(), page.encode(key)));
         }
-        // How much of each pack the file names, and which it names for the first time.
+        // The change of the live bytes of each pack, and the packs that get a share record of this
+        // file.
         let mut live: BTreeMap<BlockId, i64> = BTreeMap::new();
         let mut joined = BTreeSet::new();
         for slice in self.added.iter().filter(|slice| slice.block.is_pack()) {
@@ -499,13 +525,16 @@ impl Change<'_> {
         self.leave_hidden(view, hidden_ino, plan)
     }
 
-    /// Leaves the blocks and pages that are not named any more to the reaper.
+    /// Adds an orphan with the blocks and pages that the file does not name any more. The reaper
+    /// releases them when no reader can need them.
     fn leave_hidden(
         &self,
         view: &mut View<'_>,
         hidden_ino: Ino,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
+        // A block that the changed part of the map still names is not hidden. Pages that did not
+        // change are not read: the reaper checks those before it releases a block.
         let here: &[Slice] = match &self.file.content {
             Content::Slices(slices) => slices,
             Content::Inline(_) | Content::Pages(_) => &[],
@@ -531,7 +560,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Marks a content that is staged inline, and takes the mark from one that was.
+    /// Writes or removes the mark of staged inline content.
     fn mark_staged_inline(&self, plan: &mut Plan) {
         match staged_inline_mark(&self.file.content, self.ino) {
             Some(mark) => plan.writes.push(mark),
@@ -543,13 +572,14 @@ impl Change<'_> {
     }
 }
 
-/// Which pages are written to between two positions. What lies before the first page is its own, too.
+/// The pages that change if the range from `start` to `end` is written. Positions before the first
+/// page belong to it.
 fn written(pages: &[PageRef], start: u64, end: u64) -> Range<usize> {
     let Range { start: first, end: last } = pages_of(pages, start, end);
     first..last.max(first + 1).min(pages.len())
 }
 
-/// Whether slices leave a hole between two positions.
+/// Returns true if the slices leave a hole between two positions.
 fn has_hole(slices: &[Slice], start: u64, end: u64) -> bool {
     resolve(slices, start..end).iter().any(|segment| matches!(segment, Segment::Hole { .. }))
 }

@@ -1,4 +1,8 @@
-//! Extended attributes.
+//! Extended attributes of nodes.
+//!
+//! A short value is inline in the inode's record. A long one has a record of its own. For example,
+//! a value of 2 KiB is longer than `XATTR_INLINE_BYTES_MAX` and gets its own record, and the inode
+//! keeps its name and length.
 
 use bytes::Bytes;
 use record::{
@@ -7,19 +11,20 @@ use record::{
 };
 use store::{Plan, Write};
 
-use super::{Known, NodeName, untell};
+use super::{Known, NodeName, clear_self_contained};
 use crate::inode_state::{Change, admit};
 use crate::path::{self, is_implied};
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 use crate::{FoundNode, FsError, Halt};
 
-/// Finds what an extended attribute says: one round trip, and one more for a long one.
+/// Finds the value of an extended attribute. One round trip, and one more for a long value. Fails
+/// with `NoSuchAttribute`.
 #[derive(Clone, Debug)]
 pub struct FindXattr<'a> {
-    /// Whose.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// Its name.
+    /// The attribute's name.
     pub name: &'a [u8],
 }
 
@@ -33,7 +38,7 @@ impl Planner for FindXattr<'_> {
             XattrPlace::Inline(value) => Ok(Step::Done(value.into())),
             XattrPlace::Apart(_) => {
                 let at = key::xattr(self.ino, self.name);
-                // Both are of one snapshot, or read anew.
+                // The inode and this record are from one snapshot, or an answer reads both again.
                 let record = view.record(&at)?.ok_or(FsError::NoSuchAttribute)?;
                 Ok(Step::Done(decode(&at, &record, XattrValue::decode)?.0))
             }
@@ -41,30 +46,31 @@ impl Planner for FindXattr<'_> {
     }
 }
 
-/// What becomes of an extended attribute.
+/// The change of an extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XattrChange {
-    /// It says this, whether there was one or not.
+    /// Set the value, whether the attribute exists or not.
     Set(Bytes),
-    /// It says this, and there was none: `XATTR_CREATE`.
+    /// Set the value if the attribute does not exist (`XATTR_CREATE`), else fail with
+    /// `AttributeExists`.
     Create(Bytes),
-    /// It says this, and there was one: `XATTR_REPLACE`.
+    /// Set the value if the attribute exists (`XATTR_REPLACE`), else fail with `NoSuchAttribute`.
     Replace(Bytes),
-    /// It goes.
+    /// Remove the attribute, or fail with `NoSuchAttribute`.
     Remove,
 }
 
-/// Changes an extended attribute that is no access control list: one round trip when the node is
-/// remembered, and its name if the attribute is a long one.
+/// Changes an extended attribute that is not an access control list. One round trip if the node is
+/// cached, and for a long value also its name.
 #[derive(Clone, Debug)]
 pub struct SetXattr<'a> {
-    /// Whose.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// A name that it has, if it has one. A directory's is found without.
+    /// A name of the node, if it has one. A directory needs none, because its inode has its name.
     pub known_name: Option<&'a NodeName>,
-    /// Its name.
+    /// The attribute's name.
     pub name: &'a [u8],
-    /// What becomes of it.
+    /// The change.
     pub change: &'a XattrChange,
 }
 
@@ -104,12 +110,16 @@ impl Planner for SetXattr<'_> {
             let place = place.unwrap_or_else(|place| place);
             inode.xattrs.insert(place, Xattr { name: self.name.to_vec(), value });
         }
+        // A value that becomes inline, or is removed, leaves no record of its own behind.
         if matches!(was, Some(XattrPlace::Apart(_))) && !is_apart {
             plan.writes.push(Write::Delete(at));
         }
+        // A record of its own must be deleted with the inode. Two plans delete an inode without
+        // reading it: that of a self-contained file and that of an implied directory. So the node
+        // must be neither.
         if is_apart {
-            untell(view, &mut inode, self.ino, self.known_name, &mut plan)?;
-            claim(view, &inode, self.ino, &mut plan)?;
+            clear_self_contained(view, &mut inode, self.ino, self.known_name, &mut plan)?;
+            mark_as_made(view, &inode, self.ino, &mut plan)?;
         }
         check_names(&inode)?;
         inode.attributes.status_changed = env.now;
@@ -119,18 +129,19 @@ impl Planner for SetXattr<'_> {
     }
 }
 
-/// Refuses attributes whose names would be longer than a list of them may be.
+/// Fails with `TooManyAttributes` if the names are together longer than `listxattr` may return.
 pub(super) fn check_names(inode: &Inode) -> Result<(), FsError> {
     let names: usize = inode.xattrs.iter().map(|xattr| xattr.name.len() + 1).sum();
     if names > XATTR_NAMES_BYTES_MAX { Err(FsError::TooManyAttributes) } else { Ok(()) }
 }
 
-/// Takes note in the name of a directory that somebody made it, if a key implied it. Whoever removes
-/// the last key below it does not look at its inode, and would leave behind what belongs to that.
+/// Changes the origin of a directory from implied to made, if a key implied it. The plan that
+/// removes the last key below an implied directory also removes the directory without reading its
+/// inode, and would leave records of the inode behind.
 ///
 /// # Errors
 /// `Stale` if the directory was moved meanwhile.
-fn claim(view: &mut View<'_>, inode: &Inode, ino: Ino, plan: &mut Plan) -> Result<(), Halt> {
+fn mark_as_made(view: &mut View<'_>, inode: &Inode, ino: Ino, plan: &mut Plan) -> Result<(), Halt> {
     let InodeBody::Directory(directory) = &inode.body else { return Ok(()) };
     let name = NodeName { directory: directory.parent, name: directory.name.clone() };
     let slot = name.directory_slot();
@@ -147,7 +158,7 @@ fn claim(view: &mut View<'_>, inode: &Inode, ino: Ino, plan: &mut Plan) -> Resul
     Ok(())
 }
 
-/// Whether an attribute has room in its inode's record, beside the others there.
+/// Returns true if a value fits inline into the inode's record, next to the other attributes.
 fn fits(inode: &Inode, name: &[u8], value: &Bytes) -> bool {
     let inline = |xattr: &Xattr| match &xattr.value {
         XattrPlace::Inline(value) => xattr.name.len() + value.len(),

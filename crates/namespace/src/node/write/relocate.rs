@@ -1,10 +1,13 @@
-//! Naming bytes of a file where a copy of them lies.
+//! Replacing the references of a file by references to a copy of the same bytes.
 //!
-//! What the file says of itself stays as it is: size, times, tag, data version. Only where its bytes
-//! lie changes. Blocks never change, so a copy of a run of one is right for whatever the file is by
-//! now: what was written over meanwhile is named no longer, and everything else is where the copy
-//! was made from. So a file that is written to all the time is planned again, from its newest
-//! record, and not given up.
+//! Size, times, entity tag and data version of the file stay; only block references change. Blocks
+//! never change, so a copied run always has the same bytes as its origin. If a program overwrites a
+//! range meanwhile, the file does not name the origin of that range any more, and the range is left
+//! as it is. So if the file is written to concurrently, the plan is made again from the newest
+//! record and need not be given up.
+//!
+//! For example, the compactor copies 64 small slices of a log file into one block, and the file
+//! then names one slice.
 
 use std::ops::Range;
 
@@ -18,31 +21,31 @@ use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// Has a file name a copy of some of its bytes, which is durable, in place of where they were.
+/// Lets a file name the copy of some of its bytes, instead of their old blocks. The copy must be
+/// durable.
 #[derive(Clone, Debug)]
 pub struct RelocateContent<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
-    /// Where the copy lies. Nobody else names that block.
+    /// The copied runs and their new positions. No other record may name the block of the copy.
     pub to: &'a Relocation,
-    /// Of a content map in pages: those that hold any of these bytes are looked at, and no others.
+    /// The range of the file to change. It limits the pages of the content map that are read.
     pub within: Range<u64>,
-    /// The number under which is left what is named no longer.
+    /// The number for the orphan of the old references.
     pub hidden_ino: Ino,
 }
 
-/// What a file names anew.
+/// The result of a [`RelocateContent`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relocated {
-    /// Bytes of it.
+    /// The number of bytes that have moved.
     pub bytes: u64,
-    /// Runs that hold them, before and after.
+    /// The number of slices that hold them, before and after.
     pub runs: (usize, usize),
 }
 
 impl Planner for RelocateContent<'_> {
-    /// Nothing of the file was where it was copied from if this says no bytes; then nothing has
-    /// changed.
+    /// Zero bytes mean that the file names none of the copied runs, and nothing was changed.
     type Output = Relocated;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Relocated>, Halt> {
@@ -81,7 +84,8 @@ impl Change<'_> {
         }
     }
 
-    /// Lays pages out anew, from the first to the last one of which anything has moved.
+    /// Rebuilds the pages of the content map, from the first to the last page in which a slice has
+    /// moved.
     fn relocate_pages(
         &mut self,
         view: &mut View<'_>,
@@ -110,7 +114,7 @@ impl Change<'_> {
         Ok(relocated)
     }
 
-    /// Slices where those lie that were copied.
+    /// Returns the slices with the copied ones replaced, and adjacent ones joined.
     fn relocate_slices(&mut self, old: &[Slice], to: &Relocation) -> (Vec<Slice>, Relocated) {
         let mut bytes = 0;
         let slices = joined(old.iter().map(|slice| match to.locate(slice) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use namespace::{
     Assumption, BoundName, DirectoryPage, ForkDirectory, ForkLink, ForkNode, ForkPlace, FsError,
-    ReadDirectoryPage, build_content, forked,
+    ReadDirectoryPage, build_content, fork_inode,
 };
 use record::{Content, File, Ino, Inode, PART_SUMS_PAGE, PartSums, XattrPlace, XattrValue, key};
 use session::corrupt;
@@ -226,7 +226,7 @@ impl Volume {
         let Some(long) = self.long_xattrs(found.dentry.ino, &source, ino).await? else {
             return Err(FsError::SourceChanged.into());
         };
-        let inode = forked(&source, content);
+        let inode = fork_inode(&source, content);
         let named = inode.file().map_or(Named::Other, |file| Named::File(file.size));
         let staged = self.stage(ino, &assumptions, writes).await?;
         let writes = [staged.writes(), &long].concat();
