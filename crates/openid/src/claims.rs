@@ -1,4 +1,4 @@
-//! What a token says, and when that counts.
+//! The claims of a token, and the checks of its audience and times.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::error::TokenError;
 use crate::first_claims::FirstClaim;
 use crate::token::UnverifiedToken;
 
-/// How far the clocks of an issuer and of this machine may differ.
+/// The maximum difference between the clocks of an issuer and of this machine.
 pub const LEEWAY: Duration = Duration::from_mins(1);
 
-/// The longest subject, in bytes: what OpenID allows.
+/// The maximum length of a subject in bytes, as in OpenID.
 const SUBJECT_BYTES_MAX: usize = 255;
 
-/// The last second that a date is written with four digits of the year in.
+/// The last second of the year 9999, so that each time has a year of four digits.
 const SECONDS_MAX: i64 = 253_402_300_799;
 
-/// What a claim says.
+/// The values of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimTexts {
-    /// The token does not have it.
+    /// The token does not have the claim.
     Absent,
-    /// It is something else than a value or a list of values.
+    /// The claim is neither a value nor a list of values.
     Malformed,
-    /// Its values, as texts.
+    /// The values as texts.
     Texts(Vec<String>),
 }
 
-/// What a verified token says.
+/// The claims of a verified token.
 pub struct Claims {
     subject: String,
     audience: String,
@@ -38,23 +38,23 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Whom the token is about, in a name that its issuer gives to nobody else.
+    /// Returns the subject: the name of the user, unique at the issuer.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// The audience that it was accepted for.
+    /// Returns the audience for which the token was accepted.
     pub fn audience(&self) -> &str {
         &self.audience
     }
 
-    /// From when on it does not count any more, clocks that differ allowed for.
+    /// Returns the time from which the token is no longer valid, [`LEEWAY`] included.
     pub fn expires_at(&self) -> OffsetDateTime {
         self.expires_at
     }
 
-    /// What a claim says. An `email` that the issuer has not verified is `Absent`: with many issuers
-    /// their users write there what they like.
+    /// Returns the values of a claim. An `email` that the issuer has not verified is `Absent`,
+    /// because many issuers let users set any address.
     pub fn texts(&self, name: &str) -> ClaimTexts {
         if name == "email" && !self.is_email_verified() {
             return ClaimTexts::Absent;
@@ -71,7 +71,7 @@ impl Claims {
         }
     }
 
-    /// Which of these values a claim has, be it alone or in a list: the first one.
+    /// Returns the first of `values` that the claim has, alone or in a list.
     pub fn first_match<'a>(&self, name: &str, values: &'a [String]) -> Option<&'a String> {
         let ClaimTexts::Texts(texts) = self.texts(name) else { return None };
         values.iter().find(|value| texts.contains(value))
@@ -80,14 +80,14 @@ impl Claims {
     fn is_email_verified(&self) -> bool {
         match self.values.get("email_verified") {
             Some(Value::Bool(verified)) => *verified,
-            // Some issuers write it so.
+            // Some issuers send the text `"true"` instead of the boolean.
             Some(Value::String(verified)) => verified == "true",
             _ => false,
         }
     }
 }
 
-/// Claims are about a person, so logs do not get them.
+/// Omits the claims, which are personal data, from logs.
 impl std::fmt::Debug for Claims {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Claims").field("expires_at", &self.expires_at).finish_non_exhaustive()
@@ -103,7 +103,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// What the claims that every token needs say, once they are right.
+/// The claims that each token must have, checked.
 pub(crate) struct CheckedClaims {
     subject: String,
     audience: String,
@@ -111,17 +111,17 @@ pub(crate) struct CheckedClaims {
 }
 
 impl CheckedClaims {
-    /// With all that the token says. Its signature has been verified.
+    /// Adds all claims of the token. The caller has verified its signature.
     pub(crate) fn with_claims(self, values: Map<String, Value>) -> Claims {
         let CheckedClaims { subject, audience, expires_at } = self;
         Claims { subject, audience, expires_at, values }
     }
 }
 
-/// Whether the claims that every token needs are there, and its audience and times are right. Its
-/// signature is another matter: this is what costs least, so it is looked at first.
+/// Checks that the required claims are present and that audience and times are correct. The
+/// signature is verified later, because these checks cost less.
 ///
-/// Errors: `Claim`, `Audience`, `Expired`, `NotYet`.
+/// Fails with `Claim`, `Audience`, `Expired` or `NotYet`.
 pub(crate) fn check(
     token: &UnverifiedToken<'_>,
     audiences: &[String],
@@ -130,7 +130,7 @@ pub(crate) fn check(
     let audience = token.audience(audiences).ok_or(TokenError::Audience)?;
     let subject = token.claims.sub.text();
     let subject = subject.filter(|it| !it.is_empty() && it.len() <= SUBJECT_BYTES_MAX);
-    // It goes into documents and logs.
+    // The subject appears in documents and logs.
     let subject = subject.filter(|it| !it.contains(char::is_control));
     let subject = subject.ok_or(TokenError::Claim("sub"))?.to_owned();
     let leeway = LEEWAY.as_secs().cast_signed();
@@ -150,7 +150,7 @@ pub(crate) fn check(
     Ok(CheckedClaims { subject, audience, expires_at })
 }
 
-/// A claim that is a time, in whole seconds since 1970.
+/// Returns a claim that is a time, in whole seconds since 1970.
 fn seconds(claim: &FirstClaim, name: &'static str) -> Result<Option<i64>, TokenError> {
     match claim {
         FirstClaim::Absent => Ok(None),

@@ -1,4 +1,8 @@
-//! How an issuer tells its keys: a document at a place that follows from its URL names another one.
+//! OpenID discovery: fetches the keys of an issuer.
+//!
+//! The configuration of an issuer is at a well-known path below its URL, and contains the URL of
+//! its keys. For example, the configuration of `https://idp.example.com` is at
+//! `https://idp.example.com/.well-known/openid-configuration`.
 
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -7,38 +11,44 @@ use url::Url;
 use crate::fetch::{FETCH_DEADLINE, Fetcher};
 use crate::keys::KeySet;
 
-/// What is behind an issuer's URL.
+/// The path of the configuration below the issuer's URL.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
-/// What is read of the document.
+/// The members of the configuration that are used.
 #[derive(Deserialize)]
 struct Configuration {
     issuer: String,
     jwks_uri: String,
 }
 
-/// The longest sentence about what went wrong, in characters. What an issuer has answered may stand
-/// in it.
+/// The maximum length of an error text in characters. It can contain text from the issuer.
 const ERROR_CHARS_MAX: usize = 600;
 
-/// The most of a text of an issuer that is repeated in a sentence, in characters.
+/// The maximum length of a text from the issuer that an error text quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 200;
 
-/// Asks an issuer for its keys. Error: a sentence for the operator.
+/// Fetches the keys of an issuer. The error is a text for the operator.
 pub(crate) async fn keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
+    // One deadline covers both documents, so a slow issuer cannot use it twice.
     let late = |_| Err(format!("it does not answer within {} s", FETCH_DEADLINE.as_secs()));
     let keys = timeout(FETCH_DEADLINE, fetch_keys(fetcher, issuer)).await.unwrap_or_else(late);
     keys.map_err(|error| truncated(&error, ERROR_CHARS_MAX))
 }
 
+/// Fetches the configuration, then the keys.
 async fn fetch_keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     let place = configuration_url(fetcher, issuer)?;
     let document = fetcher.get(&place).await?;
-    let found: Configuration = serde_json::from_slice(&document)
-        .map_err(|error| format!("what is at {place} is no configuration of OpenID: {error}"))?;
+    let found: Configuration = serde_json::from_slice(&document).map_err(|error| {
+        format!("the document at {place} is not an OpenID configuration: {error}")
+    })?;
+    // Otherwise this issuer's keys would be accepted for tokens of another issuer.
     if found.issuer != issuer {
         // It would be believed for tokens of another issuer.
-        return Err(format!("it calls itself {:?}", truncated(&found.issuer, QUOTED_CHARS_MAX)));
+        return Err(format!(
+            "its configuration names the issuer {:?}",
+            truncated(&found.issuer, QUOTED_CHARS_MAX)
+        ));
     }
     let keys = keys_url(fetcher, &place, &found.jwks_uri).map_err(|why| {
         format!("its jwks_uri {:?}: {why}", truncated(&found.jwks_uri, QUOTED_CHARS_MAX))
@@ -46,22 +56,22 @@ async fn fetch_keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     KeySet::parse(&fetcher.get(&keys).await?)
 }
 
-/// Where an issuer's keys are, by its configuration at `place`. TLS is not given up on the way there,
-/// although plain http may be allowed otherwise.
+/// Returns the URL of the keys in the configuration at `place`. If the configuration was fetched
+/// over TLS, the keys must be, too, even if plain HTTP is allowed.
 fn keys_url(fetcher: &Fetcher, place: &Url, jwks_uri: &str) -> Result<Url, &'static str> {
     let keys = fetcher.check(jwks_uri)?;
     if place.scheme() == "https" && keys.scheme() != "https" {
-        return Err("it is plain http, although the issuer is asked over https");
+        return Err("it uses plain http, although the issuer uses https");
     }
     Ok(keys)
 }
 
-/// Where an issuer's configuration is.
+/// Returns the URL of an issuer's configuration.
 pub(crate) fn configuration_url(fetcher: &Fetcher, issuer: &str) -> Result<Url, &'static str> {
     fetcher.check(&format!("{}{WELL_KNOWN}", issuer.trim_end_matches('/')))
 }
 
-/// As much of a text as a line of a log may take up.
+/// Returns the beginning of a text, so that it does not fill the log.
 fn truncated(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).collect()
 }

@@ -1,58 +1,59 @@
-//! Why a token does not count, and why an issuer cannot be used.
+//! The errors of tokens and issuers.
 
-/// Why a token does not count.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It is longer than any that is looked at.
+    /// The token exceeds the maximum length.
     #[error("the token is too long")]
     TooLong,
-    /// It is not three parts of base64, with JSON in the first two. `alg` is `none`, or unknown.
+    /// The token is not three parts of base64 with JSON in the first two, or `alg` is `none` or
+    /// unknown.
     #[error("the token is not a signed JSON web token")]
     Malformed,
-    /// It is signed with a secret that its issuer shares, or it demands what is not known here.
+    /// The token is signed with a shared secret, or has an extension that is not implemented.
     #[error("the token is not signed with an algorithm of public keys")]
     Algorithm,
-    /// A claim that it must have is missing, or is not what it must be.
+    /// A required claim is missing or malformed.
     #[error("the claim {0:?} of the token is missing or malformed")]
     Claim(&'static str),
-    /// Another issuer made it.
+    /// The token is of another issuer.
     #[error("the token is of another issuer")]
     Issuer,
-    /// It is meant for others.
+    /// The token is for another audience.
     #[error("the token is for another audience")]
     Audience,
-    /// Its time is over. Both in seconds since 1970.
+    /// The token has expired. Both times are in seconds since 1970.
     #[error("the token has expired")]
     Expired {
-        /// The time now.
+        /// The current time.
         now: i64,
-        /// When it expired.
+        /// The expiration time.
         expired: i64,
     },
-    /// Its time has not come.
+    /// The token is not valid yet.
     #[error("the token is not valid yet")]
     NotYet,
-    /// Its issuer has no such key.
+    /// The issuer has no key with which the token can have been signed.
     #[error("the issuer has no key that the token can have been signed with")]
     UnknownKey,
-    /// The signature is not that of the key.
+    /// The signature does not match the key.
     #[error("the signature of the token is wrong")]
     Signature,
-    /// The issuer's keys are not known, because it does not tell them.
-    #[error("the issuer does not tell its keys")]
+    /// The issuer's keys are not known, because the issuer did not return them.
+    #[error("the issuer does not return its keys")]
     Unreachable,
-    /// As many wait for the issuer as may.
+    /// The maximum number of requests already waits for the issuer.
     #[error("too many requests wait for the issuer")]
     Busy,
 }
 
-/// Why an issuer cannot be used, in a sentence for the operator.
+/// The reason why an issuer cannot be used, as a text for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuerError {
-    /// Its URL makes no sense.
+    /// The URL is not valid.
     #[error("{0}")]
     Url(&'static str),
-    /// The certificates that it is to be known by cannot be used.
+    /// The certificate authorities cannot be used.
     #[error("{0}")]
     Certificates(String),
 }

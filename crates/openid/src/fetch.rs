@@ -1,4 +1,4 @@
-//! Documents over HTTP, of a bounded size and in bounded time.
+//! HTTP requests for documents, with limits on size and time.
 
 use std::error::Error;
 use std::fmt;
@@ -20,24 +20,24 @@ use url::{Host, Url};
 
 use crate::error::IssuerError;
 
-/// How long it may take to learn an issuer's keys, which takes two documents.
+/// The maximum time to fetch an issuer's keys, which takes two documents.
 pub const FETCH_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest document of an issuer, in bytes.
+/// The maximum size of a document in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
-/// The longest head of an answer, in bytes.
+/// The maximum size of a response head in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Fetches documents of one issuer. Redirections are not followed, and proxies are not used.
+/// Fetches documents of one issuer. It follows no redirects and uses no proxy.
 pub(crate) struct Fetcher {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     plain: bool,
 }
 
 impl Fetcher {
-    /// One that knows servers by the certificates in `authorities`, in PEM; without them, by those of
-    /// the system. `plain` allows HTTP without TLS to other machines, too.
+    /// Returns a fetcher that trusts the certificate authorities in `authorities`, in PEM, or those
+    /// of the system. `plain` allows HTTP without TLS to other machines.
     pub(crate) fn new(authorities: Option<&[u8]>, plain: bool) -> Result<Fetcher, IssuerError> {
         let invalid = |error: &dyn fmt::Display| IssuerError::Certificates(error.to_string());
         let mut roots = RootCertStore::empty();
@@ -51,7 +51,8 @@ impl Fetcher {
                     return Err(invalid(&"there is no PEM certificate in it"));
                 }
             }
-            // A system without certificates is no mistake where an issuer is on this machine.
+            // A system without certificates is not an error, because the issuer may be on this
+            // machine.
             None => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
@@ -73,13 +74,14 @@ impl Fetcher {
         Ok(Fetcher { client, plain })
     }
 
-    /// Reads a URL, if it may be asked.
+    /// Parses a URL and checks that it may be requested.
     pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
-        let url = Url::parse(text).map_err(|_| "it is no URL")?;
+        let url = Url::parse(text).map_err(|_| "it is not a URL")?;
         let has_extras = url.query().is_some() || url.fragment().is_some();
         if has_extras || !url.username().is_empty() || url.password().is_some() {
             return Err("it has a user, a query or a fragment");
         }
+        // Plain HTTP is safe only within this machine.
         let is_local = match url.host() {
             None => return Err("it names no host"),
             Some(Host::Domain(name)) => name == "localhost",
@@ -89,13 +91,15 @@ impl Fetcher {
         match url.scheme() {
             "https" => Ok(url),
             "http" if is_local || self.plain => Ok(url),
-            "http" => Err("it is plain http to another machine, where anybody on the way could \
-                           sign tokens"),
+            "http" => {
+                Err("it uses plain http to another machine, so an attacker on the network could \
+                           forge tokens")
+            }
             _ => Err("it is neither https nor http"),
         }
     }
 
-    /// Fetches a document. Error: a sentence for the operator.
+    /// Fetches a document. The error is a text for the operator.
     pub(crate) async fn get(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
@@ -115,7 +119,7 @@ impl fmt::Debug for Fetcher {
     }
 }
 
-/// An error and what it came from: the outermost one says only that there was one.
+/// Returns the texts of an error and of its causes: the outermost error has no details.
 fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,17 +1,18 @@
-//! What is read of a token's claims before its signature is verified.
+//! The claims that are read before the signature is verified.
 //!
-//! That is what decides whether verifying is worth it, and no more: whatever else the token says, it
-//! takes up about as much memory here as its text does. A stranger is not to choose how much.
+//! They are only the claims that decide whether verification is needed. Invariant: the first claims
+//! of a token use about as much memory as its text, because the sender is not trusted yet. For
+//! example, a list within a list is skipped.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-/// The most texts of a list that are looked at; a longer list says nothing.
+/// The maximum number of texts in a list. A longer list counts as malformed.
 pub const AUDIENCES_MAX: usize = 64;
 
-/// The claims that every token is judged by.
+/// The claims that decide about each token.
 #[derive(Deserialize)]
 pub(crate) struct FirstClaims {
     #[serde(default)]
@@ -28,22 +29,24 @@ pub(crate) struct FirstClaims {
     pub(crate) iat: FirstClaim,
 }
 
-/// One of them.
+/// The value of such a claim.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum FirstClaim {
-    /// The token does not have it.
+    /// The token does not have the claim.
     #[default]
     Absent,
-    /// It is nothing that any of them may be.
+    /// The value has a type or length that no such claim may have.
     Other,
+    /// A text.
     Text(String),
-    /// A number without its fraction.
+    /// A number, without its fraction.
     Whole(i64),
-    /// The texts of a list; what else it holds says nothing.
+    /// The texts of a list. Its other elements are ignored.
     Texts(Vec<String>),
 }
 
 impl FirstClaim {
+    /// Returns the text; `None` for all other values.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             FirstClaim::Text(text) => Some(text),
@@ -58,7 +61,7 @@ impl<'de> Deserialize<'de> for FirstClaim {
     }
 }
 
-/// How a value is read. Lists within lists are passed over, or there would be no limit.
+/// Reads a value. If `lists` is false, lists are skipped: nested lists would have no limit.
 #[derive(Clone, Copy)]
 struct ClaimVisitor {
     lists: bool,
@@ -115,6 +118,7 @@ impl<'de> Visitor<'de> for ClaimVisitor {
                 texts.push(text);
             }
         }
+        // The parser requires that each element is consumed.
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(if too_long { FirstClaim::Other } else { FirstClaim::Texts(texts) })
     }

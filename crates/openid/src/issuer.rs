@@ -1,4 +1,4 @@
-//! An issuer, and whether a token is one of its.
+//! An issuer of tokens, and the verification of its tokens.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use crate::fetch::Fetcher;
 use crate::key_cache::KeyCache;
 use crate::token::UnverifiedToken;
 
-/// What an operator says about an issuer.
+/// The operator's settings of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerSettings {
-    /// Its URL, as it stands in `iss`.
+    /// The issuer's URL, exactly as in the claim `iss`.
     pub url: String,
-    /// The certificates that it is known by, in PEM, instead of those of the system.
+    /// The certificate authorities that may sign its TLS certificate, in PEM; `None` for those of
+    /// the system.
     pub authorities: Option<Vec<u8>>,
-    /// Whether it may be asked over plain HTTP, although it is on another machine.
+    /// True if requests over plain HTTP are allowed, even if the issuer is on another machine.
     pub allow_http: bool,
 }
 
@@ -31,10 +32,11 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// An issuer that is asked for its keys as soon as the first token comes. `tasks` run the
-    /// questions.
+    /// Returns an issuer. Its keys are fetched when the first token arrives; `tasks` runs these
+    /// requests.
     ///
-    /// Errors: a URL that cannot be asked; certificates that cannot be used.
+    /// Fails with `IssuerError` for a URL that cannot be used, and for certificates that cannot be
+    /// used.
     pub fn new(settings: IssuerSettings, tasks: Tasks) -> Result<Issuer, IssuerError> {
         let fetcher = Fetcher::new(settings.authorities.as_deref(), settings.allow_http)?;
         discovery::configuration_url(&fetcher, &settings.url).map_err(IssuerError::Url)?;
@@ -42,14 +44,17 @@ impl Issuer {
         Ok(Issuer { url: settings.url, keys })
     }
 
-    /// Its URL.
+    /// Returns the issuer's URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Verifies that it made a token, for one of these audiences, and that the token counts now.
+    /// Verifies that the issuer signed the token for one of the audiences, and that the token is
+    /// valid at `now`.
     ///
-    /// What costs nothing is looked at first, so a forged token may be refused for what it says.
+    /// The checks without cost come first, so a forged token may be refused for its claims.
+    ///
+    /// Fails with each variant of `TokenError` that is about a parsed token.
     pub async fn verify(
         &self,
         token: &UnverifiedToken<'_>,

@@ -1,11 +1,14 @@
-//! The keys of an issuer as they were told last.
+//! A cache of an issuer's keys.
 //!
-//! An issuer adds keys and takes others away, and tells nobody. So its keys are asked for again when
-//! they are [`KEYS_REFRESH_AFTER`] old, and when a token names one that is not known. Anybody can make up
-//! such a token: whatever comes, an issuer is asked once in [`REFRESH_INTERVAL_MIN`] at most, and by one
-//! request at a time. Asking goes on if whoever caused it is gone, or strangers who hang up could
-//! keep it from ever being done. Nor can they keep out users whose key is known: these wait for newer
-//! keys for a short time at most, and then known ones do.
+//! An issuer adds and removes keys without notification. The cache therefore fetches the keys again
+//! when they are [`KEYS_REFRESH_AFTER`] old, and when a token names an unknown key.
+//!
+//! Any sender can invent a token with an unknown key. Invariants: an issuer is asked at most once
+//! in [`REFRESH_INTERVAL_MIN`], and by one request at a time. A refresh continues if the request
+//! that started it is cancelled; otherwise senders that disconnect could prevent it for ever. A
+//! request whose key is known waits for newer keys at most [`REFRESH_WAIT_MAX`], and then uses the
+//! known key. For example, if the issuer is down, tokens with known keys are accepted for
+//! [`KEYS_AGE_MAX`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,25 +24,25 @@ use crate::fetch::Fetcher;
 use crate::keys::KeySet;
 use crate::token::UnverifiedToken;
 
-/// For how long keys are used without asking again.
+/// The age at which the keys are fetched again.
 pub const KEYS_REFRESH_AFTER: Duration = Duration::from_mins(15);
 
-/// For how long they are used while the issuer does not answer. A key that it has taken back is
-/// believed for as long.
+/// The age up to which keys are used if the issuer does not answer. A key that the issuer has
+/// revoked is accepted up to this age.
 pub const KEYS_AGE_MAX: Duration = Duration::from_hours(1);
 
-/// An issuer is not asked again earlier than this after it was asked, whatever it said.
+/// The minimum time between two requests to an issuer, successful or not.
 pub const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
-/// For how long a request waits for newer keys if its key is among known ones that may still be
+/// The maximum time for which a request waits for newer keys if its key is known and may still be
 /// used.
 pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Requests that wait for an issuer at a time. Further ones do with the keys that are known, or are
-/// refused.
+/// The maximum number of requests that wait for an issuer. Further requests use the known keys, or
+/// are refused.
 pub const WAITERS_MAX: usize = 64;
 
-/// The keys of one issuer.
+/// The cached keys of one issuer.
 #[derive(Debug)]
 pub(crate) struct KeyCache {
     issuer: String,
@@ -52,15 +55,15 @@ pub(crate) struct KeyCache {
 #[derive(Debug, Default)]
 struct State {
     cached: Option<CachedKeys>,
-    /// From when on the issuer may be asked again.
+    /// The earliest time of the next refresh.
     next_refresh_at: Option<Moment>,
-    /// The question that is under way.
+    /// The refresh in progress.
     refresh: Option<Shared<BoxFuture<'static, ()>>>,
-    /// Whether the last question brought no keys.
+    /// True if the last refresh failed.
     failed: bool,
 }
 
-/// What the issuer said last.
+/// The keys of the last successful refresh.
 #[derive(Clone, Debug)]
 struct CachedKeys {
     keys: Arc<KeySet>,
@@ -76,8 +79,8 @@ impl KeyCache {
 
     /// Verifies the signature of a token with the key that it names.
     ///
-    /// Errors: `Signature`, `UnknownKey`; `Unreachable` if the key is not known and the issuer does
-    /// not tell its keys; `Busy`.
+    /// Fails with `Signature`; `UnknownKey`; `Unreachable` if the key is unknown and the issuer did
+    /// not return its keys; or `Busy`.
     pub(crate) async fn verify(
         self: &Arc<KeyCache>,
         token: &UnverifiedToken<'_>,
@@ -86,10 +89,13 @@ impl KeyCache {
         if known.as_ref().is_none_or(|cached| cached.refresh_at.has_come())
             && let Some(refresh) = self.start_refresh()
         {
+            // A request without a usable key must wait for the whole refresh. A request with a
+            // known key waits only for a short time, so that an issuer that hangs does not delay
+            // its users.
             match (self.waiters.try_acquire(), &known) {
                 (Ok(_place), None) => refresh.await,
                 (Ok(_place), Some(_)) => {
-                    // Late or not, the keys that are known then count.
+                    // With or without new keys, the keys that are known after the wait decide.
                     let _in_time = timeout(REFRESH_WAIT_MAX, refresh).await;
                 }
                 (Err(_), None) => return Err(TokenError::Busy),
@@ -99,21 +105,22 @@ impl KeyCache {
         let keys = self.usable().ok_or(TokenError::Unreachable)?.keys;
         match keys.find(token) {
             Some(key) => key.verify(token),
-            // It may be one of those that the issuer did not tell.
+            // The key may be among the keys that the failed refresh did not return.
             None if self.state().failed => Err(TokenError::Unreachable),
             None => Err(TokenError::UnknownKey),
         }
     }
 
-    /// What the issuer said last, unless that is too long ago.
+    /// Returns the cached keys; `None` if they are too old.
     fn usable(&self) -> Option<CachedKeys> {
         self.state().cached.clone().filter(|cached| !cached.expires_at.has_come())
     }
 
-    /// The end of the question that is under way, which begins now if there may be one.
+    /// Returns the end of the refresh in progress. Starts a refresh if there is none and the
+    /// minimum interval has passed; otherwise returns `None`.
     fn start_refresh(self: &Arc<KeyCache>) -> Option<Shared<BoxFuture<'static, ()>>> {
         let mut state = self.state();
-        // One that has ended and is still there has panicked.
+        // A refresh that has ended and is still registered has panicked, so a new one may start.
         if let Some(refresh) = state.refresh.as_ref().filter(|refresh| refresh.peek().is_none()) {
             return Some(refresh.clone());
         }
@@ -123,7 +130,8 @@ impl KeyCache {
         let cache = Arc::clone(self);
         let task = self.tasks.spawn("keys of an OpenID issuer", async move {
             cache.refresh().await;
-            // Whoever waits may be gone, so it is not left to them to see that the question is over.
+            // The task itself clears the registration, because the waiting requests may have been
+            // cancelled.
             cache.state().refresh = None;
         });
         let refresh = task.map(|_ended| ()).boxed().shared();

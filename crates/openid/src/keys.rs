@@ -1,4 +1,4 @@
-//! The keys that an issuer signs with.
+//! The public keys of an issuer.
 
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse,
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::error::TokenError;
 use crate::token::UnverifiedToken;
 
-/// Keys of an issuer that are kept.
+/// The maximum number of keys of an issuer.
 pub const KEYS_MAX: usize = 64;
 
 /// The keys of an issuer.
@@ -19,12 +19,12 @@ pub(crate) struct KeySet {
     keys: Vec<Key>,
 }
 
-/// A public key, and what may be verified with it.
+/// A public key, and the algorithms that it may verify.
 #[derive(Debug)]
 pub(crate) struct Key {
     id: Option<String>,
     algorithms: &'static [Algorithm],
-    /// The one algorithm that the issuer names for it.
+    /// The only algorithm that the issuer allows for the key, if it names one.
     named: Option<KeyAlgorithm>,
     public: DecodingKey,
 }
@@ -44,23 +44,23 @@ struct Document {
 }
 
 impl KeySet {
-    /// Reads a JSON web key set. Keys that are of no use here are passed over, because issuers have
-    /// keys of many kinds. Error: a sentence for the operator.
+    /// Parses a JSON web key set (RFC 7517). Unusable keys are skipped, because issuers publish
+    /// keys of many kinds. The error is a text for the operator.
     pub(crate) fn parse(document: &[u8]) -> Result<KeySet, String> {
         let document: Document = serde_json::from_slice(document)
-            .map_err(|error| format!("its keys are no JSON web key set: {error}"))?;
+            .map_err(|error| format!("its keys are not a JSON web key set: {error}"))?;
         if document.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, more than {KEYS_MAX}", document.keys.len()));
         }
         let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::read).collect();
         if keys.is_empty() {
-            return Err("it has no key that tokens are verified with".to_owned());
+            return Err("it has no key that can verify tokens".to_owned());
         }
         Ok(KeySet { keys })
     }
 
-    /// The key that a token says it was signed with. One that names none is taken for signed with the
-    /// only key of its kind.
+    /// Returns the key that the token names. If the token names no key, returns the only key for
+    /// its algorithm, or `None` if there are several.
     pub(crate) fn find(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
         let mut candidates = self.keys.iter().filter(|key| key.accepts(token.algorithm));
         match &token.key_id {
@@ -71,6 +71,7 @@ impl KeySet {
 }
 
 impl Key {
+    /// Reads a key. `None` if it cannot verify tokens.
     fn read(value: Value) -> Option<Key> {
         let jwk = Jwk::deserialize(value).ok()?;
         let algorithms: &[Algorithm] = match &jwk.algorithm {
@@ -84,7 +85,7 @@ impl Key {
             AlgorithmParameters::OctetKeyPair(it) if it.curve == EllipticCurve::Ed25519 => {
                 &[Algorithm::EdDSA]
             }
-            // A secret in a public document is none.
+            // A symmetric key in a public document is not secret.
             _ => return None,
         };
         let signs =
@@ -95,12 +96,13 @@ impl Key {
         Some(Key { id: jwk.common.key_id, algorithms, named: jwk.common.key_algorithm, public })
     }
 
+    /// Returns true if the key may verify signatures of this algorithm.
     fn accepts(&self, algorithm: Algorithm) -> bool {
         let named = self.named.is_none_or(|named| named.to_string() == format!("{algorithm:?}"));
         named && self.algorithms.contains(&algorithm)
     }
 
-    /// Verifies the signature of a token, and nothing else. Error: `Signature`.
+    /// Verifies only the signature of a token. Fails with `Signature`.
     pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), TokenError> {
         let signed = token.signed.as_bytes();
         match crypto::verify(token.signature, signed, &self.public, token.algorithm) {

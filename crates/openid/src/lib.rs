@@ -1,12 +1,17 @@
-//! Tokens of OpenID issuers: who signed them, with which of its keys, and what they say.
+//! Tokens of OpenID issuers: it verifies the issuer, the signature, the audience and the times of a
+//! token, and returns its claims.
 //!
-//! An [`Issuer`] is known by its URL, and its keys are fetched from there. A token counts once its
-//! issuer, its audience, its times and its signature have been verified, all of them by
-//! [`Issuer::verify`]; what an unverified token says decides nothing but which issuer is asked.
+//! Roles: an [`Issuer`] is identified by its URL, from which its keys are fetched. An
+//! [`UnverifiedToken`] is a parsed token. [`Issuer::verify`] checks issuer, audience, times and
+//! signature, and returns [`Claims`]. Invariant: the content of an unverified token only selects
+//! the issuer to ask. For example, a token with `"iss": "https://idp.example.com"` is verified with
+//! the keys of the issuer with this URL, or refused if there is none.
 //!
-//! Whoever sends a token is a stranger until then. So what a token costs has limits: its length, how
-//! much of it is read, how often an issuer is asked because of one, how long that takes, how much it may answer, and how many
-//! wait for it. What the token's holder may do is not known here.
+//! The sender of a token is not trusted before verification, so the cost of a token has limits: the
+//! length of the token, the number of claims that are read, the frequency of requests to the
+//! issuer, their duration, the size of the response, and the number of requests that wait for it.
+//!
+//! The crate does not know the permissions of the token's holder.
 
 mod claims;
 mod discovery;

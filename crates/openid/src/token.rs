@@ -1,4 +1,4 @@
-//! A token as it arrives, which anybody may have made.
+//! A token as received; any sender can have made it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use crate::error::TokenError;
 use crate::first_claims::{FirstClaim, FirstClaims};
 
-/// The longest token that is looked at, in bytes: what AWS allows.
+/// The maximum length of a token in bytes, as in AWS.
 pub const TOKEN_BYTES_MAX: usize = 20_000;
 
-/// A token that nobody has verified.
+/// A parsed token that is not verified.
 pub struct UnverifiedToken<'a> {
-    /// What its signature is about: the header and the claims.
+    /// The text that the signature covers: the header and the claims.
     pub(crate) signed: &'a str,
     pub(crate) signature: &'a str,
     pub(crate) algorithm: Algorithm,
@@ -24,8 +24,8 @@ pub struct UnverifiedToken<'a> {
     all_claims: &'a str,
 }
 
-/// What is read of the header. Keys, certificates and addresses in it are passed over: a key that a
-/// token brings along is worth nothing.
+/// The members of the header that are used. Keys, certificates and URLs in the header are ignored,
+/// because a token must not supply its own key.
 #[derive(Deserialize)]
 struct Header {
     alg: Algorithm,
@@ -34,10 +34,10 @@ struct Header {
 }
 
 impl<'a> UnverifiedToken<'a> {
-    /// Takes a token apart.
+    /// Parses a token.
     ///
-    /// Errors: `TooLong`, `Malformed`, and `Algorithm` for those that are not signed with a private
-    /// key.
+    /// Fails with `TooLong`, `Malformed`, or `Algorithm` for a token that is not signed with a
+    /// private key.
     pub fn parse(text: &'a str) -> Result<UnverifiedToken<'a>, TokenError> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLong);
@@ -47,7 +47,7 @@ impl<'a> UnverifiedToken<'a> {
         let header: Header = read(header)?;
         let symmetric =
             matches!(header.alg, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512);
-        // What `crit` names changes what the token means, and none of it is known here.
+        // An extension in `crit` changes the meaning of the token, and no extension is implemented.
         if symmetric || header.crit.is_some() {
             return Err(TokenError::Algorithm);
         }
@@ -55,17 +55,17 @@ impl<'a> UnverifiedToken<'a> {
         Ok(UnverifiedToken { signed, signature, algorithm, key_id, claims, all_claims })
     }
 
-    /// Which issuer it claims to be of.
+    /// Returns the issuer that the token names.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.iss.text()
     }
 
-    /// Whether it claims to be meant for one of these.
+    /// Returns true if the token names one of the audiences.
     pub fn is_for(&self, audiences: &[String]) -> bool {
         self.audience(audiences).is_some()
     }
 
-    /// The first of these that it claims to be meant for.
+    /// Returns the first of the audiences that the token names.
     pub(crate) fn audience(&self, audiences: &[String]) -> Option<String> {
         let named = |audience: &String| match &self.claims.aud {
             FirstClaim::Text(one) => one == audience,
@@ -75,22 +75,22 @@ impl<'a> UnverifiedToken<'a> {
         audiences.iter().find(|audience| named(audience)).cloned()
     }
 
-    /// All that it says, which takes many times the memory of its text. So this is for tokens whose
-    /// signature was verified.
+    /// Returns all claims. They use many times the memory of their text, so the caller verifies the
+    /// signature first.
     ///
-    /// Error: `Malformed`.
+    /// Fails with `Malformed`.
     pub(crate) fn all_claims(&self) -> Result<Map<String, Value>, TokenError> {
         read(self.all_claims)
     }
 }
 
-/// Reads the JSON in a part of a token.
+/// Parses the JSON in a part of a token.
 fn read<T: DeserializeOwned>(part: &str) -> Result<T, TokenError> {
     let text = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
     serde_json::from_slice(&text).map_err(|_| TokenError::Malformed)
 }
 
-/// A token is as good as a password, so it is never printed.
+/// Omits the token itself, because it is a credential.
 impl std::fmt::Debug for UnverifiedToken<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UnverifiedToken")

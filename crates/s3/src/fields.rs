@@ -89,7 +89,7 @@ impl<'a> Fields<'a> {
                 .map_err(|_| invalid(&name, "A header is not UTF-8."))?
                 .trim_matches([' ', '\t']);
             if text.chars().any(|character| character.is_control() && character != '\t') {
-                return Err(invalid(&name, "A header holds control characters."));
+                return Err(invalid(&name, "A header contains control characters."));
             }
             Ok(text)
         })

@@ -74,7 +74,7 @@ impl Metadata {
                 return Err(invalid(header, "A metadata name is empty."));
             }
             if HeaderName::from_bytes(header.as_bytes()).is_err() {
-                return Err(invalid(header, "No header can have this name."));
+                return Err(invalid(header, "The metadata name is not a valid header name."));
             }
             let value = fields.joined(header)?.unwrap_or_default();
             user_bytes += name.len() + value.len();

@@ -40,7 +40,7 @@ impl LockMode {
     }
 
     fn parse(element: &Element) -> Result<LockMode, Fault> {
-        LockMode::named(element.required("Mode")?).ok_or_else(|| malformed("a Mode is not known"))
+        LockMode::named(element.required("Mode")?).ok_or_else(|| malformed("Mode is unknown"))
     }
 }
 
@@ -68,7 +68,8 @@ impl Retention {
         }
         let mode = LockMode::parse(&root)?;
         let text = root.required("RetainUntilDate")?;
-        let until = parse_time(text).ok_or_else(|| malformed("RetainUntilDate is no time"))?;
+        let until =
+            parse_time(text).ok_or_else(|| malformed("RetainUntilDate is not a valid time"))?;
         let until = future_time(until, now).ok_or_else(|| not_future("RetainUntilDate", text))?;
         Ok(Some(Retention { mode, until }))
     }

@@ -121,7 +121,7 @@ impl AssumeRole {
             // If the limit were ignored, the session would have more permissions than requested.
             return Err(invalid(
                 "Value at 'policyArns' failed to satisfy constraint: Member must be \
-                                null, for only 'policy' limits a session here",
+                                null, because only 'policy' can limit a session here",
             ));
         }
         let seconds = match parameters.get("DurationSeconds")? {

@@ -100,7 +100,7 @@ impl TagSet {
         let mut tags = Vec::new();
         for tag in set.children() {
             if tag.name() != "Tag" {
-                return Err(malformed("TagSet holds something other than Tag"));
+                return Err(malformed("TagSet contains an element other than Tag"));
             }
             // White space is part of a tag, so the text is not trimmed.
             let text = |name: &str| match tag.child(name)? {

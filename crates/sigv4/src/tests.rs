@@ -1,4 +1,4 @@
-//! Known answers: the signatures that AWS publishes with its documentation.
+//! Known answers: the signatures in AWS's documentation.
 
 use time::macros::datetime;
 
@@ -12,7 +12,7 @@ fn scope() -> CredentialScope {
     CredentialScope::new("20130524", "us-east-1", "s3")
 }
 
-/// The signature of a request of the documentation, which are all of one second.
+/// Checks the signature of a documented request. All of them have the same time.
 #[track_caller]
 fn check(
     (method, path, query): (&str, &str, &str),
@@ -32,7 +32,7 @@ fn check(
 }
 
 #[test]
-fn a_get_of_a_range() {
+fn get_of_a_range_has_the_documented_signature() {
     check(
         ("GET", "/test.txt", ""),
         &[
@@ -47,7 +47,7 @@ fn a_get_of_a_range() {
 }
 
 #[test]
-fn a_put_of_a_key_with_a_dollar() {
+fn put_of_a_key_with_a_dollar_has_the_documented_signature() {
     let hash = sha256_hex(b"Welcome to Amazon S3.");
     assert_eq!(hash, "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072");
     check(
@@ -65,7 +65,7 @@ fn a_put_of_a_key_with_a_dollar() {
 }
 
 #[test]
-fn a_subresource_and_a_listing() {
+fn subresource_and_listing_have_the_documented_signatures() {
     let headers: [(&str, &[u8]); 3] = [
         ("host", HOST),
         ("x-amz-content-sha256", EMPTY_SHA256.as_bytes()),
@@ -86,7 +86,7 @@ fn a_subresource_and_a_listing() {
 }
 
 #[test]
-fn a_presigned_url() {
+fn presigned_url_has_the_documented_signature() {
     let credential = uri::escape_query(&format!("AKIAIOSFODNN7EXAMPLE/{}", scope().as_str()));
     let query = uri::canonical_query(
         [
@@ -106,9 +106,9 @@ fn a_presigned_url() {
     );
 }
 
-/// The example of AWS's general documentation, which is of another service.
+/// The example in AWS's general documentation, for another service.
 #[test]
-fn a_request_to_iam() {
+fn request_to_iam_has_the_documented_signature() {
     let timestamp = "20150830T123600Z";
     let scope = CredentialScope::new("20150830", "us-east-1", "iam");
     let mut request = CanonicalRequest::builder("GET", "/", "Action=ListUsers&Version=2010-05-08");
@@ -121,9 +121,9 @@ fn a_request_to_iam() {
     assert_eq!(key.sign(&string_to_sign(timestamp, &scope, &request)).to_hex(), expected);
 }
 
-/// The documentation's upload of 66,560 bytes in chunks of 64 KiB.
+/// The documented upload of 66,560 bytes in chunks of 64 KiB.
 #[test]
-fn a_body_in_signed_chunks() {
+fn signed_chunks_have_the_documented_signatures() {
     let key = SigningKey::derive(SECRET, &scope());
     let mut request = CanonicalRequest::builder("PUT", "/examplebucket/chunkObject.txt", "");
     let payload = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
@@ -154,9 +154,9 @@ fn a_body_in_signed_chunks() {
     }
 }
 
-/// The documentation's upload of the same body with a trailer.
+/// The documented upload of the same body with a trailer.
 #[test]
-fn a_body_in_signed_chunks_with_a_trailer() {
+fn signed_trailer_has_the_documented_signature() {
     let key = SigningKey::derive(SECRET, &scope());
     let last = "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992";
     let text =
@@ -166,7 +166,7 @@ fn a_body_in_signed_chunks_with_a_trailer() {
 }
 
 #[test]
-fn a_signature_has_one_spelling() {
+fn a_signature_matches_only_in_lower_case() {
     let signature = SigningKey::derive("secret", &scope()).sign("text");
     let hex = signature.to_hex();
     assert!(signature.matches(&hex));
@@ -177,13 +177,13 @@ fn a_signature_has_one_spelling() {
 }
 
 #[test]
-fn nothing_of_a_key_is_printed() {
+fn debug_prints_nothing_of_a_key() {
     assert_eq!(format!("{:?}", SigningKey::derive("secret", &scope())), "SigningKey(…)");
 }
 
 /// A secret longer than a block of SHA-256 is hashed first, as HMAC defines it.
 #[test]
-fn a_secret_may_have_any_length() {
+fn a_secret_can_have_any_length() {
     let sign = |secret: &str| SigningKey::derive(secret, &scope()).sign("text").to_hex();
     let long = "s".repeat(200);
     let signatures = [sign(""), sign(&long), sign(&long[1..])];
@@ -192,7 +192,7 @@ fn a_secret_may_have_any_length() {
 }
 
 #[test]
-fn a_scope_is_four_parts() {
+fn a_scope_has_four_parts() {
     let parsed = CredentialScope::parse("20130524/us-east-1/s3/aws4_request");
     assert_eq!(parsed, Some(scope()));
     let odd = CredentialScope::parse("a/b//d").expect("four parts");
@@ -204,7 +204,7 @@ fn a_scope_is_four_parts() {
 }
 
 #[test]
-fn timestamps_are_read_as_they_are_written() {
+fn timestamps_parse_only_in_the_written_format() {
     let at = datetime!(2026-01-02 03:04:05.9 +2);
     assert_eq!(format_timestamp(at), "20260102T010405Z");
     assert_eq!(parse_timestamp("20260102T010405Z"), Some(datetime!(2026-01-02 01:04:05 UTC)));
@@ -214,7 +214,7 @@ fn timestamps_are_read_as_they_are_written() {
 }
 
 #[test]
-fn uris_have_one_spelling() {
+fn uris_have_one_canonical_form() {
     assert_eq!(uri::escape_path("/b/a b+c~ä"), "/b/a%20b%2Bc~%C3%A4");
     assert_eq!(uri::escape_query("a/b=c"), "a%2Fb%3Dc");
     assert_eq!(uri::canonical_path(""), Ok("/".to_owned()));
@@ -229,7 +229,7 @@ fn uris_have_one_spelling() {
 }
 
 #[test]
-fn values_of_headers_are_trimmed_and_their_spaces_folded() {
+fn header_values_are_trimmed_and_spaces_are_folded() {
     let mut request = CanonicalRequest::builder("GET", "/", "");
     request.header("a", b"\t b   c\t d ");
     let values: [&[u8]; 3] = [b" x ", b"", b"\xff"];
@@ -242,7 +242,7 @@ fn values_of_headers_are_trimmed_and_their_spaces_folded() {
 }
 
 #[test]
-fn the_authorization_header_has_all_its_parts() {
+fn authorization_header_has_scope_headers_and_signature() {
     assert_eq!(
         authorization("key", &scope(), "host;x-amz-date", "abc"),
         "AWS4-HMAC-SHA256 Credential=key/20130524/us-east-1/s3/aws4_request, \

@@ -18,7 +18,7 @@ pub fn escape_query(text: &str) -> String {
     escape(text, false)
 }
 
-/// Returns the canonical form of a received path, regardless of the characters that its sender escaped.
+/// Returns the canonical form of a received path. The sender may have escaped any characters.
 ///
 /// Fails with `BrokenEscape` if a `%` is not followed by two hexadecimal digits.
 pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {

@@ -5,7 +5,7 @@ use super::*;
 use crate::tests::server::Server;
 
 #[test]
-fn an_issuer_with_tls_tells_its_keys_with_tls() {
+fn keys_of_an_issuer_with_tls_must_be_fetched_over_tls() {
     for plain in [false, true] {
         let fetcher = Fetcher::new(None, plain).unwrap();
         let keys = |issuer: &str, jwks_uri: &str| {
@@ -22,16 +22,16 @@ fn an_issuer_with_tls_tells_its_keys_with_tls() {
 }
 
 #[tokio::test]
-async fn what_an_issuer_answers_does_not_fill_the_log() {
+async fn error_texts_from_an_issuer_are_truncated() {
     let tasks = Tasks::new();
     let server = Server::start(&tasks, &[]).await;
     let fetcher = Fetcher::new(None, false).unwrap();
-    // The parser's sentence repeats what it did not expect.
+    // The parser's error repeats the unexpected text.
     server.set(|script| script.keys = json!({"keys": "x".repeat(100_000)}).to_string().into());
     let error = keys(&fetcher, &server.url).await.unwrap_err();
-    assert!(error.contains("no JSON web key set") && error.contains("xxx"), "{error}");
+    assert!(error.contains("not a JSON web key set") && error.contains("xxx"), "{error}");
     assert_eq!(error.chars().count(), ERROR_CHARS_MAX);
     server.set(|script| script.name = Some("y".repeat(100_000)));
     let error = keys(&fetcher, &server.url).await.unwrap_err();
-    assert!(error.contains("calls itself") && error.len() < ERROR_CHARS_MAX, "{error}");
+    assert!(error.contains("names the issuer") && error.len() < ERROR_CHARS_MAX, "{error}");
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is read of a claim that is written so.
+/// Parses a claim with this JSON value.
 fn read(claim: &str) -> FirstClaim {
     let text = format!(r#"{{"aud":{claim},"iss":"i"}}"#);
     let claims: FirstClaims = serde_json::from_str(&text).expect(claim);
@@ -13,7 +13,7 @@ fn texts(texts: &[&str]) -> FirstClaim {
 }
 
 #[test]
-fn claims_are_read_as_what_they_are() {
+fn claim_values_are_read_by_type() {
     for (claim, expected) in [
         (r#""a""#, FirstClaim::Text("a".to_owned())),
         ("7", FirstClaim::Whole(7)),
@@ -31,12 +31,12 @@ fn claims_are_read_as_what_they_are() {
     }
     let claims: FirstClaims = serde_json::from_str("{}").expect("no claims");
     assert_eq!(claims.exp, FirstClaim::Absent);
-    // Parsers do not agree on which of two counts.
+    // Parsers differ in which of two values they use.
     assert!(serde_json::from_str::<FirstClaims>(r#"{"sub":"a","sub":"b"}"#).is_err());
 }
 
 #[test]
-fn a_list_has_a_limit() {
+fn a_long_list_is_malformed() {
     let list = |length: usize| format!("[{}]", vec![r#""a""#; length].join(","));
     assert_eq!(read(&list(AUDIENCES_MAX)), texts(&["a"; AUDIENCES_MAX]));
     assert_eq!(read(&list(AUDIENCES_MAX + 1)), FirstClaim::Other);

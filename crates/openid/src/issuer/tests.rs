@@ -14,7 +14,7 @@ use crate::{
 
 const NOW: i64 = 1_800_000_000;
 
-/// An issuer, the server that it is, and its first key.
+/// An issuer with its server and its first key.
 struct World {
     server: Server,
     issuer: Arc<Issuer>,
@@ -32,7 +32,7 @@ impl World {
         World { server, issuer, signer, tasks }
     }
 
-    /// What a good token says.
+    /// The claims of a valid token.
     fn claims(&self) -> Value {
         json!({"iss": self.server.url, "aud": "ours", "sub": "anna", "exp": NOW + 600, "iat": NOW,
                "nbf": NOW, "policy": ["a", "b"], "email": "anna@example.com",
@@ -47,7 +47,7 @@ impl World {
         verify(&self.issuer, token).await
     }
 
-    /// The error that a token brings.
+    /// Returns the error of a token.
     async fn error(&self, token: &str) -> Option<TokenError> {
         self.verify(token).await.err()
     }
@@ -59,7 +59,7 @@ async fn verify(issuer: &Issuer, token: &str) -> Result<Claims, TokenError> {
     issuer.verify(&UnverifiedToken::parse(token)?, &audiences, now).await
 }
 
-/// Lets time pass, and no more than that: with sockets about, it cannot stand still for long.
+/// Advances the clock. It is paused only for this, because sockets need a running clock.
 async fn pass(time: Duration) {
     pause();
     advance(time).await;
@@ -67,7 +67,7 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test]
-async fn a_good_token_says_who_it_is_about() {
+async fn a_valid_token_returns_its_claims() {
     let world = World::new().await;
     let claims = world.verify(&world.token()).await.unwrap();
     assert_eq!((claims.subject(), claims.audience()), ("anna", "ours"));
@@ -80,14 +80,14 @@ async fn a_good_token_says_who_it_is_about() {
     assert_eq!(claims.texts("address"), ClaimTexts::Malformed);
     assert_eq!(claims.texts("groups"), ClaimTexts::Absent);
     world.verify(&world.token()).await.unwrap();
-    assert_eq!(world.server.asked(), (1, 1), "the keys are remembered");
+    assert_eq!(world.server.asked(), (1, 1), "the keys are cached");
     let token = world.token();
     let printed = format!("{:?} {claims:?}", UnverifiedToken::parse(&token).unwrap());
     assert!(!printed.contains("anna") && !printed.contains(&token), "{printed}");
 }
 
 #[tokio::test]
-async fn a_mail_address_counts_if_the_issuer_has_verified_it() {
+async fn an_email_is_returned_only_if_the_issuer_has_verified_it() {
     let world = World::new().await;
     let address = || ClaimTexts::Texts(vec!["anna@example.com".to_owned()]);
     for (verified, expected) in [
@@ -111,7 +111,7 @@ async fn a_mail_address_counts_if_the_issuer_has_verified_it() {
 }
 
 #[tokio::test]
-async fn a_claim_has_one_of_some_values_or_none_of_them() {
+async fn first_match_returns_the_first_value_that_a_claim_has() {
     let world = World::new().await;
     let claims = world.verify(&world.token()).await.unwrap();
     let among = |name: &str, values: &[&str]| {
@@ -133,7 +133,7 @@ async fn a_claim_has_one_of_some_values_or_none_of_them() {
 }
 
 #[tokio::test]
-async fn each_algorithm_goes_with_keys_of_its_kind_alone() {
+async fn each_algorithm_works_only_with_keys_of_its_kind() {
     let world = World::new().await;
     let keys = [
         ("rsa", Signer::rsa(), &["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"][..]),
@@ -141,8 +141,8 @@ async fn each_algorithm_goes_with_keys_of_its_kind_alone() {
         ("p384", Signer::p384(), &["ES384"]),
         ("ed", Signer::ed25519(), &["EdDSA"]),
     ];
-    let told: Vec<Value> = keys.iter().map(|(id, signer, _)| signer.jwk(id)).collect();
-    world.server.set(|script| script.keys = document(&told));
+    let published: Vec<Value> = keys.iter().map(|(id, signer, _)| signer.jwk(id)).collect();
+    world.server.set(|script| script.keys = document(&published));
     let claims = world.claims();
     for (id, signer, algorithms) in &keys {
         for algorithm in *algorithms {
@@ -154,7 +154,7 @@ async fn each_algorithm_goes_with_keys_of_its_kind_alone() {
             assert_eq!(world.error(&token).await, Some(TokenError::UnknownKey), "{algorithm}");
         }
     }
-    // Where an issuer names one algorithm for a key, it is that one.
+    // If the issuer names one algorithm for a key, only this one is accepted.
     let (_, rsa, _) = &keys[0];
     let mut named = rsa.jwk("named");
     named["alg"] = "PS256".into();
@@ -170,7 +170,7 @@ async fn each_algorithm_goes_with_keys_of_its_kind_alone() {
 }
 
 #[tokio::test]
-async fn what_a_token_says_must_be_right() {
+async fn a_wrong_claim_is_refused_with_its_error() {
     let world = World::new().await;
     let leeway = LEEWAY.as_secs().cast_signed();
     let expired = |at| TokenError::Expired { now: NOW, expired: at };
@@ -213,9 +213,9 @@ async fn a_forged_token_is_refused() {
     let world = World::new().await;
     let good = world.token();
     assert_eq!(world.error(&good).await, None);
-    let stranger = Signer::p256().token("ES256", Some("one"), &world.claims());
-    assert_eq!(world.error(&stranger).await, Some(TokenError::Signature));
-    // The claims of one token under the signature of another.
+    let forged = Signer::p256().token("ES256", Some("one"), &world.claims());
+    assert_eq!(world.error(&forged).await, Some(TokenError::Signature));
+    // The claims of one token with the signature of another.
     let mut richer = world.claims();
     richer["policy"] = "everything".into();
     let signature = good.rsplit_once('.').unwrap().1;
@@ -232,7 +232,7 @@ async fn a_forged_token_is_refused() {
         (json!({"alg": "ES256", "kid": "one", "crit": ["exp"]}), TokenError::Algorithm),
         (json!({"alg": "ES384", "kid": "one"}), TokenError::UnknownKey),
         (json!({"alg": "ES256", "kid": "one"}), TokenError::Signature),
-        // A key or a place of keys that the token brings along is worth nothing.
+        // A key or a key URL in the token itself is ignored.
         (json!({"alg": "ES256", "jwk": Signer::p256().jwk("two")}), TokenError::Signature),
         (
             json!({"alg": "ES256", "kid": "two", "jku": "http://127.0.0.1:1/"}),
@@ -244,7 +244,7 @@ async fn a_forged_token_is_refused() {
             assert_eq!(world.error(&token).await, Some(expected), "{header}");
         }
     }
-    // Two subjects, of which one parser may take the first and another the second.
+    // Two subjects: parsers differ in which one they use.
     let claims = world.claims().to_string().replacen('{', r#"{"sub":"root","#, 1);
     let twice = format!("{}.{}.", base64(r#"{"alg":"ES256"}"#), base64(claims));
     assert_eq!(world.error(&twice).await, Some(TokenError::Malformed));
@@ -263,7 +263,7 @@ async fn a_forged_token_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_without_a_key_id_is_of_the_only_key_of_its_kind() {
+async fn a_token_without_a_key_id_uses_the_only_matching_key() {
     let world = World::new().await;
     let token = world.signer.token("ES256", None, &world.claims());
     assert_eq!(world.error(&token).await, None);
@@ -277,7 +277,7 @@ async fn a_token_without_a_key_id_is_of_the_only_key_of_its_kind() {
 }
 
 #[tokio::test]
-async fn new_keys_are_learned_and_strangers_cannot_make_it_ask_more_often() {
+async fn unknown_keys_refresh_the_cache_at_most_once_in_an_interval() {
     let world = World::new().await;
     assert_eq!(world.error(&world.token()).await, None);
     let next = Signer::p256();
@@ -286,10 +286,14 @@ async fn new_keys_are_learned_and_strangers_cannot_make_it_ask_more_often() {
     for _ in 0..20 {
         assert_eq!(world.error(&token).await, Some(TokenError::UnknownKey));
     }
-    assert_eq!(world.server.asked(), (1, 1), "it was asked a moment ago");
+    assert_eq!(world.server.asked(), (1, 1), "the refresh interval has not passed");
     pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&token).await, None);
-    assert_eq!(world.error(&world.token()).await, Some(TokenError::UnknownKey), "taken back");
+    assert_eq!(
+        world.error(&world.token()).await,
+        Some(TokenError::UnknownKey),
+        "the key was revoked"
+    );
     for id in 0..20 {
         let made_up = next.token("ES256", Some(&format!("no {id}")), &world.claims());
         assert_eq!(world.error(&made_up).await, Some(TokenError::UnknownKey));
@@ -298,7 +302,7 @@ async fn new_keys_are_learned_and_strangers_cannot_make_it_ask_more_often() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_down_is_asked_now_and_then() {
+async fn an_unreachable_issuer_is_retried_after_the_refresh_interval() {
     let world = World::new().await;
     world.server.set(|script| script.status = 503);
     for _ in 0..20 {
@@ -309,17 +313,17 @@ async fn an_issuer_that_is_down_is_asked_now_and_then() {
     pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&world.token()).await, None);
 
-    // Known keys outlive it, for a while.
+    // Known keys remain valid for a limited time.
     world.server.set(|script| script.status = 503);
     pass(KEYS_REFRESH_AFTER).await;
     assert_eq!(world.error(&world.token()).await, None);
-    assert_eq!(world.server.asked(), (3, 1), "it was asked for newer ones");
+    assert_eq!(world.server.asked(), (3, 1), "newer keys were requested");
     pass(KEYS_AGE_MAX).await;
     assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
 }
 
 #[tokio::test]
-async fn a_key_that_an_issuer_may_have_made_meanwhile_is_not_refused_for_good() {
+async fn an_unknown_key_is_unreachable_while_the_issuer_is_down() {
     let world = World::new().await;
     assert_eq!(world.error(&world.token()).await, None);
     let next = Signer::p256();
@@ -332,40 +336,44 @@ async fn a_key_that_an_issuer_may_have_made_meanwhile_is_not_refused_for_good() 
     for _ in 0..2 {
         assert_eq!(world.error(&token).await, Some(TokenError::Unreachable));
     }
-    assert_eq!(world.server.asked(), (2, 1), "it was asked, and did not tell");
+    assert_eq!(world.server.asked(), (2, 1), "the issuer was asked and did not return its keys");
     world.server.set(|script| script.status = 200);
     pass(REFRESH_INTERVAL_MIN).await;
     assert_eq!(world.error(&token).await, None);
-    assert_eq!(world.error(&world.token()).await, Some(TokenError::UnknownKey), "it told again");
+    assert_eq!(
+        world.error(&world.token()).await,
+        Some(TokenError::UnknownKey),
+        "the issuer returned its keys again"
+    );
 }
 
 #[tokio::test]
-async fn whoever_has_a_known_key_does_not_wait_for_an_issuer_that_hangs() {
+async fn a_request_with_a_known_key_does_not_wait_for_a_slow_issuer() {
     let world = World::new().await;
     assert_eq!(world.error(&world.token()).await, None);
     world.server.set(|script| script.wait = Duration::from_hours(1));
     pass(KEYS_REFRESH_AFTER).await;
-    // By the clock of the machine: paused ones would go on to the issuer's deadline.
+    // Real time: a paused clock would advance to the issuer's deadline.
     let waited = std::time::Instant::now();
     assert_eq!(world.error(&world.token()).await, None);
     let waited = waited.elapsed();
     assert!((REFRESH_WAIT_MAX..FETCH_DEADLINE / 2).contains(&waited), "{waited:?}");
-    assert_eq!(world.server.asked(), (2, 1), "it was asked for newer ones");
+    assert_eq!(world.server.asked(), (2, 1), "newer keys were requested");
 
-    // Strangers with made-up keys take all places.
+    // Tokens with invented keys occupy all waiting places.
     let made_up = Signer::p256().token("ES256", Some("none"), &world.claims());
     let ask = |_| {
         let (issuer, token) = (Arc::clone(&world.issuer), made_up.clone());
-        world.tasks.spawn("a stranger", async move { verify(&issuer, &token).await.err() })
+        world.tasks.spawn("an invented token", async move { verify(&issuer, &token).await.err() })
     };
-    let strangers: Vec<_> = (0..=WAITERS_MAX).map(ask).collect();
-    let (refused, _, _waiting) = futures::future::select_all(strangers).await;
-    assert_eq!(refused.unwrap(), Some(TokenError::Busy), "one more than there are places");
-    assert_eq!(world.error(&world.token()).await, None, "who is known needs none");
+    let requests: Vec<_> = (0..=WAITERS_MAX).map(ask).collect();
+    let (refused, _, _waiting) = futures::future::select_all(requests).await;
+    assert_eq!(refused.unwrap(), Some(TokenError::Busy), "all waiting places are taken");
+    assert_eq!(world.error(&world.token()).await, None, "a known key needs no waiting place");
 }
 
 #[tokio::test]
-async fn many_wait_for_one_question_and_not_too_many() {
+async fn requests_share_one_refresh_and_the_number_of_waiters_is_limited() {
     let world = World::new().await;
     world.server.set(|script| script.wait = Duration::from_millis(300));
     let token = world.token();
@@ -383,7 +391,7 @@ async fn many_wait_for_one_question_and_not_too_many() {
 }
 
 #[tokio::test]
-async fn a_question_goes_on_when_whoever_caused_it_is_gone() {
+async fn a_refresh_continues_after_its_request_is_cancelled() {
     let world = World::new().await;
     world.server.set(|script| script.wait = Duration::from_millis(100));
     let token = world.token();
@@ -394,28 +402,32 @@ async fn a_question_goes_on_when_whoever_caused_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_waited_for_is_over_when_it_ends() {
+async fn a_refresh_without_waiters_ends_and_another_can_start() {
     let world = World::new().await;
     world.server.set(|script| script.wait = Duration::from_millis(100));
     let token = world.token();
     let gone = tokio::time::timeout(Duration::from_millis(20), world.verify(&token)).await;
     assert!(gone.is_err(), "it does not wait to the end");
-    // Of all tasks only the server's own goes on.
+    // Only the server's own task continues.
     while world.tasks.running() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(world.server.asked(), (1, 1), "it ended");
+    assert_eq!(world.server.asked(), (1, 1), "the refresh ended");
     let next = Signer::p256();
     world.server.set(|script| script.keys = document(&[next.jwk("two")]));
     pass(REFRESH_INTERVAL_MIN).await;
     let token = next.token("ES256", Some("two"), &world.claims());
-    assert_eq!(world.error(&token).await, None, "it is asked again");
+    assert_eq!(world.error(&token).await, None, "the keys are fetched again");
     assert_eq!(world.server.asked(), (2, 2));
-    assert_eq!(world.error(&world.token()).await, Some(TokenError::UnknownKey), "taken back");
+    assert_eq!(
+        world.error(&world.token()).await,
+        Some(TokenError::UnknownKey),
+        "the key was revoked"
+    );
 }
 
 #[tokio::test]
-async fn what_an_issuer_answers_has_limits() {
+async fn oversized_or_useless_key_documents_are_refused() {
     let world = World::new().await;
     let key = || world.signer.jwk("one");
     let mut long = key();
@@ -432,21 +444,21 @@ async fn what_an_issuer_answers_has_limits() {
         let before = world.server.asked().1;
         world.server.set(|script| script.keys = keys);
         assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
-        assert_eq!(world.server.asked().1, before + 1, "the document was asked for");
+        assert_eq!(world.server.asked().1, before + 1, "the document was requested");
         pass(REFRESH_INTERVAL_MIN).await;
     }
-    // Keys of kinds that nobody knows yet are no reason not to use the others.
+    // Keys of unknown kinds are skipped, and the other keys are used.
     let new = json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "new", "pub": "AAAA"});
     world.server.set(|script| script.keys = document(&[new, json!(7), key()]));
     assert_eq!(world.error(&world.token()).await, None);
 }
 
 #[tokio::test]
-async fn an_issuer_is_who_it_says_and_does_not_take_for_ever() {
+async fn a_wrong_issuer_name_or_a_timeout_makes_the_issuer_unreachable() {
     let world = World::new().await;
     world.server.set(|script| script.name = Some("https://other.example.com".to_owned()));
     assert_eq!(world.error(&world.token()).await, Some(TokenError::Unreachable));
-    assert_eq!(world.server.asked(), (1, 0), "its keys are not even asked for");
+    assert_eq!(world.server.asked(), (1, 0), "its keys are not requested");
     pass(REFRESH_INTERVAL_MIN).await;
     world.server.set(|script| {
         script.name = None;
@@ -465,7 +477,7 @@ async fn an_issuer_is_who_it_says_and_does_not_take_for_ever() {
 }
 
 #[tokio::test]
-async fn an_issuer_is_asked_over_tls_or_on_this_machine() {
+async fn plain_http_is_allowed_only_on_this_machine_unless_configured() {
     let make = |url: &str, allow_http| {
         let settings = IssuerSettings { url: url.to_owned(), authorities: None, allow_http };
         Issuer::new(settings, Tasks::new())

@@ -1,4 +1,4 @@
-//! An issuer to try tokens with: keys that sign, and a server that tells them.
+//! A test issuer: keys that sign tokens, and a server that publishes them.
 
 pub(crate) mod server;
 pub(crate) mod signer;

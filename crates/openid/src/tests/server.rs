@@ -1,4 +1,4 @@
-//! An issuer's server, on the loopback, that answers as it is told.
+//! An issuer's server on the loopback interface, with scripted responses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What it does.
+/// The scripted behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) status: u16,
     pub(crate) keys: Vec<u8>,
-    /// What it calls itself, if not what it is called.
+    /// The issuer in its configuration, if it differs from the URL.
     pub(crate) name: Option<String>,
     pub(crate) wait: Duration,
 }
@@ -45,12 +45,12 @@ impl Server {
         server
     }
 
-    /// Changes what it does from now on.
+    /// Changes the behaviour for later requests.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.script.lock().unwrap());
     }
 
-    /// How often each document was asked for.
+    /// Returns the number of requests for the configuration and for the keys.
     pub(crate) fn asked(&self) -> (usize, usize) {
         let asked = self.asked.lock().unwrap();
         let count = |end: &str| asked.iter().filter(|path| path.ends_with(end)).count();
@@ -88,11 +88,11 @@ async fn answer(
         json!({"issuer": name, "jwks_uri": format!("{url}/keys")}).to_string().into_bytes()
     };
     let head = format!(
-        "HTTP/1.1 {} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {} Status\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         script.status,
         body.len()
     );
-    // A client that reads no further is one that has had enough.
+    // A client may close the connection before it has read the whole response.
     let _ended = async {
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(&body).await?;

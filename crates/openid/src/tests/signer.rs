@@ -1,4 +1,4 @@
-//! Keys that sign tokens, without the library that verifies them.
+//! Keys that sign tokens, independent of the library that verifies them.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -36,7 +36,7 @@ impl Signer {
         Signer::Ed25519(Ed25519KeyPair::generate().unwrap())
     }
 
-    /// The public key, as an issuer tells it.
+    /// Returns the public key as an issuer publishes it.
     pub(crate) fn jwk(&self, id: &str) -> Value {
         let curve = |name: &str, pair: &EcdsaKeyPair| {
             let point = &pair.public_key().as_ref()[1..];
@@ -58,7 +58,7 @@ impl Signer {
         }
     }
 
-    /// A token that says that it is signed with `algorithm` and the key `id`.
+    /// Returns a token whose header names `algorithm` and the key `id`.
     pub(crate) fn token(&self, algorithm: &str, id: Option<&str>, claims: &Value) -> String {
         let mut header = json!({"alg": algorithm, "typ": "JWT"});
         if let Some(id) = id {
@@ -92,7 +92,7 @@ impl Signer {
     }
 }
 
-/// What is signed of a token.
+/// Returns the signed text of a token.
 pub(crate) fn message(header: &Value, claims: &Value) -> String {
     format!("{}.{}", base64(header.to_string()), base64(claims.to_string()))
 }

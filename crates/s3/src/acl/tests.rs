@@ -58,7 +58,7 @@ fn headers_that_do_not_parse_or_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn canned_lists_are_those_of_s3() {
+fn canned_acls_have_the_grants_of_s3() {
     let full = |id| account(id, AclPermission::FullControl);
     let read = |of| group(of, AclPermission::Read);
     let rows = |canned: &str| CannedAcl::parse(canned).expect("a name").grants("me", "owner");
@@ -70,11 +70,11 @@ fn canned_lists_are_those_of_s3() {
     assert_eq!(rows("bucket-owner-full-control"), [full("me"), full("owner")]);
     assert_eq!(rows("bucket-owner-read"), [full("me"), account("owner", AclPermission::Read)]);
     let own = CannedAcl::BucketOwnerFullControl.grants("me", "me");
-    assert_eq!(own, [full("me")], "once, if the two are one");
+    assert_eq!(own, [full("me")], "one grant if owner and bucket owner are equal");
 }
 
 #[test]
-fn a_document_is_read_back_as_it_is_written() {
+fn an_acl_document_round_trips() {
     let rows = [
         account(ID, AclPermission::FullControl),
         group(AclGroup::LogDelivery, AclPermission::ReadAcp),
@@ -88,7 +88,7 @@ fn a_document_is_read_back_as_it_is_written() {
 }
 
 #[test]
-fn documents_that_are_not_as_documented_are_refused() {
+fn malformed_acl_documents_are_refused() {
     let document = |grants: &str| {
         format!(
             "<AccessControlPolicy><Owner><ID>{ID}</ID></Owner><AccessControlList>{grants}\
@@ -96,7 +96,7 @@ fn documents_that_are_not_as_documented_are_refused() {
         )
     };
     let parse = |text: String| AclDocument::parse(text.as_bytes());
-    assert!(parse(document("")).is_ok(), "nobody may do anything");
+    assert!(parse(document("")).is_ok(), "an empty list grants nothing");
     let row = |grantee: &str, permission: &str| {
         document(&format!(
             "<Grant><Grantee>{grantee}</Grantee><Permission>{permission}</Permission></Grant>"
@@ -118,7 +118,7 @@ fn documents_that_are_not_as_documented_are_refused() {
 }
 
 #[test]
-fn full_control_covers_everything_and_the_others_themselves() {
+fn full_control_covers_all_permissions_and_others_only_themselves() {
     for one in AclPermission::ALL {
         for other in AclPermission::ALL {
             let expected = one == other || one == AclPermission::FullControl;

@@ -253,7 +253,7 @@ impl FormV4 {
             let wrong = scope.region();
             Some(format!("the region \"{wrong}\" is wrong; expecting \"{region}\""))
         } else if self.timestamp.get(..8) != Some(date) {
-            Some(format!("the credential's date \"{date}\" is not that of x-amz-date."))
+            Some(format!("the credential's date \"{date}\" differs from the date of x-amz-date."))
         } else {
             None
         }

@@ -33,7 +33,7 @@ impl<'a> RequestHead<'a> {
         let header = single(self.headers, "host")?;
         match (self.authority.map(str::as_bytes), header) {
             (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
-                Err(Fault::because(Code::InvalidArgument, "Host contradicts the request target.")
+                Err(Fault::because(Code::InvalidArgument, "Host differs from the request target.")
                     .with("ArgumentName", "Host"))
             }
             (_, Some(host)) => Ok(Some(host)),

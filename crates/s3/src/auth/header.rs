@@ -68,7 +68,8 @@ impl HeaderSignature {
             let why = format!(
                 "the authorization component \"SignedHeaders={signed_headers}\" is malformed."
             );
-            malformed(&why).detail("It names headers in lower case, host among them.")
+            malformed(&why)
+                .detail("SignedHeaders must be header names in lower case, including host.")
         })?;
         let (timestamp, signed_at) = request_time(headers)?;
         let signature = signature.to_owned();

@@ -116,7 +116,7 @@ fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
         let name = decode(name)?.to_ascii_lowercase();
         if name.starts_with("x-amz-") && !SIGNATURE_PARAMETERS.contains(&name.as_str()) {
             let name = header_name(&name)
-                .ok_or_else(|| refuse("A parameter has a name that no header can have."))?;
+                .ok_or_else(|| refuse("A parameter name is not a valid header name."))?;
             hoisted.push((name, decode(value)?.into_owned()));
         }
     }

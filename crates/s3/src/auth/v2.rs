@@ -89,7 +89,7 @@ impl PresignedV2 {
             let lower = name.to_ascii_lowercase();
             let value = decode(value)?.into_owned();
             if is_ambiguous(&value) {
-                return Err(refuse("A parameter could be read as more than one."));
+                return Err(refuse("A parameter value is ambiguous in the string to sign."));
             }
             let slot = match name.as_ref() {
                 "AWSAccessKeyId" => &mut access_key,
@@ -103,11 +103,15 @@ impl PresignedV2 {
                     || matches!(lower.as_str(), "content-type" | "content-md5") =>
                 {
                     let name = header_name(&lower)
-                        .ok_or_else(|| refuse("A parameter has a name that no header can have."))?;
+                        .ok_or_else(|| refuse("A parameter name is not a valid header name."))?;
                     fields.push((name, value.trim_matches([' ', '\t']).to_owned()));
                     continue;
                 }
-                _ => return Err(refuse("The URL has a parameter that its signature omits.")),
+                _ => {
+                    return Err(refuse(
+                        "The URL has a parameter that its signature does not cover.",
+                    ));
+                }
             };
             if slot.replace(value).is_some() {
                 return Err(refuse("A parameter of the signature is given more than once."));
@@ -148,7 +152,7 @@ impl PresignedV2 {
         }
         let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
         if !methods.contains(request.method) || !names_object(request) {
-            return Err(refuse("This kind of URL is accepted for objects only."));
+            return Err(refuse("SigV2 presigned URLs are accepted only for objects."));
         }
         check_expiry(self.expires_at, rules.now)?;
         let string_to_sign = self.string_to_sign(request)?;
@@ -251,7 +255,7 @@ impl PresignedV2 {
         }
         match (header, query) {
             (Some(header), Some(query)) if header != query => {
-                Err(refuse("A header contradicts the URL."))
+                Err(refuse("A header differs from the value in the URL."))
             }
             (header, query) => Ok(header.or(query)),
         }

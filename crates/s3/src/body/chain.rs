@@ -65,7 +65,7 @@ impl Chain {
     fn check(&mut self, string_to_sign: &str, signature: &str) -> Result<(), Fault> {
         if !self.key.sign(string_to_sign).matches(signature) {
             return Err(Fault::new(Code::SignatureDoesNotMatch)
-                .detail("It is a signature in the body that does not match.")
+                .detail("The signature of a chunk or of the trailer does not match.")
                 .with("StringToSign", string_to_sign)
                 .with("SignatureProvided", signature));
         }

@@ -217,7 +217,8 @@ impl Chunks {
     /// Takes the next line of the trailer.
     fn take_trailer(&mut self, input: &mut Bytes) -> Result<(), Fault> {
         let remaining = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
-        let line = self.line.take(input, remaining).map_err(|_| malformed("It is too long."))?;
+        let line =
+            self.line.take(input, remaining).map_err(|_| malformed("The trailer is too long."))?;
         let Some(line) = line else { return Ok(()) };
         self.trailer.bytes += line.len() + b"\r\n".len();
         if line.is_empty() {
@@ -227,7 +228,7 @@ impl Chunks {
         }
         self.trailer.lines += 1;
         if self.trailer.lines > TRAILER_LINES_MAX {
-            return Err(malformed("It has too many lines."));
+            return Err(malformed("The trailer has too many lines."));
         }
         // Some clients end a line with LF and then with CR LF.
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
@@ -247,10 +248,12 @@ impl Chunks {
         sent.sort_unstable();
         announced.sort_unstable();
         if sent != announced {
-            return Err(malformed("Its names are not those in x-amz-trailer."));
+            return Err(malformed("The trailer names differ from those in x-amz-trailer."));
         }
         let Some(chain) = &mut self.chain else { return Ok(()) };
-        let Some(signature) = signature else { return Err(malformed("It has no signature.")) };
+        let Some(signature) = signature else {
+            return Err(malformed("The trailer has no signature."));
+        };
         let mut signed = String::new();
         for (name, value) in fields {
             signed.push_str(name);
@@ -266,19 +269,20 @@ impl Trailer {
     /// Adds a line. `has_all_fields` is true if all announced names have arrived; then only the
     /// signature may follow.
     fn add(&mut self, line: &[u8], is_signed: bool, has_all_fields: bool) -> Result<(), Fault> {
-        let line = std::str::from_utf8(line).map_err(|_| malformed("It is not UTF-8 text."))?;
+        let line =
+            std::str::from_utf8(line).map_err(|_| malformed("The trailer is not UTF-8 text."))?;
         let (name, value) =
-            line.split_once(':').ok_or_else(|| malformed("A line lacks a colon."))?;
+            line.split_once(':').ok_or_else(|| malformed("A trailer line has no colon."))?;
         let (name, value) = (name.to_ascii_lowercase(), value.trim());
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
-            return Err(malformed("A name in it is not one."));
+            return Err(malformed("A trailer name is invalid."));
         }
         if value.chars().any(char::is_control) {
-            return Err(malformed("A value in it has control characters."));
+            return Err(malformed("A trailer value has control characters."));
         }
         if self.signature.is_some() {
-            return Err(malformed("A line follows its signature."));
+            return Err(malformed("A trailer line follows the trailer signature."));
         }
         if name == TRAILER_SIGNATURE && is_signed {
             check_signature_length(value)?;

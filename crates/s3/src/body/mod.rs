@@ -96,7 +96,7 @@ impl BodyHead {
         if mode.is_chunked() {
             return self.decoded_length.map(Some).ok_or_else(|| {
                 Fault::new(Code::MissingContentLength)
-                    .detail("It must provide x-amz-decoded-content-length, too.")
+                    .detail("The request must also have x-amz-decoded-content-length.")
             });
         }
         match self.content_length {

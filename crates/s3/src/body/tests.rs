@@ -1,4 +1,4 @@
-//! Bodies as clients frame them, whole, cut and spoiled.
+//! Bodies as clients frame them: complete, truncated and corrupted.
 
 mod framed;
 mod oracle;
@@ -39,13 +39,13 @@ fn check_decodes(framed: &Framed, content: &[u8]) -> Trailers {
 }
 
 #[test]
-fn s3_u6_signed_chunks_of_the_documentation() {
+fn s3_u6_documented_signed_chunks_are_decoded() {
     let framed = example(false);
     check_decodes(&framed, &vec![b'a'; 66_560]);
 }
 
 #[test]
-fn s3_u7_signed_chunks_and_trailer_of_the_documentation() {
+fn s3_u7_documented_signed_chunks_with_trailer_are_decoded() {
     let framed = example(true);
     let trailers = check_decodes(&framed, &vec![b'a'; 66_560]);
     assert_eq!(trailers.get("x-amz-checksum-crc32c"), Some(TRAILER_EXAMPLE));
@@ -53,7 +53,7 @@ fn s3_u7_signed_chunks_and_trailer_of_the_documentation() {
 }
 
 #[test]
-fn s3_d1_unsigned_chunks_of_every_size_pass() {
+fn s3_d1_unsigned_chunks_of_any_size_are_decoded() {
     for sizes in [&[100_000][..], &[1, 1, 1], &[5, 8192, 3], &[]] {
         for anonymous in [false, true] {
             let framed = Framed::unsigned(sizes, anonymous);
@@ -64,7 +64,7 @@ fn s3_d1_unsigned_chunks_of_every_size_pass() {
 }
 
 #[test]
-fn s3_u21_an_empty_body_is_one_in_every_mode() {
+fn s3_u21_an_empty_body_is_decoded_in_each_mode() {
     for framed in [
         Framed::signed(&[], false),
         Framed::signed(&[], true),
@@ -73,12 +73,12 @@ fn s3_u21_an_empty_body_is_one_in_every_mode() {
     ] {
         check_decodes(&framed, b"");
     }
-    // Its framing has 86 bytes nonetheless.
+    // Its framing still has 86 bytes.
     assert_eq!(Framed::signed(&[], false).wire.len(), 86);
 }
 
 #[test]
-fn s3_d2_one_signed_chunk_of_any_size_passes_through_as_it_arrives() {
+fn s3_d2_a_large_signed_chunk_is_passed_on_without_buffering() {
     let size = 3 << 20;
     let framed = Framed::signed(&[size], true);
     let verified = framed.sent.verify().unwrap();
@@ -92,7 +92,7 @@ fn s3_d2_one_signed_chunk_of_any_size_passes_through_as_it_arrives() {
         let mut out = Vec::new();
         decoder.push(piece.clone(), &mut out).unwrap();
         for content in &out {
-            // A slice of what was pushed, not a copy of it.
+            // A slice of the pushed bytes, not a copy.
             assert!(piece.as_ptr_range().contains(&content.as_ptr()));
         }
         arrived += out.iter().map(Bytes::len).sum::<usize>();
@@ -103,7 +103,7 @@ fn s3_d2_one_signed_chunk_of_any_size_passes_through_as_it_arrives() {
 }
 
 #[test]
-fn s3_u7_a_trailer_line_may_end_in_a_line_feed_of_its_own() {
+fn s3_u7_a_trailer_line_may_end_with_an_extra_line_feed() {
     let framed = Framed::signed(&[10], true);
     let text = String::from_utf8(framed.wire.clone()).unwrap();
     let wire = text.replace("==\r\nx-amz-trailer-signature", "==\n\r\nx-amz-trailer-signature");
@@ -120,7 +120,7 @@ fn s3_d6_plain_bodies_ignore_the_decoded_length() {
 }
 
 #[test]
-fn s3_u16_an_upload_says_its_length_or_comes_in_chunks() {
+fn s3_u16_an_upload_needs_a_length_or_chunked_framing() {
     let head = |version, headers: &[(&str, &str)]| {
         let sent = SentRequest::new("PUT", "/b/k", headers);
         BodyHead::parse(version, &sent.headers).unwrap()
@@ -144,8 +144,8 @@ fn s3_u16_an_upload_says_its_length_or_comes_in_chunks() {
 }
 
 #[test]
-fn s3_d10_headers_sent_after_an_http_body_are_no_trailer() {
-    // There is no way to show them to the decoder: only the body's own bytes can be a trailer.
+fn s3_d10_http_trailers_are_not_body_trailers() {
+    // HTTP trailers cannot be passed to the decoder: only bytes of the body can be a trailer.
     let framed = Framed::unsigned(&[5], true);
     let end = framed.wire.windows(3).position(|bytes| bytes == b"0\r\n").unwrap() + 3;
     let wire = [&framed.wire[..end], b"\r\n"].concat();

@@ -244,7 +244,7 @@ fn header_algorithm(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
     }
     let unknown = || {
         refuse("The algorithm type you specified in x-amz-checksum- header is invalid.")
-            .detail(format!("No algorithm is known for {name}."))
+            .detail(format!("The algorithm of {name} is unknown."))
     };
     ChecksumAlgorithm::from_header(name).map(Some).ok_or_else(unknown)
 }

@@ -32,7 +32,7 @@ fn encoded(content: &[u8], algorithm: ChecksumAlgorithm) -> String {
     STANDARD.encode(digests(content, algorithm).sum(algorithm).unwrap())
 }
 
-/// An anonymous PUT; who signs makes no difference here.
+/// An anonymous PUT, because the signature has no influence here.
 fn put(headers: &[(&str, &str)]) -> SentRequest {
     SentRequest::new("PUT", "/b/k", &[&[("host", "localhost")], headers].concat())
 }
@@ -41,7 +41,7 @@ fn expect(operation: Operation, sent: &SentRequest) -> Result<Expectation, Fault
     Expectation::parse(operation, &sent.verify()?, &sent.headers)
 }
 
-/// Receives a plain body, as a gateway does.
+/// Receives an unframed body as the gateway does.
 fn receive(sent: &SentRequest, content: &[u8]) -> Result<Digests, Fault> {
     let length = content.len().to_string();
     let sent = sent.clone().with("content-length", &length);
@@ -72,7 +72,7 @@ fn check(outcome: Result<impl std::fmt::Debug, Fault>, code: Code) -> Fault {
 }
 
 #[test]
-fn s3_u23_algorithms_have_their_known_values() {
+fn s3_u23_algorithms_match_known_values() {
     use ChecksumAlgorithm::{
         Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512, Xxhash3, Xxhash64, Xxhash128,
     };
@@ -98,7 +98,7 @@ fn s3_u23_algorithms_have_their_known_values() {
         assert_eq!(hex::encode(digests.md5().unwrap()), "25f9e794323b453885f5181f1b624d0b");
         assert_eq!(digests.bytes(), 9);
     }
-    // As a client of another make encodes them.
+    // Encoded by another client library.
     for (algorithm, sum) in [
         (Md5, "esZsDxSN6VGbi9JkMSxNZA=="),
         (Xxhash64, "GGCUDikCgi0="),
@@ -107,12 +107,12 @@ fn s3_u23_algorithms_have_their_known_values() {
     ] {
         assert_eq!(encoded(b"abcdefg", algorithm), sum, "{algorithm:?}");
     }
-    // The trailer of AWS's documentation is that of its body.
+    // The trailer in AWS's documentation is the checksum of its body.
     assert_eq!(encoded(&vec![b'a'; 66_560], Crc32c), "sOO8/Q==");
 }
 
 #[test]
-fn s3_u13_content_md5_is_sixteen_bytes_and_right() {
+fn s3_u13_a_malformed_or_wrong_content_md5_is_refused() {
     let md5 = STANDARD.encode(digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap());
     receive(&put(&[("content-md5", &md5)]), b"Welcome").unwrap();
     let fault = check(receive(&put(&[("content-md5", &md5)]), b"welcome"), Code::BadDigest);
@@ -128,7 +128,7 @@ fn s3_u13_content_md5_is_sixteen_bytes_and_right() {
 }
 
 #[test]
-fn s3_u14_body_is_held_against_its_hash() {
+fn s3_u14_the_body_hash_is_verified() {
     let sent = put(&[("x-amz-content-sha256", EMPTY)]);
     receive(&sent, b"").unwrap();
     let fault = check(receive(&sent, b"a"), Code::XAmzContentSHA256Mismatch);
@@ -138,7 +138,7 @@ fn s3_u14_body_is_held_against_its_hash() {
 }
 
 #[test]
-fn s3_u15_every_checksum_sent_is_verified() {
+fn s3_u15_each_sent_checksum_is_verified() {
     for algorithm in ChecksumAlgorithm::ALL {
         let (name, good) = (algorithm.header(), encoded(b"Welcome", algorithm));
         let digests = receive(&put(&[(name, &good)]), b"Welcome").unwrap();
@@ -155,7 +155,7 @@ fn s3_u15_every_checksum_sent_is_verified() {
 }
 
 #[test]
-fn s3_u15_one_algorithm_and_one_that_is_known() {
+fn s3_u15_several_or_unknown_algorithms_are_refused() {
     let crc = ("x-amz-checksum-crc32", "AAAAAA==");
     for (headers, code) in [
         (&[crc, ("x-amz-checksum-crc32c", "AAAAAA==")][..], Code::InvalidRequest),
@@ -177,7 +177,7 @@ fn s3_u15_one_algorithm_and_one_that_is_known() {
 }
 
 #[test]
-fn s3_u15_an_object_gets_the_checksum_that_its_put_asks_for() {
+fn s3_u15_a_put_can_request_a_checksum_algorithm() {
     let name = "x-amz-checksum-algorithm";
     let digests = receive(&put(&[(name, "CRC32C")]), b"Welcome").unwrap();
     assert!(digests.sum(ChecksumAlgorithm::Crc32c).is_some());
@@ -187,7 +187,7 @@ fn s3_u15_an_object_gets_the_checksum_that_its_put_asks_for() {
     let both = [(name, "SHA256"), ("x-amz-checksum-crc32", "AAAAAA==")];
     assert_eq!(asked(Operation::PutObject, &both).unwrap(), Some(ChecksumAlgorithm::Crc32));
     check(asked(Operation::PutObject, &[(name, "CRC")]), Code::InvalidRequest);
-    // A part has what its upload was begun with.
+    // A part gets the checksum algorithm of its upload.
     assert_eq!(asked(Operation::UploadPart, &[(name, "SHA256")]).unwrap(), None);
 }
 
@@ -199,7 +199,7 @@ fn s3_u15_two_checksums_are_refused_before_either_is_read() {
 }
 
 #[test]
-fn s3_m9_a_part_has_the_checksum_that_its_upload_was_begun_with() {
+fn s3_m9_a_part_must_have_the_checksum_algorithm_of_its_upload() {
     use ChecksumAlgorithm::{Crc32, Sha256};
     let of_part = |headers: &[(&str, &str)]| expect(Operation::UploadPart, &put(headers)).unwrap();
     let (crc, nothing) = (of_part(&[("x-amz-checksum-crc32", "AAAAAA==")]), of_part(&[]));
@@ -218,7 +218,7 @@ fn s3_m9_a_part_has_the_checksum_that_its_upload_was_begun_with() {
 }
 
 #[test]
-fn s3_m9_a_trailer_may_hold_any_of_them() {
+fn s3_m9_a_trailer_can_have_any_checksum_algorithm() {
     for algorithm in ChecksumAlgorithm::ALL {
         let name = algorithm.header();
         let sent = put(&[
@@ -254,7 +254,7 @@ fn s3_d4_a_trailing_checksum_is_verified() {
     }
 }
 
-/// As boto3, the AWS CLI and the Go SDK frame their uploads over TLS.
+/// The framing of uploads by boto3, the AWS CLI and the Go SDK over TLS.
 fn framed() -> (Vec<(&'static str, &'static str)>, String) {
     let headers = vec![
         ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
@@ -269,7 +269,7 @@ fn framed() -> (Vec<(&'static str, &'static str)>, String) {
 }
 
 #[test]
-fn s3_u1_unsigned_trailer_without_content_length() {
+fn s3_u1_unsigned_trailer_without_content_length_is_accepted() {
     let (mut headers, wire) = framed();
     headers.push(("transfer-encoding", "chunked"));
     let digests = receive_wire(&put(&headers).signed(), wire.as_bytes()).unwrap();
@@ -277,7 +277,7 @@ fn s3_u1_unsigned_trailer_without_content_length() {
 }
 
 #[test]
-fn s3_u2_unsigned_trailer_with_the_length_of_the_frames() {
+fn s3_u2_unsigned_trailer_with_framed_content_length_is_accepted() {
     let (mut headers, wire) = framed();
     let length = wire.len().to_string();
     headers.push(("content-length", &length));
@@ -286,7 +286,7 @@ fn s3_u2_unsigned_trailer_with_the_length_of_the_frames() {
 }
 
 #[test]
-fn s3_u3_unsigned_trailer_of_nobody_is_stored_without_its_frames() {
+fn s3_u3_anonymous_unsigned_trailer_is_decoded() {
     let (mut headers, wire) = framed();
     headers.push(("transfer-encoding", "chunked"));
     let digests = receive_wire(&put(&headers), wire.as_bytes()).unwrap();
@@ -310,7 +310,7 @@ fn s3_u4_crc_and_signed_hash_are_both_verified() {
 }
 
 #[test]
-fn s3_u9_unsigned_payload_with_content_md5() {
+fn s3_u9_content_md5_of_an_unsigned_payload_is_verified() {
     let md5 = STANDARD.encode(digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap());
     let sent = put(&[("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("content-md5", &md5)]);
     receive(&sent.clone().signed(), b"Welcome").unwrap();
@@ -318,7 +318,7 @@ fn s3_u9_unsigned_payload_with_content_md5() {
 }
 
 #[test]
-fn s3_u25_a_presigned_checksum_of_nothing_is_ignored() {
+fn s3_u25_a_presigned_checksum_of_an_empty_body_is_ignored() {
     let presigned = |query: &str| {
         SentRequest::new("PUT", &format!("/b/k?{query}"), &[("host", "localhost")]).presigned(60)
     };
@@ -335,13 +335,13 @@ fn s3_u25_a_presigned_checksum_of_nothing_is_ignored() {
     let sent = presigned("x-amz-sdk-checksum-algorithm=CRC32C");
     let digests = receive(&sent, b"Welcome").unwrap();
     assert!(digests.sum(ChecksumAlgorithm::Crc32c).is_some());
-    // In a header it is a promise like any other.
+    // In a header it is verified as any other checksum.
     let sent = put(&[("x-amz-checksum-crc32", "AAAAAA==")]);
     check(receive(&sent, b"Welcome"), Code::BadDigest);
 }
 
 #[test]
-fn s3_m2_the_checksum_of_a_completion_is_not_of_its_document() {
+fn s3_m2_the_checksum_of_a_completion_is_not_that_of_its_document() {
     let sent = put(&[("x-amz-checksum-crc32", "AAAAAA=="), ("content-md5", "x")]);
     check(expect(Operation::CompleteMultipartUpload, &sent), Code::InvalidDigest);
     let sent = put(&[("x-amz-checksum-sha256", "not-a-sum-2")]);
@@ -362,7 +362,7 @@ fn digests_of_another_body_are_refused() {
 }
 
 #[test]
-fn an_md5_that_was_computed_elsewhere_is_compared_like_any_other() {
+fn a_separately_computed_md5_is_compared() {
     let sum = digests(b"Welcome", ChecksumAlgorithm::Sha1).md5().unwrap();
     let sent = put(&[("content-md5", &STANDARD.encode(sum)), ("content-length", "7")]);
     let expectation = expect(Operation::PutObject, &sent).unwrap();
@@ -388,7 +388,7 @@ fn an_md5_that_was_computed_elsewhere_is_compared_like_any_other() {
 }
 
 #[test]
-fn s3_u23_composite_is_the_checksum_of_checksums() {
+fn s3_u23_a_composite_is_the_checksum_of_the_part_checksums() {
     for algorithm in ChecksumAlgorithm::ALL {
         let parts = [digests(b"Wel", algorithm), digests(b"come", algorithm)];
         let sums = || parts.iter().map(|part| part.sum(algorithm).unwrap());
@@ -415,7 +415,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn s3_u23_crcs_of_parts_combine_to_that_of_the_whole(
+    fn s3_u23_crcs_of_parts_combine_to_the_crc_of_the_object(
         parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..6)
     ) {
         use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};

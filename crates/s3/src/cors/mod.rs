@@ -98,7 +98,7 @@ impl CorsConfiguration {
         let root = Element::parse(body, "CORSConfiguration", limits)?;
         let rules = root.children().iter().map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
         if rules.is_empty() {
-            return Err(malformed("it has no CORSRule"));
+            return Err(malformed("CORSRule is missing"));
         }
         if rules.len() > CorsConfiguration::RULES_MAX {
             return Err(refuse(
@@ -123,7 +123,7 @@ impl CorsConfiguration {
 impl CorsRule {
     fn parse(element: &Element) -> Result<CorsRule, Fault> {
         if element.name() != "CORSRule" {
-            return Err(malformed("CORSConfiguration holds something other than CORSRule"));
+            return Err(malformed("CORSConfiguration contains an element other than CORSRule"));
         }
         let mut rule = CorsRule {
             id: element.value("ID")?.map(str::to_owned),
@@ -136,7 +136,7 @@ impl CorsRule {
         for child in element.children() {
             let text = child.text().trim();
             if !text.chars().all(is_writable) {
-                return Err(malformed("it holds a character that XML does not allow"));
+                return Err(malformed("the text contains a character that XML does not allow"));
             }
             match child.name() {
                 "AllowedOrigin" => rule.origins.push(origin(text)?),
@@ -146,7 +146,7 @@ impl CorsRule {
                 "AllowedHeader" => rule.headers.push(allowed_header(text)?),
                 "ExposeHeader" => rule.exposed.push(exposed_header(text)?),
                 "ID" | "MaxAgeSeconds" => {}
-                _ => return Err(malformed("a CORSRule holds an element that is not known")),
+                _ => return Err(malformed("a CORSRule contains an unknown element")),
             }
         }
         if rule.origins.is_empty() || rule.methods.is_empty() {
@@ -187,7 +187,7 @@ fn max_age(text: &str) -> Result<i32, Fault> {
 
 fn origin(text: &str) -> Result<Pattern, Fault> {
     if text.chars().any(char::is_control) {
-        return Err(malformed("an AllowedOrigin holds control characters"));
+        return Err(malformed("an AllowedOrigin contains control characters"));
     }
     Pattern::parse(text).ok_or_else(|| {
         refuse(format!("AllowedOrigin \"{text}\" can not have more than one wildcard."))

@@ -56,7 +56,7 @@ fn value<'a>(headers: &'a CorsHeaders, name: &str) -> &'a str {
     found.next().map_or("", |(_, value)| value.to_str().unwrap())
 }
 
-/// Origin, methods, headers, exposed headers, age and credentials, as an answer has them.
+/// Returns origin, methods, headers, exposed headers, max age and credentials of a response.
 fn header_values(headers: &CorsHeaders) -> [&str; 6] {
     [
         "allow-origin",
@@ -73,7 +73,7 @@ const GET: (&str, &str) = ("AllowedMethod", "GET");
 const ANY: (&str, &str) = ("AllowedOrigin", "*");
 
 #[test]
-fn s3_b8_a_configuration_reads_back_as_it_was_put() {
+fn s3_b8_a_configuration_round_trips() {
     let text = document(&[
         &[
             ("ID", "my <id>"),
@@ -93,7 +93,7 @@ fn s3_b8_a_configuration_reads_back_as_it_was_put() {
 }
 
 #[test]
-fn s3_b8_rules_that_s3_does_not_take_are_refused() {
+fn s3_b8_invalid_rules_are_refused() {
     refused(&[GET], Code::MalformedXML, "");
     refused(&[ANY], Code::MalformedXML, "");
     refused(&[ANY, GET, ("AllowedVerb", "x")], Code::MalformedXML, "");
@@ -118,7 +118,7 @@ fn s3_b8_rules_that_s3_does_not_take_are_refused() {
     refused(&[ANY, GET, ("ExposeHeader", "x-*")], Code::InvalidRequest, "contains wildcard");
     refused(&[ANY, GET, ("ID", &"ä".repeat(256))], Code::InvalidRequest, "ID length");
     assert!(parse(&[&[ANY, GET, ("ID", &"ä".repeat(255))]]).is_ok());
-    // It could not be shown as it was given.
+    // The response could not show it unchanged.
     let odd = document(&[&[ANY, GET, ("ID", "odd")]]).replace("odd", "\0");
     assert_eq!(CorsConfiguration::parse(odd.as_bytes()).unwrap_err().code, Code::MalformedXML);
 }
@@ -137,7 +137,7 @@ fn s3_b8_a_configuration_has_1_to_100_rules_and_64_kib() {
 }
 
 #[test]
-fn s3_b8_a_preflight_that_says_too_little_is_refused() {
+fn s3_b8_an_incomplete_preflight_is_refused() {
     let fault = Preflight::parse(&HeaderMap::new()).unwrap_err();
     assert_eq!(fault.code, Code::BadRequest);
     assert_eq!(fault.message, "Insufficient information. Origin request header needed.");
@@ -176,7 +176,7 @@ fn s3_b8_without_a_configuration_a_preflight_is_forbidden() {
 }
 
 #[test]
-fn s3_b8_a_preflight_that_no_rule_matches_is_forbidden() {
+fn s3_b8_a_preflight_without_a_matching_rule_is_forbidden() {
     let configuration = parse(&[
         &[
             ("AllowedOrigin", "http://example.com"),
@@ -217,9 +217,9 @@ fn s3_b8_a_preflight_that_no_rule_matches_is_forbidden() {
     assert!(ask(&configuration, "http://something.com", "PUT", "x-amz-").is_ok());
 }
 
-/// The cases of versitygw's `PreflightOPTIONS_access_granted`.
+/// The cases of `PreflightOPTIONS_access_granted` in versitygw.
 #[test]
-fn s3_b8_the_first_rule_that_matches_answers() {
+fn s3_b8_the_first_matching_rule_decides() {
     let configuration = parse(&[
         &[
             ("AllowedOrigin", "http://example.com"),
@@ -288,7 +288,7 @@ fn s3_b8_the_first_rule_that_matches_answers() {
 }
 
 #[test]
-fn s3_b8_a_plain_request_gets_the_headers_of_the_first_rule_for_its_method() {
+fn s3_b8_an_actual_request_gets_the_headers_of_the_first_matching_rule() {
     let configuration =
         parse(&[&[("AllowedOrigin", "http://a"), GET, ("AllowedHeader", "x")], &[ANY, GET]])
             .unwrap();
@@ -307,7 +307,7 @@ fn s3_b8_a_plain_request_gets_the_headers_of_the_first_rule_for_its_method() {
 #[test]
 fn s3_s18_an_origin_with_control_characters_cannot_be_configured() {
     for bad in ["http://a\r\nset-cookie: x", "http://a\0"] {
-        // The writer replaces what XML cannot hold, so a reference is written by hand.
+        // The writer replaces characters that XML cannot represent, so the reference is literal.
         let text = document(&[&[("AllowedOrigin", "AAA"), GET]])
             .replace("AAA", &bad.replace('\r', "&#13;").replace('\0', "&#0;"));
         let fault = CorsConfiguration::parse(text.as_bytes()).unwrap_err();
@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn s3_s18_no_answer_holds_control_characters(
+    fn s3_s18_response_headers_have_no_control_characters(
         origins in proptest::collection::vec("[*a-z:/\\PC]{0,12}", 1..3),
         exposed in proptest::collection::vec("[a-zA-Z-]{0,9}|\\PC{0,9}", 0..3),
         origin in proptest::collection::vec(any::<u8>(), 0..12),
@@ -343,7 +343,7 @@ proptest! {
     }
 
     #[test]
-    fn s3_b8_a_wildcard_stands_for_any_text(
+    fn s3_b8_a_wildcard_matches_any_text(
         start in "[ab]{0,3}", end in "[ab]{0,3}", text in "[ab]{0,8}"
     ) {
         let pattern = super::Pattern::parse(&format!("{start}*{end}")).unwrap();

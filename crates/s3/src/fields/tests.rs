@@ -27,7 +27,7 @@ fn an_empty_header_counts_as_absent() {
 }
 
 #[test]
-fn an_empty_value_beside_another_one_does_not_count() {
+fn an_empty_value_next_to_another_value_is_ignored() {
     let mut headers = headers(&[("x-amz-acl", "")]);
     headers.append("x-amz-acl", HeaderValue::from_static("private"));
     let fields = Fields::new(&headers, &[]);

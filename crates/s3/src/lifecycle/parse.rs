@@ -176,7 +176,7 @@ fn filter(element: &Element) -> Result<RuleFilter, Fault> {
     };
     if !fits {
         return Err(malformed(
-            "two or more predicates of a Filter stand within And, others do not",
+            "a Filter must have And if and only if it has two or more predicates",
         ));
     }
     Ok(RuleFilter { predicates })
@@ -246,7 +246,9 @@ fn expiration(element: &Element) -> Result<RuleExpiration, Fault> {
     const MARKER: &str = "ExpiredObjectDeleteMarker";
     element.refuse_unknown(&["Days", "Date", MARKER])?;
     if element.children().len() != 1 {
-        return Err(malformed("an Expiration has one of Days, Date, ExpiredObjectDeleteMarker"));
+        return Err(malformed(
+            "an Expiration needs exactly one of Days, Date, ExpiredObjectDeleteMarker",
+        ));
     }
     if let Some(days) = positive(element, "Days", "Expiration")? {
         return Ok(RuleExpiration::Days(days));
@@ -262,7 +264,7 @@ fn expiration(element: &Element) -> Result<RuleExpiration, Fault> {
 }
 
 fn date(text: &str) -> Result<OffsetDateTime, Fault> {
-    let date = parse_time(text).ok_or_else(|| malformed("a Date is no time"))?;
+    let date = parse_time(text).ok_or_else(|| malformed("Date is not a valid time"))?;
     if date.time() == Time::MIDNIGHT {
         return Ok(date);
     }
@@ -294,7 +296,7 @@ fn abort(element: &Element) -> Result<u32, Fault> {
 /// Parses a number of at least 1, if it is present.
 fn positive(element: &Element, name: &'static str, action: &str) -> Result<Option<u32>, Fault> {
     let Some(text) = element.value(name)? else { return Ok(None) };
-    let number: i32 = text.parse().map_err(|_| malformed("days or versions are no number"))?;
+    let number: i32 = text.parse().map_err(|_| malformed("days or versions are not a number"))?;
     if number < 1 {
         let why = format!("'{name}' for {action} action must be a positive integer");
         return Err(invalid(name, text, why));
@@ -308,10 +310,10 @@ fn text(element: &Element, name: &str) -> Result<Option<String>, Fault> {
     let Some(child) = element.child(name)? else { return Ok(None) };
     // The text would be empty, and an empty prefix matches all objects.
     if !child.children().is_empty() {
-        return Err(malformed("elements stand where there should be text"));
+        return Err(malformed("an element contains other elements instead of text"));
     }
     if !child.text().chars().all(is_writable) {
-        return Err(malformed("it holds a character that XML does not allow"));
+        return Err(malformed("the text contains a character that XML does not allow"));
     }
     Ok(Some(child.text().to_owned()))
 }

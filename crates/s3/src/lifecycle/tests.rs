@@ -8,7 +8,7 @@ use crate::Fault;
 
 const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A configuration of these rules, as S3 would show it.
+/// A configuration with these rules, as S3 would show it.
 fn document(rules: &[&str]) -> String {
     let rules = rules.iter().map(|rule| format!("<Rule>{rule}</Rule>"));
     let rules = rules.collect::<Vec<_>>().concat();
@@ -22,7 +22,7 @@ fn parse(rules: &[&str]) -> Result<LifecycleConfiguration, Fault> {
     LifecycleConfiguration::parse(document(rules).as_bytes())
 }
 
-/// The only rule of a configuration that is taken.
+/// Returns the only rule of an accepted configuration.
 #[track_caller]
 fn rule(text: &str) -> Rule {
     let mut rules = parse(&[text]).expect(text).rules;
@@ -30,7 +30,7 @@ fn rule(text: &str) -> Rule {
     rules.remove(0)
 }
 
-/// A rule with a filter that holds this.
+/// A rule with this content of its filter.
 fn filtered(filter: &str) -> String {
     format!(
         "<Filter>{filter}</Filter><Status>Enabled</Status><Expiration><Days>1</Days></Expiration>"

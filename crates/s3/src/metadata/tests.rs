@@ -18,7 +18,7 @@ fn values_that_are_not_ascii_become_encoded_words() {
 }
 
 #[test]
-fn labels_are_kept_and_those_unknown_refused() {
+fn labels_are_stored_and_unknown_labels_are_refused() {
     let parse = |name: &'static str, value: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(name, value.parse().expect(value));
@@ -41,7 +41,7 @@ fn labels_are_kept_and_those_unknown_refused() {
 }
 
 #[test]
-fn s3_o5_a_name_that_no_header_can_have_is_refused() {
+fn s3_o5_a_metadata_name_that_is_not_a_header_name_is_refused() {
     let headers = HeaderMap::new();
     let parse = |name: &str| {
         let hoisted = [(format!("x-amz-meta-{name}"), "1".to_owned())];
@@ -56,7 +56,7 @@ fn s3_o5_a_name_that_no_header_can_have_is_refused() {
 }
 
 #[test]
-fn a_value_that_no_request_could_have_set_is_no_header() {
+fn a_value_that_s3_would_not_store_is_not_returned_as_a_header() {
     let label = |value: &str| Some(value.to_owned());
     let kept = Metadata {
         content_encoding: label("gzip"),

@@ -160,7 +160,7 @@ fn check(text: &str) -> Result<(), Fault> {
             .with("MaxSizeAllowed", ObjectKey::BYTES_MAX.to_string()));
     }
     if text.contains('\0') {
-        return Err(invalid_key("The key holds a NUL."));
+        return Err(invalid_key("The key contains a NUL."));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, crate::Fault>, code: Code) {
 }
 
 #[test]
-fn s3_n9_keys_are_never_cleaned() {
+fn s3_n9_keys_are_never_normalised() {
     let long = "x".repeat(300);
     for raw in ["a//b", "/a", ".", "..", "a/../b", "a/./b", "a/", "\\", "a b+c", long.as_str()] {
         assert_eq!(ObjectKey::from_path(raw).expect("a legal key").as_str(), raw);
@@ -47,16 +47,16 @@ fn s3_n10_illegal_keys_are_refused() {
 }
 
 #[test]
-fn a_key_has_a_bounded_depth() {
+fn a_key_with_too_many_slashes_is_refused() {
     let deep = |slashes: usize| format!("{}x", "/".repeat(slashes));
     assert!(ObjectKey::parse(&deep(512)).is_ok());
     refused(ObjectKey::parse(&deep(513)), Code::KeyTooLongError);
     refused(ObjectKey::from_path(&"%2F".repeat(1024)), Code::KeyTooLongError);
-    assert!(KeyPrefix::parse(&"/".repeat(1024)).is_ok(), "what keys begin with is no key");
+    assert!(KeyPrefix::parse(&"/".repeat(1024)).is_ok(), "a prefix is not a key");
 }
 
 #[test]
-fn s3_s8_a_key_is_the_same_from_every_entrance() {
+fn s3_s8_a_key_is_equal_from_url_header_xml_and_form() {
     let nul = "a\0b";
     let long = "é".repeat(513);
     for text in ["plain", "a//b", "..", "/lead", "a?b=c", "a%2eb", " é+&<>\"' ", "\\", nul, &long]
@@ -70,7 +70,7 @@ fn s3_s8_a_key_is_the_same_from_every_entrance() {
         assert_eq!(path, direct);
         assert_eq!(resource, direct);
         match (&source, &direct) {
-            // The copy source names itself in a refusal's message, with the same code or this.
+            // The copy source has its own message for a bad key, with the same code or this one.
             (Err(fault), Err(_)) => assert_eq!(fault.code, direct.as_ref().unwrap_err().code),
             _ => assert_eq!(source, direct),
         }
@@ -157,7 +157,7 @@ fn s3_b12_minio_is_reserved() {
 
 proptest! {
     #[test]
-    fn s3_n9_any_legal_key_survives_the_path(key in "[^\0]{1,200}") {
+    fn s3_n9_any_legal_key_round_trips_through_the_path(key in "[^\0]{1,200}") {
         let escaped = utf8_percent_encode(&key, NON_ALPHANUMERIC).to_string();
         let parsed = ObjectKey::from_path(&escaped).expect("a legal key");
         prop_assert_eq!(parsed.as_str(), key.as_str());

@@ -30,7 +30,7 @@ fn legal_hold(inside: &str) -> Result<LegalHold, Fault> {
     LegalHold::parse(document("LegalHold", inside).as_bytes())
 }
 
-/// A configuration whose default retention holds this.
+/// A configuration with this content of its default retention.
 fn with_default(inside: &str) -> String {
     format!(
         "<ObjectLockEnabled>Enabled</ObjectLockEnabled>\
@@ -50,7 +50,7 @@ fn parse(list: &[(&'static str, &str)]) -> Result<ObjectLockHeaders, Fault> {
     ObjectLockHeaders::parse(Fields::new(&headers(list), &[]), NOW)
 }
 
-/// Code, sentence, and the elements besides.
+/// Checks the code, the message and the extra elements of a fault.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(
     result: Result<T, Fault>,
@@ -64,7 +64,7 @@ fn refused<T: std::fmt::Debug>(
 }
 
 #[test]
-fn s3_b10_a_configuration_reads_back_as_it_was_put() {
+fn s3_b10_a_configuration_round_trips() {
     let bare = "<ObjectLockEnabled>Enabled</ObjectLockEnabled>";
     let read = configuration(bare).unwrap();
     assert_eq!(read, ObjectLockConfiguration { default: None });
@@ -92,7 +92,7 @@ fn s3_b10_a_configuration_reads_back_as_it_was_put() {
 }
 
 #[test]
-fn s3_b10_configurations_that_s3_does_not_take_are_malformed() {
+fn s3_b10_invalid_configurations_are_malformed() {
     let enabled = "<ObjectLockEnabled>Enabled</ObjectLockEnabled>";
     for inside in [
         "",
@@ -147,14 +147,14 @@ fn s3_b10_a_default_lasts_1_to_36500_days_or_1_to_100_years() {
 }
 
 #[test]
-fn s3_b10_a_default_begins_when_the_version_is_made() {
+fn s3_b10_a_default_retention_starts_with_the_version() {
     let ends =
         |period, now| DefaultRetention { mode: LockMode::Governance, period }.starting_at(now);
     let made = datetime!(2024-02-28 23:59:59.123456789 UTC);
     let until = datetime!(2024-02-29 23:59:59.123 UTC);
     let expected = Retention { mode: LockMode::Governance, until };
     assert_eq!(ends(RetentionPeriod::Days(1), made), expected);
-    // A year has 365 days, whatever the calendar says.
+    // A year always has 365 days, also in leap years.
     let until = datetime!(2025-02-27 23:59:59.123 UTC);
     assert_eq!(ends(RetentionPeriod::Years(1), made).until, until);
     assert_eq!(RetentionPeriod::Years(100).duration(), RetentionPeriod::Days(36_500).duration());
@@ -165,7 +165,7 @@ fn s3_b10_a_default_begins_when_the_version_is_made() {
 }
 
 #[test]
-fn s3_b10_a_retention_reads_back_as_it_was_put() {
+fn s3_b10_a_retention_round_trips() {
     let inside =
         "<Mode>GOVERNANCE</Mode><RetainUntilDate>2026-03-01T12:00:00.001Z</RetainUntilDate>";
     let read = retention(inside).unwrap().unwrap();
@@ -189,17 +189,17 @@ fn s3_b10_a_retention_reads_back_as_it_was_put() {
 }
 
 #[test]
-fn s3_b10_an_empty_retention_takes_it_away() {
+fn s3_b10_an_empty_document_removes_the_retention() {
     assert_eq!(retention(""), Ok(None));
     assert_eq!(Retention::parse(b"<Retention/>", NOW), Ok(None));
     assert_eq!(Retention::parse(b"<Retention>\n</Retention>", NOW), Ok(None));
-    // No document is not an empty one.
+    // A missing document is not an empty document.
     refused(retention("GOVERNANCE"), Code::MalformedXML, MALFORMED, &[]);
     refused(Retention::parse(b"", NOW), Code::MalformedXML, MALFORMED, &[]);
 }
 
 #[test]
-fn s3_b10_half_a_retention_is_malformed() {
+fn s3_b10_an_incomplete_retention_is_malformed() {
     let date = "<RetainUntilDate>2027-01-01T00:00:00Z</RetainUntilDate>";
     for inside in [
         "<Mode>GOVERNANCE</Mode>",
@@ -219,8 +219,8 @@ fn s3_b10_half_a_retention_is_malformed() {
 }
 
 #[test]
-fn s3_b10_a_retention_ends_in_the_future() {
-    // The last one is past by the time it is shown with.
+fn s3_b10_a_retention_must_end_in_the_future() {
+    // The last one is in the past after truncation to milliseconds.
     for date in ["2026-03-01T12:00:00Z", "2020-01-01T00:00:00Z", "2026-03-01T12:00:00.0009Z"] {
         let inside = format!("<Mode>GOVERNANCE</Mode><RetainUntilDate>{date}</RetainUntilDate>");
         refused(
@@ -254,7 +254,7 @@ fn s3_b10_a_legal_hold_is_on_or_off() {
 }
 
 #[test]
-fn s3_b10_headers_ask_for_a_retention_and_a_hold() {
+fn s3_b10_headers_set_a_retention_and_a_hold() {
     let until = datetime!(2027-01-01 00:00 UTC);
     let mode = ("x-amz-object-lock-mode", "COMPLIANCE");
     let date = ("x-amz-object-lock-retain-until-date", "2027-01-01T00:00:00Z");
@@ -278,7 +278,7 @@ fn s3_b10_headers_ask_for_a_retention_and_a_hold() {
 }
 
 #[test]
-fn s3_b10_headers_that_a_presigned_url_carries_count() {
+fn s3_b10_lock_headers_in_a_presigned_url_are_parsed() {
     let hoisted = [("x-amz-object-lock-legal-hold".to_owned(), "ON".to_owned())];
     let headers = HeaderMap::new();
     let read = ObjectLockHeaders::parse(Fields::new(&headers, &hoisted), NOW).unwrap();
@@ -286,7 +286,7 @@ fn s3_b10_headers_that_a_presigned_url_carries_count() {
 }
 
 #[test]
-fn s3_b10_mode_and_time_come_together() {
+fn s3_b10_mode_and_time_must_be_sent_together() {
     let [mode, date] = ["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"];
     let why =
         "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied";
@@ -301,7 +301,7 @@ fn s3_b10_mode_and_time_come_together() {
 }
 
 #[test]
-fn s3_b10_headers_that_s3_does_not_take_are_refused() {
+fn s3_b10_invalid_lock_headers_are_refused() {
     let [mode, date] = ["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"];
     let future = (date, "2027-01-01T00:00:00Z");
     for value in ["abc", "governance", "Compliance", "GOVERNANCE,COMPLIANCE"] {
@@ -342,7 +342,7 @@ fn s3_b10_headers_that_s3_does_not_take_are_refused() {
 }
 
 #[test]
-fn s3_b10_retention_that_begins_with_an_event_is_not_served() {
+fn s3_b10_event_based_retention_is_not_implemented() {
     let message = Code::NotImplemented.message();
     let name = "x-amz-object-lock-event-hold";
     refused(parse(&[(name, "ON")]), Code::NotImplemented, message, &[("Header", name)]);
@@ -357,7 +357,7 @@ fn s3_b10_retention_that_begins_with_an_event_is_not_served() {
 }
 
 #[test]
-fn s3_b10_switches_are_true_or_false_in_any_case() {
+fn s3_b10_boolean_headers_ignore_case() {
     type Read = fn(Fields<'_>) -> Result<bool, Fault>;
     let switches: [(&'static str, Read); 2] = [
         ("x-amz-bypass-governance-retention", bypasses_governance),
@@ -397,7 +397,7 @@ proptest! {
     }
 
     #[test]
-    fn s3_b10_every_default_reads_back(
+    fn s3_b10_each_default_retention_round_trips(
         compliance: bool,
         days in 1..=36_500_u32,
         years in 1..=100_u32,

@@ -51,7 +51,7 @@ fn refuse(method: &str, path: &str, query: &str, expected: Code) {
 }
 
 #[test]
-fn s3_b4_path_style_and_virtual_hosts() {
+fn s3_b4_path_style_and_virtual_host_style_are_parsed() {
     let show = |host: Option<&str>, path: &str| match S3Resource::parse(host, path, &domains())
         .expect("a resource")
     {
@@ -91,7 +91,7 @@ fn s3_b4_path_style_and_virtual_hosts() {
 }
 
 #[test]
-fn s3_b3_every_row_of_the_table_is_reached_or_refused() {
+fn s3_b3_each_row_of_the_table_is_routed_or_refused() {
     for row in TABLE {
         let copies = matches!(row.operation, Operation::CopyObject | Operation::UploadPartCopy);
         let query = match row.selector {
@@ -115,7 +115,7 @@ fn s3_b3_every_row_of_the_table_is_reached_or_refused() {
 }
 
 #[test]
-fn s3_b3_nothing_falls_through() {
+fn s3_b3_an_unknown_request_never_becomes_another_operation() {
     for query in ["newthing", "newthing=", "newthing=1", "ACL", "versionsx", "Tagging"] {
         refuse("PUT", "/bucket", query, Code::NotImplemented);
         refuse("PUT", "/bucket/key", query, Code::NotImplemented);
@@ -137,7 +137,7 @@ fn s3_b3_nothing_falls_through() {
 }
 
 #[test]
-fn a_copy_source_counts_where_something_is_copied() {
+fn a_copy_source_is_refused_where_nothing_is_copied() {
     let source = [("x-amz-copy-source", "b/k")];
     for method in ["GET", "HEAD", "DELETE"] {
         for path in ["/bucket", "/bucket/key"] {
@@ -152,7 +152,7 @@ fn a_copy_source_counts_where_something_is_copied() {
 }
 
 #[test]
-fn nobody_who_has_not_signed_may_begin_an_upload_or_copy() {
+fn anonymous_uploads_and_copies_are_refused_with_the_message_of_s3() {
     let refused = |operation: Operation| operation.anonymous_refusal().is_some();
     for operation in [
         Operation::CreateBucket,
@@ -170,7 +170,7 @@ fn nobody_who_has_not_signed_may_begin_an_upload_or_copy() {
 }
 
 #[test]
-fn a_method_that_is_not_allowed_is_refused_with_what_it_was_about() {
+fn a_method_that_is_not_allowed_is_refused_with_its_resource_type() {
     for (method, path, query, kind) in [
         ("POST", "/", "", "SERVICE"),
         ("POST", "/bucket/key", "", "SERVICE"),
@@ -185,9 +185,9 @@ fn a_method_that_is_not_allowed_is_refused_with_what_it_was_about() {
     }
 }
 
-/// A browser asks with the URL of what it is going to send.
+/// A browser sends the preflight to the URL of the actual request.
 #[test]
-fn s3_b3_a_preflight_is_one_whatever_it_asks_about() {
+fn s3_b3_options_is_always_a_preflight() {
     for query in ["", "uploads", "uploadId=u&partNumber=1", "newthing", "acl&policy"] {
         check("OPTIONS", "/bucket/key", query, Operation::OptionsObject);
         check("OPTIONS", "/bucket", query, Operation::OptionsObject);
@@ -220,7 +220,7 @@ fn s3_b3_an_amz_parameter_without_effect_is_refused() {
 }
 
 #[test]
-fn s3_b3_wrong_method_names_the_right_ones() {
+fn s3_b3_a_wrong_method_is_refused_with_the_allowed_ones() {
     let fault = routed("PATCH", "/bucket", "tagging", &[]).expect_err("no such method");
     assert_eq!(fault.code, Code::MethodNotAllowed);
     let allow =
@@ -231,11 +231,11 @@ fn s3_b3_wrong_method_names_the_right_ones() {
 }
 
 #[test]
-fn headers_that_a_url_of_version_2_signs_are_no_parameters_of_an_operation() {
+fn content_headers_in_a_sigv2_url_are_not_operation_parameters() {
     let typed = [("content-type", "text/plain"), ("content-md5", "x")];
     let query = "AWSAccessKeyId=a&Signature=b&Expires=1&content-type=text/plain&content-md5=x";
     assert_eq!(routed("PUT", "/bucket/key", query, &typed), Ok(Operation::PutObject));
-    // In no other URL would they have an effect, nor where they stand for no header.
+    // In other URLs, or without a header to replace, they would have no effect.
     for (query, list) in [("content-type=text/plain", &typed[..]), (query, &[])] {
         let fault = routed("PUT", "/bucket/key", query, list).expect_err("must be refused");
         assert_eq!(fault.code, Code::NotImplemented);
@@ -273,7 +273,7 @@ fn pairs(permissions: &[Permission]) -> Vec<(&str, Cow<'_, str>)> {
     permissions.iter().map(|one| (one.action, one.resource_name())).collect()
 }
 
-/// What `pairs` should be.
+/// The expected result of `pairs`.
 fn expected<const N: usize>(
     pairs: [(&'static str, &'static str); N],
 ) -> Vec<(&'static str, Cow<'static, str>)> {
@@ -281,7 +281,7 @@ fn expected<const N: usize>(
 }
 
 #[test]
-fn s3_s9_every_operation_demands_something() {
+fn s3_s9_each_operation_needs_a_permission() {
     for &operation in Operation::ALL {
         let sources = [("x-amz-copy-source", "src/from"), ("x-amz-rename-source", "/from")];
         let all = demand(operation, "", &sources);
@@ -295,11 +295,11 @@ fn s3_s9_every_operation_demands_something() {
 }
 
 #[test]
-fn s3_s9_what_demands_nothing_is_said_by_its_row() {
+fn s3_s9_only_rows_with_nothing_need_no_permission() {
     let open = |operation: &&Operation| operation.needs_no_permission();
     let open: Vec<Operation> = Operation::ALL.iter().filter(open).copied().collect();
     assert_eq!(open, [Operation::OptionsObject]);
-    // Nothing that a request says adds a demand, or a fault.
+    // No parameter or header adds a permission or a fault.
     let list = [("x-amz-copy-source", "%"), ("x-amz-tagging", "a=b"), ("if-match", "\"1\"")];
     for path in ["/bucket", "/bucket/key"] {
         let resource = S3Resource::parse(None, path, &[]).unwrap();
@@ -311,7 +311,7 @@ fn s3_s9_what_demands_nothing_is_said_by_its_row() {
 }
 
 #[test]
-fn s3_s9_secondary_resources_are_demanded() {
+fn s3_s9_secondary_resources_need_permissions() {
     let copy = demand(
         Operation::CopyObject,
         "",
@@ -347,9 +347,9 @@ fn s3_s9_secondary_resources_are_demanded() {
     );
 }
 
-/// S3's user guide: `If-Match` on what is written needs `s3:GetObject`, unless it is `*`.
+/// S3's user guide: `If-Match` on a write needs `s3:GetObject`, unless it is `*`.
 #[test]
-fn s3_s9_a_condition_on_a_tag_demands_to_read() {
+fn s3_s9_a_precondition_on_an_entity_tag_needs_read_permission() {
     let read = [("s3:GetObject", "bucket/key")];
     for (operation, write) in [
         (Operation::PutObject, "s3:PutObject"),
@@ -379,7 +379,7 @@ fn s3_s9_a_condition_on_a_tag_demands_to_read() {
 }
 
 #[test]
-fn s3_s9_tags_are_carried_by_two_permissions() {
+fn s3_s9_copying_tags_needs_two_permissions() {
     let S3Resource::Object(bucket, key) = resource(Scope::Object) else { panic!("an object") };
     for (source, reads) in [
         ("src/from", "s3:GetObjectTagging"),

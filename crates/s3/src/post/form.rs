@@ -128,7 +128,7 @@ impl Form {
             let (Ok(header), Ok(value)) =
                 (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(bytes))
             else {
-                return Err(invalid(field, "A form field cannot be a header."));
+                return Err(invalid(field, "A form field is not a valid header."));
             };
             if headers.insert(header, value).is_some() {
                 return Err(invalid(field, "A form field is given more than once."));

@@ -145,9 +145,9 @@ impl PutAcl {
 /// Parses the document of `PutBucketOwnershipControls`. Fails with `MalformedXML`.
 pub fn parse_ownership_controls(body: &[u8]) -> Result<OwnershipRule, Fault> {
     let root = Element::parse(body, "OwnershipControls", XmlLimits::SMALL)?;
-    let rule = root.child("Rule")?.ok_or_else(|| malformed("there is no Rule"))?;
+    let rule = root.child("Rule")?.ok_or_else(|| malformed("Rule is missing"))?;
     let name = rule.required("ObjectOwnership")?;
-    OwnershipRule::parse(name).ok_or_else(|| malformed("the ObjectOwnership is not known"))
+    OwnershipRule::parse(name).ok_or_else(|| malformed("ObjectOwnership is unknown"))
 }
 
 /// Settings that prevent public access to a bucket.
@@ -174,7 +174,7 @@ impl PublicAccessBlockConfiguration {
             None => Ok(false),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(_) => Err(malformed("a switch is neither true nor false")),
+            Some(_) => Err(malformed("a setting is neither true nor false")),
         };
         Ok(PublicAccessBlockConfiguration {
             block_public_acls: switch("BlockPublicAcls")?,

@@ -68,12 +68,12 @@ impl DeleteObjects {
         let mut deletions = Vec::new();
         for object in root.children().iter().filter(|child| child.name() == "Object") {
             if deletions.len() == DeleteObjects::DELETIONS_MAX {
-                return Err(malformed("it names more than 1000 objects"));
+                return Err(malformed("the document has more than 1000 objects"));
             }
             deletions.push(deletion(object)?);
         }
         if deletions.is_empty() {
-            return Err(malformed("it names no object"));
+            return Err(malformed("the document has no Object"));
         }
         let quiet = match root.value("Quiet")? {
             None | Some("false") => false,

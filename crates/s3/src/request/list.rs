@@ -160,7 +160,9 @@ impl ListObjectsV2 {
         let fetch_owner = match query.get("fetch-owner")? {
             None | Some("" | "false") => false,
             Some("true") => true,
-            Some(_) => return Err(super::invalid("fetch-owner", "fetch-owner is not a flag.")),
+            Some(_) => {
+                return Err(super::invalid("fetch-owner", "fetch-owner must be true or false."));
+            }
         };
         Ok(ListObjectsV2 {
             prefix: optional_prefix(arguments, "prefix")?,

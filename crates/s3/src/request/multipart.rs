@@ -236,7 +236,7 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
     }
     // The part numbers are ascending and at most 10,000, so there are at most 10,000 parts.
     if parts.is_empty() {
-        return Err(malformed("it names no part"));
+        return Err(malformed("the document has no Part"));
     }
     Ok(parts)
 }

@@ -98,7 +98,7 @@ fn overrides(arguments: &Arguments<'_>) -> Result<Vec<(&'static str, String)>, F
             ));
         }
         if value.chars().any(char::is_control) {
-            return Err(super::invalid(parameter, "The value holds control characters."));
+            return Err(super::invalid(parameter, "The value contains control characters."));
         }
         overrides.push((header, value.to_owned()));
     }

@@ -90,6 +90,6 @@ fn token(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     if valid {
         return Ok(Some(token.to_owned()));
     }
-    let why = "A client token has 1 to 64 characters of ASCII, none of them a space.";
+    let why = "A client token must have 1 to 64 visible ASCII characters.";
     Err(invalid_argument(TOKEN, token, why))
 }

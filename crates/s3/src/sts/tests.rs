@@ -5,7 +5,7 @@ fn parse(query: &str) -> Result<StsRequest, Fault> {
 }
 
 #[test]
-fn a_session_is_asked_for_with_what_it_is_limited_by() {
+fn assume_role_parses_duration_name_and_policy() {
     let asked = "Action=AssumeRole&Version=2011-06-15&RoleArn=arn:aws:iam::000000000001:role/any\
                  &RoleSessionName=nightly&DurationSeconds=900&Policy=%7B%7D";
     let expected =
@@ -17,7 +17,7 @@ fn a_session_is_asked_for_with_what_it_is_limited_by() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_its_name() {
+fn invalid_sts_parameters_are_refused_by_name() {
     for (query, code) in [
         ("", Code::MissingAction),
         ("Action=", Code::MissingAction),
@@ -35,7 +35,7 @@ fn what_makes_no_sense_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_web_identity_brings_its_token_and_no_signature() {
+fn assume_role_with_web_identity_needs_a_token_and_no_signature() {
     let asked = "Action=AssumeRoleWithWebIdentity&WebIdentityToken=a.b.c&DurationSeconds=43200\
                  &RoleArn=arn:aws:iam::000000000001:role/staff&RoleSessionName=nightly";
     let session = AssumeRole { session: "nightly".to_owned(), seconds: 43_200, policy: None };
@@ -66,7 +66,7 @@ fn a_web_identity_brings_its_token_and_no_signature() {
 }
 
 #[test]
-fn documents_are_those_of_sts() {
+fn sts_documents_have_the_structure_of_aws() {
     let credentials = SessionCredentials {
         access_key: "ASIAEXAMPLE".to_owned(),
         secret: "secret".to_owned(),

@@ -20,7 +20,7 @@ fn refused(inside: &str, code: Code, message: &str) {
 }
 
 #[test]
-fn s3_b9_a_status_reads_back_as_it_was_put() {
+fn s3_b9_a_status_round_trips() {
     for status in [VersioningStatus::Enabled, VersioningStatus::Suspended] {
         let configuration = VersioningConfiguration { status: Some(status) };
         let text = configuration.to_xml();
@@ -31,7 +31,7 @@ fn s3_b9_a_status_reads_back_as_it_was_put() {
 }
 
 #[test]
-fn s3_b9_a_bucket_that_never_kept_versions_has_an_empty_document() {
+fn s3_b9_a_bucket_without_versioning_has_an_empty_document() {
     assert_eq!(
         VersioningConfiguration::default().to_xml(),
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<VersioningConfiguration \
@@ -40,7 +40,7 @@ fn s3_b9_a_bucket_that_never_kept_versions_has_an_empty_document() {
 }
 
 #[test]
-fn s3_b9_what_is_no_status_is_malformed() {
+fn s3_b9_an_unknown_status_is_malformed() {
     for inside in ["", "<Status/>", "<Status></Status>", "<MfaDelete>Disabled</MfaDelete>"] {
         let why = "The Versioning element must be specified";
         refused(inside, Code::IllegalVersioningConfigurationException, why);
@@ -67,7 +67,7 @@ fn s3_b9_what_is_no_status_is_malformed() {
 }
 
 #[test]
-fn s3_b9_nobody_has_a_second_factor() {
+fn s3_b9_mfa_delete_is_refused() {
     for name in ["MfaDelete", "MFADelete"] {
         let with = |value: &str| format!("<Status>Enabled</Status><{name}>{value}</{name}>");
         for harmless in ["Disabled", ""] {

@@ -49,10 +49,10 @@ impl Element {
         if body.len() > limits.bytes {
             return Err(Fault::too_long(limits.bytes));
         }
-        let text = std::str::from_utf8(body).map_err(|_| malformed("it is not UTF-8"))?;
+        let text = std::str::from_utf8(body).map_err(|_| malformed("the document is not UTF-8"))?;
         let element = tree(text.trim_start_matches('\u{feff}'), limits)?;
         if element.name != root {
-            return Err(malformed(&format!("the outermost element is not {root}")));
+            return Err(malformed(&format!("the root element is not {root}")));
         }
         Ok(element)
     }
@@ -82,7 +82,7 @@ impl Element {
         let mut found = self.children.iter().filter(|child| child.name == name);
         let first = found.next();
         match found.next() {
-            Some(_) => Err(malformed(&format!("{name} stands twice in {}", self.name))),
+            Some(_) => Err(malformed(&format!("{name} is repeated in {}", self.name))),
             None => Ok(first),
         }
     }
@@ -101,10 +101,10 @@ impl Element {
     /// never ignored.
     pub(crate) fn refuse_unknown(&self, names: &[&str]) -> Result<(), Fault> {
         if !self.children.iter().all(|child| names.contains(&child.name.as_str())) {
-            return Err(malformed(&format!("{} holds an element that is not known", self.name)));
+            return Err(malformed(&format!("{} contains an unknown element", self.name)));
         }
         if !self.text.trim().is_empty() {
-            return Err(malformed(&format!("{} holds text", self.name)));
+            return Err(malformed(&format!("{} contains text", self.name)));
         }
         Ok(())
     }
@@ -137,7 +137,8 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     let mut root = None;
     let mut elements = 0_usize;
     loop {
-        let event = reader.read_event().map_err(|_| malformed("it does not parse"))?;
+        let event =
+            reader.read_event().map_err(|_| malformed("the document is not well-formed"))?;
         match event {
             Event::Start(start) => {
                 check_limits(&start, open.len(), &mut elements, limits)?;
@@ -148,7 +149,7 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
                 close(element_from(&start), &mut open, &mut root)?;
             }
             Event::End(_) => {
-                let element = open.pop().ok_or_else(|| malformed("an end without a start"))?;
+                let element = open.pop().ok_or_else(|| malformed("an end tag has no start tag"))?;
                 close(element, &mut open, &mut root)?;
             }
             Event::Text(chunk) => append(&mut open, &chunk.xml10_content())?,
@@ -170,7 +171,7 @@ fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     }
     match root {
         Some(root) if open.is_empty() => Ok(root),
-        _ => Err(malformed("it ends early")),
+        _ => Err(malformed("the document is incomplete")),
     }
 }
 
@@ -183,13 +184,13 @@ fn check_limits(
 ) -> Result<(), Fault> {
     *elements += 1;
     if !is_name(start.name().as_ref()) {
-        return Err(malformed("an element has no name that XML allows"));
+        return Err(malformed("an element has an invalid name"));
     }
     if depth >= DEPTH_MAX {
-        return Err(malformed("it nests too deep"));
+        return Err(malformed("elements are nested too deep"));
     }
     if *elements > limits.elements {
-        return Err(malformed("it has too many elements"));
+        return Err(malformed("the document has too many elements"));
     }
     // The parser's check for duplicate attributes is quadratic, and attributes have no meaning
     // here, so it is off.
@@ -197,7 +198,7 @@ fn check_limits(
     attributes.with_checks(false);
     for (count, attribute) in attributes.enumerate() {
         if count >= ATTRIBUTES_MAX || attribute.is_err() {
-            return Err(malformed("its attributes are too many or do not parse"));
+            return Err(malformed("an element has too many or malformed attributes"));
         }
     }
     Ok(())
@@ -230,7 +231,7 @@ fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> 
     match open.last_mut() {
         Some(parent) => parent.children.push(element),
         None if root.is_none() => *root = Some(element),
-        None => return Err(malformed("it has two outermost elements")),
+        None => return Err(malformed("the document has two root elements")),
     }
     Ok(())
 }
@@ -240,7 +241,7 @@ fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
         None if text.trim().is_empty() => {}
-        None => return Err(malformed("text stands outside the outermost element")),
+        None => return Err(malformed("text is outside the root element")),
     }
     Ok(())
 }
@@ -253,6 +254,6 @@ fn predefined(name: &str) -> Result<char, Fault> {
         "gt" => Ok('>'),
         "quot" => Ok('"'),
         "apos" => Ok('\''),
-        _ => Err(malformed("entities are not allowed")),
+        _ => Err(malformed("only the predefined entities are allowed")),
     }
 }

@@ -28,7 +28,7 @@ fn elements_text_and_references_are_read() {
 }
 
 #[test]
-fn s3_s12_blow_ups_are_refused() {
+fn s3_s12_documents_that_expand_or_nest_deeply_are_refused() {
     refused("<!DOCTYPE R [<!ENTITY a 'b'>]><R>&a;</R>");
     refused("<R>&a;</R>");
     refused("<!DOCTYPE R><R/>");
@@ -48,7 +48,7 @@ fn s3_s12_blow_ups_are_refused() {
 }
 
 #[test]
-fn what_is_not_well_formed_is_refused() {
+fn malformed_documents_are_refused() {
     for name in ["R/", "1", "-a", "a\0", "a!", "a&"] {
         refused(&format!("<R><{name}/></R>"));
         refused(&format!("<R><{name}>x</{name}></R>"));
@@ -81,19 +81,19 @@ fn what_is_not_well_formed_is_refused() {
 }
 
 #[test]
-fn s3_l4_url_encoding_keeps_slashes_only() {
+fn s3_l4_url_encoding_leaves_only_slashes_unescaped() {
     assert_eq!(url_encode("a/b c+d&é\u{1}"), "a/b%20c%2Bd%26%C3%A9%01");
     assert_eq!(url_encode("-._~*"), "-._~*");
 }
 
 #[test]
-fn times_stand_in_milliseconds_of_utc() {
+fn times_are_written_in_utc_with_milliseconds() {
     let time = datetime!(2026-01-02 05:04:05.999 +2);
     assert_eq!(format_time(time), "2026-01-02T03:04:05.999Z");
 }
 
 #[test]
-fn times_are_read_as_xml_schema_has_them() {
+fn times_are_parsed_in_xml_schema_format() {
     let noon = datetime!(2026-01-02 12:00 UTC);
     for text in [
         "2026-01-02T12:00:00Z",
@@ -130,7 +130,7 @@ fn times_are_read_as_xml_schema_has_them() {
         "2026-01-02T12:00:00 ",
         "Fri, 02 Jan 2026 12:00:00 GMT",
         "1767355200",
-        // They are in years that have no four digits.
+        // These years do not have four digits.
         "9999-12-31T23:59:59-00:01",
         "0000-01-01T00:00:00+00:01",
     ] {
@@ -139,7 +139,7 @@ fn times_are_read_as_xml_schema_has_them() {
 }
 
 #[test]
-fn s3_l4_characters_that_xml_cannot_hold_are_written_as_references() {
+fn s3_l4_characters_that_xml_cannot_represent_become_references() {
     let mut out = Writer::document();
     out.root("R", |out| out.text("Key", "\u{1}x\u{1f}\u{fffe}\u{ffff}\u{7f}"));
     let document = out.finish();

@@ -1,4 +1,4 @@
-//! Every answer document against its golden file. Set `GOLDEN_BLESS=1` to write them anew.
+//! Compares each response document with its golden file. Set `GOLDEN_BLESS=1` to update them.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ use time::macros::datetime;
 const TIME: OffsetDateTime = datetime!(2026-01-02 03:04:05.678 UTC);
 const ETAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-/// A key with everything that XML or a URL could trip over.
+/// A key with all characters that XML or a URL must escape.
 const ODD: &str = "a/<b>&\"c\" +%2F\u{1}é\r";
 
-/// A line per element, so that a change can be read in review; an empty element stays whole.
+/// Writes each element on a line, so that a change is visible in review.
 fn lines(document: &str) -> String {
     let mut out = String::new();
     let mut opened = String::new();
@@ -88,13 +88,13 @@ fn part(number: u32) -> PartEntry {
 }
 
 #[test]
-fn error_documents() {
+fn error_documents_match_their_golden_files() {
     let fault = failed("If-None-Match").with("Odd", ODD);
     golden("error.xml", &fault.to_xml("/bucket/a<b", "request-1", "host-1"));
 }
 
 #[test]
-fn bucket_documents() {
+fn bucket_documents_match_their_golden_files() {
     let buckets = ListBucketsOutput {
         owner: owner(),
         buckets: vec![
@@ -119,7 +119,7 @@ fn bucket_documents() {
 }
 
 #[test]
-fn s3_l5_listings() {
+fn s3_l5_listings_match_their_golden_files() {
     let first = ListObjectsOutput {
         name: "bucket".to_owned(),
         prefix: Some("a".to_owned()),
@@ -179,7 +179,7 @@ fn s3_l5_listings() {
 }
 
 #[test]
-fn multipart_documents() {
+fn multipart_documents_match_their_golden_files() {
     let (bucket, key, upload_id) = ("bucket".to_owned(), ODD.to_owned(), "upload".to_owned());
     let create = CreateMultipartUploadOutput {
         bucket: bucket.clone(),
@@ -230,7 +230,7 @@ fn multipart_documents() {
 }
 
 #[test]
-fn s3_e2_delete_objects_names_every_key() {
+fn s3_e2_delete_objects_output_names_each_key() {
     let output = DeleteObjectsOutput {
         deleted: vec![DeletedObject { key: ODD.to_owned(), version: None, delete_marker: None }],
         errors: vec![DeleteError {
@@ -243,7 +243,7 @@ fn s3_e2_delete_objects_names_every_key() {
 }
 
 #[test]
-fn object_documents() {
+fn object_documents_match_their_golden_files() {
     let (etag, last_modified, checksum) = (ETAG.to_owned(), TIME, Some(checksum()));
     let copy = CopyObjectOutput { etag: etag.clone(), last_modified, checksum: checksum.clone() };
     golden("copy-object.xml", &copy.to_xml());

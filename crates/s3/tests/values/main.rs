@@ -1,4 +1,4 @@
-//! The protocol's values from outside the crate: requests in, decisions and documents out.
+//! Tests of the crate's public values: requests, decisions and documents.
 
 mod documents;
 mod reads;
@@ -10,21 +10,21 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3::request::{Arguments, Fields, Query};
 use s3::{Code, Fault};
 
-/// What a request says, kept for as long as it is looked at.
-struct Said {
+/// The query and the headers of a request under test.
+struct TestRequest {
     query: Query,
     headers: HeaderMap,
     anonymous: bool,
 }
 
-impl Said {
-    fn new(query: &str, headers: &[(&str, &str)]) -> Said {
+impl TestRequest {
+    fn new(query: &str, headers: &[(&str, &str)]) -> TestRequest {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name: HeaderName = name.parse().expect("a header name");
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a header value"));
         }
-        Said { query: Query::parse(query).expect("a query"), headers: map, anonymous: false }
+        TestRequest { query: Query::parse(query).expect("a query"), headers: map, anonymous: false }
     }
 
     fn arguments(&self) -> Arguments<'_> {

@@ -10,7 +10,7 @@ use s3::request::{GetObject, GetObjectAttributes};
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
-use crate::{Said, refused};
+use crate::{TestRequest, refused};
 
 const MODIFIED: OffsetDateTime = datetime!(2026-01-02 03:04:05.7 UTC);
 const BEFORE: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
@@ -59,7 +59,7 @@ fn s3_r1_ranges_past_the_end_are_refused() {
 }
 
 #[test]
-fn s3_r1_malformed_and_several_ranges_mean_the_whole() {
+fn s3_r1_malformed_or_several_ranges_select_the_whole_object() {
     for header in [
         "",
         "bytes",
@@ -96,11 +96,11 @@ fn s3_m5_copy_ranges_are_strict() {
 }
 
 #[test]
-fn s3_r5_conditions_in_the_order_of_the_rfc() {
+fn s3_r5_preconditions_are_decided_in_the_order_of_the_rfc() {
     use ReadVerdict::{Failed, NotModified, Proceed};
     let decide = |headers: &[(&str, &str)]| {
-        let said = Said::new("", headers);
-        ReadPreconditions::parse(said.arguments().fields)
+        let request = TestRequest::new("", headers);
+        ReadPreconditions::parse(request.arguments().fields)
             .expect("conditions")
             .decide("tag", MODIFIED)
     };
@@ -122,10 +122,10 @@ fn s3_r5_conditions_in_the_order_of_the_rfc() {
         (&[("if-modified-since", "yesterday")], Proceed),
         (&[("if-unmodified-since", SAME)], Proceed),
         (&[("if-unmodified-since", BEFORE)], Failed("If-Unmodified-Since")),
-        // A tag hides the date of its kind.
+        // An entity tag overrides the date of the same kind.
         (&[("if-match", "\"tag\""), ("if-unmodified-since", BEFORE)], Proceed),
         (&[("if-none-match", "\"x\""), ("if-modified-since", SAME)], Proceed),
-        // What fails comes before what is not modified.
+        // A failure takes precedence over "not modified".
         (&[("if-match", "\"x\""), ("if-none-match", "\"tag\"")], Failed("If-Match")),
         (&[("if-match", "\"tag\""), ("if-none-match", "\"tag\"")], NotModified),
         (
@@ -139,15 +139,14 @@ fn s3_r5_conditions_in_the_order_of_the_rfc() {
 }
 
 #[test]
-fn s3_c6_copy_source_conditions_only_fail() {
-    let check = |name: &str, value: &str| {
-        let said = Said::new("", &[(name, value)]);
-        ReadPreconditions::parse_for_source(said.arguments().fields).expect("conditions").check(
-            &ConditionNames::COPY_SOURCE,
-            "tag",
-            MODIFIED,
-        )
-    };
+fn s3_c6_copy_source_preconditions_fail_instead_of_not_modified() {
+    let check =
+        |name: &str, value: &str| {
+            let request = TestRequest::new("", &[(name, value)]);
+            ReadPreconditions::parse_for_source(request.arguments().fields)
+                .expect("conditions")
+                .check(&ConditionNames::COPY_SOURCE, "tag", MODIFIED)
+        };
     assert_eq!(check("x-amz-copy-source-if-match", "\"tag\""), Ok(()));
     assert_eq!(check("x-amz-copy-source-if-none-match", "\"x\""), Ok(()));
     for (name, value) in [
@@ -174,7 +173,7 @@ fn http_dates_are_read_and_written() {
 }
 
 fn get(query: &str, headers: &[(&str, &str)]) -> Result<GetObject, s3::Fault> {
-    GetObject::parse(&Said::new(query, headers).arguments())
+    GetObject::parse(&TestRequest::new(query, headers).arguments())
 }
 
 #[test]
@@ -191,12 +190,12 @@ fn s3_r11_part_and_range_exclude_each_other() {
 }
 
 #[test]
-fn s3_r1_several_range_headers_are_several_ranges() {
+fn s3_r1_repeated_range_headers_select_the_whole_object() {
     assert_eq!(get("", &[("range", "bytes=0-1"), ("range", "bytes=3-4")]).unwrap().range, None);
 }
 
 #[test]
-fn if_range_never_joins_two_versions() {
+fn if_range_ignores_the_range_of_another_version() {
     let range = |value: &str| {
         get("", &[("range", "bytes=1-"), ("if-range", value)]).unwrap().range_for("tag", MODIFIED)
     };
@@ -213,12 +212,12 @@ fn s3_r7_overrides_need_a_signature() {
     let overrides = get(query, &[]).expect("signed").overrides;
     let expected = [("content-type", "text/plain".to_owned()), ("expires", "0".to_owned())];
     assert_eq!(overrides, expected);
-    let anonymous = Said { anonymous: true, ..Said::new(query, &[]) };
+    let anonymous = TestRequest { anonymous: true, ..TestRequest::new(query, &[]) };
     refused(GetObject::parse(&anonymous.arguments()), Code::InvalidRequest);
 }
 
 #[test]
-fn s3_s18_overrides_hold_no_control_characters() {
+fn s3_s18_overrides_with_control_characters_are_refused() {
     for value in ["a%0D%0Ab", "a%0Ab", "%00", "%7F"] {
         let query = format!("response-content-disposition={value}");
         refused(get(&query, &[]), Code::InvalidArgument);
@@ -228,7 +227,7 @@ fn s3_s18_overrides_hold_no_control_characters() {
 #[test]
 fn s3_r12_attributes_must_be_named() {
     let parse =
-        |list: &[(&str, &str)]| GetObjectAttributes::parse(&Said::new("", list).arguments());
+        |list: &[(&str, &str)]| GetObjectAttributes::parse(&TestRequest::new("", list).arguments());
     let name = "x-amz-object-attributes";
     assert_eq!(
         parse(&[(name, "ETag, ObjectSize"), (name, "Checksum")]).unwrap().attributes.len(),
@@ -243,7 +242,7 @@ fn s3_r12_attributes_must_be_named() {
 
 proptest! {
     #[test]
-    fn s3_r1_spans_lie_within_the_object(first: u64, last: u64, size: u64, form in 0..3) {
+    fn s3_r1_spans_are_within_the_object(first: u64, last: u64, size: u64, form in 0..3) {
         let range = match form {
             0 => Range::Between { first: first.min(last), last: first.max(last) },
             1 => Range::From(first),
@@ -267,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn dates_survive_the_header(seconds in 0_i64..4_000_000_000) {
+    fn dates_round_trip_through_headers(seconds in 0_i64..4_000_000_000) {
         let time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds);
         prop_assert_eq!(parse_http_date(&format_http_date(time)), Some(time));
     }

@@ -1,5 +1,5 @@
-//! The tables of `docs/S3.md`, which say what the tables of the code say. Set `GOLDEN_BLESS=1` to
-//! write them anew.
+//! Compares the tables of `docs/S3.md` with the tables of the code. Set `GOLDEN_BLESS=1` to
+//! write the page's tables again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,8 @@ fn served() -> String {
     for operation in of(Support::Served) {
         let action = operation.action().map_or("none".to_owned(), |action| format!("`{action}`"));
         let (name, line) = (operation.name(), operation.request_line());
-        writeln!(table, "| {name} | `{line}` | {action} |").expect("a string takes all");
+        writeln!(table, "| {name} | `{line}` | {action} |")
+            .expect("writing to a string cannot fail");
     }
     table
 }
@@ -29,13 +30,14 @@ fn served() -> String {
 fn stubbed() -> String {
     let mut table = "| operation | answer |\n|---|---|\n".to_owned();
     for operation in of(Support::Stubbed) {
-        let answer = match operation.stub().expect("what is stubbed has an answer") {
+        let answer = match operation.stub().expect("a stubbed operation has a response") {
             Stub::Absent(code) => format!("{} `{}`", code.status().as_u16(), code.as_str()),
             Stub::Document(root, "") => format!("200, an empty `{root}`"),
             Stub::Document(root, content) => format!("200, `{root}` with `{content}`"),
             Stub::NoContent => "204".to_owned(),
         };
-        writeln!(table, "| {} | {answer} |", operation.name()).expect("a string takes all");
+        writeln!(table, "| {} | {answer} |", operation.name())
+            .expect("writing to a string cannot fail");
     }
     table
 }
@@ -47,12 +49,12 @@ fn refused() -> String {
     for (at, name) in names.iter().enumerate() {
         let end = if at + 1 == names.len() { "." } else { "," };
         if line.len() + name.len() + 2 > 100 {
-            writeln!(text, "{}", line.trim_end()).expect("a string takes all");
+            writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
             line.clear();
         }
-        write!(line, "{name}{end} ").expect("a string takes all");
+        write!(line, "{name}{end} ").expect("writing to a string cannot fail");
     }
-    writeln!(text, "{}", line.trim_end()).expect("a string takes all");
+    writeln!(text, "{}", line.trim_end()).expect("writing to a string cannot fail");
     text
 }
 
@@ -66,7 +68,7 @@ fn codes() -> String {
     for (status, codes) in by_status {
         for code in codes {
             writeln!(table, "| {status} | `{}` | {} |", code.as_str(), code.message())
-                .expect("a string takes all");
+                .expect("writing to a string cannot fail");
         }
     }
     table
@@ -81,7 +83,7 @@ fn put(page: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
-fn the_page_says_what_the_code_does() {
+fn the_page_lists_the_operations_and_codes_of_the_tables() {
     let shown = std::fs::read_to_string(page()).expect("a page");
     let mut expected = shown.clone();
     let tables =
@@ -92,6 +94,6 @@ fn the_page_says_what_the_code_does() {
     if std::env::var_os("GOLDEN_BLESS").is_some() {
         std::fs::write(page(), &expected).expect("the page is writable");
     } else {
-        assert!(shown == expected, "docs/S3.md differs: write it anew with GOLDEN_BLESS=1");
+        assert!(shown == expected, "docs/S3.md differs: update it with GOLDEN_BLESS=1");
     }
 }

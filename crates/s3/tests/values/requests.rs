@@ -11,14 +11,14 @@ use s3::request::{
 use s3::tagging::{TagSet, Tagged};
 use s3::{Code, Fault, KeyPrefix};
 
-use crate::{Said, refused};
+use crate::{TestRequest, refused};
 
 fn v2(query: &str) -> Result<ListObjectsV2, Fault> {
-    ListObjectsV2::parse(&Said::new(query, &[]).arguments())
+    ListObjectsV2::parse(&TestRequest::new(query, &[]).arguments())
 }
 
 #[test]
-fn s3_l3_pages_are_clamped() {
+fn s3_l3_page_sizes_are_limited() {
     let keys = |query: &str| v2(query).map(|list| list.max_keys).map_err(|fault| fault.code);
     assert_eq!(keys(""), Ok(1000));
     assert_eq!(keys("max-keys="), Ok(1000));
@@ -31,7 +31,7 @@ fn s3_l3_pages_are_clamped() {
 }
 
 #[test]
-fn s3_l2_l4_delimiters_and_encoding() {
+fn s3_l2_l4_delimiters_and_encoding_are_parsed() {
     let list =
         v2("prefix=a%2Fb&delimiter=&start-after=a&fetch-owner=true&encoding-type=url").unwrap();
     assert_eq!(list.prefix, Some(KeyPrefix::parse("a/b").expect("a prefix")));
@@ -42,24 +42,25 @@ fn s3_l2_l4_delimiters_and_encoding() {
     refused(v2("encoding-type=base64"), Code::InvalidArgument);
     refused(v2("prefix=%00"), Code::InvalidArgument);
     refused(v2(&format!("prefix={}", "x".repeat(1025))), Code::KeyTooLongError);
-    let first = ListObjects::parse(&Said::new("marker=m&delimiter=%2F", &[]).arguments()).unwrap();
+    let first =
+        ListObjects::parse(&TestRequest::new("marker=m&delimiter=%2F", &[]).arguments()).unwrap();
     assert_eq!(first.marker, Some(KeyPrefix::parse("m").expect("a marker")));
     assert_eq!((first.prefix, first.delimiter.as_deref()), (None, Some("/")));
 }
 
 #[test]
-fn s3_l7_tokens_hold_the_last_key() {
+fn s3_l7_tokens_contain_the_last_key() {
     let token = ContinuationToken::AfterKey(KeyPrefix::parse("a/é +").unwrap());
     let query = format!("continuation-token={}", token.encode());
     let list = v2(&query).expect("our own token");
     assert_eq!(list.token, Some(token.clone()));
     assert_eq!(list.token_text, Some(token.encode()));
     assert_eq!(v2("continuation-token=").expect("an empty one").token, None);
-    refused(ListBuckets::parse(&Said::new(&query, &[]).arguments()), Code::InvalidArgument);
+    refused(ListBuckets::parse(&TestRequest::new(&query, &[]).arguments()), Code::InvalidArgument);
     for foreign in ["x", "AAAA", "1ueGcxLPRx1Tr", "bm90LW91cnM"] {
         refused(v2(&format!("continuation-token={foreign}")), Code::InvalidArgument);
     }
-    // A change anywhere is noticed.
+    // Each changed byte is detected.
     let text = token.encode();
     for place in 0..text.len() {
         let other = if text.as_bytes()[place] == b'A' { 'B' } else { 'A' };
@@ -69,8 +70,8 @@ fn s3_l7_tokens_hold_the_last_key() {
 }
 
 #[test]
-fn s3_l9_buckets_page() {
-    let parse = |query: &str| ListBuckets::parse(&Said::new(query, &[]).arguments());
+fn s3_l9_bucket_listings_have_pages() {
+    let parse = |query: &str| ListBuckets::parse(&TestRequest::new(query, &[]).arguments());
     let token = ContinuationToken::AfterBucket("abc".to_owned()).encode();
     let list = parse(&format!("prefix=a&max-buckets=5&continuation-token={token}")).unwrap();
     assert_eq!((list.after.as_deref(), list.max_buckets), (Some("abc"), Some(5)));
@@ -79,29 +80,30 @@ fn s3_l9_buckets_page() {
 }
 
 #[test]
-fn s3_l10_l11_markers() {
-    let versions = |query: &str| ListObjectVersions::parse(&Said::new(query, &[]).arguments());
+fn s3_l10_l11_markers_are_parsed_and_checked() {
+    let versions =
+        |query: &str| ListObjectVersions::parse(&TestRequest::new(query, &[]).arguments());
     assert!(versions("key-marker=a&version-id-marker=null").unwrap().version_marker.is_some());
     refused(versions("version-id-marker=null"), Code::InvalidArgument);
-    let uploads = Said::new("key-marker=a&upload-id-marker=u&max-uploads=2", &[]);
+    let uploads = TestRequest::new("key-marker=a&upload-id-marker=u&max-uploads=2", &[]);
     let uploads = ListMultipartUploads::parse(&uploads.arguments()).unwrap();
     assert_eq!(uploads.upload_marker.as_ref().map(s3::request::UploadIdText::as_str), Some("u"));
-    let parts = Said::new("uploadId=u&part-number-marker=3&max-parts=2000", &[]);
+    let parts = TestRequest::new("uploadId=u&part-number-marker=3&max-parts=2000", &[]);
     let parts = ListParts::parse(&parts.arguments()).unwrap();
     assert_eq!((parts.part_marker, parts.max_parts), (3, 1000));
-    let empty = Said::new("uploadId=", &[]);
+    let empty = TestRequest::new("uploadId=", &[]);
     refused(ListParts::parse(&empty.arguments()), Code::NoSuchUpload);
 }
 
 #[test]
 fn s3_m1_parts_are_numbered_from_one() {
-    let parse = |query: &str| UploadPart::parse(&Said::new(query, &[]).arguments());
+    let parse = |query: &str| UploadPart::parse(&TestRequest::new(query, &[]).arguments());
     assert_eq!(parse("uploadId=u&partNumber=10000").unwrap().part.get(), 10_000);
     for number in ["0", "10001", "", "x", "%2B1", "65537"] {
         refused(parse(&format!("uploadId=u&partNumber={number}")), Code::InvalidArgument);
     }
     refused(parse("uploadId=%20&partNumber=1"), Code::NoSuchUpload);
-    let copy = Said::new(
+    let copy = TestRequest::new(
         "uploadId=u&partNumber=1",
         &[("x-amz-copy-source", "bucket/k"), ("x-amz-copy-source-range", "bytes=0-")],
     );
@@ -109,8 +111,9 @@ fn s3_m1_parts_are_numbered_from_one() {
 }
 
 fn complete(body: &str) -> Result<CompleteMultipartUpload, Fault> {
-    let said = Said::new("uploadId=u", &[("x-amz-mp-object-size", "12"), ("if-none-match", "*")]);
-    CompleteMultipartUpload::parse(&said.arguments(), body.as_bytes())
+    let request =
+        TestRequest::new("uploadId=u", &[("x-amz-mp-object-size", "12"), ("if-none-match", "*")]);
+    CompleteMultipartUpload::parse(&request.arguments(), body.as_bytes())
 }
 
 #[test]
@@ -156,8 +159,8 @@ fn s3_m9_complete_reads_the_checksum_of_the_object() {
     let body = "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part>\
                 </CompleteMultipartUpload>";
     let parse = |headers: &[(&str, &str)]| {
-        let said = Said::new("uploadId=u", headers);
-        CompleteMultipartUpload::parse(&said.arguments(), body.as_bytes())
+        let request = TestRequest::new("uploadId=u", headers);
+        CompleteMultipartUpload::parse(&request.arguments(), body.as_bytes())
     };
     let sum = |header, text| parse(&[(header, text)]).map(|request| request.checksum);
     for (header, algorithm, text, parts) in [
@@ -193,7 +196,7 @@ fn s3_m9_complete_reads_the_checksum_of_the_object() {
 }
 
 #[test]
-fn s3_m2_complete_refuses_disorder() {
+fn s3_m2_complete_refuses_parts_out_of_order() {
     let body = |numbers: &[&str]| {
         let part = |number| format!("<Part><PartNumber>{number}</PartNumber><ETag>e</ETag></Part>");
         let parts = numbers.iter().map(part).collect::<Vec<_>>().concat();
@@ -213,7 +216,7 @@ fn s3_m2_complete_refuses_disorder() {
 }
 
 #[test]
-fn s3_m8_checksum_types_go_with_algorithms() {
+fn s3_m8_checksum_types_must_fit_their_algorithm() {
     use ChecksumAlgorithm::{Crc32, Crc64Nvme, Sha256};
     use ChecksumType::{Composite, FullObject};
 
@@ -225,7 +228,7 @@ fn s3_m8_checksum_types_go_with_algorithms() {
         if !kind.is_empty() {
             headers.push(("x-amz-checksum-type", kind));
         }
-        CreateMultipartUpload::parse(&Said::new("uploads", &headers).arguments())
+        CreateMultipartUpload::parse(&TestRequest::new("uploads", &headers).arguments())
             .map(|request| request.checksum)
     };
     assert_eq!(parse("", ""), Ok(None));
@@ -279,8 +282,9 @@ fn s3_e2_delete_objects_reads_its_list() {
 }
 
 #[test]
-fn s3_c6_delete_takes_what_must_match() {
-    let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
+fn s3_c6_delete_parses_its_preconditions() {
+    let parse =
+        |headers: &[(&str, &str)]| DeleteObject::parse(&TestRequest::new("", headers).arguments());
     assert!(matches!(
         parse(&[("if-match", "*")]).unwrap().condition,
         WritePrecondition::IfMatch(_)
@@ -290,9 +294,9 @@ fn s3_c6_delete_takes_what_must_match() {
 }
 
 #[test]
-fn s3_b1_location_must_be_ours() {
+fn s3_b1_the_location_must_be_the_configured_region() {
     let parse = |body: &str| {
-        CreateBucket::parse(&Said::new("", &[]).arguments(), body.as_bytes(), "eu-north-1")
+        CreateBucket::parse(&TestRequest::new("", &[]).arguments(), body.as_bytes(), "eu-north-1")
     };
     let located = |region: &str| {
         parse(&format!(
@@ -304,7 +308,7 @@ fn s3_b1_location_must_be_ours() {
     assert!(parse("<CreateBucketConfiguration/>").is_ok());
     assert!(located("eu-north-1").is_ok());
     assert!(located("").is_ok());
-    let ours = Said::new("", &[]);
+    let ours = TestRequest::new("", &[]);
     let body = "<CreateBucketConfiguration><LocationConstraint>us-east-1</LocationConstraint>\
                 </CreateBucketConfiguration>";
     assert!(CreateBucket::parse(&ours.arguments(), body.as_bytes(), "us-east-1").is_ok());
@@ -320,9 +324,9 @@ fn s3_b1_location_must_be_ours() {
 }
 
 #[test]
-fn s3_b6_a_list_comes_in_headers_or_in_a_document() {
+fn s3_b6_an_acl_is_in_headers_or_in_a_document() {
     let put = |headers: &[(&'static str, &str)], body: &[u8]| {
-        PutAcl::parse(&Said::new("", headers).arguments(), body)
+        PutAcl::parse(&TestRequest::new("", headers).arguments(), body)
     };
     let document = b"<AccessControlPolicy><Owner><ID>o</ID></Owner><AccessControlList/>\
                      </AccessControlPolicy>";
@@ -334,7 +338,7 @@ fn s3_b6_a_list_comes_in_headers_or_in_a_document() {
 }
 
 #[test]
-fn s3_b6_ownership_and_public_access_are_read_in_full() {
+fn s3_b6_ownership_and_public_access_documents_are_parsed() {
     let controls = |name: &str| {
         let xml = format!(
             "<OwnershipControls><Rule><ObjectOwnership>{name}</ObjectOwnership></Rule>\
@@ -356,7 +360,7 @@ fn s3_b6_ownership_and_public_access_are_read_in_full() {
 
 proptest! {
     #[test]
-    fn s3_l7_tokens_survive_the_trip(key in "[^\0]{0,100}", prefix: bool) {
+    fn s3_l7_tokens_round_trip(key in "[^\0]{0,100}", prefix: bool) {
         let place = KeyPrefix::parse(&key).unwrap();
         let token = if prefix { ContinuationToken::AfterPrefix(place) } else { ContinuationToken::AfterKey(place) };
         prop_assert_eq!(ContinuationToken::decode(&token.encode()), Ok(token));
@@ -371,11 +375,11 @@ proptest! {
         let _ = complete(&value);
         let _ = s3::request::Query::parse(&value);
         if let Ok(header) = http::HeaderValue::from_bytes(&body) {
-            let mut said = Said::new("", &[]);
+            let mut request = TestRequest::new("", &[]);
             for name in ["x-amz-copy-source", "range", "if-match", "x-amz-meta-a", "x-amz-tagging"] {
-                said.headers.insert(name, header.clone());
+                request.headers.insert(name, header.clone());
             }
-            let arguments = said.arguments();
+            let arguments = request.arguments();
             let _ = s3::request::GetObject::parse(&arguments);
             let _ = s3::request::PutObject::parse(&arguments);
             let _ = s3::request::CopyObject::parse(&arguments);

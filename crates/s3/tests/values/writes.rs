@@ -6,14 +6,14 @@ use s3::tagging::{TagSet, Tagged};
 use s3::{BucketName, Code, Fault, ObjectKey};
 use time::OffsetDateTime;
 
-use crate::{Said, refused};
+use crate::{TestRequest, refused};
 
 fn put(headers: &[(&str, &str)]) -> Result<PutObject, Fault> {
-    PutObject::parse(&Said::new("", headers).arguments())
+    PutObject::parse(&TestRequest::new("", headers).arguments())
 }
 
 #[test]
-fn s3_u20_content_headers_and_metadata_are_kept() {
+fn s3_u20_content_headers_and_metadata_are_stored() {
     let request = put(&[
         ("content-type", "text/csv"),
         ("cache-control", "no-cache"),
@@ -50,7 +50,7 @@ fn s3_u20_metadata_is_limited() {
 }
 
 #[test]
-fn empty_headers_ask_for_nothing() {
+fn empty_headers_count_as_absent() {
     let names = [
         "x-amz-acl",
         "x-amz-server-side-encryption",
@@ -67,7 +67,7 @@ fn empty_headers_ask_for_nothing() {
 }
 
 #[test]
-fn s3_u11_framing_is_no_encoding() {
+fn s3_u11_aws_chunked_is_not_stored_as_content_encoding() {
     let encoding =
         |value: &str| put(&[("content-encoding", value)]).unwrap().metadata.content_encoding;
     assert_eq!(encoding("aws-chunked"), None);
@@ -77,7 +77,7 @@ fn s3_u11_framing_is_no_encoding() {
 }
 
 #[test]
-fn s3_s11_what_is_not_served_is_refused() {
+fn s3_s11_unsupported_features_are_refused() {
     for (name, value) in [
         ("x-amz-server-side-encryption", "AES256"),
         ("x-amz-server-side-encryption-customer-key", "k"),
@@ -102,7 +102,7 @@ fn s3_s11_what_is_not_served_is_refused() {
 }
 
 #[test]
-fn s3_c1_c2_write_conditions() {
+fn s3_c1_c2_write_preconditions_are_parsed_and_checked() {
     let condition = |headers: &[(&str, &str)]| put(headers).expect("a request").condition;
     let absent = condition(&[("if-none-match", "*")]);
     assert_eq!(absent, WritePrecondition::IfNoneMatchStar);
@@ -119,12 +119,12 @@ fn s3_c1_c2_write_conditions() {
     refused(other.check(Some("tag")), Code::PreconditionFailed);
     assert_eq!(condition(&[]).check(None), Ok(()));
     refused(put(&[("if-match", "\"a\""), ("if-none-match", "*")]), Code::NotImplemented);
-    // A star in quotes or among tags is no tag that an object could have: the write would go through.
+    // A star in quotes or among tags matches no object, so the write would never be refused.
     for text in ["\"*\"", "W/\"*\"", "*, \"a\"", "\"a\", *", "\"a\",\"*\"", "**", "\"\"", ","] {
         refused(put(&[("if-none-match", text)]), Code::NotImplemented);
     }
     assert_eq!(condition(&[("if-none-match", "")]), WritePrecondition::None);
-    // An empty condition that would have to hold does not let the write through.
+    // An empty `If-Match` does not allow the write.
     refused(condition(&[("if-match", "")]).check(Some("tag")), Code::PreconditionFailed);
     refused(put(&[("if-match", ""), ("if-none-match", "*")]), Code::NotImplemented);
     refused(put(&[("if-unmodified-since", "")]), Code::NotImplemented);
@@ -170,7 +170,7 @@ fn s3_b9_tags_from_header_and_document_agree() {
 fn copy(headers: &[(&str, &str)]) -> Result<CopyObject, Fault> {
     let mut all = vec![("x-amz-copy-source", "bucket/key")];
     all.extend_from_slice(headers);
-    CopyObject::parse(&Said::new("", &all).arguments())
+    CopyObject::parse(&TestRequest::new("", &all).arguments())
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn s3_n13_a_copy_to_itself_must_change_something() {
 }
 
 #[test]
-fn s3_n13_replace_with_nothing_clears() {
-    // Without the directive the request's own metadata counts for nothing.
+fn s3_n13_replace_without_metadata_clears_it() {
+    // Without the directive, the metadata in the request is ignored.
     assert_eq!(copy(&[("x-amz-meta-a", "1")]).unwrap().metadata, Directive::Copy);
     let replaced = copy(&[("x-amz-metadata-directive", "REPLACE")]).unwrap();
     assert_eq!(replaced.metadata, Directive::Replace(s3::Metadata::default()));
@@ -200,11 +200,11 @@ fn s3_n13_replace_with_nothing_clears() {
 }
 
 #[test]
-fn labels_of_a_copy_are_those_of_its_request() {
+fn labels_of_a_copy_come_from_its_request() {
     let copy = |headers: &[(&str, &str)]| {
         let headers = [&[("x-amz-copy-source", "bkt/key")], headers].concat();
-        let said = Said::new("", &headers);
-        CopyObject::parse(&said.arguments())
+        let request = TestRequest::new("", &headers);
+        CopyObject::parse(&request.arguments())
     };
     let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("key").unwrap());
     let to_itself =
@@ -220,14 +220,15 @@ fn labels_of_a_copy_are_those_of_its_request() {
     let labels = copy(&[("x-amz-storage-class", "GLACIER")]).unwrap().labels;
     assert_eq!(labels.storage_class.as_deref(), Some("GLACIER"));
     assert_eq!(copy(&[("x-amz-storage-class", "STANDARD")]).unwrap().labels, CopyLabels::default());
-    // What would not count is checked nonetheless.
+    // Ignored metadata is still validated.
     refused(copy(&[("x-amz-storage-class", "COLD")]), Code::InvalidStorageClass);
     refused(copy(&[("x-amz-meta-a", &"x".repeat(2_048))]), Code::MetadataTooLarge);
 }
 
 #[test]
-fn conditions_of_deletions_are_read_or_refused() {
-    let parse = |headers: &[(&str, &str)]| DeleteObject::parse(&Said::new("", headers).arguments());
+fn preconditions_of_deletions_are_parsed_or_refused() {
+    let parse =
+        |headers: &[(&str, &str)]| DeleteObject::parse(&TestRequest::new("", headers).arguments());
     let (size, time) = ("x-amz-if-match-size", "x-amz-if-match-last-modified-time");
     let stat = parse(&[(size, "5"), (time, "Fri, 02 Jan 2026 03:04:05 GMT")]).unwrap().stat;
     assert_eq!(stat.size, Some(5));

@@ -27,7 +27,7 @@ const AWS_POLICY: &str = "eyAiZXhwaXJhdGlvbiI6ICIyMDE1LTEyLTMwVDEyOjAwOjAwLjAwMF
      NTYifSwNCiAgICB7IngtYW16LWRhdGUiOiAiMjAxNTEyMjlUMDAwMDAwWiIgfQ0KICBdDQp9";
 const AWS_SIGNATURE: &str = "8afdbf4008c03f22c2cd3cdb72e4afbb1f6a588f3255ac628749a66d7f09699e";
 
-/// Of boto3 1.43.11: `generate_presigned_post("photos", "up/${filename}", ExpiresIn=3600)` with
+/// From boto3 1.43.11: `generate_presigned_post("photos", "up/${filename}", ExpiresIn=3600)` with
 /// these fields and conditions, signed with `s3v4` and with `s3`.
 const BOTO3_POLICY: &str = "eyJleHBpcmF0aW9uIjogIjIwMjYtMTEtMjZUMTQ6MDA6MjBaIiwgImNvbmRpdGlvbnMiOiBbeyJhY2wiOiAicHJp\
      dmF0ZSJ9LCBbInN0YXJ0cy13aXRoIiwgIiRDb250ZW50LVR5cGUiLCAiaW1hZ2UvIl0sIFsiZXEiLCAiJHgtYW16\
@@ -121,7 +121,7 @@ fn form_of(fields: &[Field<'_>]) -> Form {
     Form::new(fields.collect(), &file).unwrap()
 }
 
-/// Who has signed a form, and how long its file may be.
+/// Verifies a form. Returns its signer and the length range of its file.
 fn verify(
     fields: &[Field<'_>],
     bucket: &str,
@@ -143,7 +143,7 @@ fn refused(fields: &[Field<'_>], code: Code) -> Fault {
 }
 
 #[test]
-fn s3_a9_awss_own_example_is_accepted() {
+fn s3_a9_documented_form_is_accepted() {
     let rules = terms_at(datetime!(2015-12-29 0:00 UTC));
     let (verified, _) = verify(&aws(), "sigv4examplebucket", &rules).unwrap();
     assert_eq!(verified.access_key(), Some(KEY));
@@ -159,7 +159,7 @@ fn s3_a9_awss_own_example_is_accepted() {
 }
 
 #[test]
-fn s3_a9_what_boto3_signs_is_accepted_until_it_expires() {
+fn s3_a9_a_boto3_form_is_accepted_until_it_expires() {
     for fields in [boto3(), boto3_v2()] {
         for minutes in [0, 59, 60] {
             let now = BOTO3_SIGNED_AT + time::Duration::minutes(minutes);
@@ -175,7 +175,7 @@ fn s3_a9_what_boto3_signs_is_accepted_until_it_expires() {
 }
 
 #[test]
-fn s3_a9_sigv2_is_accepted_only_where_it_is_switched_on() {
+fn s3_a9_sigv2_is_accepted_only_if_enabled() {
     let rules = SignatureRules { sigv2_presign: false, ..terms_at(BOTO3_SIGNED_AT) };
     assert_eq!(verify(&boto3_v2(), "photos", &rules).unwrap_err().code, Code::InvalidRequest);
     assert!(verify(&boto3(), "photos", &rules).is_ok());
@@ -189,7 +189,7 @@ fn s3_a9_sigv2_is_accepted_only_where_it_is_switched_on() {
 }
 
 #[test]
-fn s3_s6_a_form_with_some_credentials_needs_them_all() {
+fn s3_s6_a_form_with_incomplete_credentials_is_refused() {
     for name in ["policy", "x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"] {
         let fault = refused(&without(boto3(), name), Code::InvalidArgument);
         assert!(fault.message.contains(&format!("a field named '{name}'.")), "{fault}");
@@ -218,7 +218,7 @@ fn s3_s6_a_form_without_credentials_is_anonymous() {
 }
 
 #[test]
-fn s3_s6_credentials_elsewhere_in_the_request_are_refused() {
+fn s3_s6_credentials_outside_the_form_are_refused() {
     for (target, headers) in [
         ("/?X-Amz-Signature=a", &[][..]),
         ("/?Signature=a&AWSAccessKeyId=b&Expires=1", &[]),
@@ -269,7 +269,7 @@ fn s3_s6_malformed_credentials_are_refused() {
         ),
         (
             "20261125/us-east-1/s3/aws4_request",
-            "the credential's date \"20261125\" is not that of x-amz-date.",
+            "the credential's date \"20261125\" differs from the date of x-amz-date.",
         ),
     ] {
         assert_eq!(at("x-amz-credential", &format!("{KEY}/{scope}")), message);
@@ -277,7 +277,7 @@ fn s3_s6_malformed_credentials_are_refused() {
 }
 
 #[test]
-fn s3_s6_a_time_that_is_far_off_is_refused() {
+fn s3_s6_a_signature_time_far_from_now_is_refused() {
     let at = |now| verify(&boto3(), "photos", &terms_at(now)).map(|_| ());
     assert!(at(BOTO3_SIGNED_AT - time::Duration::minutes(15)).is_ok());
     let fault = at(BOTO3_SIGNED_AT - time::Duration::minutes(16)).unwrap_err();
@@ -337,7 +337,7 @@ fn signed<'a>(policy: &'a str, signature: &'a str) -> Vec<Field<'a>> {
 }
 
 #[test]
-fn s3_s6_a_signed_policy_that_is_none_is_refused() {
+fn s3_s6_a_signed_malformed_policy_is_refused() {
     for policy in ["", "invalid_base64", "aW52YWxpZCBqc29u"] {
         let signature = sign(policy);
         refused(&signed(policy, &signature), Code::InvalidPolicyDocument);

@@ -1,4 +1,4 @@
-//! What must not pass, and with which code it does not.
+//! Requests that must be refused, and the code of each refusal.
 
 use super::sent_request::{DAY, KEY, SECRET, SentRequest, rules, terms_at};
 use crate::auth::unknown_key::DUMMY_SECRET;
@@ -28,7 +28,7 @@ fn extra<'a>(fault: &'a Fault, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn s3_a1_unknown_key_and_wrong_secret_differ_in_code_only() {
+fn s3_a1_unknown_key_and_wrong_secret_differ_only_in_the_code() {
     for sent in [put().signed(), plain("GET", "/b/key").presigned(60)] {
         let head = sent.head();
         let credentials = Credentials::parse(&head).unwrap();
@@ -48,7 +48,7 @@ fn s3_a1_unknown_key_and_wrong_secret_differ_in_code_only() {
 }
 
 #[test]
-fn s3_a3_header_skew_is_fifteen_minutes_either_way() {
+fn s3_a3_header_time_may_differ_by_fifteen_minutes() {
     let sent = put().signed();
     for seconds in [DAY - 900, DAY + 900] {
         sent.verify_on(&terms_at(seconds)).unwrap();
@@ -59,7 +59,7 @@ fn s3_a3_header_skew_is_fifteen_minutes_either_way() {
 }
 
 #[test]
-fn s3_a3_a_request_without_a_readable_time_is_refused() {
+fn s3_a3_a_request_without_a_valid_time_is_refused() {
     let sent = put().signed();
     for time in ["", "20130524", "20130524T000000", "2013-05-24T00:00:00Z", "20131324T000000Z"] {
         let sent = sent.clone().without("x-amz-date").with("x-amz-date", time);
@@ -69,7 +69,7 @@ fn s3_a3_a_request_without_a_readable_time_is_refused() {
 }
 
 #[test]
-fn s3_s4_presign_lifetime_is_a_whole_number_up_to_a_week() {
+fn s3_s4_presign_lifetime_is_one_second_to_one_week() {
     plain("GET", "/b/k").presigned(604_800).verify().unwrap();
     for expires in ["604801", "-1", "0", "1e3", "", "99999999999999999999", "%2B60", "-", "6 0"] {
         let sent = plain("GET", "/b/k").presigned(60);
@@ -85,7 +85,7 @@ fn s3_s4_presign_lifetime_is_a_whole_number_up_to_a_week() {
 }
 
 #[test]
-fn s3_a4_scope_names_our_day_region_service_and_terminator() {
+fn s3_a4_a_scope_with_a_wrong_part_is_refused() {
     let (header, query) = (put().signed(), plain("GET", "/b/k").presigned(60));
     for (from, to) in [
         ("20130524/", "20130525/"),
@@ -127,7 +127,7 @@ fn s3_s2_each_unsigned_amz_header_is_refused() {
 }
 
 #[test]
-fn s3_a5_a_signed_header_that_is_absent_is_refused() {
+fn s3_a5_an_absent_signed_header_is_refused() {
     let sent = put().with("x-amz-meta-a", "1").with("range", "bytes=0-1").signed();
     sent.verify().unwrap();
     for name in ["range", "x-amz-meta-a", "host"] {
@@ -160,7 +160,7 @@ fn check_malformed(sent: &SentRequest) -> Code {
 }
 
 #[test]
-fn s3_a5_authority_stands_for_host() {
+fn s3_a5_the_authority_replaces_the_host_header() {
     let mut sent = put().signed().without("host");
     sent.authority = Some("localhost:9700".to_owned());
     sent.verify().unwrap();
@@ -170,7 +170,7 @@ fn s3_a5_authority_stands_for_host() {
 }
 
 #[test]
-fn s3_a6_two_proofs_or_doubled_parts_of_one_are_refused() {
+fn s3_a6_two_kinds_of_credentials_or_repeated_parts_are_refused() {
     let query = plain("GET", "/b/k").presigned(60);
     let both = query.clone().with("authorization", "AWS4-HMAC-SHA256 Credential=x");
     check(both.verify(), Code::InvalidArgument);
@@ -198,7 +198,7 @@ fn s3_a6_two_proofs_or_doubled_parts_of_one_are_refused() {
 }
 
 #[test]
-fn s3_a6_a_presigned_url_lacks_no_parameter() {
+fn s3_a6_a_presigned_url_without_a_required_parameter_is_refused() {
     for name in [
         "X-Amz-Algorithm",
         "X-Amz-Credential",
@@ -216,7 +216,7 @@ fn s3_a6_a_presigned_url_lacks_no_parameter() {
 }
 
 #[test]
-fn s3_a7_a_path_is_signed_in_one_spelling_and_never_normalised() {
+fn s3_a7_a_path_has_one_canonical_form_and_is_never_normalised() {
     let sent = plain("GET", "/b/a%2Fb%20c//./../d%7E").with("x-amz-content-sha256", EMPTY);
     let mut sent = SentRequest { path: "/b/a/b%20c//./../d~".to_owned(), ..sent }.signed();
     for path in ["/b/a%2fb%20c//./../d%7e", "/%62/a/b%20c//.%2F../d~"] {
@@ -277,7 +277,7 @@ fn s3_s5_other_schemes_are_refused() {
 }
 
 #[test]
-fn a_wrong_hash_of_an_empty_body_is_refused_with_its_head() {
+fn a_wrong_hash_of_an_empty_body_is_refused_before_the_body() {
     let hash = EMPTY.replace('e', "f");
     let sent = |method: &str, length: &str| {
         let sent = plain(method, "/b/k").with("x-amz-content-sha256", &hash);
@@ -292,7 +292,7 @@ fn a_wrong_hash_of_an_empty_body_is_refused_with_its_head() {
 }
 
 #[test]
-fn a_malformed_header_is_refused_in_the_words_of_s3() {
+fn a_malformed_header_is_refused_with_the_message_of_s3() {
     let scope = "20130524/us-east-1/s3/aws4_request";
     let signed = "SignedHeaders=host,Signature=s";
     for (value, why) in [
@@ -337,7 +337,7 @@ fn a_malformed_header_is_refused_in_the_words_of_s3() {
 }
 
 #[test]
-fn s3_s1_an_upper_case_or_cut_signature_is_none() {
+fn s3_s1_an_upper_case_or_truncated_signature_does_not_match() {
     let sent = put().signed();
     let text = sent.headers["authorization"].to_str().unwrap().to_owned();
     let (head, signature) = text.split_once("Signature=").unwrap();
@@ -349,7 +349,7 @@ fn s3_s1_an_upper_case_or_cut_signature_is_none() {
 }
 
 #[test]
-fn s3_s3_payload_modes_are_a_closed_table() {
+fn s3_s3_each_value_of_the_content_hash_has_one_payload_mode() {
     use AuthKind::{Anonymous, Header, Query, QueryV2};
     use Code::{InvalidArgument, InvalidRequest, NotImplemented};
     let hashed = PayloadMode::choose(Some(EMPTY), Header, false).unwrap();
@@ -394,7 +394,7 @@ fn s3_s3_payload_modes_are_a_closed_table() {
 }
 
 #[test]
-fn s3_s3_the_exempt_header_cannot_redirect_a_presigned_put() {
+fn s3_s3_an_unsigned_content_hash_cannot_change_a_presigned_put() {
     for value in ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"] {
         let sent = plain("PUT", "/b/k").presigned(60).with("x-amz-content-sha256", value);
         check(sent.verify(), Code::InvalidRequest);
@@ -405,7 +405,7 @@ fn s3_s3_the_exempt_header_cannot_redirect_a_presigned_put() {
 }
 
 #[test]
-fn s3_d8_only_uploads_stream() {
+fn s3_d8_only_uploads_accept_chunked_bodies() {
     let rules = SignatureRules { accepts_aws_chunked: false, ..rules() };
     for value in ["STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"] {
         let sent = put().without("x-amz-content-sha256").with("x-amz-content-sha256", value);
@@ -416,7 +416,7 @@ fn s3_d8_only_uploads_stream() {
 }
 
 #[test]
-fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
+fn s3_s1_wrong_credentials_of_each_kind_are_refused() {
     let header = put().signed();
     let query = plain("GET", "/b/k").presigned(60);
     let query_v2 = v2("/b/k", &format!("GET\n\n\n{DAY}\n/b/k"));
@@ -432,7 +432,7 @@ fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
         check(outcome(Some(&SECRET[1..])), Code::SignatureDoesNotMatch);
         check(outcome(None), Code::InvalidAccessKeyId);
     }
-    // The dummy that stands in for a missing secret opens nothing.
+    // The dummy secret of unknown keys authenticates no request.
     let sent = v2_by(DUMMY_SECRET, "/b/k", &format!("GET\n\n\n{DAY}\n/b/k"));
     let head = sent.head();
     let outcome = Credentials::parse(&head).unwrap().verify(None, &head, &rules());
@@ -440,7 +440,7 @@ fn s3_s1_every_kind_of_proof_is_refused_when_bad() {
 }
 
 #[test]
-fn s3_a10_session_tokens_of_nobody_are_refused() {
+fn s3_a10_session_tokens_with_a_permanent_key_are_refused() {
     let header = put().with("x-amz-security-token", "token").signed();
     check(header.verify(), Code::InvalidToken);
     let query = plain("GET", "/b/k?X-Amz-Security-Token=token").presigned(60);
@@ -480,7 +480,7 @@ fn s3_a12_sigv2_signs_subresources_and_hoisted_headers() {
 }
 
 #[test]
-fn s3_a12_sigv2_is_for_objects_and_signed_parameters_only() {
+fn s3_a12_sigv2_accepts_only_objects_and_signed_parameters() {
     for target in ["/b/k?max-keys=1", "/b/k?prefix=a", "/b/k?Versionid=1"] {
         let text = format!("GET\n\n\n{DAY}\n/b/k");
         check(v2(target, &text).verify(), Code::AccessDenied);
@@ -503,7 +503,7 @@ fn s3_a12_sigv2_is_for_objects_and_signed_parameters_only() {
 }
 
 #[test]
-fn s3_a12_one_signed_value_cannot_pass_for_two() {
+fn s3_a12_a_signed_value_cannot_be_read_as_two() {
     let text = format!("GET\n\n\n{DAY}\n/b/k?response-content-type=a&versionId=3");
     v2("/b/k?response-content-type=a&versionId=3", &text).verify().unwrap();
     let merged = v2("/b/k?response-content-type=a%26versionId%3D3", &text);
@@ -514,8 +514,8 @@ fn s3_a12_one_signed_value_cannot_pass_for_two() {
 }
 
 #[test]
-fn s3_a12_the_names_of_a_sigv2_url_are_tokens() {
-    // One text, cut into names and values in the way that was meant, and in others.
+fn s3_a12_parameter_names_of_a_sigv2_url_are_header_tokens() {
+    // One string to sign, split into names and values as intended, and in other ways.
     let text = format!("PUT\n\n\n{DAY}\nx-amz-copy-source:/b/k\nx-amz-meta-a:1\n/b/l");
     let sent = v2("/b/l?x-amz-copy-source=%2Fb%2Fk&x-amz-meta-a=1", &text);
     assert_eq!(sent.verify().unwrap().hoisted().len(), 2);
@@ -536,7 +536,7 @@ fn s3_a12_the_names_of_a_sigv2_url_are_tokens() {
 }
 
 #[test]
-fn s3_a12_what_a_sigv2_url_signs_is_what_is_used() {
+fn s3_a12_a_sigv2_url_uses_exactly_the_signed_values() {
     let text = format!("PUT\n\n\n{DAY}\nx-amz-meta-a:1\n/b/k");
     let used = |value: &str, text: &str| {
         let verified = v2(&format!("/b/k?x-amz-meta-a={value}"), text).verify()?;
@@ -553,12 +553,12 @@ fn s3_a12_what_a_sigv2_url_signs_is_what_is_used() {
         let text = format!("PUT\n\n\n{DAY}\nx-amz-meta-a:{decoded}1\n/b/k");
         assert_eq!(used(&format!("{blank}1"), &text).unwrap(), format!("{decoded}1"));
     }
-    // C1 controls break lines, too.
+    // C1 control characters break lines, too.
     check(used("1%C2%85", &text), Code::AccessDenied);
 }
 
 #[test]
-fn s3_a12_a_sigv2_url_may_say_what_the_body_hashes_to() {
+fn s3_a12_a_sigv2_url_may_contain_the_body_hash() {
     let hash = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
     let text = format!("PUT\n\n\n{DAY}\nx-amz-content-sha256:{hash}\n/b/k");
     let sent = v2(&format!("/b/k?x-amz-content-sha256={hash}"), &text);

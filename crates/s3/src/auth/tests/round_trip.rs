@@ -1,4 +1,4 @@
-//! What the AWS SDK's signer signs is accepted; with one byte changed it is not.
+//! Requests signed by the AWS SDK are accepted, and refused if one byte changes.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::sent_request::{SentRequest, rules};
 use crate::auth::{Credentials, RequestHead};
 
-/// What the SDKs do not escape.
+/// The characters that the SDKs do not escape.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn escape(text: &str) -> String {
@@ -61,7 +61,7 @@ fn request() -> impl Strategy<Value = SentRequest> {
         })
 }
 
-/// Changes one bit of one byte, anywhere in what was signed.
+/// Changes one bit of one byte anywhere in the signed request.
 fn flip(sent: &SentRequest, place: usize) -> SentRequest {
     let mut changed = sent.clone();
     let flip_in = |text: &str, at: usize| {
@@ -70,7 +70,7 @@ fn flip(sent: &SentRequest, place: usize) -> SentRequest {
         String::from_utf8(bytes).ok()
     };
     let mut place = place;
-    // The first byte of a path is its slash, without which it is no path.
+    // The first byte of a path is its slash; without it, the text is not a path.
     if place < sent.path.len() - 1 {
         changed.path = flip_in(&sent.path, place + 1).unwrap();
         return changed;

@@ -88,7 +88,7 @@ impl SentRequest {
         }
     }
 
-    /// Signs the headers, `x-amz-content-sha256` being among them.
+    /// Signs the headers, including `x-amz-content-sha256`.
     #[must_use]
     pub(crate) fn signed(self) -> SentRequest {
         self.sign_with(None)

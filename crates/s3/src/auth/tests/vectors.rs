@@ -1,4 +1,4 @@
-//! The signatures that AWS publishes with its documentation.
+//! The signatures in AWS's documentation.
 
 use super::sent_request::{DAY, KEY, SentRequest, terms_at};
 use crate::Code;
@@ -38,7 +38,7 @@ fn get(target: &str) -> SentRequest {
 }
 
 #[test]
-fn s3_a1_get_object_of_the_documentation() {
+fn s3_a1_documented_get_object_is_accepted() {
     check(
         &get("/test.txt").with("range", "bytes=0-9"),
         "host;range;x-amz-content-sha256;x-amz-date",
@@ -47,7 +47,7 @@ fn s3_a1_get_object_of_the_documentation() {
 }
 
 #[test]
-fn s3_a1_put_object_of_the_documentation() {
+fn s3_a1_documented_put_object_is_accepted() {
     let sent = SentRequest::new(
         "PUT",
         "/test$file.text",
@@ -70,7 +70,7 @@ fn s3_a1_put_object_of_the_documentation() {
 }
 
 #[test]
-fn s3_a6_subresource_and_listing_of_the_documentation() {
+fn s3_a6_documented_subresource_and_listing_are_accepted() {
     check(
         &get("/?lifecycle"),
         "host;x-amz-content-sha256;x-amz-date",
@@ -86,7 +86,7 @@ fn s3_a6_subresource_and_listing_of_the_documentation() {
 }
 
 #[test]
-fn s3_a8_presigned_get_of_the_documentation() {
+fn s3_a8_documented_presigned_get_is_accepted() {
     let sent = SentRequest::new(
         "GET",
         "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F\
@@ -111,7 +111,7 @@ fn s3_a8_presigned_get_of_the_documentation() {
 }
 
 #[test]
-fn s3_a12_sigv2_query_of_the_documentation() {
+fn s3_a12_documented_sigv2_query_is_accepted() {
     let mut sent = SentRequest::new(
         "GET",
         "/photos/puppy.jpg?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1175139620&\
@@ -133,9 +133,9 @@ fn s3_a12_sigv2_query_of_the_documentation() {
     by_path.verify_on(&rules).unwrap();
 }
 
-/// URLs that boto3 1.43 with botocore 1.44.5 presigned, its clock set to the day of the examples.
+/// URLs that boto3 1.43 with botocore 1.44.5 presigned on the day of the examples.
 #[test]
-fn s3_a12_urls_that_boto3_presigned_for_us_east_1() {
+fn s3_a12_boto3_sigv2_urls_for_us_east_1_are_accepted() {
     let sent = |method, target: &str| {
         let rest = "AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE";
         let target = target.replace("KEY", rest);
@@ -174,7 +174,7 @@ fn s3_a12_urls_that_boto3_presigned_for_us_east_1() {
 }
 
 #[test]
-fn s3_a8_a_url_that_boto3_presigned_for_eu_central_1() {
+fn s3_a8_boto3_sigv4_url_for_eu_central_1_is_accepted() {
     let sent = SentRequest::new(
         "GET",
         "/b/k%20%C3%A9%2B/x%20y?versionId=null&response-content-type=text%2Fplain%3B%20charset\

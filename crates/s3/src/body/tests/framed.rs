@@ -1,4 +1,4 @@
-//! Framing and signing as a client does it, written down a second time.
+//! Framing and signing as a client does it, implemented independently.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -41,7 +41,7 @@ impl Framed {
         Framed { sent, wire: content.to_vec(), content: content.to_vec() }
     }
 
-    /// As boto3 sends it over TLS, with credentials or without.
+    /// Frames content as boto3 does over TLS, with or without credentials.
     pub(super) fn unsigned(sizes: &[usize], anonymous: bool) -> Framed {
         let content = content(sizes);
         let length = content.len().to_string();
@@ -70,7 +70,7 @@ impl Framed {
         Framed { sent, wire, content }
     }
 
-    /// As mc sends it over plain TCP, or with a signed trailer as the Java SDK does.
+    /// Frames content as mc does over plain TCP, or with a signed trailer as the Java SDK does.
     pub(super) fn signed(sizes: &[usize], trailer: bool) -> Framed {
         let content = content(sizes);
         let length = content.len().to_string();
@@ -131,7 +131,7 @@ fn hex(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// The two examples of chunked uploads in AWS's documentation, with the signatures given there.
+/// The two chunked uploads in AWS's documentation, with their signatures.
 pub(super) fn example(trailer: bool) -> Framed {
     let mut sent = SentRequest::new(
         "PUT",

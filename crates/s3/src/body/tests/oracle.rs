@@ -1,4 +1,4 @@
-//! The decoder against one that waits for the whole body and then takes it apart.
+//! Compares the decoder with one that waits for the whole body before it parses it.
 
 use bytes::Bytes;
 use http::Version;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::framed::Framed;
 use crate::body::{BodyDecoder, BodyHead};
 
-/// Content of an unsigned body with the one trailer, or nothing when anything is wrong.
+/// Returns the content of an unsigned body with a trailer, or `None` if anything is malformed.
 fn naive(wire: &[u8], expected: usize) -> Option<Vec<u8>> {
     let mut rest = wire;
     let mut content = Vec::new();
@@ -60,7 +60,7 @@ fn sizes() -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(1_usize..40, 0..5)
 }
 
-/// Bytes that mean something to the framing come more often.
+/// Bytes that have a meaning in the framing are more frequent.
 fn any_or_framing() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b'0')]
 }
@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn s3_d1_any_split_decodes_as_the_whole(sizes in sizes(), cuts in cuts()) {
+    fn s3_d1_any_split_decodes_equally(sizes in sizes(), cuts in cuts()) {
         let framed = Framed::unsigned(&sizes, true);
         let content = framed.content.clone();
         prop_assert_eq!(naive(&framed.wire, content.len()), Some(content.clone()));
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn s3_d7_what_the_naive_decoder_refuses_is_refused(
+    fn s3_d7_the_decoder_agrees_with_a_naive_decoder(
         sizes in sizes(),
         cuts in cuts(),
         edits in proptest::collection::vec(
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn s3_d3_no_changed_byte_of_a_signed_body_passes(
+    fn s3_d3_each_changed_byte_of_a_signed_body_is_refused(
         small in 1_usize..60,
         trailer: bool,
         place in any::<prop::sample::Index>(),
@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(decode(&framed, &framed.wire, &cuts), Some(framed.content.clone()));
         let mut wire = framed.wire.clone();
         wire[place.index(framed.wire.len())] ^= 1 << bit;
-        // The case of a size's or a name's letter is all that may differ.
+        // Only the case of letters in a size or in a name may differ.
         if !wire.eq_ignore_ascii_case(&framed.wire) {
             prop_assert_eq!(decode(&framed, &wire, &cuts), None);
         }

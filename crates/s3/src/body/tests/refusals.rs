@@ -1,10 +1,10 @@
-//! What a decoder must refuse, and with which code.
+//! Bodies that the decoder must refuse, and the code of each refusal.
 
 use super::decode;
 use super::framed::{Framed, signed_put};
 use crate::Code;
 
-/// Replaces `from` by `to` on the wire and expects `code`, however the bytes are cut.
+/// Replaces `from` by `to` on the wire and expects `code`, in pieces of any size.
 #[track_caller]
 fn check(framed: &Framed, from: &str, to: &str, code: Code) {
     let wire = String::from_utf8(framed.wire.clone()).unwrap();
@@ -20,7 +20,7 @@ fn check_wire(framed: &Framed, wire: &[u8], code: Code) {
     }
 }
 
-/// The wire with one byte changed, counted from its end.
+/// Returns the wire bytes with one byte changed, counted from the end.
 fn flipped(framed: &Framed, from_end: usize) -> Vec<u8> {
     let mut wire = framed.wire.clone();
     let place = wire.len() - from_end;
@@ -51,7 +51,7 @@ fn s3_d3_content_of_a_signed_chunk_is_checked() {
 }
 
 #[test]
-fn s3_d3_chunks_of_another_request_do_not_fit() {
+fn s3_d3_chunks_of_another_request_are_refused() {
     let framed = Framed::signed(&[10], false);
     let other = Framed::signed(&[10], true);
     let mut spliced = framed.wire.clone();
@@ -60,7 +60,7 @@ fn s3_d3_chunks_of_another_request_do_not_fit() {
 }
 
 #[test]
-fn s3_d4_trailer_names_are_exactly_those_announced() {
+fn s3_d4_trailer_names_must_equal_the_announced_names() {
     let code = Code::MalformedTrailerError;
     let framed = Framed::unsigned(&[5], false);
     check(&framed, "x-amz-checksum-crc32:", "x-amz-checksum-crc32c:", code);
@@ -74,7 +74,7 @@ fn s3_d4_trailer_names_are_exactly_those_announced() {
 }
 
 #[test]
-fn s3_u12_trailer_syntax() {
+fn s3_u12_malformed_trailer_lines_are_refused() {
     let framed = Framed::unsigned(&[5], true);
     for line in ["x-amz-checksum-crc32 AAAAAA==", ":AAAAAA==", "a b:c", "a:\u{1}", "\u{e9}:a", "\n"]
     {
@@ -89,7 +89,7 @@ fn s3_u12_trailer_syntax() {
 }
 
 #[test]
-fn s3_d5_decoded_length_is_required_and_exact() {
+fn s3_d5_the_decoded_length_is_required_and_checked() {
     for payload in ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"] {
         let sent = signed_put(payload, &[("content-length", "100")]);
         let fault = decode(&sent, b"", 1).unwrap_err();
@@ -104,7 +104,7 @@ fn s3_d5_decoded_length_is_required_and_exact() {
 }
 
 #[test]
-fn a_length_that_is_wrong_and_framing_that_is_broken_are_told_apart() {
+fn a_wrong_length_and_broken_framing_have_different_messages() {
     let message = |expected: &str, wire: &str| {
         let mut framed = Framed::unsigned(&[10], true);
         framed.sent.headers.insert("x-amz-decoded-content-length", expected.parse().unwrap());
@@ -126,12 +126,12 @@ fn a_length_that_is_wrong_and_framing_that_is_broken_are_told_apart() {
 }
 
 #[test]
-fn s3_s14_plain_lengths_are_exact() {
+fn s3_s14_an_unframed_body_must_have_its_announced_length() {
     let framed = Framed::plain(b"Welcome");
     for wire in [&b"Welcom"[..], b"Welcome!", b""] {
         check_wire(&framed, wire, Code::IncompleteBody);
     }
-    // Without a length and without chunks there is no body.
+    // Without a length and without chunks, the body is empty.
     let sent = signed_put("UNSIGNED-PAYLOAD", &[]);
     assert!(decode(&sent, b"", 1).is_ok());
     assert_eq!(decode(&sent, b"a", 1).unwrap_err().code, Code::IncompleteBody);
@@ -184,7 +184,7 @@ fn s3_d7_chunk_headers_have_limits() {
 }
 
 #[test]
-fn s3_d7_line_ends_stand_where_they_belong() {
+fn s3_d7_misplaced_line_ends_are_refused() {
     let framed = Framed::unsigned(&[5, 5], true);
     check(&framed, "abcde\r\n", "abcde", Code::IncompleteBody);
     check(&framed, "abcde\r\n", "abcde\n\r", Code::IncompleteBody);
@@ -204,7 +204,7 @@ fn s3_d7_trailers_have_limits() {
 }
 
 #[test]
-fn s3_d7_only_the_last_signed_chunk_may_be_small() {
+fn s3_d7_only_the_last_signed_chunk_may_be_undersized() {
     for trailer in [false, true] {
         for sizes in [&[8191, 1][..], &[8192, 1, 1], &[1, 8192]] {
             let framed = Framed::signed(sizes, trailer);

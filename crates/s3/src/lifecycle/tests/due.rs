@@ -8,22 +8,22 @@ use crate::lifecycle::{due_at, expiration_header};
 const DAY: Duration = Duration::DAY;
 
 #[test]
-fn s3_b9_days_end_at_the_next_midnight() {
+fn s3_b9_due_times_are_rounded_up_to_midnight() {
     for (since, days, expected) in [
         // The example of S3's user guide.
         (datetime!(2014-01-15 10:30 UTC), 3, datetime!(2014-01-19 00:00 UTC)),
         (datetime!(2014-01-15 00:00:00.000000001 UTC), 1, datetime!(2014-01-17 00:00 UTC)),
         (datetime!(2014-01-15 00:00:01 UTC), 1, datetime!(2014-01-17 00:00 UTC)),
         (datetime!(2014-01-15 23:59:59.999 UTC), 1, datetime!(2014-01-17 00:00 UTC)),
-        // What ends at midnight ends then.
+        // A period that ends at midnight needs no rounding.
         (datetime!(2014-01-15 00:00 UTC), 1, datetime!(2014-01-16 00:00 UTC)),
-        // Of leap years, every fourth, but not of every hundredth.
+        // Leap years: each fourth year, except each hundredth.
         (datetime!(2024-02-28 12:00 UTC), 1, datetime!(2024-03-01 00:00 UTC)),
         (datetime!(2023-02-28 12:00 UTC), 1, datetime!(2023-03-02 00:00 UTC)),
         (datetime!(2100-02-28 12:00 UTC), 1, datetime!(2100-03-02 00:00 UTC)),
         (datetime!(2024-02-28 00:00 UTC), 366, datetime!(2025-02-28 00:00 UTC)),
         (datetime!(2023-12-31 23:00 UTC), 365, datetime!(2024-12-31 00:00 UTC)),
-        // Midnight is that of UTC.
+        // Midnight is in UTC.
         (datetime!(2026-01-01 01:00 +2), 1, datetime!(2026-01-02 00:00 UTC)),
         (datetime!(2026-01-01 23:00 -2), 1, datetime!(2026-01-04 00:00 UTC)),
         // Before 1970, too.
@@ -35,7 +35,7 @@ fn s3_b9_days_end_at_the_next_midnight() {
 }
 
 #[test]
-fn s3_b9_days_of_tests_are_short() {
+fn s3_b9_due_times_follow_the_configured_day_length() {
     let since = datetime!(2026-01-01 00:00:07.25 UTC);
     let due = |days, seconds| due_at(since, days, Duration::seconds(seconds));
     assert_eq!(due(1, 1), datetime!(2026-01-01 00:00:09 UTC));
@@ -46,7 +46,7 @@ fn s3_b9_days_of_tests_are_short() {
 }
 
 #[test]
-fn s3_b9_what_is_due_after_all_years_is_due_at_their_end() {
+fn s3_b9_a_due_time_after_the_year_9999_is_its_end() {
     let since = datetime!(2026-01-01 12:00 UTC);
     let end = datetime!(9999-12-31 23:59:59.999999999 UTC);
     assert_eq!(due_at(since, u32::MAX, DAY), end);
@@ -59,7 +59,7 @@ fn s3_b9_what_is_due_after_all_years_is_due_at_their_end() {
 }
 
 #[test]
-fn s3_b9_each_action_has_its_own_days() {
+fn s3_b9_each_action_uses_its_own_days() {
     let since = datetime!(2026-01-01 12:00 UTC);
     let rule = rule(&acting(
         "<Expiration><Days>1</Days></Expiration><NoncurrentVersionExpiration>\
@@ -73,7 +73,7 @@ fn s3_b9_each_action_has_its_own_days() {
 }
 
 #[test]
-fn s3_b9_a_date_is_the_same_for_all_objects() {
+fn s3_b9_a_date_applies_to_all_objects() {
     let rule = rule(&acting("<Expiration><Date>2026-06-01T00:00:00Z</Date></Expiration>"));
     let date = datetime!(2026-06-01 00:00 UTC);
     for written in [date - DAY, date, date + DAY] {
@@ -89,7 +89,7 @@ fn s3_b9_a_date_is_the_same_for_all_objects() {
 }
 
 #[test]
-fn s3_b9_of_several_rules_the_one_that_is_due_first_counts() {
+fn s3_b9_the_earliest_due_rule_decides() {
     let with = |id: &str, prefix: &str, status: &str, action: &str| {
         format!(
             "<ID>{id}</ID><Filter><Prefix>{prefix}</Prefix></Filter><Status>{status}</Status>\
@@ -130,7 +130,7 @@ fn s3_b9_of_several_rules_the_one_that_is_due_first_counts() {
 }
 
 #[test]
-fn s3_b9_the_header_says_when_and_by_which_rule() {
+fn s3_b9_the_expiration_header_has_date_and_rule_id() {
     let date = datetime!(2012-12-21 00:00 UTC);
     let header = |id: &str| expiration_header(id, date);
     assert_eq!(
@@ -153,7 +153,7 @@ fn s3_b9_the_header_says_when_and_by_which_rule() {
 
 proptest! {
     #[test]
-    fn s3_b9_an_action_is_due_within_a_day_of_its_days(
+    fn s3_b9_an_action_is_due_less_than_a_day_after_its_days(
         since in -1_000_000_000_000_i64..4_000_000_000_000,
         days in 1..100_000_u32,
         seconds in 1..100_000_i64,
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn s3_b9_the_header_is_one(id in any::<String>()) {
+    fn s3_b9_the_expiration_header_is_always_valid(id in any::<String>()) {
         let text = expiration_header(&id, datetime!(2026-01-01 00:00 UTC));
         prop_assert!(text.is_ascii());
         prop_assert!(http::HeaderValue::from_str(&text).is_ok());

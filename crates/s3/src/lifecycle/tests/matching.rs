@@ -5,7 +5,7 @@ fn tags(list: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn s3_b9_an_empty_filter_is_about_all_objects() {
+fn s3_b9_an_empty_filter_matches_all_objects() {
     for filter in ["", "<Prefix></Prefix>", "<Prefix/>"] {
         let rule = rule(&filtered(filter));
         assert_eq!(rule.prefix(), "");
@@ -14,7 +14,7 @@ fn s3_b9_an_empty_filter_is_about_all_objects() {
 }
 
 #[test]
-fn s3_b9_a_prefix_is_that_of_the_key() {
+fn s3_b9_a_prefix_filter_matches_keys_with_the_prefix() {
     let old = "<Prefix>logs/</Prefix><Status>Disabled</Status>\
                <Expiration><Days>1</Days></Expiration>";
     for text in [old, &filtered("<Prefix>logs/</Prefix>")] {
@@ -36,7 +36,7 @@ fn s3_b9_a_prefix_is_that_of_the_key() {
 }
 
 #[test]
-fn s3_b9_a_tag_is_one_of_those_of_the_object() {
+fn s3_b9_a_tag_filter_matches_objects_with_the_tag() {
     let rule = rule(&filtered("<Tag><Key>k</Key><Value>v</Value></Tag>"));
     for (list, expected) in [
         (&[("k", "v")][..], true),
@@ -52,7 +52,7 @@ fn s3_b9_a_tag_is_one_of_those_of_the_object() {
 }
 
 #[test]
-fn s3_b9_sizes_are_beyond_their_bounds() {
+fn s3_b9_size_filters_exclude_their_bounds() {
     let larger = rule(&filtered("<ObjectSizeGreaterThan>10</ObjectSizeGreaterThan>"));
     let smaller = rule(&filtered("<ObjectSizeLessThan>10</ObjectSizeLessThan>"));
     for (size, expected) in

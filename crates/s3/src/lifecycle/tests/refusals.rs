@@ -24,7 +24,7 @@ fn refused(rule: &str, message: &str) {
     check(parse(&[rule]), Code::InvalidRequest, message);
 }
 
-/// Refused for one argument.
+/// Expects `InvalidArgument` with this argument.
 #[track_caller]
 fn invalid(rule: &str, message: &str, name: &str, value: &str) {
     let fault = check(parse(&[rule]), Code::InvalidArgument, message);
@@ -38,7 +38,7 @@ fn both(filter: &str, action: &str) -> String {
 }
 
 #[test]
-fn s3_b9_what_is_no_configuration_is_malformed() {
+fn s3_b9_a_malformed_configuration_is_refused() {
     for text in [
         "",
         " ",
@@ -69,7 +69,7 @@ fn s3_b9_a_configuration_has_1_to_1000_rules() {
 }
 
 #[test]
-fn s3_b9_ids_are_short_and_distinct() {
+fn s3_b9_long_or_repeated_ids_are_refused() {
     let named = |id: &str| format!("<ID>{id}</ID>{}", filtered(""));
     assert!(parse(&[&named(&"ä".repeat(255)), &named("a")]).is_ok());
     let fault = check(
@@ -84,7 +84,7 @@ fn s3_b9_ids_are_short_and_distinct() {
         "Rule ID must be unique. Found same ID for more than one rule",
     );
     assert_eq!(fault.extra[1], ("ArgumentValue", "rule1".to_owned()));
-    // Ids are told apart by every character.
+    // Ids differ if any character differs.
     assert!(parse(&[&named("rule1"), &named("Rule1"), &named("rule1 ")]).is_ok());
     malformed(&format!("<ID>a</ID>{}", named("b")));
     malformed(&named("a\u{1}"));
@@ -102,7 +102,7 @@ fn s3_b9_a_status_is_enabled_or_disabled() {
 }
 
 #[test]
-fn s3_b9_a_rule_has_either_a_prefix_or_a_filter() {
+fn s3_b9_a_rule_needs_either_a_prefix_or_a_filter() {
     let rest = "<Status>Enabled</Status><Expiration><Days>1</Days></Expiration>";
     malformed(rest);
     malformed(&format!("<Prefix>a</Prefix><Filter/>{rest}"));
@@ -114,7 +114,7 @@ fn s3_b9_a_rule_has_either_a_prefix_or_a_filter() {
 }
 
 #[test]
-fn s3_b9_what_is_no_filter_is_not_taken_for_one_of_all_objects() {
+fn s3_b9_a_malformed_filter_never_matches_all_objects() {
     malformed(&filtered("logs/"));
     malformed(&filtered("<Prefix><Foo/></Prefix>"));
     malformed(&filtered("<And>logs/</And>"));
@@ -125,7 +125,7 @@ fn s3_b9_what_is_no_filter_is_not_taken_for_one_of_all_objects() {
 }
 
 #[test]
-fn s3_b9_several_predicates_stand_within_and() {
+fn s3_b9_several_predicates_must_be_in_and() {
     let [prefix, larger] =
         ["<Prefix>a</Prefix>", "<ObjectSizeGreaterThan>1</ObjectSizeGreaterThan>"];
     let smaller = "<ObjectSizeLessThan>5</ObjectSizeLessThan>";
@@ -151,7 +151,7 @@ fn s3_b9_several_predicates_stand_within_and() {
 }
 
 #[test]
-fn s3_b9_tags_of_a_filter_are_tags() {
+fn s3_b9_invalid_tags_in_a_filter_are_refused() {
     let tag = |key: &str, value: &str| {
         filtered(&format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>"))
     };
@@ -171,7 +171,7 @@ fn s3_b9_tags_of_a_filter_are_tags() {
 }
 
 #[test]
-fn s3_b9_prefixes_and_sizes_are_within_those_of_objects() {
+fn s3_b9_prefixes_and_sizes_have_the_limits_of_objects() {
     let prefix = |length: usize| format!("<Prefix>{}</Prefix>", "p".repeat(length));
     assert!(parse(&[&filtered(&prefix(1_024))]).is_ok());
     refused(&filtered(&prefix(1_025)), "The maximum size of a prefix is 1024.");
@@ -201,7 +201,7 @@ fn s3_b9_prefixes_and_sizes_are_within_those_of_objects() {
 }
 
 #[test]
-fn s3_b9_a_rule_has_an_action() {
+fn s3_b9_a_rule_needs_an_action() {
     refused(&acting(""), "At least one action needs to be specified in a rule");
     for empty in
         ["<Expiration/>", "<NoncurrentVersionExpiration/>", "<AbortIncompleteMultipartUpload/>"]
@@ -211,7 +211,7 @@ fn s3_b9_a_rule_has_an_action() {
 }
 
 #[test]
-fn s3_b9_transitions_are_not_served() {
+fn s3_b9_transitions_are_not_implemented() {
     for name in ["Transition", "NoncurrentVersionTransition"] {
         let transition = format!("<{name}><StorageClass>GLACIER</StorageClass></{name}>");
         let action = format!("{transition}{transition}<Expiration><Days>1</Days></Expiration>");
@@ -222,7 +222,7 @@ fn s3_b9_transitions_are_not_served() {
 }
 
 #[test]
-fn s3_b9_an_expiration_has_one_time() {
+fn s3_b9_an_expiration_needs_exactly_one_time() {
     let [days, date, marker] = [
         "<Days>1</Days>",
         "<Date>2026-01-01T00:00:00Z</Date>",
@@ -247,7 +247,7 @@ fn s3_b9_an_expiration_has_one_time() {
 }
 
 #[test]
-fn s3_b9_days_and_versions_are_counted_from_1() {
+fn s3_b9_days_and_versions_must_be_at_least_1() {
     for (action, name) in [
         ("Expiration", "Days"),
         ("NoncurrentVersionExpiration", "NoncurrentDays"),
@@ -280,13 +280,13 @@ fn s3_b9_days_and_versions_are_counted_from_1() {
     let message = format!("'{name}' for {action} action must not be greater than 100");
     invalid(&newer("101"), &message, name, "101");
     malformed(&newer("all"));
-    // How many are spared is nothing without their age.
+    // A number of retained versions needs an age.
     let spared = "<NewerNoncurrentVersions>1</NewerNoncurrentVersions>";
     malformed(&acting(&format!("<{action}>{spared}</{action}>")));
 }
 
 #[test]
-fn s3_b9_a_date_is_at_midnight() {
+fn s3_b9_a_date_must_be_midnight_utc() {
     let with = |date: &str| acting(&format!("<Expiration><Date>{date}</Date></Expiration>"));
     for date in [
         "2023-02-18T01:00:00",
@@ -311,7 +311,7 @@ fn s3_b9_a_date_is_at_midnight() {
 }
 
 #[test]
-fn s3_b9_markers_and_uploads_have_no_tags_and_no_size() {
+fn s3_b9_marker_and_upload_actions_refuse_tags_and_sizes() {
     let marker =
         "<Expiration><ExpiredObjectDeleteMarker>false</ExpiredObjectDeleteMarker></Expiration>";
     let abort = "<AbortIncompleteMultipartUpload><DaysAfterInitiation>1</DaysAfterInitiation>\
@@ -329,7 +329,7 @@ fn s3_b9_markers_and_uploads_have_no_tags_and_no_size() {
             "<And><Prefix/><ObjectSizeLessThan>5</ObjectSizeLessThan></And>",
         ] {
             refused(&both(size, action), &sized);
-            // Besides an action that it fits, too.
+            // Also together with an action that accepts the predicate.
             let more = "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>\
                         </NoncurrentVersionExpiration>";
             refused(&both(size, &format!("{action}{more}")), &sized);
@@ -339,7 +339,7 @@ fn s3_b9_markers_and_uploads_have_no_tags_and_no_size() {
 }
 
 #[test]
-fn s3_b9_rules_are_all_of_one_form() {
+fn s3_b9_rules_of_both_forms_are_refused() {
     let new = filtered("");
     let old = |action: &str| format!("<Prefix>a</Prefix><Status>Enabled</Status>{action}");
     let days = "<Expiration><Days>1</Days></Expiration>";

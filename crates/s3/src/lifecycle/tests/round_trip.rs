@@ -35,7 +35,7 @@ fn s3_b9_a_configuration_reads_back_as_it_was_put() {
 }
 
 #[test]
-fn s3_b9_the_old_form_stays_the_old_form() {
+fn s3_b9_the_older_form_round_trips() {
     reads_back(&[
         "<ID>rule1</ID><Prefix>test1/</Prefix><Status>Enabled</Status>\
          <Expiration><Days>1</Days></Expiration>",
@@ -46,7 +46,7 @@ fn s3_b9_the_old_form_stays_the_old_form() {
 }
 
 #[test]
-fn s3_b9_elements_may_come_in_any_order_and_leave_in_that_of_s3() {
+fn s3_b9_elements_are_written_in_the_order_of_s3() {
     let put = "<Expiration><Date>2025-12-31T18:00:00-06:00</Date></Expiration>\
                <Status>Enabled</Status><Filter><And>\
                <ObjectSizeLessThan>9</ObjectSizeLessThan><Tag><Value>v</Value><Key>k</Key></Tag>\
@@ -58,7 +58,7 @@ fn s3_b9_elements_may_come_in_any_order_and_leave_in_that_of_s3() {
 }
 
 #[test]
-fn s3_b9_a_rule_is_read_into_its_parts() {
+fn s3_b9_a_rule_is_parsed_into_its_fields() {
     let read = rule(
         "\n <ID>all</ID>\n <Status> Enabled </Status> <Filter>\n <And> <Prefix> p\n</Prefix>\n \
          <ObjectSizeGreaterThan> 5 </ObjectSizeGreaterThan> </And> </Filter>\n <Expiration> \
@@ -85,9 +85,9 @@ fn s3_b9_a_rule_is_read_into_its_parts() {
 }
 
 #[test]
-fn s3_b9_a_rule_without_an_id_is_left_without_one() {
+fn s3_b9_a_rule_without_an_id_has_none() {
     assert_eq!(rule(&filtered("")).id, None);
-    // An empty one is none, so that there may be several.
+    // An empty id counts as absent, so several rules may have one.
     let unnamed = format!("<ID></ID>{}", filtered(""));
     let read = parse(&[&unnamed, &unnamed]).unwrap();
     assert!(read.rules.iter().all(|rule| rule.id.is_none()));
@@ -95,7 +95,7 @@ fn s3_b9_a_rule_without_an_id_is_left_without_one() {
 }
 
 #[test]
-fn s3_b9_dates_are_midnights_of_utc_in_any_spelling() {
+fn s3_b9_dates_in_any_format_are_midnight_utc() {
     for text in [
         "2024-01-08T00:00:00Z",
         "2024-01-08T00:00:00",
@@ -109,7 +109,7 @@ fn s3_b9_dates_are_midnights_of_utc_in_any_spelling() {
 }
 
 #[test]
-fn s3_b9_the_largest_configuration_is_taken() {
+fn s3_b9_the_largest_configuration_is_accepted() {
     let tags = (0..10).map(|n| format!("<Tag><Key>k{n}</Key><Value>v</Value></Tag>"));
     let tags = tags.collect::<Vec<_>>().concat();
     let rule = format!(
@@ -170,7 +170,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
 
 proptest! {
     #[test]
-    fn s3_b9_every_configuration_reads_back(
+    fn s3_b9_each_configuration_round_trips(
         rules in proptest::collection::vec(any_rule(), 1..5),
         ids in proptest::collection::btree_set(word(), 5),
     ) {

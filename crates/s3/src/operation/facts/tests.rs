@@ -27,7 +27,7 @@ fn facts(operation: Operation, query: &str, list: &[(&'static str, &'static str)
 }
 
 #[test]
-fn a_precondition_counts_where_the_operation_decides_it() {
+fn preconditions_have_values_only_for_operations_that_use_them() {
     let decides = [
         Operation::PutObject,
         Operation::CopyObject,
@@ -48,13 +48,13 @@ fn a_precondition_counts_where_the_operation_decides_it() {
         assert_eq!(with("if-match", "\"1\"").if_match().is_some(), used, "{operation:?}");
         let star = with("if-none-match", "*").if_none_match();
         assert_eq!(star.is_some(), used, "{operation:?}");
-        // A list of tags does not say "write once".
+        // A list of entity tags does not mean "write once".
         assert_eq!(with("if-none-match", "\"1\"").if_none_match(), None, "{operation:?}");
     }
 }
 
 #[test]
-fn a_condition_has_the_value_that_is_decided() {
+fn a_condition_value_equals_the_parsed_precondition() {
     let value = |text| facts(Operation::PutObject, "", &[("if-match", text)]).condition.if_match();
     for (sent, value_of) in
         [("*", "*"), ("\"1\"", "\"1\""), ("1", "\"1\""), ("W/\"1\",\"2\"", "W/\"1\", \"2\"")]
@@ -64,7 +64,7 @@ fn a_condition_has_the_value_that_is_decided() {
 }
 
 #[test]
-fn what_is_renamed_has_the_conditions_on_the_source() {
+fn a_rename_source_has_the_preconditions_of_the_source() {
     let of = |list: &[(&'static str, &'static str)]| {
         let all = [&[("x-amz-rename-source", "from")][..], list].concat();
         let mut all = demand(Operation::RenameObject, "", &all);
@@ -81,7 +81,7 @@ fn what_is_renamed_has_the_conditions_on_the_source() {
 }
 
 #[test]
-fn each_entry_of_many_deletions_has_its_own_values() {
+fn each_entry_of_delete_objects_has_its_own_values() {
     let body = b"<Delete><Object><Key>a</Key></Object>\
                  <Object><Key>b</Key><VersionId>null</VersionId><ETag>\"1\"</ETag></Object></Delete>";
     let bucket = BucketName::parse("bucket").unwrap();
@@ -98,7 +98,7 @@ fn each_entry_of_many_deletions_has_its_own_values() {
 }
 
 #[test]
-fn the_source_of_a_copy_is_named_in_one_way() {
+fn a_copy_source_has_one_canonical_value() {
     for sent in ["src/a%20b", "/src/a+b", "%2Fsrc%2Fa%20b", "src/a b?versionId=null"] {
         for operation in [Operation::CopyObject, Operation::UploadPartCopy] {
             let all = demand(operation, "", &[("x-amz-copy-source", sent)]);
@@ -111,7 +111,7 @@ fn the_source_of_a_copy_is_named_in_one_way() {
 }
 
 #[test]
-fn tags_count_where_they_are_set() {
+fn tags_have_values_only_for_operations_that_set_them() {
     let tags = ("x-amz-tagging", "class=open");
     let set = |operation, list: &[(&'static str, &'static str)]| {
         facts(operation, "", &[&[tags, ("x-amz-copy-source", "src/k")][..], list].concat()).tags
@@ -129,7 +129,7 @@ fn tags_count_where_they_are_set() {
 }
 
 #[test]
-fn a_lock_in_headers_is_the_one_that_is_set() {
+fn a_lock_value_equals_the_lock_that_is_set() {
     let list = [
         ("x-amz-object-lock-mode", "COMPLIANCE"),
         ("x-amz-object-lock-retain-until-date", "2030-01-01T00:00:00Z"),
@@ -147,7 +147,7 @@ fn a_lock_in_headers_is_the_one_that_is_set() {
 }
 
 #[test]
-fn other_headers_count_where_they_have_an_effect() {
+fn headers_have_values_only_where_they_have_an_effect() {
     let list = [("x-amz-acl", "private"), ("x-amz-storage-class", "STANDARD")];
     let put = facts(Operation::PutObject, "", &list);
     assert_eq!(put.header("x-amz-acl"), Some("private"));
@@ -160,7 +160,7 @@ fn other_headers_count_where_they_have_an_effect() {
     for operation in [Operation::UploadPart, Operation::DeleteObject, Operation::GetObject] {
         assert_eq!(facts(operation, "", &list), facts(operation, "", &[]), "{operation:?}");
     }
-    // The ownership that counts for an existing bucket is the one in the document.
+    // For an existing bucket, the ownership in the document counts.
     let header = [("x-amz-object-ownership", "ObjectWriter")];
     let mut settings = facts(Operation::PutBucketOwnershipControls, "", &header);
     assert_eq!(settings.header(OWNERSHIP), None);
@@ -169,7 +169,7 @@ fn other_headers_count_where_they_have_an_effect() {
 }
 
 #[test]
-fn parameters_of_a_listing_count_for_listings() {
+fn listing_parameters_have_values_only_for_listings() {
     let query = "prefix=a&delimiter=&max-keys=7";
     let listed = facts(Operation::ListObjectVersions, query, &[]).listing;
     assert_eq!(listed.prefix.as_deref(), Some("a"));
@@ -178,7 +178,7 @@ fn parameters_of_a_listing_count_for_listings() {
 }
 
 #[test]
-fn an_operation_makes_an_object_or_prepares_one() {
+fn creates_object_is_false_for_steps_of_an_upload() {
     let creates = |operation| {
         let list = [("x-amz-copy-source", "src/k"), ("x-amz-rename-source", "k")];
         facts(operation, "", &list).creates_object
@@ -189,7 +189,7 @@ fn an_operation_makes_an_object_or_prepares_one() {
 }
 
 #[test]
-fn the_key_of_an_object_that_is_asked_for_is_kept() {
+fn a_permission_keeps_the_key_of_its_object() {
     let key = ObjectKey::parse("key").unwrap();
     let all = demand(Operation::GetObjectAttributes, "versionId=7", &[]);
     for permission in all {

@@ -1,4 +1,4 @@
-//! What a form asks for.
+//! Forms as `PostObject` requests.
 
 use http::{StatusCode, Version};
 
@@ -23,7 +23,7 @@ fn parse(fields: &[(&str, &str)]) -> Result<PostObject, Fault> {
     parse_form(&form_of("a.bin", &all)?)
 }
 
-/// Reads an anonymous form, which may say anything.
+/// Parses an anonymous form, which needs no policy.
 fn parse_form(form: &Form) -> Result<PostObject, Fault> {
     PostObject::parse(&verified(form))
 }
@@ -84,7 +84,7 @@ fn s3_a9_fields_count_as_headers() {
 }
 
 #[test]
-fn s3_a9_fields_that_ask_for_what_is_not_served_are_refused() {
+fn s3_a9_fields_of_unsupported_features_are_refused() {
     refused(&[("acl", "nonsense")], Code::InvalidArgument);
     refused(&[("x-amz-server-side-encryption", "AES256")], Code::NotImplemented);
     refused(&[("x-amz-object-lock-mode", "GOVERNANCE")], Code::NotImplemented);
@@ -93,7 +93,7 @@ fn s3_a9_fields_that_ask_for_what_is_not_served_are_refused() {
 }
 
 #[test]
-fn s3_s8_a_field_has_one_value() {
+fn s3_s8_a_repeated_field_is_refused() {
     refused(&[("KEY", "other")], Code::InvalidArgument);
     refused(&[("acl", "private"), ("acl", "private")], Code::InvalidArgument);
     refused(&[("acl", "private"), ("x-amz-acl", "private")], Code::InvalidArgument);
@@ -101,7 +101,7 @@ fn s3_s8_a_field_has_one_value() {
 }
 
 #[test]
-fn s3_s18_no_field_puts_control_characters_into_headers() {
+fn s3_s18_control_characters_in_header_fields_are_refused() {
     for value in ["a\r\nb: c", "a\nb", "a\0b", "a\u{7f}"] {
         for name in ["content-type", "cache-control", "x-amz-meta-a"] {
             refused(&[(name, value)], Code::InvalidArgument);
@@ -111,7 +111,7 @@ fn s3_s18_no_field_puts_control_characters_into_headers() {
 }
 
 #[test]
-fn s3_n11_the_key_is_checked_like_any_other() {
+fn s3_n11_the_key_of_a_form_is_validated() {
     let key = |filename: &str, key: &str| {
         parse_form(&form_of(filename, &[("key", key)])?).map(|post| post.key)
     };
@@ -133,7 +133,7 @@ fn s3_n11_the_key_is_checked_like_any_other() {
 }
 
 #[test]
-fn s3_a9_the_files_name_is_put_into_fields() {
+fn s3_a9_the_file_name_is_inserted_into_fields() {
     let get = |filename: &str, name: &str, value: &str| {
         form_of(filename, &[(name, value)]).unwrap().get(name).unwrap().to_owned()
     };
@@ -142,7 +142,7 @@ fn s3_a9_the_files_name_is_put_into_fields() {
     assert_eq!(get("C:\\Program Files\\d\\a.png", "key", "${filename}"), "a.png");
     assert_eq!(get("../../etc/passwd", "key", "up/${filename}"), "up/passwd");
     assert_eq!(get("", "key", "up/${filename}"), "up/");
-    // What is put in is not looked at again, and nothing is put into what is signed.
+    // The inserted name is not expanded again, and nothing is inserted into signed fields.
     assert_eq!(get("${filename}", "key", "${filename}"), "${filename}");
     assert_eq!(get("a", "policy", "${filename}"), "${filename}");
     let many = "${filename}".repeat(1_000);
@@ -151,7 +151,7 @@ fn s3_a9_the_files_name_is_put_into_fields() {
 }
 
 #[test]
-fn s3_a9_success_is_answered_as_the_form_wants() {
+fn s3_a9_the_form_selects_the_response_on_success() {
     let action = |fields: &[(&str, &str)]| parse(fields).unwrap().success;
     assert_eq!(action(&[]), SuccessAction::NoContent);
     for (value, status) in [("200", 200), ("201", 201), ("204", 204), ("404", 204), ("", 204)] {
@@ -184,7 +184,7 @@ fn s3_a9_success_is_answered_as_the_form_wants() {
 }
 
 #[test]
-fn s3_a9_the_document_of_success_names_the_object() {
+fn s3_a9_the_success_document_names_the_object() {
     let output = PostObjectOutput {
         location: "http://h/b/a%26".to_owned(),
         bucket: "b".to_owned(),
@@ -198,9 +198,9 @@ fn s3_a9_the_document_of_success_names_the_object() {
     );
 }
 
-/// How a gateway uses the parts together, without any of its own.
+/// Uses the parts together as the gateway does.
 #[test]
-fn s3_a9_the_file_is_decoded_and_verified_like_any_body() {
+fn s3_a9_the_file_is_decoded_and_verified_as_any_body() {
     let fields = [("key", "k"), ("x-amz-checksum-crc32", "0wiusg==")];
     let form = form_of("f", &fields).unwrap();
     let form = verified(&form);

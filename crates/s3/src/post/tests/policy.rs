@@ -1,4 +1,4 @@
-//! What a policy allows. Most cases are versitygw's.
+//! Forms that a policy allows or refuses. Most cases come from versitygw.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,7 +46,7 @@ fn denied<T: std::fmt::Debug>(outcome: Result<T, Fault>, message: &str) {
 }
 
 #[test]
-fn s3_a9_a_document_that_is_no_policy_is_refused() {
+fn s3_a9_a_malformed_policy_is_refused() {
     invalid(PostPolicy::parse(""), "Expecting '{' but found End-of-Input");
     invalid(PostPolicy::parse("invalid_base64"), "invalid Base64 encoding.");
     invalid(parse("invalid json"), "Invalid JSON.");
@@ -72,7 +72,7 @@ fn s3_a9_a_document_that_is_no_policy_is_refused() {
 }
 
 #[test]
-fn s3_a9_a_condition_that_is_none_is_refused() {
+fn s3_a9_a_malformed_condition_is_refused() {
     for (condition, message) in [
         ("true", "Invalid condition test: must be a List or Object."),
         ("[]", "Invalid Condition: missing operation identifier."),
@@ -106,7 +106,7 @@ fn s3_a9_a_condition_that_is_none_is_refused() {
 }
 
 #[test]
-fn s3_a9_a_form_that_keeps_to_its_policy_is_allowed() {
+fn s3_a9_a_form_that_satisfies_its_policy_is_allowed() {
     for (conditions, fields) in [
         (r#"["eq","$content-type","text/plain"]"#, &[("content-type", "text/plain")][..]),
         (r#"["starts-with","$x-amz-meta-env","prod"]"#, &[("x-amz-meta-env", "production")]),
@@ -134,7 +134,7 @@ fn s3_a9_a_form_that_keeps_to_its_policy_is_allowed() {
 }
 
 #[test]
-fn s3_s6_a_field_that_no_condition_covers_is_refused() {
+fn s3_s6_a_field_without_a_condition_is_refused() {
     for name in [
         "key",
         "acl",
@@ -157,7 +157,7 @@ fn s3_s6_a_field_that_no_condition_covers_is_refused() {
 }
 
 #[test]
-fn s3_s6_a_condition_that_does_not_hold_is_refused() {
+fn s3_s6_a_form_that_violates_a_condition_is_refused() {
     for (condition, fields) in [
         (r#"["eq","$content-type","text/plain"]"#, &[("content-type", "image/jpeg")][..]),
         (r#"["eq","$content-type","text/plain"]"#, &[("content-type", "TEXT/plain")]),
@@ -167,7 +167,7 @@ fn s3_s6_a_condition_that_does_not_hold_is_refused() {
         (r#"["eq","$bucket","bucket"]"#, &[("bucket", "other")]),
         (r#"["eq","$bucket","other"]"#, &[("bucket", "other")]),
         (r#"["eq","$key","expected-key"]"#, &[("key", "other-key")]),
-        // A condition asks for its field.
+        // A condition requires that its field is present.
         (r#"["starts-with","$content-type",""]"#, &[]),
         (r#"["eq","$x-amz-meta-a",""]"#, &[]),
     ] {
@@ -180,7 +180,7 @@ fn s3_s6_a_condition_that_does_not_hold_is_refused() {
 }
 
 #[test]
-fn s3_s6_a_policy_names_its_bucket_and_expires() {
+fn s3_s6_a_policy_for_another_bucket_or_an_expired_policy_is_refused() {
     let bucket = BucketName::parse("bucket").unwrap();
     let now = datetime!(2026-03-28 09:18:22 UTC);
     denied(with("").unwrap().check(&form(&[]), &bucket, now), "Extra input fields: bucket");
@@ -191,7 +191,7 @@ fn s3_s6_a_policy_names_its_bucket_and_expires() {
 }
 
 #[test]
-fn s3_s6_the_length_of_the_file_is_within_its_range() {
+fn s3_s6_the_file_length_must_be_within_the_range() {
     let range = check(r#"["content-length-range",2,"5"],["content-length-range",0,9]"#, &[]);
     let range = range.unwrap();
     assert_eq!(range.max(), 5);

@@ -1,4 +1,4 @@
-//! A form is read the same however it is cut into pieces, and as a reader of the whole would.
+//! A form parses equally in pieces of any size, and as a naive parser of the whole body parses it.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::{Code, Fault};
 /// Fields, the file's part and the file's bytes.
 type Read = (Vec<(String, String)>, FilePart, Vec<u8>);
 
-/// Reads a form in pieces of these sizes, which repeat.
+/// Parses a form in pieces of these sizes, repeated.
 fn read(boundary: &str, body: &[u8], sizes: &[usize]) -> Result<Read, Fault> {
     let mut reader = FormReader::new(boundary);
     let (mut rest, mut events) = (Bytes::copy_from_slice(body), Vec::new());
@@ -65,8 +65,8 @@ fn refused(body: &[u8], code: Code) {
 }
 
 #[test]
-fn s3_a9_a_form_is_read_the_same_whatever_its_pieces() {
-    // Content that looks like delimiters, and one that ends as a delimiter begins.
+fn s3_a9_a_form_parses_equally_in_pieces_of_any_size() {
+    // Content that looks like delimiters, or ends with the beginning of a delimiter.
     let file = b"\r\n--\r\n--b\r\n--bx\r\r\n--boundar\r\n--boundary\r\r\n--boundaryx\r\n-\r\n\r";
     let fields = [("key", "a\r\nb\r\n--boundar"), ("Empty", ""), ("acl", "private")];
     let body = form("boundary", &fields, file);
@@ -104,7 +104,7 @@ fn a_file_may_have_only_an_extended_name() {
 }
 
 #[test]
-fn s3_s13_a_file_passes_in_slices_of_what_arrived() {
+fn s3_s13_file_content_is_passed_on_without_copying() {
     let body = Bytes::from(form("b", &[("key", "k")], &vec![7; 100_000]));
     let mut events = Vec::new();
     FormReader::new("b").push(body.clone(), &mut events).unwrap();
@@ -118,7 +118,7 @@ fn s3_s13_a_file_passes_in_slices_of_what_arrived() {
 }
 
 #[test]
-fn s3_a9_what_follows_the_file_is_ignored() {
+fn s3_a9_bytes_after_the_file_are_ignored() {
     let mut body = form("b", &[("key", "k")], b"content");
     body.extend_from_slice(b"tail data that should be ignored");
     assert_eq!(whole("b", &body).unwrap().2, b"content");
@@ -131,7 +131,7 @@ fn s3_a9_what_follows_the_file_is_ignored() {
 }
 
 #[test]
-fn s3_a9_headers_of_parts_are_read_as_clients_write_them() {
+fn s3_a9_part_headers_of_real_clients_are_parsed() {
     let read_one = |head: &str| {
         let body = format!("--b\r\n{head}\r\n\r\nv\r\n");
         let body = [body.as_bytes(), &form("b", &[], b"")].concat();
@@ -164,7 +164,7 @@ fn s3_a9_headers_of_parts_are_read_as_clients_write_them() {
 }
 
 #[test]
-fn s3_a9_a_body_that_is_no_form_is_refused() {
+fn s3_a9_a_malformed_form_is_refused() {
     for body in [
         &b"x--b\r\n"[..],
         b"\r\n--b\r\n",
@@ -189,7 +189,7 @@ fn s3_a9_a_body_that_is_no_form_is_refused() {
 }
 
 #[test]
-fn s3_s13_what_comes_before_the_file_is_limited() {
+fn s3_s13_bytes_and_fields_before_the_file_are_limited() {
     let too_much = Code::MaxPostPreDataLengthExceededError;
     let mut body = form("b", &[("key", "k")], b"content");
     let before = body.len() - b"content\r\n--b--\r\n".len();
@@ -215,7 +215,7 @@ fn s3_a9_the_first_fault_is_final() {
 }
 
 #[test]
-fn s3_a9_the_boundary_is_that_of_the_content_type() {
+fn s3_a9_the_boundary_comes_from_the_content_type() {
     let read = |text: &str| boundary(Some(text.as_bytes()));
     assert_eq!(read("multipart/form-data; boundary=----Web").unwrap(), "----Web");
     assert_eq!(read("Multipart/Form-Data;charset=utf-8;BOUNDARY=\"a b\"").unwrap(), "a b");
@@ -236,7 +236,7 @@ fn s3_a9_the_boundary_is_that_of_the_content_type() {
     }
 }
 
-/// Reads the whole at once, in the simplest way.
+/// Parses the whole body at once, in the simplest way.
 fn oracle(boundary: &str, body: &[u8]) -> Option<Read> {
     let delimiter = format!("\r\n--{boundary}");
     let delimiter = delimiter.as_bytes();
@@ -274,7 +274,7 @@ fn oracle(boundary: &str, body: &[u8]) -> Option<Read> {
     }
 }
 
-/// Text in which delimiters and what looks like them are frequent.
+/// Text with many delimiters and near-delimiters.
 fn tricky() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\r"),
@@ -303,7 +303,7 @@ proptest! {
     })]
 
     #[test]
-    fn s3_a9_the_reader_agrees_with_a_reader_of_the_whole(
+    fn s3_a9_the_reader_agrees_with_a_naive_reader(
         values in proptest::collection::vec(tricky(), 0..3),
         file in tricky(),
         cut in proptest::option::of(any::<prop::sample::Index>()),
