@@ -1,4 +1,5 @@
-//! Files as programs use them, over a volume in memory, beside its objects.
+//! Files as programs use them, on a volume in memory, together with the S3 view of the same
+//! objects.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "files/appending.rs"]
@@ -51,13 +52,13 @@ use volume::{
     VolumeOptions, WriteCondition, fsck, opaque_tag,
 };
 
-/// Content bytes of a full block here.
+/// The content bytes of a full block in these tests.
 const BLOCK_BYTES: u32 = 64 << 10;
 
-/// Longer files are written in pieces here.
+/// The limit of complete rewrites in these tests; longer files are written in pieces.
 const WHOLE_BYTES_MAX: u64 = 48 << 10;
 
-/// A volume with one bucket, and both views of it.
+/// A volume with one bucket, in both views.
 struct Bench {
     volume: Arc<Volume>,
     files: Arc<Files>,
@@ -67,8 +68,8 @@ struct Bench {
     ledger: Option<Arc<Ledger>>,
 }
 
-/// How long an operation may take. No test waits for its end: memory stores always answer, and a busy machine
-/// only answers late.
+/// The time limit of an operation. No test waits for it: memory stores always answer, and a busy
+/// machine only answers late.
 const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
@@ -95,7 +96,7 @@ impl Bench {
         Bench::over(volume, (store, blocks), None).await
     }
 
-    /// The files of a volume that is open.
+    /// Returns the files of an open volume.
     async fn over(
         volume: Arc<Volume>,
         (store, blocks): (Arc<MemoryStore>, Arc<MemoryBlocks>),
@@ -106,13 +107,13 @@ impl Bench {
         Bench { volume, files, bucket, store, blocks, ledger }
     }
 
-    /// Checks the volume: nothing is wrong with it.
+    /// Checks the volume with fsck: there must be no finding.
     async fn check(&self, when: &str) {
         let report = fsck(self.store.clone(), self.blocks.clone(), &NoProgress).await.unwrap();
         assert_eq!(report.findings, [], "{when}");
     }
 
-    /// A new file, written to and closed.
+    /// Creates a file, writes to it and closes it.
     async fn write(&self, name: &str, bytes: &[u8]) -> Ino {
         let opened = self.files.create(self.bucket, name.as_bytes(), by()).await.unwrap();
         self.files.write(opened.handle, 0, bytes, false, false).await.unwrap();
@@ -125,7 +126,7 @@ impl Bench {
         self.files.release(handle).await;
     }
 
-    /// The bytes of a file by its name.
+    /// Returns the bytes of a file, by its name.
     async fn cat(&self, name: &str) -> Result<Vec<u8>, Errno> {
         let found = self.files.look_up(self.bucket, name.as_bytes()).await?;
         let opened = self.files.open(found.ino, OpenMode::default()).await?;
@@ -153,7 +154,7 @@ impl Bench {
         put.unwrap();
     }
 
-    /// Appends to an object, as S3 does.
+    /// Appends to an object through S3.
     async fn append(&self, key: &str, bytes: &[u8]) {
         let object = self.volume.stat("bkt", key.as_bytes()).await.unwrap();
         let length = bytes.len() as u64;
@@ -181,7 +182,7 @@ impl Bench {
     }
 }
 
-/// How a volume is opened here, by the next process that serves its ledger, if there is one.
+/// The options with which the next process opens the volume, with its ledger if there is one.
 fn options(ledger: Option<Arc<Ledger>>) -> VolumeOptions {
     let session = SessionOptions { ledger, ..SessionOptions::default() };
     VolumeOptions { block_bytes: BLOCK_BYTES, session, ..VolumeOptions::default() }
@@ -202,11 +203,11 @@ fn by() -> CreateOptions {
     CreateOptions { mode: 0o666, umask: 0o022, uid: 1_000, gid: 1_001 }
 }
 
-/// To be written to.
+/// An open mode for writing.
 const WRITES: OpenMode =
     OpenMode { writes: true, truncates: false, executes: false, drops_rights: false };
 
-/// Bytes that differ from place to place.
+/// Returns bytes that depend on their position and on a seed.
 fn bytes(length: usize, seed: u8) -> Vec<u8> {
     let low = |at: usize| at.to_le_bytes()[0];
     (0..length).map(|at| low(at / 251) ^ low(at) ^ seed).collect()

@@ -6,13 +6,13 @@ use record::{Ino, Nonce};
 use super::*;
 use crate::layout::LOGS_AT;
 
-/// The ledger as the next worker finds it.
+/// Opens the ledger as the next worker.
 fn next_worker(file: &File) -> Ledger {
     Ledger::open(OwnedFd::from(file.try_clone().unwrap())).unwrap()
 }
 
 #[test]
-fn a_new_ledger_says_nothing() {
+fn new_ledger_is_empty() {
     let file = Ledger::make().unwrap();
     let ledger = next_worker(&file);
     assert_eq!((ledger.worker(), ledger.session().unwrap(), ledger.slots()), (1, None, 0));
@@ -22,7 +22,7 @@ fn a_new_ledger_says_nothing() {
 }
 
 #[test]
-fn what_there_is_once_is_there_for_the_next_worker() {
+fn header_fields_survive_a_worker() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
     first.set_session(Nonce([7; 10])).unwrap();
@@ -48,7 +48,7 @@ fn a_ledger_of_another_release_is_refused() {
 }
 
 #[tokio::test]
-async fn the_journal_says_what_was_carried_out() {
+async fn journal_returns_executed_requests() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
     let notes = [2, 4, 6, 8, 10].map(async |request| first.note(request).await.unwrap());
@@ -60,7 +60,7 @@ async fn the_journal_says_what_was_carried_out() {
     done.settled(true);
     answered.settled(true);
     drop(answered);
-    // The worker dies: nothing is dropped in order.
+    // The worker is killed: nothing is dropped in order.
     std::mem::forget((unsent, sent, lost, done, first));
     let second = next_worker(&file);
     let mut in_doubt = second.in_doubt();
@@ -72,7 +72,7 @@ async fn the_journal_says_what_was_carried_out() {
     second.settle_in_doubt(|_| Some(false)).unwrap();
     let (made, note) = second.take_executed(4).unwrap();
     assert_eq!(made, Ino(103));
-    // A worker that dies before it has answered leaves the next one as wise.
+    // A worker that is killed before it replies leaves the same state to the next one.
     std::mem::forget((note, second));
     let third = next_worker(&file);
     assert!(third.in_doubt().is_empty());
@@ -92,7 +92,7 @@ async fn futures_in_order<const N: usize>(futures: [impl Future<Output = Note>; 
 }
 
 #[tokio::test]
-async fn what_nobody_asks_for_makes_room_again() {
+async fn unclaimed_entries_free_journal_capacity() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
     for request in 1..=u64::from(JOURNAL_MAX) {
@@ -109,7 +109,7 @@ async fn what_nobody_asks_for_makes_room_again() {
 }
 
 #[test]
-fn handles_are_there_until_they_end() {
+fn handles_survive_until_closed() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
     let kept = |handle| HandleEntry { handle, ino: Ino(handle + 50), request: 9, directory: false };
@@ -128,7 +128,7 @@ fn handles_are_there_until_they_end() {
 }
 
 #[test]
-fn locks_are_there_until_they_are_let_go_of() {
+fn locks_survive_until_released() {
     let file = Ledger::make().unwrap();
     let first = next_worker(&file);
     let lock = |start| LockEntry {
@@ -148,10 +148,10 @@ fn locks_are_there_until_they_are_let_go_of() {
     assert_eq!(kept, [(Ino(1), vec![lock(10), lock(20)])]);
 }
 
-/// A change's kind and its bytes.
+/// Returns the kind and the bytes of a change.
 type Change = (u64, Vec<u8>);
 
-/// All that a log says to the next worker.
+/// Returns all changes in the log that the next worker reads.
 fn changes(file: &File) -> Vec<(Ino, Vec<Change>)> {
     let ledger = next_worker(file);
     let mut all = Vec::new();
@@ -166,7 +166,7 @@ fn changes(file: &File) -> Vec<(Ino, Vec<Change>)> {
 }
 
 #[test]
-fn a_log_says_what_is_not_content_yet() {
+fn log_contains_uncommitted_changes() {
     let file = Ledger::make().unwrap();
     let ledger = next_worker(&file);
     let mut log = ledger.begin_log(Ino(9)).unwrap();
@@ -180,7 +180,7 @@ fn a_log_says_what_is_not_content_yet() {
     assert_eq!(changes(&file), [(Ino(9), vec![(3, b"later".to_vec())])]);
     ledger.end_log(&log);
     assert!(changes(&file).is_empty());
-    // What the region had before is none of its next use.
+    // Old bytes of a region are not valid in its next generation.
     let mut log = ledger.begin_log(Ino(10)).unwrap();
     assert_eq!(changes(&file), [(Ino(10), vec![])]);
     ledger.log(&mut log, 4, 8, [0; CHANGE_WORDS], b"x").unwrap();
@@ -188,7 +188,7 @@ fn a_log_says_what_is_not_content_yet() {
 }
 
 #[test]
-fn a_change_that_was_cut_short_is_none() {
+fn incomplete_change_is_ignored() {
     use std::os::unix::fs::FileExt;
     let file = Ledger::make().unwrap();
     let ledger = next_worker(&file);
@@ -197,7 +197,7 @@ fn a_change_that_was_cut_short_is_none() {
     ledger.log(&mut log, 2, 4, [0; CHANGE_WORDS], b"cut").unwrap();
     file.write_all_at(&[0; 8], LOGS_AT + log.end() - 8).unwrap();
     assert_eq!(changes(&file), [(Ino(9), vec![(1, b"whole".to_vec())])]);
-    // The next worker goes on where the log ends.
+    // The next worker continues at the end of the log.
     let next = next_worker(&file);
     let mut log = next.inherited_logs().remove(0);
     while next.next_change(&mut log).unwrap().is_some() {}

@@ -1,4 +1,4 @@
-//! Extents of which a part moves.
+//! Moving a part of the extents.
 
 use super::DirtyExtents;
 use crate::tail::AppendedTail;
@@ -10,7 +10,7 @@ fn extents(pieces: &[(u64, &[u8])]) -> DirtyExtents {
 }
 
 #[test]
-fn what_lies_behind_a_position_moves_and_nothing_else_does() {
+fn shift_moves_only_bytes_behind_the_position() {
     for (from, to) in [(3, 10), (3, 3), (5, 50), (20, 9), (0, 7)] {
         let all = extents(&[(0, b"abcde"), (20, b"xyz")]);
         let moved = |at: u64| if at < from { at } else { at - from + to };
@@ -35,7 +35,7 @@ fn what_lies_behind_a_position_moves_and_nothing_else_does() {
 }
 
 #[test]
-fn a_tail_is_placed_behind_what_the_file_has_and_what_is_written_before_it() {
+fn tail_is_placed_behind_committed_and_earlier_dirty_bytes() {
     let tail = AppendedTail { start: 10, floor: 0 };
     let alone = extents(&[(10, b"tail")]).freeze();
     assert_eq!([8, 10, 12].map(|size| tail.place(size, &alone)), [8, 10, 12]);

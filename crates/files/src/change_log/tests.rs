@@ -5,7 +5,7 @@ fn there_and_back(change: &AttributeChange) -> AttributeChange {
 }
 
 #[test]
-fn changes_of_attributes_are_told_as_they_are() {
+fn attribute_changes_survive_encoding_and_decoding() {
     let nothing = AttributeChange::default();
     assert_eq!(there_and_back(&nothing), nothing);
     let all = AttributeChange {

@@ -37,9 +37,9 @@ fn shown(extents: &DirtyExtents) -> Vec<Option<u8>> {
 }
 
 proptest! {
-    /// Extents hold what an array of bytes would.
+    /// Extents must equal an array of bytes.
     #[test]
-    fn extents_are_an_array_of_bytes(acts in prop::collection::vec(act(), 0..30)) {
+    fn dirty_extents_behave_like_an_array_of_bytes(acts in prop::collection::vec(act(), 0..30)) {
         let (mut extents, mut model) = (DirtyExtents::default(), vec![None; SPAN]);
         for act in acts {
             match act {

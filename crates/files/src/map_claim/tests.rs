@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use super::{Claim, MapClaim};
 
 #[test]
-fn a_file_that_no_handle_maps_limits_no_access() {
+fn access_to_an_unmapped_file_is_unlimited() {
     let share = MapClaim::default();
     let access = share.access().unwrap();
     assert!(share.end(share.begin_ending()), "it is not counted");
@@ -11,7 +11,7 @@ fn a_file_that_no_handle_maps_limits_no_access() {
 }
 
 #[test]
-fn pages_wait_while_another_session_has_the_claim() {
+fn page_access_waits_while_another_session_has_the_claim() {
     let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     assert!(share.access().is_none());
@@ -22,7 +22,7 @@ fn pages_wait_while_another_session_has_the_claim() {
 }
 
 #[test]
-fn a_page_that_comes_while_pages_are_taken_back_has_them_taken_back_again() {
+fn page_access_during_hand_over_repeats_it() {
     let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     share.set(Claim::Held);
@@ -35,7 +35,7 @@ fn a_page_that_comes_while_pages_are_taken_back_has_them_taken_back_again() {
 }
 
 #[test]
-fn an_access_under_way_keeps_the_claim() {
+fn access_in_flight_keeps_the_claim() {
     let (share, handle) = (MapClaim::default(), AtomicBool::new(false));
     share.join(&handle);
     share.set(Claim::Held);
@@ -47,7 +47,7 @@ fn an_access_under_way_keeps_the_claim() {
 }
 
 #[test]
-fn the_last_handle_ends_the_share() {
+fn last_mapped_handle_releases_the_claim() {
     let (share, one, other) = (MapClaim::default(), AtomicBool::new(false), AtomicBool::new(false));
     share.join(&one);
     share.join(&one);

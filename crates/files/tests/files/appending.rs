@@ -1,4 +1,4 @@
-//! Appending to one file on several mounts.
+//! Appends to one file from several mounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::fleet::{Fleet, LONG};
 use super::{WHOLE_BYTES_MAX, WRITES, by, bytes, owner};
 
-/// Two mounts with one empty file open on both.
+/// Two mounts with the same empty file open.
 struct Two {
     fleet: Fleet,
     files: [Arc<Files>; 2],
@@ -50,7 +50,7 @@ impl Two {
         String::from_utf8_lossy(&read).into_owned()
     }
 
-    /// What somebody finds who opens the file.
+    /// Returns the content that a new open of the file finds.
     async fn found(&self) -> Vec<u8> {
         let (_third, files) = self.fleet.open().await;
         let opened = files.open_by_name(self.bucket, b"log", WRITES).await.unwrap();
@@ -59,7 +59,7 @@ impl Two {
 }
 
 #[tokio::test]
-async fn what_was_appended_follows_what_others_have_appended_meanwhile() {
+async fn append_commits_behind_appends_of_other_mounts() {
     let two = Two::new().await;
     two.append(0, b"one ").await;
     two.append(1, b"two ").await;
@@ -75,7 +75,7 @@ async fn what_was_appended_follows_what_others_have_appended_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_place_stays_there_and_what_is_appended_with_it_moves() {
+async fn positioned_write_stays_and_append_of_same_flush_moves() {
     let two = Two::new().await;
     two.write(0, 0, b"0123456789").await;
     two.flush(0).await;
@@ -83,12 +83,12 @@ async fn what_is_written_to_a_place_stays_there_and_what_is_appended_with_it_mov
     two.write(1, 4, b"__").await;
     two.append(0, b"abc").await;
     two.flush(0).await;
-    // The other mount has not opened the file since, and appends to what it knows.
+    // The other mount has not opened the file since, and appends at the end that it knows.
     two.append(1, b"xyz").await;
     two.write(1, 5, b"!").await;
     two.flush(1).await;
     assert_eq!(two.found().await, b"0123_!6789abcxyz");
-    // A hole behind what was appended: it stays where it was put.
+    // Written behind a hole, the tail is not at the end any more: it stays at its position.
     two.append(0, b"left").await;
     two.write(0, 40, b"right").await;
     two.flush(0).await;
@@ -98,7 +98,7 @@ async fn what_is_written_to_a_place_stays_there_and_what_is_appended_with_it_mov
 }
 
 #[tokio::test]
-async fn what_is_appended_to_a_file_that_others_have_cut_is_at_its_end() {
+async fn append_after_truncation_by_another_mount_is_at_the_end() {
     let two = Two::new().await;
     two.write(0, 0, &bytes(200_000, 1)).await;
     two.flush(0).await;
@@ -113,10 +113,10 @@ async fn what_is_appended_to_a_file_that_others_have_cut_is_at_its_end() {
     two.fleet.check().await;
 }
 
-/// Appends lines, and makes them content now and then.
+/// Appends lines, and flushes from time to time.
 async fn append_lines(files: Arc<Files>, handle: HandleId, writer: usize, lines: usize) {
     for line in 0..lines {
-        // Some are longer than a small file, so that the file takes all its forms.
+        // Some lines are longer than an inline file, so that the file takes each form of content.
         let length = if line % 40 == 39 { 9_000 } else { 20 + (line * 7 + writer) % 60 };
         let text = format!("{writer} {line} {}\n", "x".repeat(length));
         files.write(handle, 0, text.as_bytes(), true, false).await.unwrap();
@@ -131,7 +131,7 @@ async fn append_lines(files: Arc<Files>, handle: HandleId, writer: usize, lines:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_line_that_two_mounts_append_is_whole_and_none_is_lost() {
+async fn concurrent_appends_of_two_mounts_lose_and_tear_no_line() {
     const LINES: usize = 250;
     let two = Two::new().await;
     let mut writers = JoinSet::new();
@@ -162,7 +162,7 @@ async fn every_line_that_two_mounts_append_is_whole_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_and_written_to_is_changed_in_one_commit() {
+async fn truncate_and_write_are_one_commit() {
     let fleet = Fleet::new();
     let (volume, files) = fleet.open().await;
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();

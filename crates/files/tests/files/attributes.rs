@@ -1,4 +1,4 @@
-//! Extended attributes: access control lists, and what S3 keeps with a file.
+//! Extended attributes: access control lists and S3 metadata.
 
 use files::{CreateOptions, SetNode, XattrWrite};
 use record::{Header, Ino, ObjectHeaders};
@@ -10,7 +10,7 @@ use super::{Bench, WRITES, by};
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 
-/// A list in the form of Linux: what the owner, user 1000, the group, the mask and the others may.
+/// A list in the format of Linux: permissions of owner, user 1000, group, mask and others.
 fn list([owner, user, group, mask, others]: [u8; 5]) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0];
     for (whom, bits) in [(1, owner), (2, user), (4, group), (16, mask), (32, others)] {
@@ -31,7 +31,7 @@ async fn chmod(bench: &Bench, ino: Ino, mode: u32) {
 }
 
 #[tokio::test]
-async fn a_list_is_set_read_listed_and_removed() {
+async fn access_control_list_is_set_read_listed_and_removed() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"x").await;
@@ -47,7 +47,7 @@ async fn a_list_is_set_read_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn what_is_no_list_or_has_none_says_so() {
+async fn invalid_or_missing_access_control_list_is_refused() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"x").await;
@@ -66,7 +66,7 @@ async fn what_is_no_list_or_has_none_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_made_inherits_and_a_bucket_hands_on_too() {
+async fn default_list_is_inherited_also_from_a_bucket() {
     let bench = Bench::new().await;
     let files = &bench.files;
     set(&bench, bench.bucket, DEFAULT, &list([7, 6, 5, 7, 0])).await.unwrap();
@@ -85,7 +85,7 @@ async fn what_is_made_inherits_and_a_bucket_hands_on_too() {
 }
 
 #[tokio::test]
-async fn bits_and_lists_of_a_file_that_is_written_are_those_that_were_set_last() {
+async fn mode_and_list_of_a_dirty_file_are_the_last_ones_set() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"x").await;
@@ -105,7 +105,7 @@ async fn bits_and_lists_of_a_file_that_is_written_are_those_that_were_set_last()
 }
 
 #[tokio::test]
-async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
+async fn list_set_by_another_mount_shows_on_an_open_file() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"x").await;
     let handle = bench.open("f", WRITES).await;
@@ -119,7 +119,7 @@ async fn a_list_that_others_set_shows_of_a_file_that_is_open() {
     bench.close(handle).await;
 }
 
-/// What an attribute says, as text.
+/// Returns the value of an attribute as text.
 async fn text(bench: &Bench, ino: Ino, name: &str) -> Result<String, Errno> {
     let value = bench.files.xattr(ino, name.as_bytes()).await?;
     Ok(String::from_utf8(value.to_vec()).unwrap())
@@ -130,7 +130,7 @@ async fn put(bench: &Bench, ino: Ino, name: &str, value: &str) -> Result<(), Err
 }
 
 #[tokio::test]
-async fn what_s3_keeps_is_set_and_seen_in_both_views() {
+async fn s3_metadata_is_set_and_read_in_both_views() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("o", b"object").await;
@@ -166,7 +166,7 @@ async fn what_s3_keeps_is_set_and_seen_in_both_views() {
 }
 
 #[tokio::test]
-async fn the_entity_tag_is_told_and_not_set() {
+async fn entity_tag_attribute_is_readable_and_not_writable() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"hello\n").await;
     let etag = "user.ashlar.etag";
@@ -177,7 +177,7 @@ async fn the_entity_tag_is_told_and_not_set() {
 }
 
 #[tokio::test]
-async fn what_s3_would_not_take_is_not_set() {
+async fn metadata_that_s3_refuses_cannot_be_set() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"x").await;
@@ -218,7 +218,7 @@ async fn what_s3_would_not_take_is_not_set() {
 }
 
 #[tokio::test]
-async fn what_s3_keeps_stays_when_the_content_changes() {
+async fn s3_metadata_survives_a_change_of_content() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"x").await;
     let handle = bench.open("f", WRITES).await;
@@ -231,13 +231,13 @@ async fn what_s3_keeps_stays_when_the_content_changes() {
 }
 
 #[tokio::test]
-async fn capabilities_go_with_the_rights_of_a_file() {
+async fn write_removes_capabilities_and_set_id_bits() {
     const CAPABILITIES: &str = "security.capability";
     let bench = Bench::new().await;
     let ino = bench.write("f", b"program").await;
     let handle = bench.open("f", WRITES).await;
     let files = &bench.files;
-    // Writes from before they were set do not take them away.
+    // Earlier writes must not remove capabilities that are set after them.
     files.write(handle, 0, b"P", false, true).await.unwrap();
     put(&bench, ino, CAPABILITIES, "cap").await.unwrap();
     files.flush(handle).await.unwrap();
@@ -252,7 +252,7 @@ async fn capabilities_go_with_the_rights_of_a_file() {
 }
 
 #[tokio::test]
-async fn rights_are_dropped_where_the_kernel_does_not_ask_for_it() {
+async fn fallocate_and_copy_clear_set_id_bits() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"program").await;
     let handle = bench.open("f", WRITES).await;

@@ -1,4 +1,4 @@
-//! What operations cost in round trips to the metadata store, once their directory is remembered.
+//! The costs of operations in round trips to the metadata store, with a cached directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use volume::{Coherence, NodeChanges, NodeWatch, RenameMode, SessionOptions, Volu
 
 use super::{BLOCK_BYTES, Bench, by};
 
-/// Remembers nothing, so that nothing need be taken back.
+/// A receiver of invalidations that ignores them, because it caches nothing.
 #[derive(Debug)]
 struct Unheeding;
 
@@ -22,7 +22,7 @@ impl NodeWatch for Unheeding {
     fn all_changed(&self) {}
 }
 
-/// Reads and commits since it was asked last.
+/// Returns the reads and commits since the last call.
 struct Meter<'a> {
     bench: &'a Bench,
     seen: (u64, u64),
@@ -45,7 +45,7 @@ impl Meter<'_> {
 
 async fn bench(authoritative_reads: bool) -> Bench {
     let session = SessionOptions { authoritative_reads, ..SessionOptions::default() };
-    // Upkeep would be counted, too.
+    // No background upkeep, which would be counted.
     let options = VolumeOptions {
         block_bytes: BLOCK_BYTES,
         session,
@@ -54,17 +54,17 @@ async fn bench(authoritative_reads: bool) -> Bench {
     };
     let bench = Bench::with(options).await;
     if authoritative_reads {
-        // It finds out that it is alone by the feed.
+        // The session learns from the change feed that it is the only one.
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     bench
 }
 
-/// Goes through the life of a small file. `look` is what a look at something costs.
+/// Runs through the life of a small file. `look` is the cost of one lookup, in round trips.
 async fn life_of_a_file(bench: &Bench, look: u64) {
     let files = &bench.files;
     let directory = files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
-    // A first name, so that the directory and what is in it are remembered.
+    // The first name fills the cache of the directory.
     files.make_file(directory, b"first", by()).await.unwrap();
     files.attributes(directory).await.unwrap();
     let mut meter = Meter::new(bench);
@@ -105,12 +105,12 @@ async fn life_of_a_file(bench: &Bench, look: u64) {
 }
 
 #[tokio::test]
-async fn each_change_is_one_commit_and_each_look_one_read() {
+async fn each_change_costs_one_commit_and_each_lookup_one_read() {
     life_of_a_file(&bench(false).await, 1).await;
 }
 
 #[tokio::test]
-async fn alone_a_look_costs_nothing() {
+async fn lookup_in_a_sole_session_costs_no_round_trip() {
     life_of_a_file(&bench(true).await, 0).await;
 }
 
@@ -144,9 +144,9 @@ async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
     assert!(reads <= 3, "{reads}: the page, its last name, and that there is nothing behind it");
 }
 
-/// A program that lists a directory asks of each file for labels and access control lists.
+/// A program that lists a directory asks for labels and access control lists of each file.
 #[tokio::test]
-async fn that_files_of_a_listing_have_no_attributes_is_known_from_the_listing() {
+async fn missing_attributes_of_listed_files_are_known_from_the_listing() {
     let made = bench(true).await;
     for at in 0..100 {
         made.write(&format!("{at}"), &[1; 1_000]).await;

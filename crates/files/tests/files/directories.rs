@@ -6,7 +6,7 @@ use files::{DirectoryEntry, HandleId};
 
 use super::{Bench, by};
 
-/// What one answer holds that takes a hundred entries at most.
+/// Returns the entries of one reply, which takes at most a hundred.
 async fn answer(bench: &Bench, handle: HandleId, position: u64) -> Vec<DirectoryEntry> {
     let mut entries = Vec::new();
     let take = |entry: &DirectoryEntry| {
@@ -19,7 +19,7 @@ async fn answer(bench: &Bench, handle: HandleId, position: u64) -> Vec<Directory
     entries
 }
 
-/// All names of a directory, and how many answers they came in.
+/// Returns all names of a directory, and the number of replies.
 async fn names(bench: &Bench, directory: record::Ino) -> (Vec<Vec<u8>>, usize) {
     let handle = bench.files.open_directory(directory).await.unwrap();
     let (mut names, mut position, mut answers) = (Vec::new(), 0, 0);
@@ -35,7 +35,7 @@ async fn names(bench: &Bench, directory: record::Ino) -> (Vec<Vec<u8>>, usize) {
 }
 
 #[tokio::test]
-async fn a_large_directory_is_read_page_by_page_each_name_once() {
+async fn large_directory_is_read_in_pages_without_repeats() {
     let bench = Bench::new().await;
     for at in 0..2_500 {
         bench.put(&format!("d/{at:04}"), b"").await;
@@ -51,7 +51,7 @@ async fn a_large_directory_is_read_page_by_page_each_name_once() {
 }
 
 #[tokio::test]
-async fn one_goes_on_behind_a_position_though_names_have_gone() {
+async fn reading_continues_after_names_were_removed() {
     let bench = Bench::new().await;
     let files = &bench.files;
     for at in 0..1_500 {
@@ -66,12 +66,12 @@ async fn one_goes_on_behind_a_position_though_names_have_gone() {
     let next = answer(&bench, handle, first.last().unwrap().next).await;
     assert_eq!(next.first().unwrap().name, format!("{:04}", first.len() - 2).into_bytes());
     let again = answer(&bench, handle, 0).await;
-    assert_eq!(again[2].name, next[0].name, "from the beginning only what is left");
+    assert_eq!(again[2].name, next[0].name, "a new read from the start sees remaining names");
     files.release_directory(handle);
 }
 
 #[tokio::test]
-async fn the_object_of_a_directory_is_none_of_its_names() {
+async fn directory_object_is_not_listed_as_a_name() {
     let bench = Bench::new().await;
     bench.put("d/", b"marker").await;
     bench.put("d/f", b"").await;

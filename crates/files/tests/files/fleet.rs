@@ -13,7 +13,7 @@ use volume::{NoProgress, SessionOptions, Volume, VolumeOptions, fsck};
 
 use super::{BLOCK_BYTES, WHOLE_BYTES_MAX};
 
-/// Longer than any wait here that is not in vain.
+/// Longer than each wait in these tests that succeeds.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A volume that several sessions have open.
@@ -50,7 +50,7 @@ impl Fleet {
         (volume, files)
     }
 
-    /// How many records there are of a space.
+    /// Returns the number of records in a key space.
     pub(crate) async fn records(&self, space: store::Space) -> usize {
         self.store.walk(space, None, 1_000).await.unwrap().records.len()
     }

@@ -1,4 +1,4 @@
-//! Locks of one mount, and of several.
+//! Locks of one mount and of several mounts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ fn trips(volume: &Volume) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn readers_share_and_a_writer_does_not() {
+async fn shared_locks_coexist_and_exclusive_ones_do_not() {
     let bench = Bench::new().await;
     let files = &bench.files;
     files.try_lock(FILE, lock(1, 0, 9, RangeLockKind::Shared)).await.unwrap();
@@ -57,7 +57,7 @@ async fn readers_share_and_a_writer_does_not() {
 }
 
 #[tokio::test]
-async fn who_waits_is_served_and_who_gives_up_leaves_no_trace() {
+async fn waiter_is_served_and_cancelled_waiter_leaves_no_trace() {
     let bench = Bench::new().await;
     let held = exclusive(1);
     bench.files.try_lock(FILE, held).await.unwrap();
@@ -80,7 +80,7 @@ async fn who_waits_is_served_and_who_gives_up_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn who_gives_up_to_write_goes_on_reading() {
+async fn cancelled_upgrade_keeps_the_shared_lock() {
     let bench = Bench::new().await;
     let files = &bench.files;
     files.try_lock(FILE, shared(1)).await.unwrap();
@@ -88,31 +88,35 @@ async fn who_gives_up_to_write_goes_on_reading() {
     let mut writer = Box::pin(files.lock(FILE, exclusive(1)));
     assert!(futures::poll!(&mut writer).is_pending());
     files.unlock(FILE, 2, false, 0..=9).await.unwrap();
-    // The lock is there to take, and is not taken.
+    // The lock is reserved for the waiter, which gives up without taking it.
     drop(writer);
     assert_eq!(files.try_lock(FILE, exclusive(2)).await, Err(Errno::AGAIN));
     files.try_lock(FILE, shared(2)).await.unwrap();
 }
 
 #[tokio::test]
-async fn who_would_wait_for_itself_is_told_so() {
+async fn deadlock_returns_edeadlk() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let other = Ino(78);
     files.try_lock(FILE, exclusive(1)).await.unwrap();
     files.try_lock(other, exclusive(2)).await.unwrap();
     files.try_lock(other, lock(3, 20, 29, RangeLockKind::Exclusive)).await.unwrap();
-    // 2 waits for 1, and 3 for 2.
+    // Owner 2 waits for owner 1, and owner 3 for owner 2.
     let mut second = Box::pin(files.lock(FILE, exclusive(2)));
     assert!(futures::poll!(&mut second).is_pending());
     let mut third = Box::pin(files.lock(other, lock(3, 5, 6, RangeLockKind::Shared)));
     assert!(futures::poll!(&mut third).is_pending());
     let asked = lock(1, 25, 25, RangeLockKind::Exclusive);
     assert_eq!(files.lock(other, asked).await, Err(Errno::DEADLK));
-    assert_eq!(files.try_lock(other, asked).await, Err(Errno::AGAIN), "who does not wait may ask");
+    assert_eq!(
+        files.try_lock(other, asked).await,
+        Err(Errno::AGAIN),
+        "without waiting there is no deadlock"
+    );
     let whole = RangeLock { flock: true, ..exclusive(1) };
     files.lock(other, whole).await.unwrap();
-    // Nobody waits for 1 any more, who may wait then.
+    // No owner waits for owner 1 any more, so owner 1 may wait.
     files.unlock(FILE, 1, false, 0..=u64::MAX).await.unwrap();
     second.await.unwrap();
     let mut first = Box::pin(files.lock(other, asked));
@@ -124,7 +128,7 @@ async fn who_would_wait_for_itself_is_told_so() {
 }
 
 #[tokio::test]
-async fn of_two_readers_that_want_to_write_one_is_told_that_neither_can() {
+async fn two_upgrades_of_shared_locks_deadlock() {
     let bench = Bench::new().await;
     let files = &bench.files;
     files.try_lock(FILE, shared(1)).await.unwrap();
@@ -137,7 +141,7 @@ async fn of_two_readers_that_want_to_write_one_is_told_that_neither_can() {
 }
 
 #[tokio::test]
-async fn alone_a_lock_costs_nothing_and_the_first_one_commit() {
+async fn sole_session_locks_without_round_trips_after_one_commit() {
     let fleet = Fleet::new();
     let (volume, files) = fleet.open().await;
     let before = trips(&volume);
@@ -158,13 +162,13 @@ async fn alone_a_lock_costs_nothing_and_the_first_one_commit() {
 }
 
 #[tokio::test]
-async fn shared_a_lock_costs_one_round_trip_and_so_does_letting_go_of_it() {
+async fn shared_lock_and_unlock_cost_one_round_trip_each() {
     let fleet = Fleet::new();
     let ((volume, files), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     files.try_lock(FILE, shared(1)).await.unwrap();
     theirs.try_lock(FILE, shared(1)).await.unwrap();
     files.try_lock(FILE, shared(2)).await.unwrap();
-    // Notices of what the other has written make hints forgotten.
+    // Notifications of the other session's writes invalidate hints.
     tokio::time::sleep(Duration::from_millis(300)).await;
     files.try_lock(FILE, shared(2)).await.unwrap();
     for owner in 3..10 {
@@ -179,7 +183,7 @@ async fn shared_a_lock_costs_one_round_trip_and_so_does_letting_go_of_it() {
 }
 
 #[tokio::test]
-async fn another_mount_meets_what_was_kept_in_memory() {
+async fn locks_in_memory_are_published_for_another_mount() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     ours.try_lock(FILE, exclusive(1)).await.unwrap();
@@ -197,7 +201,7 @@ async fn another_mount_meets_what_was_kept_in_memory() {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_mount_lets_go_of_is_had_soon() {
+async fn lock_released_by_another_mount_is_granted_soon() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     ours.try_lock(FILE, exclusive(1)).await.unwrap();
@@ -215,13 +219,13 @@ async fn a_lock_that_another_mount_lets_go_of_is_had_soon() {
         theirs.unlock(FILE, 1, false, 0..=9).await.unwrap();
         ours.try_lock(FILE, exclusive(1)).await.unwrap();
     }
-    // A busy machine may delay some wakeups, but not all of them.
+    // A busy machine may delay some wake-ups, but not all of them.
     let soonest = times.into_iter().min().unwrap();
     assert!(soonest < Duration::from_secs(1), "the feed does not wake it: {soonest:?}");
 }
 
 #[tokio::test]
-async fn what_is_asked_of_another_mount_and_given_up_leaves_no_trace() {
+async fn cancelled_wait_for_another_mount_leaves_no_trace() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     ours.try_lock(FILE, exclusive(1)).await.unwrap();
@@ -239,7 +243,7 @@ async fn what_is_asked_of_another_mount_and_given_up_leaves_no_trace() {
         }
         drop(waiting);
         theirs.unlock(FILE, 2, false, 0..=9).await.unwrap();
-        // Whatever was under way when it was given up is undone.
+        // Anything that was in flight when the wait was cancelled has been undone.
         tokio::time::timeout(LONG, ours.lock(FILE, exclusive(1))).await.unwrap().unwrap();
     }
 }
@@ -261,7 +265,7 @@ async fn locks_end_with_their_session() {
 }
 
 #[tokio::test]
-async fn a_session_whose_peers_have_ended_keeps_locks_in_memory_again() {
+async fn session_without_peers_keeps_locks_in_memory_again() {
     let fleet = Fleet::new();
     let ((volume, ours), (other, theirs)) = (fleet.open().await, fleet.open().await);
     theirs.try_lock(FILE, shared(1)).await.unwrap();
@@ -274,7 +278,7 @@ async fn a_session_whose_peers_have_ended_keeps_locks_in_memory_again() {
     ours.unlock(FILE, 1, false, 0..=9).await.unwrap();
     ours.try_lock(FILE, exclusive(2)).await.unwrap();
     assert_eq!(trips(&volume), before);
-    // What stood in records is not there for whoever comes next.
+    // Old locks in records do not count for a new session.
     let (_third, third) = fleet.open().await;
     assert_eq!(third.try_lock(FILE, shared(1)).await, Err(Errno::AGAIN));
     ours.unlock(FILE, 2, false, 0..=9).await.unwrap();
@@ -282,7 +286,7 @@ async fn a_session_whose_peers_have_ended_keeps_locks_in_memory_again() {
 }
 
 #[tokio::test]
-async fn a_file_has_so_many_locks_and_no_more() {
+async fn locks_per_file_are_limited() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     let byte = |at: u64| lock(1, 2 * at, 2 * at, RangeLockKind::Exclusive);
@@ -299,7 +303,7 @@ async fn a_file_has_so_many_locks_and_no_more() {
 }
 
 #[tokio::test]
-async fn another_process_goes_on_with_the_locks_of_its_session() {
+async fn next_process_of_a_session_keeps_its_locks() {
     let fleet = Fleet::new();
     let ((volume, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     ours.try_lock(FILE, exclusive(1)).await.unwrap();
@@ -324,7 +328,7 @@ async fn another_process_goes_on_with_the_locks_of_its_session() {
 }
 
 #[tokio::test]
-async fn what_was_written_under_a_lock_is_found_under_the_next() {
+async fn write_under_a_lock_is_visible_under_the_next_lock() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
@@ -351,7 +355,7 @@ async fn what_was_written_under_a_lock_is_found_under_the_next() {
 }
 
 #[tokio::test]
-async fn a_lock_file_that_another_mount_removed_has_no_links_under_the_lock() {
+async fn lock_file_removed_by_another_mount_has_zero_links() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs)) = (fleet.open().await, fleet.open().await);
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
@@ -375,7 +379,7 @@ async fn a_lock_file_that_another_mount_removed_has_no_links_under_the_lock() {
     ours.release(mine.handle).await;
 }
 
-/// A machine that remembers which nodes a notification has named.
+/// A receiver of invalidations that records the nodes.
 #[derive(Debug, Default)]
 struct Forgets {
     nodes: Mutex<HashSet<Ino>>,
@@ -395,7 +399,7 @@ impl volume::NodeWatch for Forgets {
 }
 
 #[tokio::test]
-async fn upkeep_takes_away_what_an_ended_session_held() {
+async fn upkeep_removes_locks_of_ended_sessions() {
     let fleet = Fleet::new();
     let ((one, ours), (other, theirs)) = (fleet.open().await, fleet.open().await);
     theirs.try_lock(Ino(78), exclusive(1)).await.unwrap();
@@ -413,11 +417,12 @@ async fn upkeep_takes_away_what_an_ended_session_held() {
     assert_eq!(fleet.records(space::LOCK_KEEPING).await, 0);
 }
 
-/// Who holds what, by a third party.
+/// A record of all locks held, kept by the test.
 #[derive(Debug, Default)]
 struct Referee {
     held: Mutex<HashMap<(usize, u64), RangeLock>>,
-    /// Mounts whose sessions have ended: what these hold counts for nothing, whatever they think.
+    /// The mounts whose sessions have ended. Their locks do not count, even if their programs
+    /// believe so.
     ended: Mutex<HashSet<usize>>,
     grants: AtomicUsize,
 }
@@ -450,7 +455,7 @@ impl Referee {
     }
 }
 
-/// One program: takes a lock, waits or not, gives up or not, holds it for a moment, lets go.
+/// A program: takes a lock, with or without waiting, cancels or not, holds it briefly, releases it.
 async fn program(
     files: Arc<Files>,
     mount: usize,
@@ -489,7 +494,7 @@ async fn program(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_two_mounts_hold_what_excludes_the_other() {
+async fn two_mounts_never_hold_conflicting_locks() {
     let fleet = Fleet::new();
     let (referee, stop) = (Arc::<Referee>::default(), Arc::<AtomicBool>::default());
     let mut programs = JoinSet::new();
@@ -504,7 +509,7 @@ async fn no_two_mounts_hold_what_excludes_the_other() {
         }
         mounts.insert(mount, (volume, files));
         tokio::time::sleep(Duration::from_millis(700)).await;
-        // Every third session is ended by others, with all that it holds.
+        // Every third session is ended by others, together with its locks.
         if mount % 3 == 1 {
             end(&fleet, &referee, mount, session).await;
             mounts.remove(&mount);
@@ -512,7 +517,7 @@ async fn no_two_mounts_hold_what_excludes_the_other() {
     }
     stop.store(true, Ordering::Relaxed);
     let all = async { while programs.join_next().await.transpose().unwrap().is_some() {} };
-    tokio::time::timeout(LONG * 3, all).await.expect("nobody waits for ever");
+    tokio::time::timeout(LONG * 3, all).await.expect("a program waits for ever");
     assert!(referee.grants.load(Ordering::Relaxed) > 200, "{referee:?}");
     for (volume, files) in mounts.into_values() {
         assert_eq!(
@@ -524,7 +529,7 @@ async fn no_two_mounts_hold_what_excludes_the_other() {
     fleet.check().await;
 }
 
-/// Ends a session as another one would. What its programs think that they hold is over then.
+/// Ends a session as another session would. Locks that its programs believe to hold are over then.
 async fn end(fleet: &Fleet, referee: &Referee, mount: usize, session: Key) {
     referee.ended(mount);
     let nonce = Nonce(session.suffix().try_into().unwrap());

@@ -1,4 +1,4 @@
-//! Claims: one session of a volume has the shared writable maps of a file.
+//! Claims: only one session has the shared writable maps of a file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{WRITES, by, owner};
 /// The last byte that a program can lock.
 const LAST_BYTE: u64 = i64::MAX as u64;
 
-/// Two sessions, a file that the first one has open, and its number.
+/// Two sessions, a handle of a file in the first one, and its inode number.
 async fn two(
     fleet: &Fleet,
 ) -> ((Arc<Volume>, Arc<Files>), (Arc<Volume>, Arc<Files>), HandleId, Ino) {
@@ -32,7 +32,7 @@ async fn open(files: &Files, ino: Ino) -> HandleId {
 }
 
 #[tokio::test]
-async fn one_session_at_a_time_has_the_maps_of_a_file() {
+async fn only_one_session_has_the_maps_of_a_file() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs), first, ino) = two(&fleet).await;
     assert!(ours.claim_map(first).await);
@@ -57,7 +57,7 @@ async fn one_session_at_a_time_has_the_maps_of_a_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_claimed_before_another_session_began_stays_claimed() {
+async fn claim_stays_when_another_session_begins() {
     let fleet = Fleet::new();
     let (one, ours) = fleet.open().await;
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
@@ -71,7 +71,7 @@ async fn a_file_that_was_claimed_before_another_session_began_stays_claimed() {
 }
 
 #[tokio::test]
-async fn programs_do_not_meet_a_claim_when_they_lock() {
+async fn claim_does_not_conflict_with_locks_of_programs() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs), mine, ino) = two(&fleet).await;
     assert!(ours.claim_map(mine).await);
@@ -89,13 +89,13 @@ async fn programs_do_not_meet_a_claim_when_they_lock() {
 }
 
 #[tokio::test]
-async fn alone_a_claim_costs_no_round_trip() {
+async fn claim_in_a_sole_session_costs_no_round_trip() {
     let fleet = Fleet::new();
     let (one, ours) = fleet.open().await;
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
     let first = ours.create(bucket, b"f", by()).await.unwrap();
-    // The first lock of a session finds out where locks are kept.
+    // The first lock of a session finds the location of locks.
     assert!(ours.claim_map(first.handle).await);
     let second = open(&ours, first.attributes.ino).await;
     let other = ours.create(bucket, b"g", by()).await.unwrap();
@@ -109,7 +109,7 @@ async fn alone_a_claim_costs_no_round_trip() {
 }
 
 #[tokio::test]
-async fn a_claim_ends_with_its_session() {
+async fn claim_ends_with_its_session() {
     let fleet = Fleet::new();
     let ((one, ours), (_other, theirs), mine, ino) = two(&fleet).await;
     assert!(ours.claim_map(mine).await);
@@ -126,7 +126,7 @@ async fn a_claim_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_closed_while_it_is_claimed_is_not_claimed_then() {
+async fn close_during_a_claim_releases_it() {
     let fleet = Fleet::new();
     let ((_one, ours), (_other, theirs), mine, ino) = two(&fleet).await;
     for _ in 0..20 {

@@ -1,4 +1,5 @@
-//! One file against an array of bytes: whatever is written, cut, copied, synced and opened anew.
+//! A file compared with an array of bytes, under random writes, truncations, copies, flushes and
+//! reopens.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use volume::SeekTarget;
 
 use super::{Bench, WRITES, bytes};
 
-/// Files here grow to at most this: several blocks.
+/// The maximum file size in these tests: several blocks.
 const SPAN: usize = 300 << 10;
 
 #[derive(Clone, Debug)]
@@ -18,14 +19,14 @@ enum Act {
     Append(usize, u8),
     Resize(usize),
     Zero(usize, usize),
-    /// From another file, or from the same one.
+    /// Copy from another file, or from the same one.
     Copy {
         from: usize,
         to: usize,
         length: usize,
         same: bool,
     },
-    /// The file to another one, all of it.
+    /// Copy the whole file to another one.
     CopyAway,
     Seek(usize),
     Sync,
@@ -57,7 +58,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Writes to the model, which grows by zeros.
+/// Writes to the model, which grows with zeros.
 fn lay(model: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     let end = at + bytes.len();
     if model.len() < end {
@@ -66,12 +67,12 @@ fn lay(model: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     model[at..end].copy_from_slice(bytes);
 }
 
-/// The file in both views, and what it should be.
+/// The file in both views, and its expected content.
 struct Subject {
     bench: Bench,
     handle: HandleId,
     model: Vec<u8>,
-    /// What the other file has.
+    /// The expected content of the other file.
     other: Vec<u8>,
 }
 
@@ -85,7 +86,7 @@ impl Subject {
         Subject { bench, handle, model: Vec::new(), other }
     }
 
-    /// Copies a range in as many steps as it takes.
+    /// Copies a range in as many steps as necessary.
     async fn copy(&mut self, from: usize, to: usize, length: usize, same: bool) {
         let files = Arc::clone(&self.bench.files);
         let source = if same { self.handle } else { self.bench.open("other", WRITES).await };
@@ -96,7 +97,7 @@ impl Subject {
         loop {
             let (from, to) =
                 ((source, (from + copied) as u64), (self.handle, (to + copied) as u64));
-            // At first as much as there may be.
+            // The first step asks for more than there is.
             let asked = if copied == 0 { length } else { expected.len() - copied };
             match files.copy(from, to, asked as u64).await {
                 Ok(0) => break,
@@ -118,7 +119,7 @@ impl Subject {
         }
     }
 
-    /// Copies all of the file in place of the other one.
+    /// Copies the whole file over the other one.
     async fn copy_away(&mut self) {
         let files = Arc::clone(&self.bench.files);
         let other = self
@@ -136,7 +137,7 @@ impl Subject {
         assert!(self.bench.get("other").await.unwrap() == self.other);
     }
 
-    /// What lies between data is zeros, and what lies between holes is found.
+    /// Bytes between data ranges must be zeros, and data between holes must be found.
     async fn seek(&self, at: usize) {
         let size = self.model.len() as u64;
         let seek = |at, sought| self.bench.files.seek(self.handle, at, sought);
@@ -229,7 +230,7 @@ impl Subject {
                 self.bench.volume.destage_now().await.unwrap();
             }
             Act::Reap => {
-                // The reaper waits for those who have something open.
+                // The reaper does not delete blocks while a handle is open.
                 self.bench.close(handle).await;
                 self.bench.volume.reap_now().await.unwrap();
                 self.handle = self.bench.open("f", WRITES).await;
@@ -265,7 +266,7 @@ async fn run(acts: Vec<Act>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn a_file_is_an_array_of_bytes(acts in prop::collection::vec(act(), 1..40)) {
+    fn file_behaves_like_an_array_of_bytes(acts in prop::collection::vec(act(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(acts));
     }

@@ -1,4 +1,4 @@
-//! Names: made, removed, renamed, linked.
+//! Names: create, remove, rename, link.
 
 use files::{NodeKind, SetNode};
 use record::{Ino, SpecialKind};
@@ -8,7 +8,7 @@ use volume::{AttributeChange, RenameMode, SetTime};
 use super::{Bench, by, bytes};
 
 #[tokio::test]
-async fn a_bucket_is_a_directory_at_the_root_and_nothing_else_is() {
+async fn only_buckets_are_directories_of_the_root() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let made = files.make_directory(Ino::ROOT, b"new-bucket", by()).await.unwrap();
@@ -43,7 +43,7 @@ async fn every_kind_of_node_has_its_attributes() {
 }
 
 #[tokio::test]
-async fn a_directory_counts_its_directories_and_knows_when_a_name_changed() {
+async fn directory_counts_subdirectories_and_updates_its_times() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let made = files.make_directory(bench.bucket, b"d", by()).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_directory_counts_its_directories_and_knows_when_a_name_changed() {
 }
 
 #[tokio::test]
-async fn a_second_name_shows_what_is_written_through_the_first() {
+async fn hard_link_shows_writes_through_the_other_name() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("a", &bytes(5_000, 1)).await;
@@ -75,7 +75,7 @@ async fn a_second_name_shows_what_is_written_through_the_first() {
     files.write(handle, 0, b"new", false, false).await.unwrap();
     bench.close(handle).await;
     assert_eq!(&bench.get("b").await.unwrap()[..4], &[b'n', b'e', b'w', bytes(4, 1)[3]]);
-    // An object that replaces one of the names leaves the other as it is.
+    // A PUT that replaces one of the names leaves the other as it is.
     bench.put("a", b"other").await;
     assert_eq!(bench.get("b").await.unwrap().len(), 5_000);
     assert_eq!(files.attributes(a.ino).await.unwrap().links, 1);
@@ -84,7 +84,7 @@ async fn a_second_name_shows_what_is_written_through_the_first() {
 }
 
 #[tokio::test]
-async fn a_node_whose_name_is_not_known_is_stale_until_it_is_looked_up() {
+async fn node_with_unknown_name_is_stale_until_looked_up() {
     let bench = Bench::new().await;
     bench.put("a", b"small").await;
     let a = bench.volume.find_name(&bench.name("a")).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_node_whose_name_is_not_known_is_stale_until_it_is_looked_up() {
 }
 
 #[tokio::test]
-async fn a_renamed_directory_takes_its_objects_along() {
+async fn renaming_a_directory_moves_its_objects() {
     let bench = Bench::new().await;
     let files = &bench.files;
     for at in 0..20 {
@@ -117,7 +117,7 @@ async fn a_renamed_directory_takes_its_objects_along() {
 }
 
 #[tokio::test]
-async fn nothing_moves_from_one_bucket_to_another() {
+async fn rename_and_link_across_buckets_are_refused() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let other = files.make_directory(Ino::ROOT, b"other", by()).await.unwrap().ino;

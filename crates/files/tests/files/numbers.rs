@@ -1,4 +1,4 @@
-//! Nodes that are found by their numbers, as handles of NFS name them.
+//! Lookups by inode number, as for NFS file handles.
 
 use files::{NodeKind, OpenMode};
 use record::Ino;
@@ -7,11 +7,11 @@ use rustix::io::Errno;
 use super::{Bench, by, bytes, files_options};
 
 #[tokio::test]
-async fn a_file_is_found_and_opened_by_its_number_alone() {
+async fn file_is_looked_up_and_opened_by_number() {
     let bench = Bench::new().await;
     let directory = bench.files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
     let ino = bench.write("f", &bytes(100_000, 1)).await;
-    // Other files of the same volume know none of its names, as after a remount.
+    // Another file system of the same volume knows no names, as after a remount.
     let files = files::Files::new(bench.volume.clone(), files_options(None));
     assert_eq!(files.open(ino, OpenMode::default()).await.err(), Some(Errno::STALE));
     let files = files::Files::new(bench.volume.clone(), files_options(None));
@@ -29,7 +29,7 @@ async fn a_file_is_found_and_opened_by_its_number_alone() {
 }
 
 #[tokio::test]
-async fn a_number_whose_last_name_is_gone_is_stale() {
+async fn lookup_by_number_of_an_unlinked_file_is_stale() {
     let bench = Bench::new().await;
     for length in [100, 100_000] {
         let ino = bench.write("f", &bytes(length, 1)).await;
@@ -44,7 +44,7 @@ async fn a_number_whose_last_name_is_gone_is_stale() {
 }
 
 #[tokio::test]
-async fn a_number_does_not_lead_out_of_what_is_mounted() {
+async fn lookup_by_number_stays_below_the_mounted_root() {
     let bench = Bench::new().await;
     let inside = bench.files.make_directory(bench.bucket, b"in", by()).await.unwrap().ino;
     let below = bench.files.make_directory(inside, b"below", by()).await.unwrap().ino;
@@ -67,7 +67,7 @@ async fn a_number_does_not_lead_out_of_what_is_mounted() {
     for ino in [outside, bench.bucket, Ino::ROOT] {
         assert_eq!(files.look_up_number(ino).await.err(), Some(Errno::STALE), "{ino:?}");
     }
-    // Of a file it is known once a name has led to it.
+    // A file's place is known once it was looked up by name.
     files.look_up(below, b"f").await.unwrap();
     assert_eq!(files.look_up_number(file).await.unwrap().ino, file);
 }

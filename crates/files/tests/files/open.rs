@@ -1,4 +1,4 @@
-//! Open files: what those see who have one open, whatever becomes of its name.
+//! Open files, while their names are removed, replaced or renamed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use volume::{AttributeChange, RenameMode, SetTime};
 use super::{Bench, WRITES, by, bytes};
 
 #[tokio::test]
-async fn a_file_without_a_name_is_there_for_those_who_have_it_open() {
+async fn unlinked_file_stays_usable_through_open_handles() {
     let bench = Bench::new().await;
     let files = &bench.files;
     for (name, length) in [("small", 100), ("large", 200_000)] {
@@ -26,7 +26,7 @@ async fn a_file_without_a_name_is_there_for_those_who_have_it_open() {
         let read = files.read(handle, 10, 5).await.unwrap().concat();
         assert_eq!(read, b"still", "{name}");
         bench.close(handle).await;
-        // What was held for it is let go of in its own time.
+        // The pinned record is deleted some time later.
         let began = std::time::Instant::now();
         while bench.volume.find_node(ino).await.is_ok() {
             assert!(began.elapsed() < Duration::from_secs(30), "{name} is left");
@@ -37,7 +37,7 @@ async fn a_file_without_a_name_is_there_for_those_who_have_it_open() {
 }
 
 #[tokio::test]
-async fn an_open_file_whose_last_name_s3_took_has_no_links() {
+async fn open_file_deleted_by_s3_has_zero_links() {
     let bench = Bench::new().await;
     let files = &bench.files;
     for (name, length) in [("small", 100), ("large", 200_000)] {
@@ -61,7 +61,7 @@ async fn an_open_file_whose_last_name_s3_took_has_no_links() {
 }
 
 #[tokio::test]
-async fn an_open_file_that_loses_one_of_two_names_has_one_link() {
+async fn open_file_with_one_of_two_names_removed_has_one_link() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("a", &bytes(100_000, 1)).await;
@@ -76,7 +76,7 @@ async fn an_open_file_that_loses_one_of_two_names_has_one_link() {
 }
 
 #[tokio::test]
-async fn a_small_object_that_is_deleted_is_there_for_those_who_have_it_open() {
+async fn deleted_inline_object_stays_readable_through_open_handles() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("o", b"inline").await;
@@ -91,7 +91,7 @@ async fn a_small_object_that_is_deleted_is_there_for_those_who_have_it_open() {
 }
 
 #[tokio::test]
-async fn a_descriptor_keeps_its_file_when_an_object_takes_the_name() {
+async fn descriptor_keeps_its_file_when_a_put_replaces_the_name() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("o", &bytes(100_000, 1)).await;
@@ -106,7 +106,7 @@ async fn a_descriptor_keeps_its_file_when_an_object_takes_the_name() {
 }
 
 #[tokio::test]
-async fn an_open_by_a_number_whose_name_leads_elsewhere_is_stale() {
+async fn open_of_a_node_whose_name_was_rebound_is_stale() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"old").await;
     bench.put("f", b"new").await;
@@ -115,20 +115,20 @@ async fn an_open_by_a_number_whose_name_leads_elsewhere_is_stale() {
 }
 
 #[tokio::test]
-async fn an_open_finds_the_file_of_its_name_though_another_has_the_one_before_open() {
+async fn only_the_retrying_thread_opens_the_replaced_node() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", b"old").await;
     let before = bench.open("f", OpenMode::default()).await;
     bench.put("f", b"new").await;
-    // A kernel that remembers the name asks for the node that it led to.
+    // A kernel with a cached name opens the node to which it led.
     let (one, other) = (files.for_thread(1), files.for_thread(2));
     assert_eq!(one.open(ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
     let found = files.look_up(bench.bucket, b"f").await.unwrap();
     assert_ne!(found.ino, ino);
-    // So it is for each thread that has found the name in the kernel's memory, before it is forgotten.
+    // The same holds for each thread that has used the cached name before it is invalidated.
     assert_eq!(other.open(ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
-    // Whoever comes by the descriptor comes once more.
+    // A thread that comes by a descriptor asks for the same node again.
     let again = one.open(ino, OpenMode::default()).await.unwrap().handle;
     assert_eq!(files.read(again, 0, 100).await.unwrap().concat(), b"old");
     files.release(again).await;
@@ -136,7 +136,7 @@ async fn an_open_finds_the_file_of_its_name_though_another_has_the_one_before_op
 }
 
 #[tokio::test]
-async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found() {
+async fn volatile_name_opens_a_node_that_it_led_to() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let large = vec![7; 30_000];
@@ -145,16 +145,16 @@ async fn a_name_that_leads_elsewhere_again_and_again_is_opened_as_it_was_found()
         let first = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
         bench.put(name, b"another").await;
         assert_eq!(files.open(first.ino, OpenMode::default()).await.unwrap_err(), Errno::STALE);
-        // The kernel looks the name up once more, and a program has no third try.
+        // The kernel looks up the name again. The program has no third try.
         bench.put(name, content).await;
         let second = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
         bench.put(name, b"the last").await;
-        assert!(second.volatile_name, "nobody may remember the name");
+        assert!(second.volatile_name, "the name must not be cached");
         assert_eq!(files.attributes(second.ino).await.unwrap().size, content.len() as u64);
         let opened = files.open(second.ino, OpenMode::default()).await.unwrap();
         assert_eq!(files.read(opened.handle, 0, 100_000).await.unwrap().concat(), content);
         files.release(opened.handle).await;
-        // Whoever looks it up now finds what is there.
+        // A new lookup finds the present node.
         let third = files.look_up(bench.bucket, name.as_bytes()).await.unwrap();
         let opened = files.open(third.ino, OpenMode::default()).await.unwrap();
         assert_eq!(files.read(opened.handle, 0, 100).await.unwrap().concat(), b"the last");
@@ -200,7 +200,7 @@ async fn open_in_a_later_call_does_not_find_a_file_that_was_replaced_before_it()
 }
 
 #[tokio::test]
-async fn nobody_else_sees_what_is_written_before_the_close() {
+async fn other_views_do_not_see_dirty_data_before_the_close() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", b"old content").await;
@@ -216,7 +216,7 @@ async fn nobody_else_sees_what_is_written_before_the_close() {
 }
 
 #[tokio::test]
-async fn attributes_that_are_set_before_the_close_stay_after_it() {
+async fn attributes_set_on_a_dirty_file_survive_the_close() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
@@ -235,7 +235,7 @@ async fn attributes_that_are_set_before_the_close_stay_after_it() {
     for seen in [before, after] {
         assert_eq!((seen.mode, seen.uid, seen.modified, seen.size), (0o4755, 5, past, 5));
     }
-    // Whoever writes without the right to keep them takes the file's rights away.
+    // A write by a program without privilege clears the set-user-ID bit.
     let handle = bench.open("f", WRITES).await;
     files.write(handle, 0, b"B", false, true).await.unwrap();
     assert_eq!(files.attributes(opened.attributes.ino).await.unwrap().mode, 0o755);
@@ -244,7 +244,7 @@ async fn attributes_that_are_set_before_the_close_stay_after_it() {
 }
 
 #[tokio::test]
-async fn a_file_made_without_a_name_gets_one_or_goes() {
+async fn unnamed_file_is_linked_or_deleted_at_close() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let kept = files.create_unnamed(bench.bucket, by()).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_file_made_without_a_name_gets_one_or_goes() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_renamed_while_it_is_written_ends_under_its_new_name() {
+async fn file_renamed_while_dirty_commits_under_its_new_name() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("o", b"told by its name").await;
@@ -275,7 +275,7 @@ async fn a_file_that_is_renamed_while_it_is_written_ends_under_its_new_name() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_gone_takes_no_memory_from_others() {
+async fn deleted_file_takes_no_memory_of_other_files() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let mut gone = Vec::new();
@@ -288,7 +288,7 @@ async fn a_file_that_is_gone_takes_no_memory_from_others() {
         files.flush(handle).await.unwrap();
         gone.push(handle);
     }
-    // As much as there is memory for, twice.
+    // As many bytes as the memory limit, twice.
     let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
     for (at, seed) in [(0, 1), (15 << 20, 2)] {
         files.write(opened.handle, at, &bytes(15 << 20, seed), false, false).await.unwrap();
@@ -305,7 +305,7 @@ async fn a_file_that_is_gone_takes_no_memory_from_others() {
 }
 
 #[tokio::test]
-async fn a_gone_file_with_more_than_is_kept_says_so_once() {
+async fn deleted_file_beyond_the_limit_reports_eio_once() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("f", b"small").await;
@@ -319,7 +319,7 @@ async fn a_gone_file_with_more_than_is_kept_says_so_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
+async fn write_waiting_for_memory_blocks_no_other_write() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let other = bench.write("other", b"read meanwhile").await;
@@ -329,7 +329,7 @@ async fn who_waits_for_memory_has_been_taken_and_holds_up_nobody() {
     for at in 0..40 {
         let bytes = bytes(1 << 20, at);
         let at = u64::from(at) * piece;
-        // None of them waits, though there is memory for 16 of them.
+        // No write waits here, although the memory limit allows only 16 of them.
         let take = files.accept_write(opened.handle, at, &bytes, false, false);
         taken.push(tokio::time::timeout(Duration::from_secs(5), take).await.unwrap().unwrap());
     }

@@ -1,4 +1,4 @@
-//! Holes and copies of ranges of open files.
+//! Holes in open files and copies of ranges.
 
 use block::BlockStore;
 use files::{HandleId, OpenMode};
@@ -8,7 +8,7 @@ use volume::SeekTarget;
 
 use super::{Bench, WRITES, by, bytes};
 
-/// How many blocks there are.
+/// Returns the number of blocks.
 async fn count_blocks(bench: &Bench) -> usize {
     let mut count = 0;
     for session in bench.blocks.sessions().await.unwrap() {
@@ -23,7 +23,7 @@ async fn seek(bench: &Bench, handle: HandleId, at: u64) -> [Result<u64, Errno>; 
 }
 
 #[tokio::test]
-async fn data_and_holes_show_before_and_after_they_are_the_files_content() {
+async fn seek_finds_data_and_holes_before_and_after_the_flush() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let made = files.create(bench.bucket, b"f", by()).await.unwrap();
@@ -45,7 +45,7 @@ async fn data_and_holes_show_before_and_after_they_are_the_files_content() {
 }
 
 #[tokio::test]
-async fn a_long_range_of_zeros_is_a_hole_and_what_was_there_goes() {
+async fn zeroing_a_long_range_makes_a_hole_and_frees_blocks() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", &bytes(600_000, 1)).await;
@@ -68,7 +68,7 @@ async fn a_long_range_of_zeros_is_a_hole_and_what_was_there_goes() {
 }
 
 #[tokio::test]
-async fn a_range_of_zeros_behind_the_end_lengthens_a_file_or_does_not() {
+async fn zeroing_behind_the_end_grows_the_file_unless_size_is_kept() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", &bytes(200_000, 1)).await;
@@ -86,7 +86,7 @@ async fn a_range_of_zeros_behind_the_end_lengthens_a_file_or_does_not() {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_file_has_its_blocks_and_its_tag() {
+async fn copy_of_a_file_shares_blocks_and_entity_tag() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let data = bytes(600_000, 1);
@@ -110,11 +110,11 @@ async fn a_copy_of_a_file_has_its_blocks_and_its_tag() {
 }
 
 #[tokio::test]
-async fn a_file_written_front_to_back_and_its_copy_have_one_md5() {
+async fn sequential_file_and_its_copy_have_the_same_md5() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let mut whole = files.create(bench.bucket, b"f", by()).await.unwrap();
-    // Written whole, and still in blocks.
+    // Written completely, and stored in blocks.
     let data = bytes(46_000, 1);
     files.write(whole.handle, 0, &data, false, false).await.unwrap();
     bench.close(whole.handle).await;
@@ -123,7 +123,7 @@ async fn a_file_written_front_to_back_and_its_copy_have_one_md5() {
     assert!(matches!(tag, Tag::Md5(_)));
     whole = files.open(whole.attributes.ino, OpenMode::default()).await.unwrap();
     let into = files.create(bench.bucket, b"copy", by()).await.unwrap().handle;
-    // Short as it is, its bytes are copied, and hashed like others.
+    // The range is short, so its bytes are copied and hashed.
     assert_eq!(files.copy((whole.handle, 0), (into, 0), 1 << 40).await, Ok(46_000));
     bench.close(into).await;
     bench.close(whole.handle).await;
@@ -131,7 +131,7 @@ async fn a_file_written_front_to_back_and_its_copy_have_one_md5() {
 }
 
 #[tokio::test]
-async fn what_is_dirty_on_either_side_is_copied_and_copied_over() {
+async fn copy_flushes_dirty_data_of_source_and_target() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("from", &bytes(300_000, 1)).await;
@@ -153,7 +153,7 @@ async fn what_is_dirty_on_either_side_is_copied_and_copied_over() {
 }
 
 #[tokio::test]
-async fn a_file_is_copied_within_itself_and_not_over_itself() {
+async fn copy_within_one_file_refuses_overlap() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let data = bytes(400_000, 1);
@@ -176,7 +176,7 @@ async fn a_file_is_copied_within_itself_and_not_over_itself() {
 }
 
 #[tokio::test]
-async fn the_same_range_is_copied_again_before_the_reaper_was_there() {
+async fn repeated_copy_before_the_reaper_runs_succeeds() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let data = bytes(300_000, 1);
@@ -200,7 +200,7 @@ async fn the_same_range_is_copied_again_before_the_reaper_was_there() {
 }
 
 #[tokio::test]
-async fn a_copy_to_another_bucket_is_counted_there() {
+async fn copy_to_another_bucket_is_charged_there() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.volume.create_bucket("two", &volume::NewBucket::owned_by(&super::owner())).await.unwrap();

@@ -1,4 +1,4 @@
-//! What reading costs, and that what is read ahead is the file.
+//! The cost of reads, and the correctness of read-ahead.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use super::{Bench, WRITES, bytes};
 const MIB: usize = 1 << 20;
 const FILE_BYTES: usize = 16 * MIB;
 const BLOCK_BYTES: u32 = 4 << 20;
-/// What a program's machine asks for at a time.
+/// The size of a kernel read request.
 const READ_BYTES: usize = 128 << 10;
 const PAGE: usize = 4 << 10;
 
-/// A volume with a large object, and what it says.
+/// A volume with a large object, and its content.
 async fn bench() -> (Bench, Vec<u8>) {
     let options =
         VolumeOptions { block_bytes: BLOCK_BYTES, collect: false, ..VolumeOptions::default() };
@@ -36,20 +36,20 @@ impl Bench {
         self.files.read(handle, start, length).await.unwrap().concat()
     }
 
-    /// Requests for blocks so far, and content bytes that they brought.
+    /// Returns the block requests so far, and the content bytes that they returned.
     fn got(&self) -> (u64, u64) {
         let counters = self.volume.counters();
         (counters.block_gets, counters.block_got_bytes)
     }
 }
 
-/// The pieces of a range, as they are asked for one after the other.
+/// Splits a range into the pieces that a sequential reader requests.
 fn pieces(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     range.step_by(READ_BYTES).map(|start| start..start + READ_BYTES)
 }
 
 #[tokio::test]
-async fn a_file_that_is_read_through_costs_a_few_requests() {
+async fn sequential_read_costs_few_requests() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     for piece in pieces(0..FILE_BYTES) {
@@ -61,7 +61,7 @@ async fn a_file_that_is_read_through_costs_a_few_requests() {
 }
 
 #[tokio::test]
-async fn requests_that_come_a_little_out_of_order_are_read_through_too() {
+async fn slightly_reordered_reads_use_the_stream() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     let all: Vec<Range<usize>> = pieces(0..FILE_BYTES).collect();
@@ -77,7 +77,7 @@ async fn requests_that_come_a_little_out_of_order_are_read_through_too() {
 }
 
 #[tokio::test]
-async fn requests_at_the_same_time_get_what_they_asked_for() {
+async fn concurrent_reads_get_their_own_bytes() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     let all: Vec<Range<usize>> = pieces(0..FILE_BYTES).collect();
@@ -92,7 +92,7 @@ async fn requests_at_the_same_time_get_what_they_asked_for() {
 }
 
 #[tokio::test]
-async fn reads_here_and_there_cost_what_they_ask_for() {
+async fn random_reads_fetch_only_the_requested_bytes() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     for at in 0..200_usize {
@@ -100,7 +100,7 @@ async fn reads_here_and_there_cost_what_they_ask_for() {
         let piece = start..start + PAGE;
         Bench::is(&bench.piece(handle, piece.clone()).await, &body[piece], "here and there");
     }
-    // Two in a row are no reason yet.
+    // Two sequential reads do not start read-ahead.
     for start in (0..FILE_BYTES).step_by(MIB) {
         for piece in [start..start + PAGE, start + PAGE..start + 2 * PAGE] {
             Bench::is(&bench.piece(handle, piece.clone()).await, &body[piece], "two in a row");
@@ -110,7 +110,7 @@ async fn reads_here_and_there_cost_what_they_ask_for() {
 }
 
 #[tokio::test]
-async fn who_stops_soon_has_cost_little() {
+async fn reader_that_stops_early_costs_little() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     for piece in pieces(0..4 * READ_BYTES) {
@@ -122,13 +122,13 @@ async fn who_stops_soon_has_cost_little() {
 }
 
 #[tokio::test]
-async fn a_write_is_seen_by_who_reads_through() {
+async fn sequential_reader_sees_a_write() {
     let (bench, mut body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     let writer = bench.open("f", WRITES).await;
     for (at, piece) in pieces(0..FILE_BYTES).enumerate() {
         if at % 8 == 5 {
-            // Right behind what was read, and some more that is read much later.
+            // Write right behind the reader, and into a range that is read much later.
             for place in [piece.start + 1_000, FILE_BYTES - piece.start - 1] {
                 let new = [at.to_le_bytes()[0]; 100];
                 let place = place.min(FILE_BYTES - new.len());
@@ -139,14 +139,14 @@ async fn a_write_is_seen_by_who_reads_through() {
         if at % 16 == 13 {
             bench.files.flush(writer).await.unwrap();
         }
-        Bench::is(&bench.piece(handle, piece.clone()).await, &body[piece], "what was written");
+        Bench::is(&bench.piece(handle, piece.clone()).await, &body[piece], "the written bytes");
     }
     bench.close(writer).await;
     bench.files.release(handle).await;
 }
 
 #[tokio::test]
-async fn a_file_is_cut_while_it_is_read_through() {
+async fn file_truncated_during_a_sequential_read_ends_early() {
     let (bench, body) = bench().await;
     let handle = bench.open("f", OpenMode::default()).await;
     for piece in pieces(0..4 * MIB) {
@@ -162,11 +162,11 @@ async fn a_file_is_cut_while_it_is_read_through() {
     for piece in pieces(4 * MIB..8 * MIB) {
         rest.extend(bench.piece(handle, piece).await);
     }
-    Bench::is(&rest, &body[4 * MIB..end], "what is left");
+    Bench::is(&rest, &body[4 * MIB..end], "the remaining bytes");
 }
 
 #[tokio::test]
-async fn more_read_through_than_there_are_streams() {
+async fn readers_beyond_the_stream_limit_read_directly() {
     let (bench, body) = bench().await;
     let mut handles = Vec::new();
     for _ in 0..20 {
@@ -181,7 +181,7 @@ async fn more_read_through_than_there_are_streams() {
 }
 
 #[tokio::test]
-async fn what_is_read_ahead_is_let_go_of_when_somebody_waits_for_memory() {
+async fn read_ahead_releases_memory_for_waiting_readers() {
     let options = VolumeOptions {
         block_bytes: BLOCK_BYTES,
         collect: false,

@@ -1,4 +1,4 @@
-//! When files and directories were last read.
+//! Access times of files and directories.
 
 use files::{OpenMode, SetNode};
 use record::{Ino, Timestamp};
@@ -25,7 +25,7 @@ async fn set_times(bench: &Bench, ino: Ino, accessed: i64, modified: i64) {
 }
 
 #[tokio::test]
-async fn a_read_is_noted_without_a_commit_and_kept_later_and_s3_sees_nothing_of_it() {
+async fn access_time_is_committed_later_and_invisible_to_s3() {
     let bench = Bench::new().await;
     bench.put("f", &bytes(100_000, 1)).await;
     let before = bench.volume.stat("bkt", b"f").await.unwrap();
@@ -54,7 +54,7 @@ async fn a_read_is_noted_without_a_commit_and_kept_later_and_s3_sees_nothing_of_
 }
 
 #[tokio::test]
-async fn a_read_is_noted_after_a_change_and_after_a_day() {
+async fn access_time_is_updated_after_a_change_and_after_a_day() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"hello").await;
     bench.cat("f").await.unwrap();
@@ -65,7 +65,7 @@ async fn a_read_is_noted_after_a_change_and_after_a_day() {
     bench.close(handle).await;
     bench.cat("f").await.unwrap();
     assert!(accessed(&bench, ino).await > first);
-    // Set by somebody, it is that; and older than the change that this was.
+    // A time that a program sets is returned, and it is older than the last change.
     set_times(&bench, ino, 5, 4).await;
     assert_eq!(accessed(&bench, ino).await, Timestamp(5));
     bench.cat("f").await.unwrap();
@@ -80,7 +80,7 @@ async fn a_read_is_noted_after_a_change_and_after_a_day() {
 }
 
 #[tokio::test]
-async fn reads_through_a_handle_that_asks_for_it_are_not_noted() {
+async fn noatime_handle_updates_no_access_time() {
     let bench = Bench::new().await;
     let ino = bench.write("f", b"hello").await;
     let first = accessed(&bench, ino).await;
@@ -89,6 +89,6 @@ async fn reads_through_a_handle_that_asks_for_it_are_not_noted() {
     bench.files.read(opened.handle, 0, 9).await.unwrap();
     assert_eq!(accessed(&bench, ino).await, first);
     bench.files.note_opened(&opened, true, true).await;
-    assert!(accessed(&bench, ino).await > first, "whoever knows its pages need not ask");
+    assert!(accessed(&bench, ino).await > first, "pages may be in the kernel cache");
     bench.files.release(opened.handle).await;
 }

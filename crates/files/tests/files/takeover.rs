@@ -1,4 +1,4 @@
-//! A process ends at any moment, and the next one goes on with what programs had open.
+//! A worker is killed at any moment, and the next one continues with the open files.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -16,10 +16,10 @@ use volume::{AttributeChange, Ledger, Note, RenameMode, Volume};
 
 use super::{Bench, WRITES, by, bytes, files_options, options, owner};
 
-/// The kind of a change that says a file's name.
+/// The kind of a log entry that has a file's name.
 const NAME: u64 = 6;
 
-/// A mount's ledger, and who serves it now.
+/// The ledger of a mount, and the worker that serves it now.
 struct Kept {
     ledger: File,
     bench: Bench,
@@ -30,7 +30,7 @@ fn ledger_of(file: &File) -> Arc<Ledger> {
     Arc::new(Ledger::open(OwnedFd::from(file.try_clone().unwrap())).unwrap())
 }
 
-/// Opens the volume, as the process that serves the ledger now.
+/// Opens the volume as the next worker of the ledger.
 async fn open(
     store: &Arc<MemoryStore>,
     blocks: &Arc<MemoryBlocks>,
@@ -51,7 +51,7 @@ impl Kept {
         Kept { ledger: file, bench, requests: 0 }
     }
 
-    /// The process is killed, and another one goes on.
+    /// Kills the worker, and starts the next one.
     async fn killed(self) -> Kept {
         let Kept { ledger: file, bench, requests } = self;
         let Bench { store, blocks, volume, files, .. } = bench;
@@ -63,7 +63,7 @@ impl Kept {
         Kept { ledger: file, bench, requests }
     }
 
-    /// The files for a request of its own, as the kernel would number it.
+    /// Returns the files for a request with a number of its own, as the kernel assigns it.
     fn asked(&mut self) -> files::Files {
         self.requests += 2;
         self.bench.files.for_request(self.requests, Note::none())
@@ -71,12 +71,13 @@ impl Kept {
 }
 
 #[tokio::test]
-async fn a_claim_of_maps_is_the_next_processs_until_the_handle_ends() {
+async fn next_worker_keeps_the_claim_until_the_handle_is_closed() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
     assert!(kept.bench.files.claim_map(opened.handle).await);
-    // The process ends after a handle has ended in the ledger, and before its claim has.
+    // The worker is killed after it removed a handle from the ledger, and before it released the
+    // claim.
     let other = kept.asked().create(bucket, b"g", by()).await.unwrap();
     assert!(kept.bench.files.claim_map(other.handle).await);
     kept.bench.files.end_handle(other.handle);
@@ -102,7 +103,7 @@ async fn a_claim_of_maps_is_the_next_processs_until_the_handle_ends() {
 }
 
 #[tokio::test]
-async fn what_was_written_and_not_flushed_is_there() {
+async fn dirty_data_survives_a_takeover() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
@@ -123,13 +124,13 @@ async fn what_was_written_and_not_flushed_is_there() {
     assert_eq!(session_of(&kept), session, "the session is the mount's");
     let read = kept.bench.files.read(handle, 0, 1 << 20).await.unwrap().concat();
     assert_eq!(read, expected);
-    // The last append is said again, and is not appended again.
+    // The kernel sends the last append again. It must not be repeated.
     let again = kept.bench.files.for_request(last - 2, Note::none());
     assert_eq!(again.write(handle, 0, b"end", true, false).await, Ok(3));
     kept.asked().write(handle, 0, b"!", true, false).await.unwrap();
     expected.push(b'!');
 
-    // And once more, before anything was flushed.
+    // And once more, before any flush.
     let kept = kept.killed().await;
     kept.bench.close(handle).await;
     assert_eq!(kept.bench.cat("f").await.unwrap(), expected);
@@ -147,7 +148,7 @@ fn session_of(kept: &Kept) -> Nonce {
 }
 
 #[tokio::test]
-async fn cuts_and_holes_are_there_too() {
+async fn truncations_and_holes_survive_a_takeover() {
     let mut kept = Kept::new().await;
     kept.bench.write("f", &bytes(5_000, 3)).await;
     let bucket = kept.bench.bucket;
@@ -176,7 +177,7 @@ async fn cuts_and_holes_are_there_too() {
 }
 
 #[tokio::test]
-async fn a_file_without_a_name_is_there() {
+async fn unlinked_open_file_survives_a_takeover() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let sizes = [("inline", 100), ("blocks", 200_000)];
@@ -191,7 +192,7 @@ async fn a_file_without_a_name_is_there() {
     kept.asked().write(nameless.handle, 0, b"nameless", false, false).await.unwrap();
     for round in 0..2 {
         kept = kept.killed().await;
-        // What is dead is deleted, and this is not.
+        // The reaper deletes unlinked files, but not open ones.
         kept.bench.volume.reap_now().await.unwrap();
         for ((_, size), opened) in sizes.iter().zip(&handles) {
             let mut expected = bytes(*size, 5);
@@ -222,7 +223,7 @@ async fn a_file_without_a_name_is_there() {
 }
 
 #[tokio::test]
-async fn an_object_that_s3_made_is_written_under_the_name_that_it_has_now() {
+async fn takeover_flushes_an_object_under_its_present_name() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     kept.bench.put("o", b"object").await;
@@ -237,18 +238,18 @@ async fn an_object_that_s3_made_is_written_under_the_name_that_it_has_now() {
     let mut kept = kept.killed().await;
     kept.bench.close(handle).await;
     assert_eq!(kept.bench.get("p").await.unwrap(), b"Object");
-    // Nothing had been written to this one yet.
+    // This file has no dirty data yet.
     kept.asked().write(later, 0, b"O", false, false).await.unwrap();
     kept.bench.close(later).await;
     assert_eq!(kept.bench.get("later").await.unwrap(), b"Object");
 }
 
 #[tokio::test]
-async fn a_file_that_was_opened_and_not_emptied_yet_is_emptied() {
+async fn resent_open_truncates_exactly_once() {
     let mut kept = Kept::new().await;
     let ino = kept.bench.write("f", b"content").await;
     let truncates = OpenMode { truncates: true, ..WRITES };
-    // As if the process had died between the two steps of this.
+    // The worker is killed between the open and the truncation.
     let opened = kept.asked().open(ino, WRITES).await.unwrap();
     let request = kept.requests;
     let kept = kept.killed().await;
@@ -256,7 +257,7 @@ async fn a_file_that_was_opened_and_not_emptied_yet_is_emptied() {
     assert_eq!(again.open(ino, truncates).await.unwrap().attributes.size, 0);
     again.write(opened.handle, 0, b"new", false, false).await.unwrap();
     let kept = kept.killed().await;
-    // It is asked for once more, and was done.
+    // The kernel sends the request again after it was executed.
     let again = kept.bench.files.for_request(request, Note::none());
     assert_eq!(again.open(ino, truncates).await.unwrap().attributes.size, 3);
     kept.bench.close(opened.handle).await;
@@ -264,7 +265,7 @@ async fn a_file_that_was_opened_and_not_emptied_yet_is_emptied() {
 }
 
 #[tokio::test]
-async fn locks_are_held_by_whom_held_them() {
+async fn locks_survive_a_takeover() {
     let mut kept = Kept::new().await;
     let ino = kept.bench.write("f", b"x").await;
     let lock = |owner, start| RangeLock {
@@ -290,7 +291,7 @@ async fn locks_are_held_by_whom_held_them() {
 }
 
 #[tokio::test]
-async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
+async fn append_after_takeover_lands_behind_other_mounts_appends() {
     let mut kept = Kept::new().await;
     let ino = kept.bench.write("f", &vec![1; 100_000]).await;
     let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
@@ -308,11 +309,11 @@ async fn what_was_appended_lands_behind_what_others_have_appended_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_has_flushed_before_it_was_answered_is_not_appended_again() {
+async fn append_after_takeover_is_not_repeated() {
     let mut kept = Kept::new().await;
     let ino = kept.bench.write("f", b"before ").await;
     let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
-    // One was told and one was not, of both of which a flush makes content.
+    // One append was answered and one was not; a flush commits both.
     let answered = kept.asked();
     answered.write(handle, 0, b"one ", true, false).await.unwrap();
     let first = kept.asked();
@@ -338,7 +339,7 @@ async fn what_somebody_else_has_flushed_before_it_was_answered_is_not_appended_a
 }
 
 #[tokio::test]
-async fn what_a_flush_has_made_content_is_not_written_again() {
+async fn committed_flush_is_not_replayed_after_takeover() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let file = Ledger::make().unwrap();
     let begin = async || {
@@ -354,7 +355,7 @@ async fn what_a_flush_has_made_content_is_not_written_again() {
     let (handle, ino) = (opened.handle, opened.attributes.ino);
     let asked = files.for_request(4, Note::none());
     asked.write(handle, 0, b"appended", true, false).await.unwrap();
-    // The flush is carried out, and the process is killed before it hears of that.
+    // The flush is committed, and the worker is killed before it learns it.
     let record = async || get(&*store, &key::inode(ino)).await;
     let before = record().await;
     store.inject(Some(key::space::INODE), Fault::Hang);
@@ -373,7 +374,7 @@ async fn what_a_flush_has_made_content_is_not_written_again() {
     assert_eq!(whole, b"appended", "once");
     files.for_request(6, Note::none()).write(handle, 0, b" twice", true, false).await.unwrap();
     files.flush(handle).await.unwrap();
-    // What was cut from the log is not there for a third process either.
+    // Changes trimmed from the log are not there for a third worker either.
     std::mem::forget((files, volume));
     let (files, _volume) = begin().await;
     files.take_over().await.unwrap();
@@ -382,12 +383,12 @@ async fn what_a_flush_has_made_content_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn a_write_of_which_no_more_than_the_name_was_told_is_made() {
+async fn write_with_only_its_name_logged_is_executed() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
     let (handle, ino) = (opened.handle, opened.attributes.ino);
-    // A log begins with the name of its file, for the request that begins it.
+    // A log begins with the name of its file, under the request that begins the log.
     let ledger = kept.bench.ledger.clone().unwrap();
     let mut log = ledger.begin_log(ino).unwrap();
     let (kind, words) = (NAME, [bucket.0, 0, 0, 0, 0, 0, 0, 0]);
@@ -400,7 +401,7 @@ async fn a_write_of_which_no_more_than_the_name_was_told_is_made() {
 }
 
 #[tokio::test]
-async fn a_directory_is_read_on_where_one_was() {
+async fn directory_reading_continues_after_takeover() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     for at in 0..20 {
@@ -416,7 +417,7 @@ async fn a_directory_is_read_on_where_one_was() {
     assert_eq!(unknown, Err(Errno::BADF));
 }
 
-/// Names from a position on, and where one reads on behind each.
+/// Returns the names from a position on, each with the position after it.
 async fn listed(kept: &Kept, handle: HandleId, position: u64) -> Vec<(Vec<u8>, u64)> {
     let mut entries = Vec::new();
     let take = |entry: &files::DirectoryEntry| {
@@ -428,7 +429,7 @@ async fn listed(kept: &Kept, handle: HandleId, position: u64) -> Vec<(Vec<u8>, u
 }
 
 #[tokio::test]
-async fn what_was_opened_and_not_answered_is_opened_once() {
+async fn resent_open_gets_the_same_handle() {
     let mut kept = Kept::new().await;
     let ino = kept.bench.write("f", b"x").await;
     let opened = kept.asked().open(ino, WRITES).await.unwrap();
@@ -441,14 +442,14 @@ async fn what_was_opened_and_not_answered_is_opened_once() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_committed_and_not_answered_is_known() {
+async fn committed_unanswered_change_is_in_the_journal() {
     let kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let ledger = kept.bench.ledger.clone().unwrap();
     let note = ledger.note(42).await.unwrap();
     let files = kept.bench.files.for_request(42, note.clone());
     let made = files.make_directory(bucket, b"d", by()).await.unwrap();
-    // Killed before it is answered: nothing is dropped in order.
+    // Killed before the reply: nothing is dropped in order.
     std::mem::forget((note, files));
     let kept = kept.killed().await;
     let ledger = kept.bench.ledger.clone().unwrap();
@@ -457,7 +458,7 @@ async fn a_change_that_was_committed_and_not_answered_is_known() {
     let files = kept.bench.files.for_request(42, note);
     assert_eq!(files.created_node(ino, bucket, b"d").await.unwrap().ino, made.ino);
     let exists = kept.bench.files.make_directory(bucket, b"d", by()).await;
-    assert_eq!(exists.unwrap_err(), Errno::EXIST, "whoever does it again is told so");
+    assert_eq!(exists.unwrap_err(), Errno::EXIST, "a repeated request fails");
     assert!(ledger.take_executed(42).is_none(), "once");
     let note = ledger.note(44).await.unwrap();
     let files = kept.bench.files.for_request(44, note.clone());
@@ -470,7 +471,7 @@ async fn a_change_that_was_committed_and_not_answered_is_known() {
     assert_eq!(gone, Err(Errno::NOENT));
 }
 
-/// Ends a session from outside, as another one does that thinks it dead.
+/// Ends a session from outside, as another session does that considers it dead.
 async fn end_session(kept: &Kept) -> Nonce {
     let nonce = session_of(kept);
     let (session, beat) = (key::session(nonce), key::heartbeat(nonce));
@@ -481,7 +482,7 @@ async fn end_session(kept: &Kept) -> Nonce {
 }
 
 #[tokio::test]
-async fn a_session_that_was_ended_meanwhile_is_followed_by_another() {
+async fn takeover_begins_a_new_session_if_the_old_one_ended() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
@@ -493,7 +494,7 @@ async fn a_session_that_was_ended_meanwhile_is_followed_by_another() {
     assert_eq!(kept.bench.cat("f").await.unwrap(), b"written");
 }
 
-/// A file that a process has claimed, with content.
+/// A file that a worker has claimed, with content.
 async fn claimed(kept: &mut Kept) -> (HandleId, Ino) {
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();
@@ -520,7 +521,7 @@ async fn written_elsewhere(kept: &Kept, ino: Ino) {
 }
 
 #[tokio::test]
-async fn what_was_written_before_the_claim_was_lost_does_not_overwrite_another_session() {
+async fn data_written_before_a_lost_claim_is_dropped() {
     let mut kept = Kept::new().await;
     let (handle, ino) = claimed(&mut kept).await;
     kept.asked().write(handle, 0, b"stale", false, false).await.unwrap();
@@ -539,7 +540,7 @@ async fn what_was_written_before_the_claim_was_lost_does_not_overwrite_another_s
 }
 
 #[tokio::test]
-async fn a_program_goes_on_if_no_session_has_changed_its_file_since_the_claim_was_lost() {
+async fn lost_claim_is_retaken_if_the_file_is_unchanged() {
     let mut kept = Kept::new().await;
     let (handle, _) = claimed(&mut kept).await;
     kept.asked().write(handle, 0, b"later", false, false).await.unwrap();
@@ -551,7 +552,7 @@ async fn a_program_goes_on_if_no_session_has_changed_its_file_since_the_claim_wa
 }
 
 #[tokio::test]
-async fn a_page_of_the_time_of_a_lost_claim_is_refused() {
+async fn page_from_before_a_lost_claim_is_refused() {
     for has_changed_page in [false, true] {
         let mut kept = Kept::new().await;
         let (handle, ino) = claimed(&mut kept).await;
@@ -579,7 +580,7 @@ async fn a_page_of_the_time_of_a_lost_claim_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lock_that_another_session_got_meanwhile_is_lost() {
+async fn lock_taken_by_another_session_fails_the_handles() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     let opened = kept.asked().create(bucket, b"f", by()).await.unwrap();

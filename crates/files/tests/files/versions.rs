@@ -1,5 +1,6 @@
-//! Files in buckets that keep versions: a noncurrent version stays as it was, whatever programs do that
-//! have its file open or another hard link of it, and what they write is in their file.
+//! Files in versioned buckets: a noncurrent version never changes, and each write reaches the
+//! current file. Programs write through open descriptors and through hard links of a version's
+//! inode.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use volume::{BucketChange, RenameMode, Volume};
 use super::fleet::Fleet;
 use super::{Bench, WRITES, by, bytes, owner};
 
-/// Sizes of a content in the inode's record, of one that is staged inline, and of one in blocks.
+/// Sizes of inline content, of content staged inline, and of content in blocks.
 const SIZES: [usize; 3] = [20, 30_000, 400_000];
 
 async fn versioned() -> Bench {
@@ -35,7 +36,7 @@ async fn version_of(volume: &Volume, key: &str) -> Option<VersionRef> {
     volume.stat("bkt", key.as_bytes()).await.unwrap().version
 }
 
-/// Writes through a descriptor, cuts the file, and reads it whole.
+/// Writes through a descriptor, truncates the file, and reads it completely.
 async fn change(files: &Files, handle: HandleId, size: usize) -> Vec<u8> {
     files.write(handle, 3, b"EDIT", false, false).await.unwrap();
     files.flush(handle).await.unwrap();
@@ -43,7 +44,7 @@ async fn change(files: &Files, handle: HandleId, size: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_descriptor_never_changes_a_noncurrent_version() {
+async fn write_through_a_descriptor_keeps_noncurrent_versions() {
     for size in SIZES {
         for how in ["unlink", "rename over", "put", "delete"] {
             let bench = versioned().await;
@@ -75,7 +76,7 @@ async fn a_descriptor_never_changes_a_noncurrent_version() {
 }
 
 #[tokio::test]
-async fn a_hard_link_never_changes_a_noncurrent_version_of_the_other_name() {
+async fn write_through_a_hard_link_keeps_noncurrent_versions() {
     for size in SIZES {
         let bench = versioned().await;
         let body = bytes(size, 7);
@@ -96,10 +97,10 @@ async fn a_hard_link_never_changes_a_noncurrent_version_of_the_other_name() {
     }
 }
 
-/// A program writes to a file that it has open on one mount. Another mount gives the file another name
-/// meanwhile. The write was acknowledged, so it is in the file under its new name.
+/// A program writes to a file that it has open on one mount, and another mount renames the file.
+/// The write was acknowledged, so it must be in the file under the new name.
 #[tokio::test]
-async fn a_write_reaches_a_file_that_another_mount_renamed() {
+async fn write_reaches_a_file_renamed_by_another_mount() {
     for versioning in [Versioning::Off, Versioning::Enabled, Versioning::Trash] {
         for size in SIZES {
             for how in ["rename", "unlink one of two links", "rename by S3"] {
@@ -146,7 +147,7 @@ async fn a_write_reaches_a_file_that_another_mount_renamed() {
     }
 }
 
-/// A file `k` that was written, and is open for writing again.
+/// A file `k` with content, open for writing.
 async fn created(files: &Arc<Files>, bucket: Ino, body: &[u8]) -> HandleId {
     let opened = files.create(bucket, b"k", by()).await.unwrap();
     files.write(opened.handle, 0, body, false, false).await.unwrap();
@@ -156,7 +157,7 @@ async fn created(files: &Arc<Files>, bucket: Ino, body: &[u8]) -> HandleId {
     files.open(ino, WRITES).await.unwrap().handle
 }
 
-/// A versioned bucket whose default retention is ten days of compliance.
+/// A versioned bucket with a default retention of ten days in compliance mode.
 async fn retaining() -> Bench {
     let bench = versioned().await;
     let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };
@@ -171,11 +172,11 @@ async fn retention(bench: &Bench, key: &str) -> Option<RetainUntil> {
 }
 
 #[tokio::test]
-async fn the_default_retention_covers_what_programs_write_rename_and_link() {
+async fn default_retention_applies_to_writes_renames_and_links() {
     let bench = retaining().await;
     let files = &bench.files;
     let opened = files.create(bench.bucket, b"k", by()).await.unwrap();
-    // The file is longer than one flush, and its program goes on after each of them.
+    // The file takes several flushes, and its program continues after each of them.
     for at in 0..4_u64 {
         files.write(opened.handle, at * 50_000, &bytes(50_000, 1), false, false).await.unwrap();
         files.flush(opened.handle).await.unwrap();
@@ -183,11 +184,11 @@ async fn the_default_retention_covers_what_programs_write_rename_and_link() {
     }
     bench.close(opened.handle).await;
     assert_eq!(bench.cat("k").await.unwrap().len(), 200_000);
-    // Once the last program has closed it, it is not opened for writing any more.
+    // After the last close, it cannot be opened for writing any more.
     let ino = files.look_up(bench.bucket, b"k").await.unwrap().ino;
     assert_eq!(files.open(ino, WRITES).await.unwrap_err(), Errno::PERM);
     let version = version_of(&bench.volume, "k").await;
-    // A rename leaves the locked version under its key, and the new name is locked too.
+    // A rename leaves the locked version under the old key, and the new name is locked too.
     let (from, to) = ((bench.bucket, &b"k"[..]), (bench.bucket, &b"renamed"[..]));
     files.rename(from, to, RenameMode::Replace).await.unwrap();
     assert!(retention(&bench, "renamed").await.is_some());
@@ -200,7 +201,7 @@ async fn the_default_retention_covers_what_programs_write_rename_and_link() {
 }
 
 #[tokio::test]
-async fn a_program_goes_on_writing_to_a_retained_file_that_is_renamed() {
+async fn writing_continues_on_a_renamed_retained_file() {
     let bench = retaining().await;
     let files = &bench.files;
     let opened = files.create(bench.bucket, b"log", by()).await.unwrap();
@@ -223,7 +224,7 @@ async fn a_program_goes_on_writing_to_a_retained_file_that_is_renamed() {
 }
 
 #[tokio::test]
-async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_open() {
+async fn client_set_retention_refuses_writes_of_open_files() {
     let bench = versioned().await;
     let config = BucketConfig { bytes: Bytes::from_static(b"<ObjectLockConfiguration/>") };
     bench.volume.set_object_lock("bkt", &config, None).await.unwrap();
@@ -233,7 +234,8 @@ async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_
     let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until });
     let change = volume::ObjectChange::Retention { retention, bypasses_governance: false };
     bench.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
-    // Its attributes may change, and that gives the program no right to its content.
+    // Attributes of the locked object may change. That does not allow the program to change its
+    // content.
     let attributes = volume::AttributeChange { mode: Some(0o600), ..Default::default() };
     let set = files::SetNode { attributes, size: None };
     let ino = bench.files.look_up(bench.bucket, b"k").await.unwrap().ino;
@@ -246,10 +248,10 @@ async fn a_retention_that_a_client_sets_refuses_the_programs_that_have_the_file_
     assert_eq!(bench.get("k").await.unwrap(), b"before");
 }
 
-/// An object of a few bytes is nothing but its inode, and its name says so. A program that has it open
-/// knows the name by the number of its directory.
+/// An object of a few bytes consists of its inode only, and its dentry says so. The program that
+/// has it open knows the name by the inode number of the directory.
 #[tokio::test]
-async fn a_write_reaches_a_file_that_came_back_in_a_directory_made_anew() {
+async fn write_reaches_a_restored_file_in_a_recreated_directory() {
     for versioning in [Versioning::Enabled, Versioning::Trash] {
         let bench = Bench::new().await;
         let volume = &bench.volume;
@@ -260,7 +262,7 @@ async fn a_write_reaches_a_file_that_came_back_in_a_directory_made_anew() {
         let handle = bench.files.open(ino, WRITES).await.unwrap().handle;
         let keys = vec![(b"d/k".to_vec(), None)];
         let marker = volume.delete("bkt", keys).await.unwrap().remove(0).unwrap().marker;
-        // The directory goes with its last key, or a program removes it.
+        // The directory is removed with its last key, or by a program.
         let _removed = bench.files.remove_directory(bench.bucket, b"d").await;
         if versioning == Versioning::Trash {
             let trash = volume.trash("bkt".into(), b"d/k", None).await.unwrap();

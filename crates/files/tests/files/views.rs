@@ -1,4 +1,4 @@
-//! One volume, two views: what either writes, the other reads at once.
+//! One volume in two views: a write through either is visible in the other at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use volume::{AttributeChange, FileWrite};
 use super::{Bench, WRITES, by, bytes};
 
 #[tokio::test]
-async fn a_file_written_front_to_back_has_its_md5_and_its_checksum() {
+async fn sequential_file_has_md5_and_checksum() {
     let bench = Bench::new().await;
     let data = b"hello\n";
     bench.write("f", data).await;
@@ -28,7 +28,7 @@ async fn a_file_written_front_to_back_has_its_md5_and_its_checksum() {
 }
 
 #[tokio::test]
-async fn a_tag_never_outlives_the_content_it_was_made_for() {
+async fn entity_tag_changes_with_the_content() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", &bytes(300_000, 1)).await;
@@ -46,7 +46,7 @@ async fn a_tag_never_outlives_the_content_it_was_made_for() {
 }
 
 #[tokio::test]
-async fn a_change_in_the_middle_writes_what_was_changed() {
+async fn change_in_the_middle_writes_only_the_changed_bytes() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.write("f", &bytes(300_000, 1)).await;
@@ -78,9 +78,9 @@ async fn holes_are_zeros_in_both_views() {
     assert!(bench.cat("f").await.unwrap() == expected);
 }
 
-/// Who empties a file and writes it anew makes one change of that, if it does not take long.
+/// A program that truncates a file and rewrites it within five seconds makes one commit.
 #[tokio::test]
-async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
+async fn dirty_data_is_flushed_after_five_seconds() {
     let bench = Bench::new().await;
     bench.write("f", b"before").await;
     let end = CancellationToken::new();
@@ -88,7 +88,7 @@ async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
     flushing.spawn(Arc::clone(&bench.files).flush_until(end.clone()));
     tokio::time::pause();
     let mut expected = b"before".to_vec();
-    // Wherever that falls between two looks.
+    // At any phase between two checks of the flusher.
     for round in 0..5 {
         tokio::time::sleep(Duration::from_millis(230)).await;
         let mode = OpenMode { truncates: true, ..WRITES };
@@ -106,7 +106,7 @@ async fn what_is_written_is_seen_by_itself_after_five_seconds_and_not_before() {
 }
 
 #[tokio::test]
-async fn directories_show_as_s3_wants_them() {
+async fn directories_appear_to_s3_as_prefixes_or_objects() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let made = files.make_directory(bench.bucket, b"made", by()).await.unwrap().ino;
@@ -125,7 +125,7 @@ async fn directories_show_as_s3_wants_them() {
 }
 
 #[tokio::test]
-async fn the_directory_wins_over_the_object_of_its_name() {
+async fn directory_hides_the_object_of_the_same_name() {
     let bench = Bench::new().await;
     let files = &bench.files;
     bench.put("a", b"object").await;
@@ -138,7 +138,7 @@ async fn the_directory_wins_over_the_object_of_its_name() {
 }
 
 #[tokio::test]
-async fn a_long_file_written_front_to_back_has_its_md5_however_often_it_is_synced() {
+async fn long_sequential_file_has_its_md5_after_many_syncs() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let data = bytes(400_000, 9);
@@ -161,13 +161,13 @@ async fn a_long_file_written_front_to_back_has_its_md5_however_often_it_is_synce
 }
 
 #[tokio::test]
-async fn a_small_file_that_another_has_changed_meanwhile_is_not_written_over() {
+async fn small_file_changed_by_another_client_is_merged() {
     let bench = Bench::new().await;
     let files = &bench.files;
     let ino = bench.write("f", &bytes(1_000, 1)).await;
     let handle = bench.open("f", WRITES).await;
     files.write(handle, 0, b"mine", false, false).await.unwrap();
-    // As another process does it: past what is known here.
+    // A commit of another process, which this one does not know.
     let mut theirs = bytes(1_000, 1);
     theirs[500..506].copy_from_slice(b"theirs");
     let mut writer = bench.volume.writer(Some(1_000));

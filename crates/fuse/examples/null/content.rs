@@ -1,18 +1,18 @@
-//! The bytes of a file, in chunks that are there once something was written to them.
+//! The content of a file, in chunks that exist only if bytes were written to them.
 
 use std::io::IoSlice;
 
 const CHUNK_BYTES: usize = 256 << 10;
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
-/// A file's bytes.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     chunks: Vec<Option<Box<[u8]>>>,
     len: u64,
 }
 
-/// Where a byte lies: its chunk, and its distance from that chunk's start.
+/// Returns the chunk of a byte, and its offset in the chunk.
 fn place(offset: u64) -> (usize, usize) {
     let chunk = CHUNK_BYTES as u64;
     let within = |number: u64| usize::try_from(number).expect("a file fits into memory");
@@ -24,12 +24,12 @@ impl Content {
         self.len
     }
 
-    /// Units of 512 bytes that are taken.
+    /// Returns the allocated space in units of 512 bytes.
     pub(crate) fn blocks(&self) -> u64 {
         self.chunks.iter().flatten().count() as u64 * (CHUNK_BYTES as u64 / 512)
     }
 
-    /// The bytes of a range, as far as there are any.
+    /// Returns the bytes of a range, up to the end of the file.
     pub(crate) fn read(&self, offset: u64, size: u32) -> Vec<IoSlice<'_>> {
         let mut left = u64::from(size).min(self.len.saturating_sub(offset));
         let (mut index, mut start) = place(offset);
@@ -71,7 +71,7 @@ impl Content {
         self.len = len;
     }
 
-    /// Makes a range read as zeros, without changing the length.
+    /// Zeroes a range without changing the size.
     pub(crate) fn zero(&mut self, offset: u64, length: u64) {
         let mut left = length.min(self.len.saturating_sub(offset));
         let (mut index, mut start) = place(offset);
@@ -89,8 +89,8 @@ impl Content {
         }
     }
 
-    /// The first byte from here on that is, or is not, in a chunk that is there. The end of the
-    /// file counts as a hole.
+    /// Returns the first position from here on that is, or is not, in an existing chunk. The end of
+    /// the file counts as a hole.
     pub(crate) fn seek(&self, offset: u64, data: bool) -> Option<u64> {
         let mut at = offset;
         while at < self.len {

@@ -1,4 +1,4 @@
-//! What each operation means, in answers.
+//! The operations of the file system, with their replies.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ const O_APPEND: u32 = 0o2000;
 const O_TRUNC: u32 = 0o1000;
 const O_EXCL: u32 = 0o200;
 
-/// The whole file system.
+/// The file system.
 #[derive(Debug)]
 pub(crate) struct NullFiles {
     tree: RwLock<Tree>,
@@ -40,7 +40,7 @@ impl NullFiles {
         self.tree.write().expect("no operation panics")
     }
 
-    /// Answers with an entry, or with what went wrong.
+    /// Replies with an entry or an error.
     fn answer_entry(&self, reply: Reply, made: impl FnOnce(&mut Tree) -> Result<u64, Errno>) {
         let mut tree = self.write();
         match made(&mut tree).and_then(|number| tree.looked_up(number, self.timeout)) {
@@ -84,7 +84,7 @@ impl NullFiles {
         }
     }
 
-    /// Operations that make a node, or a name of one.
+    /// Operations that create a node or a name.
     fn make(&self, request: &Request, reply: Reply) {
         let parent = request.node().0;
         let making = |mode, rdev| Making { mode, rdev, uid: request.uid(), gid: request.gid() };
@@ -139,7 +139,7 @@ impl NullFiles {
         }
     }
 
-    /// Operations that open.
+    /// Operations that open files.
     fn open(&self, request: &Request, reply: Reply) {
         let handle = FileHandle(request.node().0);
         match request.operation() {
@@ -206,7 +206,7 @@ impl NullFiles {
         }
     }
 
-    /// Operations on the bytes of a file.
+    /// Operations on the content of files.
     fn bytes(&self, node: u64, operation: &FileOperation<'_>, reply: Reply) {
         match *operation {
             FileOperation::Read { offset, size, .. } => {
@@ -256,7 +256,7 @@ impl NullFiles {
         }
     }
 
-    /// Operations on locks, and the ends of open files that end them.
+    /// Operations on locks, and closes, which end locks.
     fn lock(&self, node: NodeId, operation: &FileOperation<'_>, reply: Reply) {
         match *operation {
             FileOperation::GetLk(asked) => self.locks.get(node, &asked, reply),
@@ -276,7 +276,7 @@ impl NullFiles {
         }
     }
 
-    /// Operations on attributes and on the mount as a whole.
+    /// Operations on attributes and on the whole mount.
     fn attributes(&self, node: u64, operation: &FileOperation<'_>, reply: Reply) {
         match operation {
             FileOperation::GetAttr { .. } => match self.read().attributes(node) {

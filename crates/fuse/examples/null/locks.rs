@@ -1,4 +1,4 @@
-//! Locks of fcntl(2) and flock(2), and who waits for them.
+//! Locks of fcntl(2) and flock(2), and their waiters.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuse::{Errno, FileLock, LockKind, LockOwner, LockRequest, NodeId, Reply};
 
-/// All locks of the mount.
+/// The locks of the mount.
 #[derive(Debug, Default)]
 pub(crate) struct Locks(Mutex<HashMap<NodeId, NodeLocks>>);
 
@@ -30,7 +30,7 @@ impl NodeLocks {
         self.held.iter().find(conflicts).map(|held| held.lock)
     }
 
-    /// Replaces what the owner holds of the range.
+    /// Replaces the owner's locks on the range.
     fn put(&mut self, asked: LockRequest) {
         let mut after = Vec::with_capacity(self.held.len() + 2);
         for held in self.held.drain(..) {
@@ -54,7 +54,7 @@ impl NodeLocks {
         self.held = after;
     }
 
-    /// Grants what can be granted now, first come, first served.
+    /// Grants free locks, in order of arrival.
     fn grant(&mut self) {
         let mut index = 0;
         while index < self.waiting.len() {
@@ -125,7 +125,7 @@ impl Locks {
         }
     }
 
-    /// Lets go of all that an owner holds of a node.
+    /// Releases all locks of an owner on a node.
     pub(crate) fn release(&self, node: NodeId, owner: LockOwner, flock: bool) {
         let mut table = self.lock();
         if let Some(locks) = table.get_mut(&node) {

@@ -1,7 +1,8 @@
-//! A file system in memory: the yardstick for what FUSE itself costs, and a subject for tests.
+//! A file system in memory: a baseline for the cost of FUSE itself, and a test subject.
 //!
 //! `null [--timeout-ms N] [--readers N] MOUNTPOINT` serves in the foreground until it is unmounted,
-//! or until SIGINT or SIGTERM, which unmount it lazily. Nothing outlives the process.
+//! or until SIGINT or SIGTERM, which unmount it lazily. All content is lost at the end. For
+//! example, `null /mnt/null &` and then `fio --directory=/mnt/null` measures the protocol alone.
 
 mod content;
 mod files;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the command line says.
+/// The command line.
 struct Arguments {
     folder: PathBuf,
     timeout: Duration,
@@ -37,7 +38,7 @@ struct Arguments {
 fn arguments() -> Result<Arguments, String> {
     let mut folder = None;
     let mut timeout = Duration::from_mins(1);
-    // Access control lists would have to be folded into the mode, which nobody does here.
+    // Not supported: the file system would have to update the mode for access control lists.
     let mut options = KernelOptions { posix_acl: false, ..KernelOptions::default() };
     let mut words = std::env::args_os().skip(1);
     while let Some(word) = words.next() {

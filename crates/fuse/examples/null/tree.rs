@@ -1,4 +1,4 @@
-//! The tree of names and nodes, and what can be done to it.
+//! The tree of names and nodes, and its operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -48,7 +48,7 @@ pub(crate) struct Directory {
     next: u64,
 }
 
-/// The time of day, in whole nanoseconds.
+/// Returns the present time.
 #[expect(clippy::disallowed_methods, reason = "an example has no clock to be given")]
 pub(crate) fn now() -> FileTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Directory {
     }
 }
 
-/// Who makes a node, and how.
+/// The owner and the permissions of a new node.
 pub(crate) struct Making {
     pub(crate) mode: u32,
     pub(crate) rdev: u32,
@@ -167,7 +167,7 @@ impl Tree {
         matches!(self.nodes.get(&number), Some(Node { body: Body::Directory(_), .. }))
     }
 
-    /// Makes a node and binds a name to it.
+    /// Creates a node with a name.
     pub(crate) fn make_named(
         &mut self,
         parent: u64,
@@ -179,7 +179,7 @@ impl Tree {
             return Err(Errno::ENAMETOOLONG);
         }
         let directory = self.get(parent)?;
-        // A directory with the set-group-id bit passes its group on.
+        // A directory with the set-group-ID bit passes its group to new nodes.
         let inherits = directory.attributes.mode & 0o2000 != 0;
         let gid = if inherits { directory.attributes.gid } else { making.gid };
         match self.lookup(parent, name) {
@@ -197,7 +197,7 @@ impl Tree {
         Ok(number)
     }
 
-    /// Binds one more name to a node.
+    /// Adds a name to a node.
     pub(crate) fn link(&mut self, parent: u64, name: &OsStr, target: u64) -> Result<u64, Errno> {
         if name.len() > NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -212,7 +212,7 @@ impl Tree {
         Ok(target)
     }
 
-    /// A name is gone; so is the node if it was the last and nobody remembers it.
+    /// Removes a name. The node is removed if it was the last one and the kernel does not cache it.
     fn unbound(&mut self, number: u64, names: u32) {
         if let Some(node) = self.nodes.get_mut(&number) {
             node.attributes.links = node.attributes.links.saturating_sub(names);
@@ -289,7 +289,7 @@ impl Tree {
         self.place(to, moved, from.0)
     }
 
-    /// Binds a name to a node that had one in another directory.
+    /// Moves a name of a node to another directory.
     fn place(&mut self, to: (u64, &OsStr), number: u64, before: u64) -> Result<(), Errno> {
         self.directory_mut(to.0)?.insert(to.1, number);
         if self.is_directory(number) && to.0 != before {
@@ -429,7 +429,7 @@ impl Tree {
         })
     }
 
-    /// The entry of a node, counted as a lookup.
+    /// Returns the entry of a node, and counts a lookup.
     pub(crate) fn looked_up(&mut self, number: u64, timeout: Duration) -> Result<NodeEntry, Errno> {
         self.node(number)?.lookups += 1;
         self.entry(number, timeout)

@@ -1,4 +1,4 @@
-//! The golden table was printed by `tests/golden/abi.c` from the kernel's own header.
+//! Comparison with a golden table, which `tests/golden/abi.c` printed from the kernel's header.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -7,7 +7,7 @@ use super::*;
 
 const GOLDEN: &str = include_str!("../../tests/golden/abi.txt");
 
-/// Sizes and offsets of the structs here.
+/// The sizes and offsets of the structs in this crate.
 macro_rules! layout {
     ($table:ident; $($name:ident { $($field:ident)* })*) => {
         $(
@@ -20,7 +20,7 @@ macro_rules! layout {
     };
 }
 
-/// Values of the numbers here.
+/// The values of the constants in this crate.
 macro_rules! numbers {
     ($table:ident; $($module:ident { $($name:ident)* })*) => {
         $($($table.insert(
@@ -39,7 +39,7 @@ fn golden() -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn structs_are_laid_out_as_the_kernels_are() {
+fn struct_layouts_match_the_kernel_header() {
     let mut ours = BTreeMap::new();
     layout! { ours;
     InHeader { len opcode unique nodeid uid gid pid total_extlen padding }
@@ -109,7 +109,7 @@ fn structs_are_laid_out_as_the_kernels_are() {
 }
 
 #[test]
-fn numbers_are_those_of_the_kernel() {
+fn constants_match_the_kernel_header() {
     let mut ours = BTreeMap::new();
     numbers! { ours;
         opcode {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::BufferPool;
 
 #[test]
-fn a_reader_waits_while_all_large_buffers_are_lent() {
+fn reader_waits_while_all_large_buffers_are_lent() {
     let pool = BufferPool::new(8192, 1);
     let first = pool.large();
     let (sender, receiver) = channel();
@@ -21,10 +21,10 @@ fn a_reader_waits_while_all_large_buffers_are_lent() {
 }
 
 #[test]
-fn a_buffer_comes_back_empty_and_is_the_same_memory() {
+fn returned_buffer_is_empty_and_reused() {
     let pool = BufferPool::new(8192, 2);
     let mut large = pool.large();
-    large.clear_for_read().extend_from_slice(b"what was there");
+    large.clear_for_read().extend_from_slice(b"old bytes");
     let address = large.as_ptr();
     drop(large);
     let again = pool.large();

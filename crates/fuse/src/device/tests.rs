@@ -4,13 +4,13 @@ use std::os::unix::net::UnixStream;
 use super::{Device, HANDOVER_BYTES_MAX};
 
 #[test]
-fn a_descriptor_is_handed_over_with_what_comes_along() {
+fn descriptor_is_handed_over_with_its_bytes() {
     let (here, there) = UnixStream::pair().unwrap();
     let (mut kept, given) = UnixStream::pair().unwrap();
     Device::new(given.into()).send(&here, b"along").unwrap();
     let (received, along) = Device::receive(&there).unwrap();
     assert_eq!(along, b"along");
-    // The descriptor is the very one: what is written to it arrives at the other end.
+    // The received descriptor is the same one: bytes written to it arrive at the other end.
     received.write(&[std::io::IoSlice::new(b"hello")]).unwrap();
     let mut heard = [0; 5];
     kept.read_exact(&mut heard).unwrap();
@@ -29,7 +29,7 @@ fn bytes_without_a_descriptor_are_refused() {
 }
 
 #[test]
-fn too_much_is_not_handed_over() {
+fn oversized_handover_is_refused() {
     let (here, _there) = UnixStream::pair().unwrap();
     let (_kept, given) = UnixStream::pair().unwrap();
     let bytes = vec![0; HANDOVER_BYTES_MAX + 1];

@@ -7,7 +7,7 @@ fn name(name: &str) -> DirectoryName<'_> {
 }
 
 #[test]
-fn a_name_is_padded_to_eight_bytes() {
+fn directory_entry_is_padded_to_eight_bytes() {
     let mut buffer = DirectoryBuffer::new(4096);
     assert!(buffer.push(name("abc")));
     let mut expected = Vec::new();
@@ -20,7 +20,7 @@ fn a_name_is_padded_to_eight_bytes() {
 }
 
 #[test]
-fn a_name_that_does_not_fit_stays_outside() {
+fn directory_entry_that_does_not_fit_is_left_out() {
     let mut buffer = DirectoryBuffer::new(64);
     assert!(buffer.push(name("12345678")));
     assert!(buffer.push(name("12345678")));
@@ -29,7 +29,7 @@ fn a_name_that_does_not_fit_stays_outside() {
 }
 
 #[test]
-fn a_name_with_its_node_has_the_entry_in_front() {
+fn readdirplus_entry_begins_with_the_node() {
     let mut buffer = DirectoryBuffer::new(4096);
     assert!(buffer.push_plus(None, name("..")));
     assert_eq!(buffer.bytes().len(), 128 + 24 + 8);

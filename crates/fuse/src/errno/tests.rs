@@ -1,7 +1,7 @@
 use super::Errno;
 
 #[test]
-fn a_number_that_no_reply_may_carry_is_no_error() {
+fn error_number_outside_1_to_511_is_refused() {
     assert_eq!(Errno::new(0), None);
     assert_eq!(Errno::new(-5), None);
     assert_eq!(Errno::new(512), None);
@@ -10,14 +10,14 @@ fn a_number_that_no_reply_may_carry_is_no_error() {
 }
 
 #[test]
-fn errors_show_their_name_and_the_systems_text() {
+fn errors_show_their_name_and_system_text() {
     assert_eq!(format!("{:?}", Errno::ESTALE), "ESTALE");
     assert_eq!(format!("{:?}", Errno::new(133)), "Some(Errno(133))");
     assert!(Errno::ENOENT.to_string().starts_with("No such file"));
 }
 
 #[test]
-fn the_numbers_are_those_of_the_system() {
+fn error_numbers_match_the_system() {
     assert_eq!(Errno::from(rustix::io::Errno::STALE), Errno::ESTALE);
     assert_eq!(Errno::from(rustix::io::Errno::NODATA), Errno::ENODATA);
     assert_eq!(Errno::from(rustix::io::Errno::NOTEMPTY), Errno::ENOTEMPTY);

@@ -3,7 +3,7 @@ use zerocopy::IntoBytes;
 use super::{Answer, KernelOptions, Negotiated, NotNegotiated, decide};
 use crate::abi::{InitIn, InitOut, init};
 
-/// What Linux 6.18 says.
+/// The INIT of Linux 6.18.
 fn kernel() -> InitIn {
     let (flags, flags2) = (0x73ff_fffb, 0x7fd);
     InitIn { major: 7, minor: 45, max_readahead: 131_072, flags, flags2, unused: [0; 11] }
@@ -17,9 +17,9 @@ fn agreed(kernel: &InitIn, options: KernelOptions) -> (Negotiated, InitOut) {
 }
 
 #[test]
-fn what_is_agreed_on_is_the_table_and_nothing_else() {
+fn negotiated_flags_are_exactly_the_wanted_ones() {
     let (negotiated, answer) = agreed(&kernel(), KernelOptions::default());
-    // Not among them: WRITEBACK_CACHE (16), EXPLICIT_INVAL_DATA (25), REQUEST_TIMEOUT (42).
+    // Not negotiated: WRITEBACK_CACHE (16), EXPLICIT_INVAL_DATA (25), REQUEST_TIMEOUT (42).
     let expected = [0, 1, 3, 4, 5, 6, 10, 12, 13, 14, 15, 18, 20, 22, 23, 28, 29, 30, 35, 36, 39];
     let expected = expected.iter().fold(0_u64, |flags, bit| flags | 1 << bit);
     assert_eq!(negotiated.flags, expected);
@@ -30,7 +30,7 @@ fn what_is_agreed_on_is_the_table_and_nothing_else() {
 }
 
 #[test]
-fn a_kernel_gets_only_what_it_offers() {
+fn only_offered_flags_are_negotiated() {
     let old = InitIn { minor: 31, flags: 1 | (1 << 18), flags2: 0xffff, ..kernel() };
     let (negotiated, answer) = agreed(&old, KernelOptions::default());
     assert_eq!(negotiated.flags, init::ASYNC_READ | init::PARALLEL_DIROPS);
@@ -38,7 +38,7 @@ fn a_kernel_gets_only_what_it_offers() {
 }
 
 #[test]
-fn the_short_init_of_an_old_kernel_is_understood() {
+fn short_init_of_an_old_kernel_is_decoded() {
     let whole = kernel();
     let short = &whole.as_bytes()[..16];
     let Answer::Agree(negotiated, _) = decide(short, KernelOptions::default()) else { panic!() };
@@ -47,7 +47,7 @@ fn the_short_init_of_an_old_kernel_is_understood() {
 }
 
 #[test]
-fn versions_that_have_nothing_in_common_part() {
+fn unsupported_kernel_versions_are_refused() {
     let decided = |major, minor| {
         decide(InitIn { major, minor, ..kernel() }.as_bytes(), KernelOptions::default())
     };
@@ -58,7 +58,7 @@ fn versions_that_have_nothing_in_common_part() {
 }
 
 #[test]
-fn options_beyond_their_limits_are_moved_within() {
+fn options_are_clamped_to_their_limits() {
     let options = KernelOptions {
         readers: 0,
         large_requests_max: 0,
@@ -75,7 +75,7 @@ fn options_beyond_their_limits_are_moved_within() {
 }
 
 #[test]
-fn what_was_negotiated_survives_as_bytes() {
+fn negotiated_options_survive_encoding() {
     let (negotiated, _) = agreed(&kernel(), KernelOptions::default());
     let bytes = negotiated.to_bytes();
     assert_eq!(Negotiated::from_bytes(&bytes), Ok(negotiated));

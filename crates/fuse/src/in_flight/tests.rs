@@ -15,7 +15,7 @@ fn counting() -> (Arc<AtomicUsize>, super::Action) {
 }
 
 #[test]
-fn an_interrupt_of_an_unknown_request_is_told_apart() {
+fn interrupt_of_an_unknown_request_is_reported() {
     let table = InFlight::default();
     assert_eq!(table.interrupt(8), Interruption::Unknown);
     table.begin(8);
@@ -25,7 +25,7 @@ fn an_interrupt_of_an_unknown_request_is_told_apart() {
 }
 
 #[test]
-fn an_action_runs_once_however_often_the_request_is_interrupted() {
+fn interrupt_action_runs_at_most_once() {
     let table = InFlight::default();
     let (count, action) = counting();
     table.begin(2);
@@ -37,7 +37,7 @@ fn an_action_runs_once_however_often_the_request_is_interrupted() {
 }
 
 #[test]
-fn an_action_that_comes_after_the_interrupt_runs_at_once() {
+fn action_registered_after_the_interrupt_runs_at_once() {
     let table = InFlight::default();
     let (count, action) = counting();
     table.begin(2);
@@ -59,7 +59,7 @@ fn an_answered_request_runs_no_action() {
 }
 
 #[test]
-fn a_resent_request_is_another_one_than_before() {
+fn resent_request_has_its_own_entry() {
     let table = InFlight::default();
     let resent = 8 | (1 << 63);
     table.begin(resent);
@@ -68,7 +68,7 @@ fn a_resent_request_is_another_one_than_before() {
 }
 
 #[test]
-fn waiting_ends_with_the_last_answer_or_with_patience() {
+fn waiting_ends_with_the_last_reply_or_the_timeout() {
     let table = InFlight::default();
     table.begin(2);
     table.begin(4);

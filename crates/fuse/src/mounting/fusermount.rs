@@ -46,7 +46,7 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
             MountError::Other { what: "starting fusermount3", source: error }
         }
     })?;
-    // The message has one byte besides the descriptor. If the program fails, this returns at end of
+    // The message is one byte and the descriptor. If the program fails, this returns at end of
     // file.
     let received = receive_descriptor(&ours, &mut [0]);
     let mut message = Vec::new();

@@ -8,7 +8,7 @@ fn options() -> MountOptions {
 }
 
 #[test]
-fn only_an_empty_folder_is_mounted_on() {
+fn only_an_empty_folder_is_mountable() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
     assert!(matches!(mount(&missing, &options()), Err(MountError::Missing)));
@@ -20,7 +20,7 @@ fn only_an_empty_folder_is_mounted_on() {
 }
 
 #[test]
-fn an_option_that_would_become_another_is_refused() {
+fn option_with_a_separator_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for subtype in ["", "a,b", "a b", "a\0"] {
         let options = MountOptions::new("test", subtype);
@@ -31,7 +31,7 @@ fn an_option_that_would_become_another_is_refused() {
 }
 
 #[test]
-fn what_is_not_mounted_cannot_be_unmounted() {
+fn unmounting_a_plain_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let refused = unmount(folder.path(), UnmountMode::Lazy);
     assert!(matches!(refused, Err(UnmountError::NotMounted)));
@@ -52,7 +52,7 @@ fn a_path_is_resolved_through_links_and_dots() {
 }
 
 #[test]
-fn texts_say_what_to_do() {
+fn error_texts_name_a_remedy() {
     let missing = MountError::DeviceMissing.to_string();
     assert!(missing.contains("modprobe fuse"));
     assert!(missing.contains("--device /dev/fuse --cap-add SYS_ADMIN"));

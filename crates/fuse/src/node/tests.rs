@@ -20,7 +20,7 @@ fn a_device_is_split_as_the_kernel_splits_it() {
 }
 
 #[test]
-fn only_a_node_with_a_birth_claims_one() {
+fn statx_has_a_creation_time_only_if_known() {
     let attributes = NodeAttributes { mode: 0o100_644, ..NodeAttributes::default() };
     assert_eq!(attributes.encode_statx(None).mask, 0x7ff);
     let birth = FileTime { seconds: 5, nanoseconds: 6 };

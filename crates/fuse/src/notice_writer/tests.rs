@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// The numbers of the thread that has this name.
+/// Returns the open descriptors of the thread with this name.
 fn thread_named(name: &str) -> Option<String> {
     fs::read_dir("/proc/self/task").unwrap().find_map(|task| {
         let task = task.unwrap().path();
@@ -16,12 +16,12 @@ fn thread_named(name: &str) -> Option<String> {
 }
 
 #[test]
-fn the_thread_has_no_file_but_the_device() {
+fn notice_writer_has_only_the_device_open() {
     let (mut read_end, write_end) = UnixStream::pair().unwrap();
     read_end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let device = Device::new(OwnedFd::from(write_end));
     let writer = NoticeWriter::start(&device).unwrap();
-    // The system cuts names of threads to 15 bytes.
+    // The kernel truncates thread names to 15 bytes.
     let task = thread_named("fuse-notice-wri").unwrap();
     assert_eq!(fs::read_dir(format!("{task}/fd")).unwrap().count(), 1);
 
@@ -30,7 +30,7 @@ fn the_thread_has_no_file_but_the_device() {
     read_end.read_exact(&mut told).unwrap();
     assert_eq!(&told, b"told");
 
-    // Here everything is as it was.
+    // The descriptors of this thread are unchanged.
     device.write(&[IoSlice::new(b"also")]).unwrap();
     read_end.read_exact(&mut told).unwrap();
     assert_eq!(&told, b"also");
@@ -38,7 +38,7 @@ fn the_thread_has_no_file_but_the_device() {
     scratch.write_all(b"written").unwrap();
     assert!(scratch.as_raw_fd() > 2);
 
-    // When both let go, the device is closed.
+    // When both have dropped it, the device is closed.
     drop((writer, device));
     assert_eq!(read_end.read(&mut told).unwrap(), 0);
     assert!(File::open("/proc/self/status").is_ok());

@@ -5,7 +5,7 @@ use crate::abi::{InHeader, WriteIn, opcode};
 use crate::buffer::BufferPool;
 use crate::operation::FileOperation;
 
-/// A whole message, with `extra` bytes more announced than there are, or fewer.
+/// Returns a message that announces `extra` more bytes than it has, or fewer.
 fn message(opcode: u32, total_extlen: u16, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(size_of::<InHeader>() + body.len()).unwrap();
     let unique = 8 | (1 << 63);
@@ -19,7 +19,7 @@ fn parse(message: &[u8]) -> Option<Request> {
 }
 
 #[test]
-fn a_message_of_another_length_than_announced_has_no_header() {
+fn message_with_a_wrong_length_has_no_header() {
     let whole = message(opcode::STATFS, 0, b"");
     assert!(header_of(&whole).is_some());
     assert!(header_of(&whole[..39]).is_none());
@@ -28,7 +28,7 @@ fn a_message_of_another_length_than_announced_has_no_header() {
 }
 
 #[test]
-fn extensions_are_no_part_of_the_body() {
+fn extensions_are_not_part_of_the_body() {
     let request = parse(&message(opcode::LOOKUP, 1, b"ab\0\0\0\0\0\0EXTENDED")).unwrap();
     let FileOperation::Lookup { name } = request.operation() else { panic!() };
     assert_eq!(name, "ab");
@@ -37,14 +37,14 @@ fn extensions_are_no_part_of_the_body() {
 }
 
 #[test]
-fn a_request_that_was_sent_again_says_so_and_has_the_number_of_the_first() {
+fn resent_request_is_marked_and_keeps_its_number() {
     let request = parse(&message(opcode::STATFS, 0, b"")).unwrap();
     assert!(request.is_resent());
     assert_eq!((request.unique(), request.original_unique()), (8 | (1 << 63), 8));
 }
 
 #[test]
-fn the_data_of_a_write_can_be_taken_out_without_a_copy() {
+fn write_data_is_taken_without_a_copy() {
     let header = WriteIn { size: 3, ..WriteIn::default() };
     let request = parse(&message(opcode::WRITE, 0, &[header.as_bytes(), b"abc"].concat())).unwrap();
     let FileOperation::Write { data, .. } = request.operation() else { panic!() };

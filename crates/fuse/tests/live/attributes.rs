@@ -1,4 +1,4 @@
-//! Attributes: permissions, times, extended ones, space.
+//! Attributes: permissions, times, extended attributes, space.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -22,14 +22,14 @@ fn times_are_kept_to_the_nanosecond_and_before_1970() {
         assert_eq!((metadata.accessed().unwrap(), metadata.modified().unwrap()), (early, late));
     };
     check(&fs::metadata(&path).unwrap());
-    // Asked for anew.
+    // Read again, from the file system.
     let node = fs::metadata(&path).unwrap().ino();
     stage.session().notifier().inval_inode(fuse::NodeId(node), 0, 0).unwrap();
     check(&fs::metadata(&path).unwrap());
 }
 
 #[test]
-fn the_time_of_birth_is_told() {
+fn statx_returns_the_creation_time() {
     let stage = Stage::new(LONG);
     let before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
     fs::write(stage.path("file"), "").unwrap();
@@ -74,7 +74,7 @@ fn extended_attributes_are_set_read_listed_and_removed() {
 }
 
 #[test]
-fn space_is_told() {
+fn statfs_returns_the_space() {
     let stage = Stage::new(LONG);
     let space = rustix::fs::statvfs(stage.folder()).unwrap();
     assert_eq!((space.f_blocks, space.f_bavail), (1 << 30, 1 << 29));

@@ -1,4 +1,4 @@
-//! The bytes of files.
+//! The content of files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::stage::{LONG, Stage};
 
-/// Bytes that are different everywhere.
+/// Returns bytes that depend on their position.
 fn pattern(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -22,13 +22,13 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_through_the_cache_and_past_it() {
+fn written_bytes_are_read_with_and_without_the_cache() {
     let stage = Stage::new(LONG);
     let path = stage.path("file");
     let bytes = pattern((5 << 20) + 777);
     fs::write(&path, &bytes).unwrap();
     assert!(fs::read(&path).unwrap() == bytes);
-    // Without the pages that writing left.
+    // Drops the pages that the write left in the cache.
     stage.session().notifier().inval_inode(fuse::NodeId(2), 0, 0).unwrap();
     assert!(fs::read(&path).unwrap() == bytes);
     let direct = OpenOptions::new()
@@ -55,7 +55,7 @@ fn appends_from_two_descriptors_follow_each_other() {
 }
 
 #[test]
-fn a_truncated_file_is_zeros_where_it_grows_again() {
+fn truncated_and_extended_range_reads_as_zeros() {
     let stage = Stage::new(LONG);
     let path = stage.path("file");
     fs::write(&path, "abcdef").unwrap();

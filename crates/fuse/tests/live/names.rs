@@ -1,4 +1,4 @@
-//! Names: making, finding, listing, moving and removing them.
+//! Names: create, look up, list, rename and remove.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use rustix::fs::{
 use crate::stage::{LONG, Stage};
 
 #[test]
-fn a_name_that_is_not_there_is_not_found_until_it_is_made() {
+fn missing_name_is_not_found_until_created() {
     let stage = Stage::new(LONG);
     let path = stage.path("file");
     assert_eq!(fs::read(&path).unwrap_err().kind(), ErrorKind::NotFound);
@@ -75,7 +75,7 @@ fn a_rename_replaces_exchanges_or_refuses() {
 }
 
 #[test]
-fn a_file_has_as_many_names_as_it_is_given() {
+fn link_count_equals_the_number_of_names() {
     let stage = Stage::new(LONG);
     let (one, two) = (stage.path("one"), stage.path("two"));
     fs::write(&one, "content").unwrap();

@@ -1,5 +1,5 @@
-//! What the kernel is told unasked. Everything here is remembered for an hour, so that what is new
-//! is seen because of a notice and for no other reason.
+//! Notifications to the kernel. Each entry is cached for an hour here, so a new value is visible
+//! only because of a notification.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,8 +14,8 @@ use crate::stage::{LONG, Stage};
 const ROOT: u64 = NodeId::ROOT.0;
 
 impl Stage {
-    /// Changes a file as somebody else would who shares it, of whom the kernel knows nothing. Time
-    /// and length stay as they are, by which the kernel would know.
+    /// Changes a file as another client would, unknown to the kernel. Time and size stay the same,
+    /// because a change of these would reveal it.
     fn replace_content(&self, name: &str, content: &[u8]) -> NodeId {
         let mut tree = self.files.write();
         let number = tree.lookup(ROOT, OsStr::new(name)).unwrap();
@@ -24,7 +24,7 @@ impl Stage {
         NodeId(number)
     }
 
-    /// Moves a name in the same way.
+    /// Renames a file in the same way.
     fn rename(&self, from: &str, to: &str) {
         let (from, to) = ((ROOT, OsStr::new(from)), (ROOT, OsStr::new(to)));
         self.files.write().rename(from, to, 0).unwrap();
@@ -36,7 +36,7 @@ impl Stage {
 }
 
 #[test]
-fn new_content_is_seen_once_the_node_is_invalidated() {
+fn new_content_is_visible_after_invalidation() {
     let stage = Stage::new(LONG);
     let path = stage.path("file");
     fs::write(&path, "old content").unwrap();
@@ -48,7 +48,7 @@ fn new_content_is_seen_once_the_node_is_invalidated() {
 }
 
 #[test]
-fn a_name_is_looked_up_anew_once_it_is_invalidated_or_expired() {
+fn name_is_looked_up_again_after_invalidation_or_expiry() {
     let stage = Stage::new(LONG);
     let name = OsStr::new("name");
     for expire in [false, true] {
@@ -60,7 +60,7 @@ fn a_name_is_looked_up_anew_once_it_is_invalidated_or_expired() {
         forget(&notifier, NodeId::ROOT, name).unwrap();
         let gone = fs::metadata(stage.path("name")).unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
-        // That there is none is remembered, too.
+        // The kernel also caches that the name does not exist.
         stage.rename("other", "name");
         assert!(!stage.path("name").exists());
         notifier.inval_entry(NodeId::ROOT, name).unwrap();
@@ -69,7 +69,7 @@ fn a_name_is_looked_up_anew_once_it_is_invalidated_or_expired() {
 }
 
 #[test]
-fn every_name_is_looked_up_anew_in_a_new_epoch() {
+fn every_name_is_looked_up_again_in_a_new_epoch() {
     let stage = Stage::new(LONG);
     for name in ["one", "two"] {
         fs::write(stage.path(name), name).unwrap();
@@ -83,7 +83,7 @@ fn every_name_is_looked_up_anew_in_a_new_epoch() {
 }
 
 #[test]
-fn a_removed_name_can_be_told() {
+fn removal_notification_reaches_watchers() {
     let stage = Stage::new(LONG);
     fs::write(stage.path("file"), "").unwrap();
     let node = NodeId(stage.files.write().lookup(ROOT, OsStr::new("file")).unwrap());
@@ -93,7 +93,7 @@ fn a_removed_name_can_be_told() {
 }
 
 #[test]
-fn what_the_kernel_does_not_know_is_no_error() {
+fn notification_of_an_uncached_entry_is_no_error() {
     let stage = Stage::new(LONG);
     let notifier = stage.notifier();
     notifier.inval_inode(NodeId(99), 0, 0).unwrap();
@@ -103,7 +103,7 @@ fn what_the_kernel_does_not_know_is_no_error() {
 }
 
 #[test]
-fn the_queue_tells_in_order_and_calls_back() {
+fn notice_queue_sends_in_order_and_calls_back() {
     let stage = Stage::new(LONG);
     fs::write(stage.path("file"), "old").unwrap();
     assert_eq!(fs::read(stage.path("file")).unwrap(), b"old");
@@ -123,11 +123,11 @@ fn the_queue_tells_in_order_and_calls_back() {
 }
 
 #[test]
-fn the_queue_has_a_limit() {
+fn notice_queue_is_bounded() {
     let stage = Stage::new(LONG);
     let (queue, _thread) = stage.session().notice_queue().unwrap();
     let (sender, blocked) = channel::<()>();
-    // The thread that sends is held up in a call back.
+    // The sending thread is blocked in a callback.
     let hold = move |_| assert!(blocked.recv().is_err(), "nothing is sent");
     queue.push_with(Notice::IncreaseEpoch, hold).unwrap();
     let notice = || Notice::ExpireEntry { parent: NodeId::ROOT, name: OsString::from("name") };

@@ -1,4 +1,4 @@
-//! Beginning, ending and handing over.
+//! Starting, ending and handing over sessions.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::stage::{LONG, Stage, eventually, options};
 
 #[test]
-fn a_mount_in_use_is_not_unmounted_but_lazily() {
+fn mount_in_use_is_unmounted_only_lazily() {
     let stage = Stage::new(LONG);
     fs::write(stage.path("file"), "content").unwrap();
     let mut file = File::open(stage.path("file")).unwrap();
@@ -25,7 +25,7 @@ fn a_mount_in_use_is_not_unmounted_but_lazily() {
     assert!(!stage.path("file").exists());
     let mut content = String::new();
     file.read_to_string(&mut content).unwrap();
-    assert_eq!(content, "content", "who has it open goes on");
+    assert_eq!(content, "content", "open files stay readable");
     assert!(matches!(unmount(stage.folder(), UnmountMode::Lazy), Err(UnmountError::NotMounted)));
     drop(file);
     assert_eq!(stage.session().join(), SessionEnd::Unmounted);
@@ -35,14 +35,14 @@ fn a_mount_in_use_is_not_unmounted_but_lazily() {
 fn an_unused_mount_is_unmounted_and_its_session_ends() {
     let stage = Stage::new(LONG);
     fs::write(stage.path("file"), "content").unwrap();
-    // RELEASE has no answer that anybody waits for, and keeps the mount in use until it is out.
+    // The program does not wait for the reply to RELEASE, and the mount is in use until then.
     eventually(|| unmount(stage.folder(), UnmountMode::IfUnused).is_ok());
     assert_eq!(stage.session().join(), SessionEnd::Unmounted);
     assert_eq!(fs::read_dir(stage.folder()).unwrap().count(), 0);
 }
 
 #[test]
-fn an_aborted_mount_fails_those_who_wait() {
+fn aborted_mount_fails_waiting_programs() {
     let stage = Stage::new(LONG);
     let lock = |path| {
         let file = File::create(path).unwrap();
@@ -53,7 +53,7 @@ fn an_aborted_mount_fails_those_who_wait() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| lock(path).map(drop));
         eventually(|| stage.session().in_flight() == 1);
-        // It may say that it is in use, and aborts nonetheless.
+        // `umount` may report that the mount is in use, and aborts it nevertheless.
         let _busy = unmount(stage.folder(), UnmountMode::Abort);
         assert!(waiting.join().unwrap().is_err());
     });
@@ -90,7 +90,7 @@ fn read_ahead_can_be_raised() {
 }
 
 #[test]
-fn a_session_stops_reading_and_another_goes_on_unnoticed() {
+fn session_is_handed_over_without_errors() {
     let mut stage = Stage::new(LONG);
     let stop = AtomicBool::new(false);
     let path = stage.path("file");
@@ -127,7 +127,7 @@ fn a_session_stops_reading_and_another_goes_on_unnoticed() {
 }
 
 #[test]
-fn a_lock_is_waited_for_and_granted() {
+fn lock_wait_is_granted() {
     let stage = Stage::new(LONG);
     let open = || File::create(stage.path("file")).unwrap();
     let (held, wanted) = (open(), open());
@@ -138,14 +138,14 @@ fn a_lock_is_waited_for_and_granted() {
         let waiting = scope.spawn(|| flock(&wanted, FlockOperation::LockShared));
         eventually(|| stage.session().in_flight() == 1);
         assert!(!waiting.is_finished());
-        // Closing lets go.
+        // Closing the file releases the lock.
         drop(held);
         assert_eq!(waiting.join().unwrap(), Ok(()));
     });
 }
 
 #[test]
-fn a_session_that_cannot_read_says_so_and_another_can_go_on() {
+fn session_with_read_errors_fails_and_another_continues() {
     let mut stage = Stage::new(LONG);
     fs::write(stage.path("file"), "content").unwrap();
     assert_eq!(stage.session().stop_reading(), Ok(SessionEnd::Stopped));
@@ -157,7 +157,7 @@ fn a_session_that_cannot_read_says_so_and_another_can_go_on() {
     };
     let path = stage.path("another");
     let goes_on = thread::scope(|scope| {
-        // The kernel gives no request to a reader whose buffer does not hold the largest.
+        // The kernel gives no request to a reader whose buffer is too small for the largest one.
         let too_small = resume(Negotiated { write_bytes_max: 4096, ..negotiated });
         let reader = scope.spawn(|| fs::metadata(path).unwrap_err().kind());
         let end = too_small.join();

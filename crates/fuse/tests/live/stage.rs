@@ -1,4 +1,4 @@
-//! A mounted null file system that leaves nothing behind.
+//! A mounted null file system, which is unmounted at the end of each test.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub(crate) struct Stage {
     pub(crate) files: Arc<NullFiles>,
     watched: Arc<Watched>,
     session: Option<KernelSession>,
-    /// Dropped with the stage, by which the watchdog knows.
+    /// Dropped with the stage, which ends the watchdog.
     _stands: Sender<()>,
-    // Behind the session, so that the folder is removed last.
+    // After the session, so that the folder is removed last.
     folder: TempDir,
 }
 
-/// The files, and how often bytes of them were asked for or brought.
+/// The file system, and the number of READ and WRITE requests.
 struct Watched {
     files: Arc<NullFiles>,
     transfers: AtomicU64,
@@ -49,14 +49,14 @@ impl FileSystem for Watched {
     }
 }
 
-/// How long a test may take.
+/// The time limit of a test.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A timeout that no test outlives.
+/// A timeout longer than each test.
 pub(crate) const LONG: Duration = Duration::from_hours(1);
 
 impl Stage {
-    /// Names and attributes are remembered for this long.
+    /// How long the kernel caches names and attributes.
     pub(crate) fn new(timeout: Duration) -> Stage {
         let folder = tempfile::tempdir().unwrap();
         let files = Arc::new(NullFiles::new(timeout));
@@ -72,7 +72,7 @@ impl Stage {
         }
     }
 
-    /// How often the kernel has asked the first session to read or to write.
+    /// Returns how often the kernel has asked the first session to read or write.
     pub(crate) fn transfers(&self) -> u64 {
         self.watched.transfers.load(Ordering::Relaxed)
     }
@@ -89,7 +89,7 @@ impl Stage {
         self.session.as_ref().unwrap()
     }
 
-    /// Another session serves the mount from now on.
+    /// Serves the mount with another session from now on.
     pub(crate) fn replace_session(&mut self, with: KernelSession) {
         self.session = Some(with);
     }
@@ -105,7 +105,7 @@ pub(crate) fn options() -> MountOptions {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Already unmounted is fine, too.
+        // It may be unmounted already.
         let _unmounted = fuse::unmount(self.folder.path(), UnmountMode::Lazy);
         let session = self.session.take().unwrap();
         session.join();
@@ -122,14 +122,14 @@ impl Drop for Stage {
     }
 }
 
-/// Aborts the mount if its stage stands for too long, so that a test that hangs fails and does not
-/// leave a process behind that nobody can kill.
+/// Aborts the mount if a test takes too long. A test that hangs then fails, and leaves no process
+/// in an uninterruptible wait.
 fn watchdog(folder: PathBuf) -> Sender<()> {
     let (sender, stage) = channel();
     std::thread::Builder::new()
         .spawn(move || {
             if stage.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                // It may say that it is in use, and aborts nonetheless.
+                // `umount` may report that the mount is in use, and aborts it nevertheless.
                 let _busy = fuse::unmount(&folder, UnmountMode::Abort);
             }
         })
@@ -137,7 +137,7 @@ fn watchdog(folder: PathBuf) -> Sender<()> {
     sender
 }
 
-/// Waits for something that happens soon.
+/// Waits for an event that must come soon.
 #[track_caller]
 pub(crate) fn eventually(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);

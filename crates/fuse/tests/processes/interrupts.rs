@@ -1,4 +1,4 @@
-//! Who waits for a lock can be interrupted and leaves no trace.
+//! A program that waits for a lock can be interrupted, and its wait leaves no trace.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::files::NullFiles;
 use crate::parts::{Part, eventually};
 
-/// The two kinds of lock.
+/// The two kinds of locks.
 const KINDS: [&str; 2] = ["flock", "fcntl"];
 
-/// A mount with one file. Unmounted when it is dropped.
+/// A mount with one file. Dropping it unmounts.
 struct Stage {
     session: KernelSession,
     folder: TempDir,
@@ -35,7 +35,7 @@ impl Stage {
         self.folder.path().join("file").to_str().unwrap().to_owned()
     }
 
-    /// Somebody who holds a lock, and another who waits for it.
+    /// Starts a program that holds a lock and one that waits for it.
     fn holder_and_waiter(&self, kind: &str, waiter: &str) -> (Part, Part) {
         let holder = Part::start("lock", &[kind, &self.file()]);
         assert_eq!((holder.says(), holder.says()), ("opened".to_owned(), "locked".to_owned()));
@@ -67,7 +67,7 @@ pub(crate) fn dies_by_a_signal() {
             waiter.signal(signal);
             assert_eq!(waiter.ends().signal(), Some(number), "{kind}");
             eventually(|| stage.session.in_flight() == 0);
-            // It left no trace: the next one gets the lock.
+            // The wait left no trace: the next program gets the lock.
             holder.let_go();
             holder.ends();
             let next = Part::start("lock", &[kind, &stage.file()]);
@@ -84,7 +84,8 @@ pub(crate) fn handles_it_and_waits_on() {
         assert!(waiter.waits());
         let before = stage.session.counters();
         waiter.signal(Signal::INT);
-        // The handler runs when the wait has ended; then the system asks for the lock once more.
+        // The signal handler runs after the wait has ended; the system then requests the lock
+        // again.
         assert_eq!(waiter.says(), "handled", "{kind}");
         eventually(|| stage.session.counters().requests >= before.requests + 2);
         eventually(|| stage.session.in_flight() == 1);

@@ -1,7 +1,7 @@
-//! What needs several processes: programs that wait and are killed, servers that are killed and
-//! replaced, mounting as another user. Needs root and `/dev/fuse`.
+//! Tests with several processes: programs that wait and are killed, servers that are killed and
+//! replaced, mounts of another user. Needs root and `/dev/fuse`.
 //!
-//! This program runs itself again in other parts; the first argument says which.
+//! This program starts itself again in other roles; the first argument selects the role.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
 

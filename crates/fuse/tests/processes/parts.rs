@@ -1,4 +1,4 @@
-//! The parts that this program plays when it runs again, and how to start them.
+//! The roles in which this program starts itself, and their control.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -12,22 +12,22 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take.
+/// The time limit of each step.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A process that plays a part, and the lines that it says. Killed when it is dropped.
+/// A process in a role, and the lines that it prints. Dropping it kills the process.
 pub(crate) struct Part {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Part {
-    /// Starts a part whose standard input is open until the part is dropped.
+    /// Starts a role. Its standard input stays open until the role is dropped.
     pub(crate) fn start(part: &str, words: &[&str]) -> Part {
         Part::start_with(part, words, Stdio::piped())
     }
 
-    /// Starts a part that has one end of a socket as its standard input.
+    /// Starts a role with one end of a socket as its standard input.
     pub(crate) fn start_with_socket(part: &str, words: &[&str]) -> (Part, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -41,20 +41,20 @@ impl Part {
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         let listen = move || {
-            // Nobody may be left to hear it.
+            // The test may have ended already.
             output.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok());
         };
         std::thread::Builder::new().spawn(listen).unwrap();
         Part { child, lines }
     }
 
-    /// What it says next.
+    /// Returns the next line that the process prints.
     #[track_caller]
     pub(crate) fn says(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("it says something")
     }
 
-    /// Whether it is still there and says nothing.
+    /// Returns true if the process is running and has printed nothing.
     pub(crate) fn waits(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none() && self.lines.try_recv().is_err()
     }
@@ -63,12 +63,12 @@ impl Part {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Closes its standard input.
+    /// Closes the standard input of the process.
     pub(crate) fn let_go(&mut self) {
         drop(self.child.stdin.take());
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     #[track_caller]
     pub(crate) fn ends(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
@@ -84,13 +84,13 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
 }
 
-/// Waits for something that happens soon.
+/// Waits for an event that must come soon.
 #[track_caller]
 pub(crate) fn eventually(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -105,7 +105,7 @@ fn say(line: &str) {
     std::io::stdout().flush().unwrap();
 }
 
-/// Plays a part.
+/// Runs a role.
 pub(crate) fn play(part: &str, words: &[String]) {
     let word = |index: usize| words[index].as_str();
     match part {
@@ -131,7 +131,7 @@ pub(crate) fn play(part: &str, words: &[String]) {
     }
 }
 
-/// Takes a lock and keeps it until the standard input ends.
+/// Takes a lock and holds it until the standard input ends.
 fn lock(kind: &str, path: &Path) {
     let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
     say("opened");
@@ -147,7 +147,7 @@ fn lock(kind: &str, path: &Path) {
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
 }
 
-/// The socket that is this process's standard input.
+/// Returns the socket that is the standard input.
 pub(crate) fn input_socket() -> UnixStream {
     UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap())
 }

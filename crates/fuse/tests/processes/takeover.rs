@@ -1,6 +1,7 @@
-//! A server is killed while requests are unanswered, and another goes on with the mount.
+//! A server is killed while requests are not answered, and another one continues to serve the
+//! mount.
 //!
-//! This process keeps the descriptor and holds no file of the mount.
+//! This process holds the descriptor and opens no file of the mount.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -22,8 +23,8 @@ const CONTENT: &[u8] = b"what the file says";
 const NAMES: [&str; 3] = ["read", "write", "lock"];
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Files that say the same whoever serves them. Each program has one of its own: in the kernel, one
-/// who waits for a file's page keeps others from it.
+/// Files with the same content in each server. Each program has its own file: in the kernel, a
+/// reader that waits for a page blocks other readers of that page.
 struct Files {
     /// The operation that is never answered.
     holds: String,
@@ -53,7 +54,7 @@ fn entry(node: NodeId) -> NodeEntry {
 }
 
 fn say(what: &str, request: &Request) {
-    // Whoever listens has seen enough when the pipe is closed.
+    // The pipe is closed when the test has seen enough.
     let mut output = std::io::stdout().lock();
     let _closed = writeln!(output, "{what}{}", if request.is_resent() { " again" } else { "" });
 }
@@ -92,7 +93,8 @@ impl FileSystem for Files {
                 let gone = Arc::new(Mutex::new(Some(reply)));
                 let answer = Arc::clone(&gone);
                 let reply = gone.lock().unwrap();
-                // What was interrupted before answers as soon as the lock is let go of.
+                // A request that was interrupted before is answered as soon as the lock is
+                // released.
                 let thread = move || {
                     let reply = answer.lock().unwrap().take().unwrap();
                     reply.error(Errno::EINTR);
@@ -115,7 +117,8 @@ impl FileSystem for Files {
     fn destroyed(&self) {}
 }
 
-/// The part of a server: gets the device over its standard input, and begins or goes on.
+/// The role of a server: receives the device over its standard input, and starts or continues the
+/// session.
 pub(crate) fn serve(words: &[&str]) {
     let mut keeper = input_socket();
     let (device, negotiated) = Device::receive(&keeper).unwrap();
@@ -135,7 +138,7 @@ pub(crate) fn serve(words: &[&str]) {
     session.join();
 }
 
-/// What a keeper has.
+/// The state of a keeper.
 struct Keeper {
     device: Device,
     negotiated: Vec<u8>,
@@ -153,7 +156,7 @@ impl Keeper {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Starts a server, the first or the next.
+    /// Starts a server, the first one or the next.
     fn server(&mut self, holds: &str) -> (Part, UnixStream) {
         let (server, mut socket) = Part::start_with_socket("serve", &[holds]);
         self.device.send(&socket, &self.negotiated).unwrap();
@@ -169,7 +172,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Whoever still waits, after a test that failed, is let go with an error.
+        // Programs that still wait after a failed test get an error.
         let mode = if std::thread::panicking() { UnmountMode::Abort } else { UnmountMode::Lazy };
         let _unmounted = fuse::unmount(self.folder.path(), mode);
         let _gone = fuse::unmount(self.folder.path(), UnmountMode::Lazy);
@@ -215,7 +218,7 @@ pub(crate) fn can_be_killed() {
     assert_eq!(first.says(), "lock");
     first.signal(Signal::KILL);
     first.ends();
-    // The signal comes while nobody serves.
+    // The signal arrives while no server is running.
     waiter.signal(Signal::KILL);
     std::thread::sleep(Duration::from_millis(100));
     assert!(waiter.waits());

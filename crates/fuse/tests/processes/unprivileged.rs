@@ -1,4 +1,4 @@
-//! Mounting without being root.
+//! Mounting without root.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -11,10 +11,10 @@ use fuse::{KernelOptions, KernelSession, MountOptions, SessionEnd, UnmountMode};
 
 use crate::files::NullFiles;
 
-/// A user who may nothing.
+/// A user without privileges.
 const NOBODY: u32 = 65534;
 
-/// The part of that user.
+/// The role of that user.
 pub(crate) fn play(folder: &Path) {
     let device = match fuse::mount(folder, &MountOptions::new("a,comma", "null")) {
         Ok(device) => device,
@@ -22,7 +22,7 @@ pub(crate) fn play(folder: &Path) {
     };
     let files = Arc::new(NullFiles::new(Duration::from_mins(1)));
     let session = KernelSession::start(device, KernelOptions::default(), files).unwrap();
-    // The root of the tree belongs to root, who alone may write there.
+    // The root of the tree belongs to root, so this user may not write there.
     let entries = std::fs::read_dir(folder).unwrap().count();
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mounted = mounts.lines().any(|line| line.starts_with("a,comma /") && line.contains("null"));
@@ -31,7 +31,8 @@ pub(crate) fn play(folder: &Path) {
     print!("{entries} {mounted}");
 }
 
-/// What comes of it here: some systems lack the program, and some keep the device to root.
+/// The expected result on this system: some lack `fusermount3`, and some restrict the device to
+/// root.
 fn expected() -> &'static str {
     let installed = Path::new("/usr/bin/fusermount3").exists();
     let device = std::fs::metadata("/dev/fuse").unwrap();
@@ -49,13 +50,14 @@ pub(crate) fn mounts() {
     let mountpoint = folder.path().join("mountpoint");
     std::fs::create_dir(&mountpoint).unwrap();
     chown(&mountpoint, Some(NOBODY), Some(NOBODY)).unwrap();
-    // Where this program lies, others may have no business.
+    // Other users may not be able to read the folder of this program.
     let program = folder.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     std::fs::set_permissions(&program, everybody).unwrap();
     let mut command = Command::new(&program);
     command.arg("--part-mount").arg(&mountpoint).uid(NOBODY).gid(NOBODY).current_dir("/");
-    // A folder of the search path that this user may not enter would hide that the program is missing.
+    // A folder in the search path that this user may not enter would hide that the program is
+    // missing.
     command.env("PATH", "/usr/bin:/bin");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

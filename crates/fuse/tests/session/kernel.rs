@@ -1,4 +1,4 @@
-//! The kernel's side of a device, played.
+//! A simulated kernel at the other end of a device.
 
 use std::os::fd::OwnedFd;
 
@@ -13,12 +13,12 @@ pub(crate) const EIO: i32 = -5;
 pub(crate) const EAGAIN: i32 = -11;
 pub(crate) const ENOSYS: i32 = -38;
 pub(crate) const EPROTO: i32 = -71;
-/// Set in the number of a request that is sent again.
+/// The bit in the number of a request that is sent again.
 pub(crate) const RESEND: u64 = 1 << 63;
-/// The node that every request here is about.
+/// The node of all requests in these tests.
 pub(crate) const NODE: u64 = 0x55;
 
-/// Numbers of operations.
+/// Operation codes.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -34,7 +34,7 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// The other end of a device.
+/// The kernel's end of a device.
 pub(crate) struct Kernel(OwnedFd);
 
 impl Kernel {
@@ -53,7 +53,7 @@ impl Kernel {
         (Kernel(ours), Device::new(theirs))
     }
 
-    /// Sends a request whose header announces what there is.
+    /// Sends a request with a correct header.
     pub(crate) fn send(&self, opcode: u32, unique: u64, body: &[u8]) {
         let mut message = Vec::new();
         message.extend_from_slice(&u32::try_from(40 + body.len()).unwrap().to_ne_bytes());
@@ -69,7 +69,7 @@ impl Kernel {
         assert_eq!(send(&self.0, message, SendFlags::empty()), Ok(message.len()));
     }
 
-    /// The next reply: its error, the number of its request, its body.
+    /// Receives the next reply: error, request number, body.
     #[track_caller]
     pub(crate) fn receive(&self) -> (i32, u64, Vec<u8>) {
         let mut message = Vec::with_capacity(1 << 20);
@@ -81,20 +81,20 @@ impl Kernel {
         (error, unique, message[16..].to_vec())
     }
 
-    /// Sends nothing any more, as if it were unmounted.
+    /// Closes the kernel's end, as an unmount does.
     pub(crate) fn end(&self) {
         shutdown(&self.0, Shutdown::Write).unwrap();
     }
 }
 
-/// INIT of a kernel that speaks this version and offers everything.
+/// The INIT of a kernel of this version, which offers all features.
 pub(crate) fn init_body(major: u32, minor: u32) -> Vec<u8> {
     let mut body = [major, minor, 131_072, u32::MAX, u32::MAX].map(u32::to_ne_bytes).concat();
     body.resize(64, 0);
     body
 }
 
-/// GETLK and so on, of the first byte.
+/// A GETLK and similar request, for the first byte.
 pub(crate) fn lock_body() -> Vec<u8> {
     vec![0; 48]
 }

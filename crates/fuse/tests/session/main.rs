@@ -1,5 +1,6 @@
-//! The session with a kernel that is played by the test, over a socket that keeps messages apart as
-//! the device does: so what no real kernel sends can be sent, and every reply can be looked at.
+//! The session with a simulated kernel, over a socket that keeps message boundaries as the device
+//! does. So these tests can send messages that no real kernel sends, and check the bytes of each
+//! reply.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
 
@@ -17,7 +18,7 @@ use fuse::{
 
 use kernel::{EAGAIN, EIO, ENOSYS, EPROTO, Kernel, RESEND, opcode};
 
-/// Hands every request to the test.
+/// Passes each request to the test.
 struct Handing {
     requests: Mutex<SyncSender<(Request, Reply)>>,
     forgotten: Mutex<Vec<(NodeId, u64)>>,
@@ -41,7 +42,7 @@ impl FileSystem for Handing {
     }
 }
 
-/// A session that has begun, seen from both sides.
+/// A session that has started, with both ends.
 struct Stage {
     kernel: Kernel,
     session: KernelSession,
@@ -75,7 +76,7 @@ impl Stage {
 }
 
 #[test]
-fn a_reply_goes_out_in_one_message_made_of_several_buffers() {
+fn reply_of_several_buffers_is_one_message() {
     let stage = stage();
     stage.kernel.send(opcode::READ, 4, &[0; 40]);
     let (request, reply) = stage.request();
@@ -84,7 +85,7 @@ fn a_reply_goes_out_in_one_message_made_of_several_buffers() {
     let few: Vec<_> = parts[..3].iter().map(|part| IoSlice::new(part)).collect();
     reply.data(&few);
     assert_eq!(stage.kernel.receive(), (0, 4, parts[..3].concat()));
-    // More than fit on the stack, and more than the system takes at once.
+    // More parts than fit on the stack, and more than the system takes in one call.
     for count in [15, 16, 40, 1023, 1024, 3000] {
         stage.kernel.send(opcode::READ, 6, &[0; 40]);
         let slices: Vec<_> = (0..count).map(|index| IoSlice::new(&parts[index % 40])).collect();
@@ -95,9 +96,9 @@ fn a_reply_goes_out_in_one_message_made_of_several_buffers() {
 }
 
 #[test]
-fn a_malformed_request_is_refused_and_the_session_goes_on() {
+fn malformed_request_fails_and_the_session_continues() {
     let stage = stage();
-    // A WRITE that announces more than it brings, a name without an end, a struct cut short.
+    // A WRITE that announces more data than it has, a name without an end, a truncated struct.
     let mut write = [0; 40];
     write[16] = 200;
     for (unique, opcode, body) in [
@@ -108,7 +109,7 @@ fn a_malformed_request_is_refused_and_the_session_goes_on() {
         stage.kernel.send(opcode, unique, body);
         assert_eq!(stage.kernel.receive(), (EIO, unique, Vec::new()));
     }
-    // Without a header there is nothing to answer to; nor has FORGET an answer.
+    // Without a header there is no request to reply to, and FORGET has no reply.
     stage.kernel.send_raw(b"not even a header");
     stage.kernel.send(opcode::FORGET, 16, b"");
     stage.kernel.send(opcode::LOOKUP, 18, b"fine\0");
@@ -128,7 +129,7 @@ fn a_reply_that_is_dropped_answers_eio_and_is_counted() {
 }
 
 #[test]
-fn a_handler_that_panics_answers_eio_and_the_session_goes_on() {
+fn panicking_handler_answers_eio_and_the_session_continues() {
     let stage = stage();
     for unique in [22, 24, 26] {
         stage.kernel.send(opcode::LOOKUP, unique, b"panic\0");
@@ -137,7 +138,7 @@ fn a_handler_that_panics_answers_eio_and_the_session_goes_on() {
     stage.kernel.send(opcode::STATFS, 28, b"");
     stage.request().1.error(Errno::ENOSYS);
     assert_eq!(stage.kernel.receive(), (ENOSYS, 28, Vec::new()));
-    // The panic is counted once the answer is out.
+    // The panic is counted after the reply was sent.
     assert_eq!(stage.session.drain(PATIENCE), 0);
     stage.kernel.end();
     stage.session.join();
@@ -153,14 +154,14 @@ fn an_unknown_operation_is_answered_without_the_file_system() {
 }
 
 #[test]
-fn an_interrupt_that_comes_before_its_request_is_asked_for_again() {
+fn early_interrupt_is_requested_again() {
     let stage = stage();
     stage.kernel.send(opcode::INTERRUPT, 33, &32_u64.to_ne_bytes());
     assert_eq!(stage.kernel.receive(), (EAGAIN, 33, Vec::new()));
 }
 
 #[test]
-fn an_interrupt_without_an_action_is_passed_over() {
+fn interrupt_without_an_action_is_ignored() {
     let stage = stage();
     stage.kernel.send(opcode::STATFS, 34, b"");
     let (_request, reply) = stage.request();
@@ -184,13 +185,13 @@ fn an_interrupt_runs_the_action_of_its_request_that_was_resent() {
     stage.kernel.send(opcode::INTERRUPT, unique | 1, &unique.to_ne_bytes());
     interrupted.recv_timeout(PATIENCE).unwrap();
     reply.error(Errno::EINTR);
-    // The bit comes back as it came.
+    // The reply has the bit unchanged.
     assert_eq!(stage.kernel.receive(), (-4, unique, Vec::new()));
     assert_eq!(stage.session.counters().interrupts, 1);
 }
 
 #[test]
-fn nodes_are_forgotten_one_by_one_and_many_at_once() {
+fn forget_and_batch_forget_reach_the_file_system() {
     let stage = stage();
     stage.kernel.send(opcode::FORGET, 42, &3_u64.to_ne_bytes());
     let numbers = [2_u64, 10, 1, 20, 5].map(u64::to_ne_bytes).concat();
@@ -206,7 +207,7 @@ fn nodes_are_forgotten_one_by_one_and_many_at_once() {
 }
 
 #[test]
-fn the_end_of_the_mount_is_told_once_and_after_everything() {
+fn destroyed_is_called_once_after_all_requests() {
     let stage = stage();
     stage.kernel.send(opcode::STATFS, 46, b"");
     let (_request, reply) = stage.request();
@@ -214,13 +215,13 @@ fn the_end_of_the_mount_is_told_once_and_after_everything() {
     assert_eq!(stage.session.join(), SessionEnd::Unmounted);
     stage.ended.recv_timeout(PATIENCE).unwrap();
     assert!(stage.ended.try_recv().is_err());
-    // A late answer finds nobody, which is no error.
+    // A late reply finds no request in the kernel, which is no error.
     reply.error(Errno::EIO);
     assert_eq!(stage.session.drain(PATIENCE), 0);
 }
 
 #[test]
-fn a_write_that_is_kept_does_not_keep_readers_from_reading() {
+fn pending_write_does_not_block_readers() {
     let stage = stage();
     let mut write = vec![0; 40];
     write[16..20].copy_from_slice(&100_000_u32.to_ne_bytes());
@@ -239,7 +240,7 @@ fn a_write_that_is_kept_does_not_keep_readers_from_reading() {
 }
 
 #[test]
-fn answers_have_the_bytes_that_the_kernel_expects() {
+fn replies_have_the_expected_bytes() {
     let stage = stage();
     let ask = |opcode: u32, body: &[u8]| {
         stage.kernel.send(opcode, 90, body);
@@ -266,7 +267,7 @@ fn answers_have_the_bytes_that_the_kernel_expects() {
 }
 
 #[test]
-fn a_kernel_that_is_too_old_is_told_so() {
+fn too_old_kernel_gets_eproto() {
     let (kernel, device) = Kernel::new();
     let (sender, _requests) = sync_channel(1);
     let (ended, _ended) = sync_channel(1);

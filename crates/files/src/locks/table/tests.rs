@@ -1,4 +1,4 @@
-//! The table against a map from bytes to those who hold them.
+//! The lock table compared with a map from bytes to holders.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use record::{RangeLock, RangeLockKind};
 
 use super::{FileTable, WaitState, conflict};
 
-/// Bytes of the file.
+/// The number of bytes of the file.
 const BYTES: u64 = 12;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Wait(RangeLock),
-    /// One that waits takes its lock, if it is reserved for it.
+    /// A waiter takes its lock, if it is reserved for it.
     Take(usize),
-    /// One that waits takes its lock, and gives it up before it was told.
+    /// A waiter takes its lock, and gives it up before the reply.
     Regret(usize),
-    /// One that waits gives up.
+    /// A waiter gives up.
     Leave(usize),
-    /// One that was about to take its lock finds it held elsewhere.
+    /// A waiter that was about to take its lock finds it held by another mount.
     Elsewhere(usize),
     LookAgain(usize),
     Release(RangeLock),
@@ -45,7 +45,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who holds each byte, and how.
+/// The holders of each byte, and the modes.
 type Model = BTreeMap<(bool, u64, u64), RangeLockKind>;
 
 fn of_table(table: &FileTable) -> Model {
@@ -73,8 +73,8 @@ fn check(table: &FileTable) {
             other.state == WaitState::Reserved && conflict(&other.lock, &waiting.lock)
         });
         match waiting.state {
-            WaitState::BlockedHere => assert!(held || reserved, "nobody waits for nothing"),
-            WaitState::Reserved => assert!(!held && !reserved, "what is reserved can be taken"),
+            WaitState::BlockedHere => assert!(held || reserved, "a blocked waiter has a conflict"),
+            WaitState::Reserved => assert!(!held && !reserved, "a reserved lock has no conflict"),
             WaitState::BlockedElsewhere | WaitState::Granted => {}
         }
     }
@@ -82,7 +82,7 @@ fn check(table: &FileTable) {
 
 proptest! {
     #[test]
-    fn the_table_is_what_its_history_says(steps in prop::collection::vec(any_step(), 1..80)) {
+    fn lock_table_equals_a_map_of_bytes(steps in prop::collection::vec(any_step(), 1..80)) {
         let (mut table, mut model) = (FileTable::default(), Model::new());
         let mut waits: Vec<(u64, RangeLock)> = Vec::new();
         for step in steps {
@@ -116,7 +116,8 @@ proptest! {
                     let before = table.give_up(number).expect("it was granted");
                     table.set_held(table.restored(&lock, &before));
                     waits.remove(index);
-                    // Who held more than was asked for has said that it needs no more.
+                    // An owner that held a stronger mode has asked for a weaker one, so it keeps
+                    // the weaker one.
                     for byte in lock.start..=lock.last {
                         let at = (lock.flock, byte, lock.owner);
                         model.entry(at).and_modify(|kind| *kind = lock.kind.min(*kind));
@@ -152,9 +153,9 @@ proptest! {
         }
     }
 
-    /// Of those who ask for the same range to write to it, each is served in its turn.
+    /// Waiters for the same exclusive range are served in order of arrival.
     #[test]
-    fn who_waits_is_served_in_the_order_of_coming(flocks in prop::collection::vec(any::<bool>(), 1..20)) {
+    fn waiters_are_served_in_order_of_arrival(flocks in prop::collection::vec(any::<bool>(), 1..20)) {
         let mut table = FileTable::default();
         let all = RangeLock {
             start: 0, last: u64::MAX, kind: RangeLockKind::Exclusive, owner: 99, pid: 1, flock: false,

@@ -15,7 +15,7 @@ fn a_comma_in_the_source_does_not_end_the_option() {
 }
 
 #[test]
-fn what_it_says_is_passed_on_without_its_name() {
+fn fusermount_message_is_reported_without_its_prefix() {
     assert_eq!(text(b"fusermount3: mount failed: EPERM\n"), "mount failed: EPERM");
     assert_eq!(text(b""), "");
 }

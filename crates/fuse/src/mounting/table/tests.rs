@@ -11,7 +11,7 @@ nonsense
 ";
 
 #[test]
-fn spaces_and_optional_fields_are_understood() {
+fn spaces_and_optional_fields_are_parsed() {
     let found = find_in(TABLE, Path::new("/mnt/with space")).unwrap();
     let expected = Mounted {
         device: "0:45".to_owned(),
@@ -22,12 +22,12 @@ fn spaces_and_optional_fields_are_understood() {
 }
 
 #[test]
-fn of_two_mounts_one_sees_the_later() {
+fn later_of_two_mounts_is_visible() {
     assert_eq!(find_in(TABLE, Path::new("/mnt/twice")).unwrap().source, "two");
 }
 
 #[test]
-fn a_folder_below_a_mount_is_no_mount() {
+fn folder_inside_a_mount_is_not_a_mount() {
     assert_eq!(find_in(TABLE, Path::new("/mnt/twice/below")), None);
     assert_eq!(find_in(TABLE, Path::new("/mnt")), None);
 }

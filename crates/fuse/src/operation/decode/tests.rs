@@ -10,7 +10,7 @@ use crate::operation::{
     AttributeChanges, FileLock, FileOperation, LockKind, LockOwner, MalformedRequest, TimeChange,
 };
 
-/// The bytes of a struct and of what follows it.
+/// Returns the bytes of a struct and the bytes that follow it.
 fn body(value: &(impl IntoBytes + zerocopy::Immutable), rest: &[u8]) -> Vec<u8> {
     [value.as_bytes(), rest].concat()
 }
@@ -120,7 +120,7 @@ fn a_lock_has_a_kind_and_a_range() {
 }
 
 #[test]
-fn one_forgets_or_many_do() {
+fn forget_and_batch_forget_are_decoded() {
     let one = body(&abi::ForgetIn { nlookup: 4 }, b"");
     let FileOperation::Forget { nodes } = decoded(opcode::FORGET, &one) else { panic!() };
     assert_eq!(nodes.collect::<Vec<_>>(), [(NodeId(7), 4)]);
@@ -146,9 +146,9 @@ fn a_value_may_be_empty_but_its_name_may_not() {
     refused(opcode::SETXATTR, &body(&header, b"\0"), "an attribute's name is empty");
 }
 
-/// As kernels send it with which no extension was agreed on: whatever the lengths of name and value.
+/// The format without the extension, for any lengths of name and value.
 #[test]
-fn an_attribute_is_set_without_the_extension_too() {
+fn short_setxattr_is_decoded() {
     for name in ["u", "user.a", "user.abc", "user.abcd", "user.abcdefghijklmnop"] {
         for value in ["", "b", "a longer value"] {
             let size = u32::try_from(value.len()).unwrap();
@@ -174,7 +174,7 @@ fn an_operation_of_a_later_kernel_is_unknown_and_not_malformed() {
     }
 }
 
-/// Operations whose body may be empty.
+/// Operations with an empty body.
 const BODILESS: [u32; 5] =
     [opcode::READLINK, opcode::STATFS, opcode::INIT, opcode::DESTROY, opcode::SYNCFS];
 
@@ -182,13 +182,13 @@ const BODILESS: [u32; 5] =
 fn an_operation_without_its_body_is_refused() {
     let all = (1..=53).filter(|opcode| !BODILESS.contains(opcode));
     let refused = all.filter(|opcode| decode(*opcode, NodeId(7), b"").is_err()).count();
-    // 53 numbers, of which 7, 18 more or less are not used or not decoded: 7, 19, 37, 40, 41, 48, 49.
+    // Of the codes up to 53, these are unused or not decoded: 7, 19, 37, 40, 41, 48, 49.
     assert_eq!(refused, 53 - BODILESS.len() - 7);
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_decoder_panic(
+    fn random_bytes_never_panic_the_decoder(
         opcode in 0_u32..60,
         bytes in prop::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_short_is_refused_or_means_less(
+    fn truncated_requests_are_refused_or_decoded(
         name in "[a-z]{1,20}",
         data in prop::collection::vec(any::<u8>(), 0..100),
         cut in 1_usize..140,
