@@ -1,4 +1,7 @@
-//! What a process that has a volume open serves from: its stores, its cache, and the volume over them.
+//! The stores, the cache and the volume of a process that serves.
+//!
+//! A gateway and a worker of a mount open them in the same order. For example, the metadata store opens
+//! first, because its record of the volume says whether the block store must have the volume's mark.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +22,13 @@ pub(crate) struct Backend {
     pub(crate) volume: Arc<Volume>,
     pub(crate) meta: Arc<dyn MetaStore>,
     pub(crate) blocks: Blocks,
-    /// The folder that the blocks lie in, if it is one.
+    /// The directory of the block store, if it is one.
     pub(crate) folder: Option<PathBuf>,
     pub(crate) cache: Option<Arc<Cache<Arc<dyn BlockStore>>>>,
 }
 
 impl Backend {
-    /// Closes the stores, and leaves the session to the process that is going to go on with it.
+    /// Closes the stores without ending the session, which the next worker continues.
     pub(crate) async fn hand_over(&self) {
         self.volume.hand_over().await;
         self.meta.close().await;
@@ -44,8 +47,9 @@ impl Backend {
     }
 }
 
-/// Opens the metadata store and the block store, and the volume over both. `existing` is the metadata
-/// store if [`founding::admit`] has opened it: then no volume is made.
+/// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata store if
+/// [`founding::admit`] has opened it; it has a volume, so none is created. `seed` seeds the jitter of
+/// retries.
 pub(crate) async fn open(
     settings: &VolumeSettings,
     open: &OpenSettings,

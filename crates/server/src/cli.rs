@@ -114,7 +114,7 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match run(Cli::parse()) {
-        Ok(Outcome::Well) => ExitCode::SUCCESS,
+        Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(3),
         Err(problem) => {
             // Plain text instead of a log line, because a person or the journal of a service
@@ -173,7 +173,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         Command::CheckConfig(options) => check::config(&options.settle(volume, &file)?)?,
         Command::Version => say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
     }
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
 /// Runs a command on a runtime of its own.

@@ -1,8 +1,8 @@
-//! The operator's own access key and the master key: given, or made once at random.
+//! The root credentials and the master key: from the environment or a file, or created at random once.
 //!
-//! There is no default password, and no secret is derived from another. A secret that is made here
-//! is written to a file that only its owner can read. The file appears whole or not at all, and is
-//! never replaced.
+//! There is no default password, and no secret is derived from another. A created secret is written to a
+//! file that only its owner can read. The file appears atomically and is never replaced. For example, two
+//! gateways that start at the same time on one data directory use the same root credentials.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,53 +17,53 @@ use crate::operator::SystemRandom;
 use crate::problem::Problem;
 use crate::{founding, private};
 
-/// Characters of a generated access key.
+/// The number of characters of a random access key.
 const ACCESS_KEY_CHARS: usize = 20;
 
-/// What a data directory contains, besides the metadata store's files.
+/// The names of files and directories in a data directory, without those of the metadata store.
 const OURS: [&str; 6] =
     ["master.key", ROOT_CREDENTIALS, "blocks", "cache", "mount.log", founding::PLACE_FILE];
 
-/// The file with the operator's credentials, if they were made here.
+/// The file with root credentials that a start created.
 const ROOT_CREDENTIALS: &str = "root-credentials";
 
-/// The operator's own access key.
+/// The root credentials: the operator's access key and secret.
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
     pub(crate) user: String,
     pub(crate) password: Secret,
-    /// Where they came from.
+    /// The origin of the credentials.
     pub(crate) source: Source,
 }
 
-/// Where the operator's credentials came from.
+/// The origin of the root credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The operator chose them.
+    /// The environment.
     Environment,
-    /// An earlier start made them and wrote them to this file.
+    /// This file, which an earlier start created.
     File(PathBuf),
-    /// They were made just now and written to this file.
-    Made(PathBuf),
+    /// This file, which this start created.
+    Created(PathBuf),
 }
 
-/// Makes the data directory, readable by its owner alone. Checks the permissions of one that
-/// exists.
+/// Creates the data directory, readable by its owner alone. Checks the permissions of an existing one.
 pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
-        let problem = Problem::new(format!("make the data directory {}", path.display()), &error);
+        let problem = Problem::new(format!("create the data directory {}", path.display()), &error);
         if error.kind() == io::ErrorKind::AlreadyExists {
-            problem.remedy("it is a file: name a folder with --data-dir")
+            problem.remedy("it is a file: give a directory with --data-dir")
         } else {
-            problem.remedy("choose a folder that this user can write with --data-dir")
+            problem.remedy("give a directory that this user can write with --data-dir")
         }
     })?;
     private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
 }
 
-/// The operator's credentials: those given, those made earlier, or new ones.
+/// Returns the root credentials: from the environment, from the file of an earlier start, or new ones.
+/// Fails if only one of user and password is set.
 pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     let user = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;
@@ -78,7 +78,7 @@ pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
             };
             let wrong = format!("{given} is set and {missing} is not");
             return Err(Problem::new("use the root credentials", wrong)
-                .remedy("set both, or neither to have random ones made"));
+                .remedy("set both, or neither for random ones"));
         }
     };
     let root = Root { user, password, source: Source::Environment };
@@ -94,21 +94,22 @@ fn check(root: &Root) -> Result<(), String> {
     check_secret(root.password.expose()).map_err(|error| error.to_string())
 }
 
-/// Credentials that are made once and kept in a file, which a shell can source.
+/// Returns the root credentials in a file, which is created if it does not exist. A shell can source it.
 fn kept_root(path: &Path) -> Result<Root, Problem> {
     let fresh = || {
         let text = |chars| {
             random_text(&SystemRandom, chars)
-                .map_err(|error| Problem::new("make the root credentials", error))
+                .map_err(|error| Problem::new("create the root credentials", error))
         };
         let (user, password) = (text(ACCESS_KEY_CHARS)?, text(SECRET_CHARS)?);
         Ok(format!("ASHLAR_ROOT_USER={user}\nASHLAR_ROOT_PASSWORD={password}\n"))
     };
-    let (text, made) = keep(path, fresh)?;
+    let (text, is_new) = read_or_create(path, fresh)?;
     let value = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::trim)
     };
-    let source = if made { Source::Made(path.to_owned()) } else { Source::File(path.to_owned()) };
+    let source =
+        if is_new { Source::Created(path.to_owned()) } else { Source::File(path.to_owned()) };
     let found = value("ASHLAR_ROOT_USER").zip(value("ASHLAR_ROOT_PASSWORD"));
     let root = found.map(|(user, password)| Root {
         user: user.to_owned(),
@@ -118,16 +119,16 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
     root.filter(|root| check(root).is_ok()).ok_or_else(|| {
         Problem::new(
             format!("read the root credentials in {}", path.display()),
-            "they are not lines of ASHLAR_ROOT_USER=… and ASHLAR_ROOT_PASSWORD=…",
+            "the file has no lines ASHLAR_ROOT_USER=… and ASHLAR_ROOT_PASSWORD=…",
         )
-        .remedy("restore the file, or remove it to have new credentials made")
+        .remedy("restore the file, or remove it for new credentials")
     })
 }
 
-/// The master key, if there is one: from the environment, or from its file.
+/// Returns the master key from the environment or its file, or `None` if there is neither.
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
-    // `secret` is not used here, because it would read `ASHLAR_MASTER_KEY_FILE`, which is an option
-    // with a default.
+    // Without `secret`, because that would read `ASHLAR_MASTER_KEY_FILE`, which is an option with a
+    // default.
     let path = &settings.master_key_file;
     match variable("ASHLAR_MASTER_KEY")?.map(Secret::new) {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
@@ -136,35 +137,35 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
             parse_master_key(&secret_file(path)?, &path.display().to_string()).map(Some)
         }
         None => {
-            // Found out before a volume is made.
+            // Checked here, before a volume is created.
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-                let doing = format!("keep the master key in {}", path.display());
-                let wrong = format!("there is no folder {}", folder.display());
+                let doing = format!("create the master key in {}", path.display());
+                let wrong = format!("there is no directory {}", folder.display());
                 return Err(Problem::new(doing, wrong)
-                    .remedy("make that folder, or correct --master-key-file"));
+                    .remedy("create that directory, or correct --master-key-file"));
             }
             Ok(None)
         }
     }
 }
 
-/// Makes a master key in its file. If the volume has `users`, their secrets are sealed under a key
-/// that is not here. A new one would not open them, so that is an error.
+/// Creates a master key in its file. Fails if the volume has `users`: their secrets are encrypted with
+/// another key, and a new key could not decrypt them.
 pub(crate) fn fresh_master_key(
     settings: &VolumeSettings,
     users: bool,
 ) -> Result<MasterKey, Problem> {
     let path = &settings.master_key_file;
     if users {
-        let wrong = "this volume has users, and the key that their secrets rest under is not here";
+        let wrong = "this volume has users, and the key that encrypts their secrets is missing";
         let doing = format!("use the master key in {}", path.display());
         return Err(Problem::new(doing, wrong).remedy(
             "give every gateway of a volume the same key: copy master.key from the data directory \
              of the first one, or set ASHLAR_MASTER_KEY",
         ));
     }
-    keep(path, || {
+    read_or_create(path, || {
         let mut bytes = [0; MasterKey::BYTES];
         random(&mut bytes)?;
         Ok(MasterKey::new(bytes).expose() + "\n")
@@ -175,20 +176,20 @@ pub(crate) fn fresh_master_key(
 fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
     MasterKey::parse(text.expose()).map_err(|error| {
         Problem::new(format!("use the master key in {place}"), error).remedy(
-            "restore the key of this volume; a new volume takes one of `openssl rand -hex 32`",
+            "restore the key of this volume; for a new volume, `openssl rand -hex 32` prints one",
         )
     })
 }
 
-/// The text of a file, and whether the file was made just now because there was none. If two
-/// processes make it at the same time, both return the same text.
-fn keep(
+/// Returns the text of a file, and true if this call created the file with the text of `fresh`. If two
+/// processes create it at the same time, both return the same text.
+fn read_or_create(
     path: &Path,
     fresh: impl FnOnce() -> Result<String, Problem>,
 ) -> Result<(String, bool), Problem> {
     let problem = |error: io::Error| {
-        Problem::new(format!("keep a secret in {}", path.display()), error)
-            .remedy("the file must be readable, and its folder writable, by this user")
+        Problem::new(format!("store a secret in {}", path.display()), error)
+            .remedy("this user must be able to read the file and to write its directory")
     };
     private::secret(path)?;
     match fs::read_to_string(path) {
@@ -199,7 +200,7 @@ fn keep(
     let text = fresh()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // A temporary file has the mode 0600 from the beginning.
+    // tempfile creates the file with mode 0600, so no other user can read it at any time.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
     file.write_all(text.as_bytes()).map_err(problem)?;
     file.as_file().sync_all().map_err(problem)?;
@@ -209,14 +210,15 @@ fn keep(
             synced.map_err(problem)?;
             Ok((text, true))
         }
-        Err(lost) if lost.error.kind() == io::ErrorKind::AlreadyExists => {
+        // Another process has created the file first.
+        Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => {
             Ok((fs::read_to_string(path).map_err(problem)?, false))
         }
-        Err(lost) => Err(problem(lost.error)),
+        Err(failed) => Err(problem(failed.error)),
     }
 }
 
-/// Fills a buffer from the system's source of randomness.
+/// Fills a buffer with random bytes of the operating system.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), Problem> {
-    getrandom::fill(bytes).map_err(|error| Problem::new("draw random bytes", error))
+    getrandom::fill(bytes).map_err(|error| Problem::new("get random bytes", error))
 }

@@ -1,7 +1,8 @@
-//! Opens the stores that the settings name. This is the only code that names engines.
+//! Opens the stores of the settings. Only this module names the engines.
 //!
-//! Each engine is a cargo feature, and all are on by default. A contributor who works on one engine
-//! can build without the others: `--no-default-features --features sqlite`.
+//! Each engine is a cargo feature, and all are enabled by default. A contributor to one engine can build
+//! without the others: `--no-default-features --features sqlite`. For example, that build refuses
+//! `postgres://…` with the name of the missing feature.
 
 mod remedy;
 
@@ -37,14 +38,16 @@ use crate::environment::first_secret;
 use crate::private;
 use crate::problem::Problem;
 
-/// How long a start waits for the block store's first response.
-const PROBE_WAIT: Duration = Duration::from_secs(15);
+/// The limit of time of the block store's first response.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Spaces whose records a metadata store still accepts when its memory or its disk is full, so that deletion
-/// keeps working: the records that a session needs to live and to commit, those of names and
-/// uploads that were deleted, until their blocks are gone, those that the deletion of blocks
-/// waits for, locks, without which programs do not let go of what they work on, and the settings of
-/// buckets: lifecycle rules and the position of their passes.
+/// The spaces whose records a full metadata store still accepts, so that deletes continue:
+///
+/// - sessions, with their heartbeats and commits;
+/// - deleted names and uploads, until their blocks are deleted;
+/// - epochs, leases and holds, for which the deletion of blocks waits;
+/// - locks, because programs must be able to release files;
+/// - bucket configurations: lifecycle rules, and the positions of their passes.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 const SPARED: [Space; 14] = [
     space::SESSION,
@@ -63,12 +66,12 @@ const SPARED: [Space; 14] = [
     space::BUCKET_CONFIG,
 ];
 
-/// Whether other processes may use the metadata store at the same time.
+/// The use of a metadata store. It decides whether other processes may open it at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// By a gateway. Where the engine serves one process, this one.
+    /// By a gateway or a mount. SQLite is opened exclusively.
     Serve,
-    /// By a command, while a gateway may be running.
+    /// By a command. A gateway may be running.
     Administer,
 }
 
@@ -79,8 +82,11 @@ pub(crate) async fn meta(
 ) -> Result<Arc<dyn MetaStore>, Problem> {
     let place = &settings.meta;
     if let Some(feature) = missing_feature(place) {
-        return Err(Problem::new(format!("open the metadata store {place}"), left_out(feature))
-            .remedy("build Ashlar with this feature, which the default features include"));
+        return Err(Problem::new(
+            format!("open the metadata store {place}"),
+            feature_error(feature),
+        )
+        .remedy("build Ashlar with this feature, which is one of the default features"));
     }
     match place {
         MetaPlace::Memory => Ok(Arc::new(MemoryStore::new())),
@@ -99,14 +105,14 @@ pub(crate) async fn meta(
     }
 }
 
-/// Returns true if the metadata store exists, whether or not it holds a volume. Makes nothing, where
-/// [`meta`] would make a file or tables.
+/// Returns true if the metadata store exists, with or without a volume. Creates nothing, unlike [`meta`],
+/// which creates a file or tables.
 pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> {
     let place = &settings.meta;
     match place {
         MetaPlace::Memory => Ok(true),
         MetaPlace::Sqlite(path) => Ok(path.exists()),
-        // Opening it says that it cannot be.
+        // Opening it fails with the name of the feature.
         MetaPlace::Server(_) if missing_feature(place).is_some() => Ok(true),
         MetaPlace::Server(server) => {
             let (url, relaxed) = server_url(settings, server)?;
@@ -126,6 +132,7 @@ fn server_url(settings: &VolumeSettings, server: &ServerPlace) -> Result<(String
     Ok((url.map_err(|wrong| Problem::new(doing(), wrong))?, relaxed))
 }
 
+/// Returns the problem of a database server that cannot be opened, with its remedy.
 fn not_opened(place: &MetaPlace, error: StoreError) -> Problem {
     let remedy = remedy::of_server(&error);
     Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
@@ -141,21 +148,21 @@ async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bo
             PostgresStore::is_made(url, &options).await
         }
         #[cfg(not(feature = "postgres"))]
-        ServerKind::Postgres => Err(left_out("postgres")),
+        ServerKind::Postgres => Err(feature_error("postgres")),
         #[cfg(feature = "mysql")]
         ServerKind::Mysql => {
             let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
             MysqlStore::is_made(url, &options).await
         }
         #[cfg(not(feature = "mysql"))]
-        ServerKind::Mysql => Err(left_out("mysql")),
+        ServerKind::Mysql => Err(feature_error("mysql")),
         #[cfg(feature = "redis")]
         ServerKind::Redis => {
             let options = RedisOptions { relaxed, ..RedisOptions::default() };
             RedisStore::is_made(url, &options).await
         }
         #[cfg(not(feature = "redis"))]
-        ServerKind::Redis => Err(left_out("redis")),
+        ServerKind::Redis => Err(feature_error("redis")),
     }
 }
 
@@ -167,7 +174,7 @@ async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, St
 
 #[cfg(not(feature = "sqlite"))]
 async fn open_sqlite(_: &Path, _: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
-    Err(left_out("sqlite"))
+    Err(feature_error("sqlite"))
 }
 
 /// Opens the store in a database server. With `relaxed`, a crash of the server may lose what it has
@@ -186,14 +193,14 @@ async fn open_server(
             Ok(Arc::new(PostgresStore::open(url, options).await?))
         }
         #[cfg(not(feature = "postgres"))]
-        ServerKind::Postgres => Err(left_out("postgres")),
+        ServerKind::Postgres => Err(feature_error("postgres")),
         #[cfg(feature = "mysql")]
         ServerKind::Mysql => {
             let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
             Ok(Arc::new(MysqlStore::open(url, options).await?))
         }
         #[cfg(not(feature = "mysql"))]
-        ServerKind::Mysql => Err(left_out("mysql")),
+        ServerKind::Mysql => Err(feature_error("mysql")),
         #[cfg(feature = "redis")]
         ServerKind::Redis => {
             let options =
@@ -201,11 +208,11 @@ async fn open_server(
             Ok(Arc::new(RedisStore::open(url, options).await?))
         }
         #[cfg(not(feature = "redis"))]
-        ServerKind::Redis => Err(left_out("redis")),
+        ServerKind::Redis => Err(feature_error("redis")),
     }
 }
 
-/// The feature that this program would need for a metadata store, if it was built without it.
+/// Returns the feature that a metadata store needs and this program was built without.
 fn missing_feature(place: &MetaPlace) -> Option<&'static str> {
     let (feature, is_built) = match place {
         MetaPlace::Memory => return None,
@@ -219,13 +226,13 @@ fn missing_feature(place: &MetaPlace) -> Option<&'static str> {
     (!is_built).then_some(feature)
 }
 
-/// Why a store of an engine that this program was built without cannot be opened.
-fn left_out(feature: &str) -> StoreError {
+/// Returns the error of an engine that this program was built without.
+fn feature_error(feature: &str) -> StoreError {
     let why = format!("this program was built without the feature {feature}");
     StoreError::new(store::StoreErrorKind::Unavailable, why)
 }
 
-/// The durability of the metadata store now, in one word. A server's settings may change while a
+/// Returns the current durability of the metadata store as a word. A server's settings can change while a
 /// gateway runs.
 pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     match meta.durability() {
@@ -235,9 +242,9 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// Commits that may be in flight at a time. SQLite has one writer. A server works on one batch
-/// while the next one is on its way. In PostgreSQL and Redis each batch has a cost of its own, in
-/// PostgreSQL a sync of the log: there fewer and larger batches are cheaper.
+/// Returns the limit of concurrent commits. SQLite has one writer. MySQL executes one batch while the next
+/// is in transit. In PostgreSQL and Redis each batch has a fixed cost, in PostgreSQL a sync of the log, so
+/// fewer and larger batches are cheaper.
 pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
@@ -245,8 +252,8 @@ pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
-/// Short reads that may be in flight at a time; more of them wait and leave together. With Redis
-/// nothing is gained by that: all reads share a connection anyway.
+/// Returns the limit of concurrent short reads. Further reads wait and form one batch. With Redis that saves
+/// nothing, because all reads share a connection.
 pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind != ServerKind::Redis => 1,
@@ -254,7 +261,7 @@ pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
-/// Whether the engine serves one process alone, which its locks ensure.
+/// Returns true if the locks of the engine ensure that one process uses it.
 pub(crate) fn serves_one(place: &MetaPlace) -> bool {
     match place {
         MetaPlace::Memory | MetaPlace::Sqlite(_) => true,
@@ -262,7 +269,7 @@ pub(crate) fn serves_one(place: &MetaPlace) -> bool {
     }
 }
 
-/// A block store, and its counters.
+/// A block store, with the function that returns its counters and the number of repeated requests.
 pub(crate) struct Blocks {
     pub(crate) store: Arc<dyn BlockStore>,
     pub(crate) counters: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
@@ -274,7 +281,7 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// Opens the block store, and checks that blocks can be read and written there.
+/// Opens the block store, and probes that blocks can be read and written.
 pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Problem> {
     let doing = || format!("use the block store {place}");
     let problem = |error: block::BlockError| {
@@ -296,17 +303,17 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     opened.map_err(problem)
 }
 
-/// Checks a block store without any retries, so that a start fails soon if it must. Then adds the
-/// layers that count requests and repeat those that fail.
+/// Probes a block store without retries, so that a wrong place fails at once. Then adds the layers that count
+/// requests and repeat failed ones.
 async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
-    match tokio::time::timeout(PROBE_WAIT, place.probe()).await {
-        // Reads and deletes need no space, and deletes make some.
+    match tokio::time::timeout(PROBE_TIMEOUT, place.probe()).await {
+        // A full store is usable: reads and deletes need no space, and deletes free some.
         Ok(Err(error)) if error.kind() == BlockErrorKind::Full => {
-            tracing::warn!(%error, "the block store is full");
+            tracing::warn!(%error, "the block store is full: writes fail; add space");
         }
         Ok(probed) => probed?,
         Err(_) => {
-            let doing = format!("waiting {} seconds for an answer", PROBE_WAIT.as_secs());
+            let doing = format!("waiting {} seconds for a response", PROBE_TIMEOUT.as_secs());
             return Err(BlockError::new(BlockErrorKind::Unavailable, doing));
         }
     }
@@ -316,7 +323,7 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
     Ok(Blocks { store, counters })
 }
 
-/// Opens the cache of blocks, unless it is turned off.
+/// Opens the block cache. Returns `None` if its memory and its disk are both 0.
 pub(crate) async fn cache(
     settings: &VolumeSettings,
     open: &OpenSettings,
@@ -330,13 +337,14 @@ pub(crate) async fn cache(
     let timeout = DISK_TIMEOUT_DEFAULT;
     let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, timeout });
     let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;
-    let cache = opened.map_err(|error| Problem::new("open the cache of blocks", error))?;
+    let cache = opened.map_err(|error| Problem::new("open the block cache", error))?;
     if cache.counters().disk {
         private::folder(&dir, |name| name == "lock" || name.starts_with("pages-"))?;
     }
     Ok(Some(Arc::new(cache)))
 }
 
+/// Returns the options of a bucket, with its credentials from the environment.
 fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
     let missing = |name: &str| {
         Problem::new(format!("use the bucket {:?}", place.bucket), format!("{name} is not set"))
@@ -352,8 +360,7 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
         endpoint: place.endpoint.clone(),
         region: place.region.clone(),
         prefix: place.prefix.clone(),
-        // AWS itself wants the bucket in the host name. Other endpoints often have no host names
-        // for buckets.
+        // AWS expects the bucket in the host name. Other endpoints often have no host names for buckets.
         path_style: place.endpoint.is_some(),
         ..BucketOptions::new(
             &place.bucket,

@@ -1,7 +1,8 @@
-//! Secrets from the environment, or from files that it names.
+//! Secrets from environment variables, or from files that variables name.
 //!
-//! Options are read by the parser of the command line. This is for secrets, which must not appear
-//! on a command line or in a configuration file.
+//! The command line's parser reads options. Secrets are read here, because they must not appear on a
+//! command line or in a configuration file. For example, `ASHLAR_META_PASSWORD_FILE=/run/secrets/meta`
+//! names the file with the database's password.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use gateway::access::Secret;
 
 use crate::problem::Problem;
 
-/// The value of a variable; one that is empty counts as unset.
+/// Returns the value of a variable, or `None` if it is unset or empty. Fails if it is not UTF-8.
 pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
     #[expect(clippy::disallowed_methods, reason = "the one place that asks for secrets by name")]
     match std::env::var(name) {
@@ -22,7 +23,8 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
     }
 }
 
-/// A secret from the variable `name`, or from the file that `name` with `_FILE` points to.
+/// Returns a secret from the variable `name`, or from the file that the variable `name` with the suffix
+/// `_FILE` names. Fails if both are set.
 pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
     let file_name = format!("{name}_FILE");
     match (variable(name)?, variable(&file_name)?) {
@@ -33,14 +35,14 @@ pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
         (Some(value), None) => Ok(Some(Secret::new(value))),
         (None, Some(path)) => {
             let remedy =
-                format!("{file_name} names a file with the secret that this user can read");
+                format!("{file_name} must name a file with the secret that this user can read");
             secret_file(Path::new(&path)).map(Some).map_err(|problem| problem.remedy(remedy))
         }
         (None, None) => Ok(None),
     }
 }
 
-/// The first of several variables that is set, each as [`secret`].
+/// Returns the first secret that is set, of several variables in order.
 pub(crate) fn first_secret(names: &[&str]) -> Result<Option<Secret>, Problem> {
     for name in names {
         if let Some(found) = secret(name)? {
@@ -50,7 +52,7 @@ pub(crate) fn first_secret(names: &[&str]) -> Result<Option<Secret>, Problem> {
     Ok(None)
 }
 
-/// A secret from a file, without the white space around it.
+/// Returns the secret in a file, without white space around it. Fails if the file is empty.
 pub(crate) fn secret_file(path: &Path) -> Result<Secret, Problem> {
     let doing = || format!("read the secret in {}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;

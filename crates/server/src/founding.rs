@@ -1,20 +1,20 @@
-//! Deciding whether a start may make a new volume, and remembering the volume of a data directory.
+//! The decision whether a start may create a volume, and the file that links a data directory to its volume.
 //!
-//! A mistyped `--meta` or `--data-dir` names a place without a volume. A new volume there would be
-//! empty, and clients would write to it as if it were theirs. So commands and mounts never make a
-//! volume. `ashlar serve` makes one only if nothing shows that there should be one already:
+//! A misspelt `--meta` or `--data-dir` names a place without a volume. A new volume there would be empty,
+//! and clients would write to it instead of their own. So commands and mounts never create a volume, and
+//! `ashlar serve` creates one only if no sign shows that one should exist already:
 //!
 //! | data directory | without `--create` |
 //! |---|---|
 //! | its file [`PLACE_FILE`] names a volume | refused: that volume is not in `--meta` |
-//! | the default, or it exists | a new volume is made |
-//! | it does not exist, and neither does the folder that it would be in | refused |
-//! | it does not exist, and a directory beside it belongs to a volume | refused |
-//! | it does not exist, and nothing of the kind is beside it | a new volume is made |
+//! | the default, or it exists | a volume is created |
+//! | neither it nor its parent directory exists | refused |
+//! | it does not exist, and a sibling directory belongs to a volume | refused |
+//! | it does not exist, and no sibling belongs to a volume | a volume is created |
 //!
 //! For example, after a start with `--data-dir /srv/ashlar`, a start with `--data-dir /srv/ashlr` is
-//! refused because of `/srv/ashlar`. `--create` makes a volume in all these cases. Whatever is given,
-//! blocks of another volume are never taken over: see `session::Session::open`.
+//! refused because of `/srv/ashlar`. `--create` creates a volume in all these cases. In no case does a
+//! volume take over the blocks of another one: see `session::Session::open`.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -36,20 +36,20 @@ pub(crate) const PLACE_FILE: &str = "volume.place";
 const ID: &str = "volume = ";
 const META: &str = "meta = ";
 
-/// The remedy if the operating system does not let this process read the file of a place.
-const UNREADABLE: &str = "run as the user that owns the data directory, or name another --data-dir";
-/// The remedy if the file of a place has other content than [`Place::write`] gives it.
+/// The remedy if this user may not read the file.
+const UNREADABLE: &str = "run as the owner of the data directory, or give another --data-dir";
+/// The remedy if the content of the file is not that of [`Place::write`].
 const NO_PLACE: &str = "remove the file if the data directory belongs to no other volume";
 
 /// The purpose of opening a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// By a gateway, which may make a volume.
+    /// A gateway, which may create a volume.
     Serve {
-        /// Make it whatever the data directory shows.
+        /// True: create it even if the data directory belongs to another volume.
         create: bool,
     },
-    /// By a mount, which never makes one.
+    /// A mount, which never creates one.
     Mount,
 }
 
@@ -62,8 +62,8 @@ struct Place {
     meta: String,
 }
 
-/// Fails if there is no volume and none may be made. Returns the metadata store if it was opened to
-/// find that out: then it holds a volume. Returns none if a volume may be made.
+/// Fails if there is no volume and this start may not create one. Returns the metadata store if it was
+/// opened for this check; it contains a volume then. Returns `None` if a volume may be created.
 pub(crate) async fn admit(
     settings: &VolumeSettings,
     intent: Intent,
@@ -81,7 +81,7 @@ pub(crate) async fn admit(
     let checked = match found {
         Ok(status) => check_place(settings, place.as_ref(), &status.volume),
         Err(AdminError::NoVolume) => Err(refusal),
-        // The record is damaged, or the store does not answer: opening the volume says so.
+        // The record is damaged, or the store does not answer. Opening the volume fails with that error.
         Err(_) => Ok(()),
     };
     match checked {
@@ -93,14 +93,14 @@ pub(crate) async fn admit(
     }
 }
 
-/// Fails if the metadata store does not exist, so that no file and no tables are made for a command
-/// that needs a volume.
+/// Fails if the metadata store does not exist, so that a command that needs a volume creates no file and no
+/// tables.
 pub(crate) async fn check_present(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
     if engines::is_made(settings).await? { Ok(()) } else { Err(no_volume(settings, doing)) }
 }
 
-/// Fails if the metadata store is a file that does not exist. For a start that has no runtime yet; a
-/// database server is asked later.
+/// Fails if the metadata store is a file that does not exist. For a process without a runtime; the worker
+/// checks a database server later.
 pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
     match &settings.meta {
         MetaPlace::Sqlite(path) if !path.exists() => Err(no_volume(settings, doing)),
@@ -108,7 +108,8 @@ pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), P
     }
 }
 
-/// The problem that there is no volume in the metadata store.
+/// Returns the problem of a metadata store without a volume. If the data directory belongs to a volume in
+/// another store, the remedy names that store.
 pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
     let dir = &settings.data_dir;
     let wrong = if settings.meta == MetaPlace::default_in(dir) {
@@ -120,18 +121,18 @@ pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
     let problem = Problem::new(doing, wrong);
     match Place::read(dir) {
         Ok(Some(place)) if place.meta != settings.meta.to_string() => problem.remedy(format!(
-            "the data directory {} belongs to a volume in {}: give that as --meta or ASHLAR_META",
+            "the data directory {} belongs to a volume in {}: give that store as --meta or ASHLAR_META",
             dir.display(),
             place.meta
         )),
         Ok(_) | Err(_) => problem.remedy(
-            "name the gateway's --meta or --data-dir (ASHLAR_META, ASHLAR_DATA_DIR); only `ashlar \
-             serve` makes a volume",
+            "give the gateway's --meta or --data-dir (ASHLAR_META, ASHLAR_DATA_DIR); only `ashlar \
+             serve` creates a volume",
         ),
     }
 }
 
-/// Why no volume may be made, if so.
+/// Returns the problem if this start may not create a volume.
 fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> Option<Problem> {
     let create = match intent {
         Intent::Mount => return Some(no_volume(settings, "mount")),
@@ -143,14 +144,14 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
     let data_dir = &settings.data_dir;
     let (dir, meta) = (data_dir.display(), &settings.meta);
     let refused = |wrong: String, remedy: &str| {
-        Some(Problem::new(format!("make a volume in {meta}"), wrong).remedy(remedy))
+        Some(Problem::new(format!("create a volume in {meta}"), wrong).remedy(remedy))
     };
     if let Some(Place { volume, meta: theirs }) = place {
         return refused(
             format!(
                 "there is none, and the data directory {dir} belongs to volume {volume} in {theirs}"
             ),
-            "name the --meta of that volume; for a new volume, name another --data-dir, or start \
+            "give the --meta of that volume; for a new volume, give another --data-dir, or start \
              once with --create",
         );
     }
@@ -161,30 +162,31 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
     if !parent.is_dir() {
         return Some(
             Problem::new(
-                format!("make the data directory {dir}"),
-                format!("there is no folder {} for it", parent.display()),
+                format!("create the data directory {dir}"),
+                format!("its parent directory {} does not exist", parent.display()),
             )
-            .remedy("correct --data-dir, or make that folder"),
+            .remedy("correct --data-dir, or create that directory"),
         );
     }
-    let neighbour = neighbour(&parent)?;
+    let sibling = sibling_with_volume(&parent)?;
     refused(
         format!(
-            "there is none, the data directory {dir} does not exist, and {} beside it belongs to a \
-             volume",
-            neighbour.display()
+            "there is none, the data directory {dir} does not exist, and its sibling {} belongs to \
+             a volume",
+            sibling.display()
         ),
         "correct --data-dir; for a new volume, start once with --create",
     )
 }
 
+/// Returns the parent of a directory, `.` for a relative name.
 fn parent(path: &Path) -> PathBuf {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// A directory in a folder that is the data directory of a volume.
-fn neighbour(folder: &Path) -> Option<PathBuf> {
+/// Returns a directory in `folder` that is the data directory of a volume.
+fn sibling_with_volume(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?;
     let mut found = entries.filter_map(|entry| Some(entry.ok()?.path()));
     found.find(|path| path.join(PLACE_FILE).is_file())
@@ -200,19 +202,20 @@ fn check_place(
     let Some(place) = place.filter(|place| place.volume != id) else { return Ok(()) };
     let (dir, meta) = (settings.data_dir.display(), &settings.meta);
     let wrong = format!(
-        "it holds volume {id}, and the data directory {dir} belongs to volume {} in {}",
+        "it has volume {id}, and the data directory {dir} belongs to volume {} in {}",
         place.volume, place.meta
     );
     let file = settings.data_dir.join(PLACE_FILE);
     let remedy = format!(
-        "correct --meta, or give each volume a --data-dir of its own; if the other volume is given \
-         up, remove {}",
+        "correct --meta, or use a separate --data-dir for each volume; if the other volume is no \
+         longer needed, remove {}",
         file.display()
     );
     Err(Problem::new(format!("use {meta}"), wrong).remedy(remedy))
 }
 
-/// Fails if the folder of a volume's blocks was marked and does not exist: opening it would make it.
+/// Fails if the directory of blocks does not exist although the volume has marked its block store: opening
+/// the directory would create an empty one. `adopts` skips the check.
 pub(crate) async fn check_folder(
     settings: &VolumeSettings,
     meta: &Arc<dyn MetaStore>,
@@ -225,19 +228,19 @@ pub(crate) async fn check_folder(
     match operator::over(Arc::clone(meta)).status().await {
         Ok(status) if status.volume.marked => {
             let wrong = format!(
-                "there is no such folder, and the volume in {} has its blocks elsewhere",
+                "the directory does not exist, and the volume in {} has its blocks elsewhere",
                 settings.meta
             );
             Err(Problem::new(format!("use the block store {}", settings.blocks), wrong).remedy(
-                "give the --blocks of this volume, and mount the disk or share that belongs there",
+                "give the --blocks of this volume; if they are on a disk or share, mount it first",
             ))
         }
         _ => Ok(()),
     }
 }
 
-/// Remembers in the data directory that it belongs to a volume. A failure is logged: the volume is
-/// served all the same.
+/// Writes to the data directory that it belongs to a volume. A failure is only logged, because the volume can
+/// be served nevertheless.
 pub(crate) fn remember(settings: &VolumeSettings, volume: &VolumeRecord) {
     if settings.meta == MetaPlace::Memory {
         return;
@@ -249,12 +252,12 @@ pub(crate) fn remember(settings: &VolumeSettings, volume: &VolumeRecord) {
         return;
     }
     if let Err(error) = place.write(&settings.data_dir) {
-        tracing::warn!(file = %path.display(), %error, "the place of the volume is not remembered");
+        tracing::warn!(file = %path.display(), %error, "cannot write the file that links the data directory to its volume");
     }
 }
 
 impl Place {
-    /// Reads the place that a data directory remembers.
+    /// Reads the place in a data directory. Returns `None` if it has none.
     fn read(data_dir: &Path) -> Result<Option<Place>, Problem> {
         let path = data_dir.join(PLACE_FILE);
         let problem = |wrong: &dyn std::fmt::Display, remedy| {
@@ -275,7 +278,7 @@ impl Place {
         place.map(Some).ok_or_else(|| problem(&"it does not name a volume", Some(NO_PLACE)))
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the place, atomically and durably.
     fn write(&self, data_dir: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(data_dir)?;
         write!(file, "{ID}{}\n{META}{}\n", self.volume, self.meta)?;

@@ -1,9 +1,9 @@
-//! The second listener: metrics and the detailed status, for operators.
+//! The administrative listener: metrics and the detailed status, for operators.
 //!
-//! It has no authentication. That is why it listens on the loopback by default, and why nothing of
-//! it is on the S3 port. A page in a browser on this machine could still reach it, if the page's
-//! own host name is made to resolve to the loopback ("DNS rebinding"). Such a request has that name
-//! in `Host`, so unknown names are refused.
+//! It has no authentication, so it listens on the loopback by default, and the S3 port serves none of it. A
+//! page in a browser on this machine could still reach it if the page's host name resolves to the loopback
+//! ("DNS rebinding"). Such a request has that name in `Host`, so unknown names are refused. For example,
+//! `Host: evil.example` gets 421.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,28 +26,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
-use crate::edge::{AnswerPatience, Pace, Stall, bind};
+use crate::edge::{ResponseKind, ResponseTimeouts, Stall, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 
-/// Connections at a time. A scraper and a person need two.
+/// The limit of connections. A scraper and a person need two.
 const CONNECTIONS_MAX: usize = 16;
 
-/// How long a client may take to send a request's head.
+/// The limit of time to receive a request's head.
 const HEAD_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a client may take nothing of a response.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// The time after which a connection ends if its client reads nothing.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-const ANSWER_PATIENCE: AnswerPatience =
-    AnswerPatience { stream: ANSWER_WAIT, in_memory: ANSWER_WAIT };
+const RESPONSE_TIMEOUTS: ResponseTimeouts =
+    ResponseTimeouts { download: READ_TIMEOUT, in_memory: READ_TIMEOUT };
 
+/// The content type of `/metrics`.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Makes the detailed status, as JSON.
+/// A function that makes the detailed status, as JSON.
 pub(crate) type StatusOf = Arc<dyn Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync>;
 
-/// The listener's socket; `None` if it is turned off.
+/// Returns the socket of the listener, or `None` if it is off.
 pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, Problem> {
     match listen {
         AdminListen::Off => Ok(None),
@@ -62,13 +63,12 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
     }
 }
 
-/// The names in `Host` that the listener accepts, in lower case. Addresses and `localhost` are
-/// accepted besides.
+/// The names in `Host` that the listener accepts in addition to addresses and `localhost`, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts(Arc<[String]>);
 
 impl Hosts {
-    /// The name in the address to listen on, if it has one, and those that the operator adds.
+    /// Returns the name in the address to listen on, if any, and the names of `--admin-host`.
     pub(crate) fn new(listen: &AdminListen, others: &[String]) -> Hosts {
         let own = match listen {
             AdminListen::At(address) => Some(address.as_str()),
@@ -79,8 +79,8 @@ impl Hosts {
         Hosts(names.filter(|name| !name.is_empty()).collect())
     }
 
-    /// Whether a `Host` is accepted. An address always is: no name was resolved, so the request
-    /// cannot come from a page under another name.
+    /// Returns true if a `Host` is accepted. An address always is: the client resolved no name, so the
+    /// request is not from a page with a rebound name.
     fn admit(&self, host: &str) -> bool {
         let name = bare(host).to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -92,7 +92,7 @@ impl Hosts {
             || self.0.contains(&name)
     }
 
-    /// Whether a request is for this listener, by its `Host` and its URI.
+    /// Returns true if the `Host` and the URI of a request are accepted.
     fn admit_request<B>(&self, request: &Request<B>) -> bool {
         let mut headers = request.headers().get_all(HOST).iter();
         let (Some(host), None) = (headers.next(), headers.next()) else { return false };
@@ -102,7 +102,7 @@ impl Hosts {
     }
 }
 
-/// `host:port` without its port and a dot at the end of its name. Brackets stay.
+/// Returns `host:port` without the port and without a dot at the end of the name. Brackets stay.
 fn bare(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -111,7 +111,7 @@ fn bare(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Serves until `stop`.
+/// Serves until `stop` is cancelled.
 pub(crate) async fn serve(
     socket: TcpListener,
     hosts: Hosts,
@@ -126,6 +126,7 @@ pub(crate) async fn serve(
             accepted = socket.accept() => accepted,
             () = stop.cancelled() => return,
         };
+        // Connections over the limit are closed at once: the operator's tools try again.
         let (Ok((stream, _)), Ok(permit)) = (accepted, Arc::clone(&permits).try_acquire_owned())
         else {
             continue;
@@ -137,7 +138,7 @@ pub(crate) async fn serve(
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_WAIT)
                 .serve_connection(
-                    TokioIo::new(Stall::new(stream, ANSWER_PATIENCE, Pace::default())),
+                    TokioIo::new(Stall::new(stream, RESPONSE_TIMEOUTS, ResponseKind::default())),
                     service_fn(|request| {
                         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
                         let hosts = hosts.clone();
@@ -152,7 +153,7 @@ pub(crate) async fn serve(
             tokio::select! {
                 ended = connection => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "an administrative connection broke");
+                        tracing::debug!(%error, "an administrative connection ended with an error");
                     }
                 }
                 () = stop.cancelled() => {}
@@ -163,8 +164,8 @@ pub(crate) async fn serve(
 }
 
 fn misdirected() -> Response<Full<Bytes>> {
-    let sorry = "this listener does not answer under that name; --admin-host adds one\n";
-    text(StatusCode::MISDIRECTED_REQUEST, "text/plain", sorry.to_owned())
+    let message = "this listener does not accept this host name; add it with --admin-host\n";
+    text(StatusCode::MISDIRECTED_REQUEST, "text/plain", message.to_owned())
 }
 
 async fn answer(
@@ -179,9 +180,9 @@ async fn answer(
         "/metrics" => match metrics.text() {
             Ok(lines) => text(StatusCode::OK, OPENMETRICS, lines),
             Err(error) => {
-                tracing::error!(%error, "metrics cannot be written down");
-                let sorry = "metrics cannot be written down\n".to_owned();
-                text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", sorry)
+                tracing::error!(%error, "cannot encode the metrics");
+                let message = "cannot encode the metrics\n".to_owned();
+                text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", message)
             }
         },
         "/status" => text(StatusCode::OK, "application/json", format!("{:#}\n", status().await)),

@@ -1,4 +1,7 @@
-//! What is known of a node, for people and for programs.
+//! The report on a node of `ashlar info`: JSON for programs, and text for people.
+//!
+//! A mount sends the JSON as an extended attribute of the file, and `ashlar info` makes the text from it. For
+//! example, a file of 5 MiB in one block has the line `content  1 blocks, 1 slices`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,22 +9,22 @@ use admin::{BlockUse, ContentPlace, Holder, NodeReport};
 use record::{Content, InodeBody, SpecialKind, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// The name of the attribute by which a mount tells it: one that no list of attributes has.
+/// The extended attribute with the report of a mount. It is not listed.
 pub(crate) const ATTRIBUTE: &str = "user.ashlar.info";
 
-/// What a mount knows of a file besides.
+/// The state of a file on the mount that makes the report.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownHere {
-    /// Handles that programs have of it.
+pub(crate) struct MountState {
+    /// Open handles of the file.
     pub(crate) open: u64,
-    /// Whether something was written to it that is not its content yet.
+    /// True if the file has dirty data.
     pub(crate) unwritten: bool,
-    /// Its size as programs see it.
+    /// The size with dirty data, in bytes.
     pub(crate) size: u64,
 }
 
-/// All of it, for programs.
-pub(crate) fn json(report: &NodeReport, here: Option<KnownHere>) -> Value {
+/// Returns the report as JSON. `here` is the state of the mount, if one makes the report.
+pub(crate) fn json(report: &NodeReport, here: Option<MountState>) -> Value {
     let (inode, mut all) = (&report.node.inode, Map::new());
     let at = &inode.attributes;
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
@@ -95,12 +98,13 @@ fn kind(body: &InodeBody) -> &'static str {
     }
 }
 
+/// Returns a time in RFC 3339 with milliseconds. Times before 1970 are shown in nanoseconds, because the
+/// formatter does not accept them.
 pub(crate) fn time(at: Timestamp) -> String {
     let distance = Duration::from_nanos(at.0.unsigned_abs());
     let time =
         if at.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
     let time: SystemTime = time.unwrap_or(UNIX_EPOCH);
-    // What lies before 1970 has no such form there.
     if time < UNIX_EPOCH {
         format!("{} ns", at.0)
     } else {
@@ -108,32 +112,32 @@ pub(crate) fn time(at: Timestamp) -> String {
     }
 }
 
-/// The same for people, from what [`json()`] says.
-pub(crate) fn text(told: &Value) -> String {
+/// Returns the report as text, from the JSON of [`json()`].
+pub(crate) fn text(report: &Value) -> String {
     let mut lines = Vec::new();
-    let said = |name: &str| match &told[name] {
+    let field = |name: &str| match &report[name] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let number = |name: &str| told[name].as_u64().unwrap_or(0);
+    let number = |name: &str| report[name].as_u64().unwrap_or(0);
     let mut line = |name: &str, value: String| lines.push(format!("{name:<14} {value}\n"));
-    line("inode", said("inode"));
-    line("kind", said("kind"));
-    line("owner", format!("uid {} gid {} mode {}", said("uid"), said("gid"), said("mode")));
-    line("links", said("links"));
-    line("modified", said("modified"));
-    line("last modified", said("last_modified"));
-    if told["content"].is_null() {
+    line("inode", field("inode"));
+    line("kind", field("kind"));
+    line("owner", format!("uid {} gid {} mode {}", field("uid"), field("gid"), field("mode")));
+    line("links", field("links"));
+    line("modified", field("modified"));
+    line("last modified", field("last_modified"));
+    if report["content"].is_null() {
         return lines.concat();
     }
     line("size", format!("{} bytes", number("size_bytes")));
     line("stored", format!("{} bytes", number("stored_bytes")));
-    line("etag", said("etag"));
+    line("etag", field("etag"));
     let (blocks, slices) = (number("blocks"), number("slices"));
-    let more = if told["partial"] == true { " at least" } else { "" };
-    let place = match told["content"].as_str() {
+    let more = if report["partial"] == true { " at least" } else { "" };
+    let place = match report["content"].as_str() {
         Some("record") => "in its record".to_owned(),
-        Some("staged") => "in its record, until it is put into a block".to_owned(),
+        Some("staged") => "in its record, until it is moved into a block".to_owned(),
         Some("pages") => {
             let pages = number("pages");
             format!("{blocks} blocks, {slices} slices{more}, in {pages} pages of a map")
@@ -141,9 +145,9 @@ pub(crate) fn text(told: &Value) -> String {
         _ => format!("{blocks} blocks, {slices} slices"),
     };
     line("content", place);
-    let listed = told["in_blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let listed = report["in_blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
     for used in listed {
-        let living = used["live_bytes"].as_u64().map(|count| format!(", {count} of them alive"));
+        let living = used["live_bytes"].as_u64().map(|count| format!(", {count} of them live"));
         let name = if used["pack"] == true { "pack" } else { "block" };
         let (id, bytes, all) = (used["block"].as_str(), &used["bytes"], &used["block_bytes"]);
         let living = living.unwrap_or_default();
@@ -152,14 +156,14 @@ pub(crate) fn text(told: &Value) -> String {
     if blocks > listed.len() as u64 {
         line("", format!("and {} more", blocks - listed.len() as u64));
     }
-    for holder in told["holders"].as_array().into_iter().flatten() {
+    for holder in report["holders"].as_array().into_iter().flatten() {
         let place = holder["place"].as_str().unwrap_or("a session that has ended");
         line("held by", format!("{place}  {}", holder["session"].as_str().unwrap_or_default()));
     }
-    if !told["open_here"].is_null() {
+    if !report["open_here"].is_null() {
         line("open here", format!("{} times", number("open_here")));
     }
-    if told["unwritten_here"] == true {
+    if report["unwritten_here"] == true {
         line("unwritten", format!("it will have {} bytes", number("size_here")));
     }
     lines.concat()

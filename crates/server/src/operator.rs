@@ -1,4 +1,4 @@
-//! The administration of a volume, with the clock and the randomness of this process.
+//! Access to the administration of a volume, with the clock and the randomness of this process.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use volume::SystemClock;
 
 use crate::instance;
 
-/// The administration of the volume in a metadata store.
+/// Returns the administration of the volume in a metadata store.
 pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     Admin::over(store, Surroundings { place: instance::place(), clock, random })
 }
 
-/// The system's source of randomness.
+/// Random bytes of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemRandom;
 
@@ -25,7 +25,7 @@ impl Random for SystemRandom {
     }
 }
 
-/// Seals secrets under the master key of the volume's gateways.
+/// Encrypts secrets with the master key of the volume's gateways.
 #[derive(Debug)]
 pub(crate) struct UnderMasterKey(pub(crate) MasterKey);
 

@@ -1,10 +1,10 @@
-//! How a command ends that did its work.
+//! The result of a command that did its work.
 
-/// What a command found. Its exit status says so, too.
+/// The result of a command. It decides the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well.
-    Well,
-    /// Something is wrong with what the command looked at.
+    /// Success; the exit status is 0.
+    Success,
+    /// The command found errors in the volume; the exit status is 3.
     Findings,
 }

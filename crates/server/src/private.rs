@@ -1,9 +1,10 @@
-//! Permissions of files and folders: no other user of the machine may read what is ours.
+//! Permissions of the program's files and directories: other users of the machine must not read them.
 //!
-//! What this program makes is for its owner alone. If something exists already and others can read
-//! it, its permissions are changed and a warning is logged. Where this user may not change them,
-//! the command fails, unless they do no harm. A folder is changed only if it contains nothing but
-//! files of this program: otherwise somebody else may need it.
+//! The program creates files and directories for their owner alone. If an existing one is open to others,
+//! its permissions are changed, and a warning is logged. If this user may not change them, the command
+//! fails, unless they do no harm. A directory is changed only if all files in it belong to this program,
+//! because other programs may need it otherwise. For example, a data directory with mode 755 and only our
+//! files becomes 700, and one with a stranger's file stays 755.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,44 +12,45 @@ use std::path::Path;
 
 use crate::problem::Problem;
 
-/// The permissions of everybody but the owner.
+/// The permissions of all users except the owner.
 const OTHERS: u32 = 0o077;
 
-/// The permissions of users who are not in the owner's group either.
-const STRANGERS: u32 = 0o007;
+/// The permissions of users outside the owner's group.
+const WORLD: u32 = 0o007;
 
-/// The permissions with which others could replace our files with theirs.
-const STRANGERS_WRITE: u32 = 0o002;
+/// The permission with which any user could replace the files in a directory.
+const WORLD_WRITE: u32 = 0o002;
 
-/// Names that may be in a folder of ours without being made by this program.
-const EVERYWHERE: &str = "lost+found";
+/// A name that file systems create in their root directory.
+const LOST_AND_FOUND: &str = "lost+found";
 
-/// What to do about a folder that exists.
+/// The action for an existing directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
+    /// Only the owner has permissions: do nothing.
     Fine,
-    /// Take others' permissions away.
+    /// Remove the permissions of others.
     Close,
-    /// Leave it as it is: the secret files in it have permissions of their own.
+    /// Keep the permissions: the secret files in it have permissions of their own.
     Leave,
-    /// Fail: anybody could replace the secret files.
+    /// Fail: any user could replace the secret files.
     Refuse,
 }
 
-/// Decides what to do about a folder with this mode; `foreign` if it has files that are not ours.
+/// Returns the action for a directory with this mode. `foreign` is true if it has files of other programs.
 fn judge(mode: u32, foreign: bool) -> Verdict {
     match (mode & OTHERS, foreign) {
         (0, _) => Verdict::Fine,
         (_, false) => Verdict::Close,
-        (others, true) if others & STRANGERS_WRITE != 0 => Verdict::Refuse,
+        (others, true) if others & WORLD_WRITE != 0 => Verdict::Refuse,
         (_, true) => Verdict::Leave,
     }
 }
 
-/// Checks and changes the permissions of a folder, if it exists. `ours` says which names this
-/// program gives to files in it.
+/// Checks a directory, and removes the permissions of others if necessary. `ours` returns true for names
+/// that this program gives to files in it.
 pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Problem> {
-    let doing = || format!("use the folder {}", path.display());
+    let doing = || format!("use the directory {}", path.display());
     let problem = |error| Problem::new(doing(), error);
     let mode = fs::metadata(path).map_err(problem)?.permissions().mode();
     if judge(mode, true) == Verdict::Fine {
@@ -57,7 +59,7 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     let mut foreign = false;
     for found in fs::read_dir(path).map_err(problem)? {
         let name = found.map_err(problem)?.file_name();
-        foreign |= !name.to_str().is_some_and(|name| name == EVERYWHERE || ours(name));
+        foreign |= !name.to_str().is_some_and(|name| name == LOST_AND_FOUND || ours(name));
     }
     let verdict = match judge(mode, foreign) {
         Verdict::Close => match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
@@ -70,40 +72,42 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     match verdict {
         Verdict::Fine => {}
         Verdict::Close => {
-            tracing::warn!(%path, "others could look into the folder, and cannot any more");
+            tracing::warn!(%path, "removed the permissions of other users from the directory");
         }
         Verdict::Leave => tracing::warn!(
             %path,
-            "others can look into the folder, though not into what Ashlar keeps there; if nobody \
-             else needs it, run chmod 700 on it",
+            "other users can list the directory, but cannot read the files of Ashlar in it; if no \
+             other program needs it, run chmod 700 on it",
         ),
         Verdict::Refuse => {
-            return Err(Problem::new(doing(), "everybody may write there")
-                .remedy("run chmod 700 on it, or choose a folder for Ashlar alone"));
+            return Err(Problem::new(doing(), "any user can write there")
+                .remedy("run chmod 700 on it, or give a directory for Ashlar alone"));
         }
     }
     Ok(())
 }
 
-/// Checks and changes the permissions of a file with a secret of our own, if it exists: only its
-/// owner may read it.
+/// Checks a file with a secret of this program, if it exists: only its owner may read it. Removes other
+/// permissions.
 pub(crate) fn secret(path: &Path) -> Result<(), Problem> {
     file(path, OTHERS)
 }
 
-/// Checks and changes the permissions of a file with a secret that came from elsewhere, if it
-/// exists: its owner's group may read it too, as is common for TLS keys.
+/// Checks a file with a secret that the operator provides, if it exists: its owner and group may read it,
+/// as is common for TLS keys. Removes other permissions.
 pub(crate) fn given(path: &Path) -> Result<(), Problem> {
-    file(path, STRANGERS)
+    file(path, WORLD)
 }
 
-/// Returns true if only its owner may read a file that exists.
+/// Returns true if a file exists and only its owner may read it.
 pub(crate) fn is_closed(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS == 0)
 }
 
+/// Removes the permissions in `closed` from a file, if it exists. Fails if any user can read the file and
+/// this user may not change that.
 fn file(path: &Path, closed: u32) -> Result<(), Problem> {
-    // If the file is missing, the code that needs it reports that.
+    // The caller reports a missing file when it reads it.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     let mode = found.permissions().mode();
     if mode & closed == 0 {
@@ -112,17 +116,16 @@ fn file(path: &Path, closed: u32) -> Result<(), Problem> {
     match fs::set_permissions(path, Permissions::from_mode(mode & !closed)) {
         Ok(()) => {
             let path = path.display();
-            tracing::warn!(%path, "others could read this secret, and cannot any more: change it \
-                if they may have");
+            tracing::warn!(%path, "other users could read this secret; removed their permissions. \
+                Change the secret if they may have read it");
             Ok(())
         }
-        // Only its group may read it, and the group was chosen by whoever made the file.
-        Err(_) if mode & STRANGERS == 0 => Ok(()),
+        // Only the group may read it, and the creator of the file has chosen the group.
+        Err(_) if mode & WORLD == 0 => Ok(()),
         Err(error) => {
-            let wrong =
-                format!("everybody may read it, and this user may not change that: {error}");
+            let wrong = format!("any user can read it, and this user may not change that: {error}");
             Err(Problem::new(format!("use the secret in {}", path.display()), wrong)
-                .remedy("run chmod o= on it; of a Kubernetes secret, set defaultMode to 0440"))
+                .remedy("run chmod o= on it; for a Kubernetes secret, set defaultMode to 0440"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names that others have chosen, on the operator's terminal.
+//! Names of clients and programs on the operator's terminal.
 //!
 //! Clients choose keys, and programs choose file names. Either may hold escape sequences that change
 //! the terminal, line feeds that forge lines of a listing, or characters that reverse the text.
@@ -47,8 +47,8 @@ impl fmt::Display for SafeName<'_> {
     }
 }
 
-/// Returns true for characters that a terminal obeys or does not show: controls, separators of lines,
-/// marks of direction, and those without a width.
+/// Returns true for characters that control a terminal or are invisible: control characters, line
+/// separators, marks of text direction, and characters without a width.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -1,7 +1,8 @@
-//! `ashlar serve`: starts the parts of a gateway in order, and stops them again.
+//! `ashlar serve`: starts the parts of a gateway in order, and stops them in the reverse order.
 //!
-//! Whatever can fail at the start fails before the first request is served. At the end no new
-//! connection is accepted, requests in flight finish, then the volume ends its session.
+//! All steps that can fail come before the first request. At the end the listener closes, requests in
+//! flight finish, and the volume ends its session. For example, at SIGTERM the readiness check answers 503
+//! first, then the listener closes, and access keys and metrics are served until the last response.
 
 mod announce;
 pub(crate) mod observe;
@@ -24,23 +25,25 @@ use volume::Volume;
 use crate::backend::{self, Backend};
 use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, VolumeSettings};
 use crate::edge::{
-    AnswerPatience, ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, Service, bind,
+    ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, ResponseTimeouts, Service,
+    bind,
 };
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::mount::{Mounted, check_mountable};
 use crate::problem::Problem;
-use crate::tls::{RELOAD_EVERY, Tls};
+use crate::tls::{RELOAD_INTERVAL, Tls};
 use crate::{credentials, metrics_listener, web_roles};
 use shutdown::{Phase, Shutdown};
 
-/// How often access keys and policies are read again even if the change feed reports nothing.
-const ACCESS_EVERY: Duration = Duration::from_secs(30);
+/// The interval at which access keys and policies are read again without a notification of the change
+/// feed.
+const ACCESS_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How soon they are read again after that failed.
-const ACCESS_RETRY: Duration = Duration::from_secs(1);
+/// The interval at which they are read again after a failure.
+const ACCESS_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a gateway is started with.
+/// The settings of a gateway.
 #[derive(Debug)]
 pub(crate) struct GatewaySettings {
     pub(crate) volume: VolumeSettings,
@@ -49,17 +52,17 @@ pub(crate) struct GatewaySettings {
     pub(crate) serve: ServeSettings,
 }
 
-/// Serves until a signal asks to stop.
+/// Serves until a signal asks the gateway to stop, or its session is lost. Fails in the latter case.
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     let signals = Signals::catch()?;
-    // All that can fail without the volume is tried first: a start that fails leaves no session behind,
-    // and makes no volume.
+    // Steps that do not need the volume come first, so that a start that fails there leaves no session
+    // and creates no volume.
     if let Some(folder) = &serve.mount {
         check_mountable(&mount, folder)?;
     }
     let tls = serve.tls.clone().map(Tls::load).transpose()?;
-    let web_roles = web_roles::of(&serve.openid)?;
+    let web_roles = web_roles::from_settings(&serve.openid)?;
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
     let existing = founding::admit(&volume, Intent::Serve { create: serve.create }).await?;
@@ -81,13 +84,13 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     refresh(&shared, &access).await.map_err(unreadable)?;
 
-    let mounted = mount_beside((&backend, &metrics), &mount, &serve).await?;
+    let mounted = mount_if_set((&backend, &metrics), &mount, &serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    tasks.spawn(keep_fresh(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
+    tasks.spawn(refresh_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
     observe::register_lifecycles(&metrics, &gateway);
     tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
-    let service = S3::over(gateway, Arc::clone(&shared));
+    let service = S3::new(gateway, Arc::clone(&shared));
     let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
     let edge = Arc::new(edge);
     let listener = listener(&serve, tls.clone(), &edge, &metrics);
@@ -98,15 +101,18 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
-    // `accepting` ends when the shutdown delay after the first signal is over, `stop` when no request is
-    // in flight any more: access keys and metrics are served until then.
+    // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight any
+    // more. Access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
-    tasks.spawn(signals.obey(tls, shutdown, stop.clone()));
+    tasks.spawn(signals.handle(tls, shutdown, stop.clone()));
     if !listener.serve(socket, accepting, drain).await {
-        tracing::warn!(seconds = drain.as_secs(), "stopping although requests are under way");
+        tracing::warn!(
+            seconds = drain.as_secs(),
+            "the drain timeout is over: stopping with requests in flight"
+        );
     }
     stop.cancel();
     tasks.close();
@@ -118,14 +124,14 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     backend.close().await;
     tracing::info!("stopped");
     if lost {
-        let wrong = "its session was ended: it did not show for too long that it lives, or the \
-                     metadata store forgot something";
-        return Err(Problem::new("go on serving", wrong).remedy("start it again"));
+        let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
+                     commits";
+        return Err(Problem::new("serve the volume", wrong).remedy("start the gateway again"));
     }
     Ok(())
 }
 
-/// What the gateway is told of the settings.
+/// Returns the settings of the `gateway` crate.
 fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
     gateway::Settings {
         region: serve.region.clone(),
@@ -142,7 +148,7 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
     }
 }
 
-/// Follows lifecycle rules until the gateway stops. What is being committed then is committed.
+/// Runs lifecycle passes until the gateway stops. A commit in flight continues in a task of the volume.
 async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
     tokio::select! {
         () = gateway.follow_lifecycles() => {}
@@ -150,8 +156,8 @@ async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
     }
 }
 
-/// Mounts the volume, if it is told where. If that fails, the session ends.
-async fn mount_beside(
+/// Mounts the volume if `--mount` is given. If that fails, closes the backend, which ends the session.
+async fn mount_if_set(
     (backend, metrics): (&Backend, &Arc<Metrics>),
     mount: &MountSettings,
     serve: &ServeSettings,
@@ -164,7 +170,7 @@ async fn mount_beside(
     mounted.map(Some)
 }
 
-/// What accepts connections.
+/// Returns the listener of the S3 endpoint.
 fn listener<S: Service>(
     serve: &ServeSettings,
     tls: Option<Tls>,
@@ -177,15 +183,15 @@ fn listener<S: Service>(
         permits: ConnectionPermits::new(count(serve.connections_max)),
         hosts: Hosts::new(host_limits(serve)),
         metrics: Arc::clone(metrics),
-        patience: AnswerPatience {
-            stream: Duration::from_secs(serve.download_timeout_seconds),
+        timeouts: ResponseTimeouts {
+            download: Duration::from_secs(serve.download_timeout_seconds),
             in_memory: Duration::from_secs(serve.body_timeout_seconds),
         },
         lingering: Lingering::default(),
     }
 }
 
-/// What one host may have at a time.
+/// Returns the limits of one host.
 fn host_limits(serve: &ServeSettings) -> HostLimits {
     HostLimits {
         connections_max: count(serve.host_connections_max),
@@ -194,8 +200,8 @@ fn host_limits(serve: &ServeSettings) -> HostLimits {
     }
 }
 
-/// Stops a gateway whose session was ended by another gateway. It cannot commit any more, but a new
-/// process can.
+/// Closes the listener if another gateway has ended this gateway's session: it cannot commit any more, but
+/// a new process can.
 async fn stop_when_lost<S: Service>(
     volume: Arc<Volume>,
     edge: Arc<Edge<S>>,
@@ -210,7 +216,8 @@ async fn stop_when_lost<S: Service>(
     }
 }
 
-/// Makes the master key of a volume that has none yet. If that fails, the session ends.
+/// Creates the master key of a volume that has none. If that fails, closes the backend, which ends the
+/// session.
 async fn first_master_key(
     settings: &VolumeSettings,
     backend: &Backend,
@@ -227,10 +234,12 @@ fn unreadable(error: volume::VolumeError) -> Problem {
     Problem::new("read access keys", error)
 }
 
+/// Returns a limit as a number of semaphore permits.
 fn count(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX).min(tokio::sync::Semaphore::MAX_PERMITS)
 }
 
+/// Reads accounts, access keys and policies from the volume into `access`.
 async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeError> {
     let records = AccessRecords {
         accounts: volume.accounts().await?,
@@ -238,18 +247,18 @@ async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeE
         policies: volume.policies().await?,
     };
     for unusable in access.replace(records) {
-        tracing::warn!(%unusable, "grants nothing");
+        tracing::warn!(%unusable, "an access key or policy is unusable and grants nothing");
     }
     Ok(())
 }
 
-/// Reads access keys again when they may have changed, and regularly besides. While that fails, the
-/// ones that were read last stay in force.
-async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
+/// Reads access keys again at each notification of a change, and at regular intervals. While that fails,
+/// the last known ones stay in force.
+async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
     let mut changes = volume.access_changes();
     let mut failing = false;
     loop {
-        let wait = if failing { ACCESS_RETRY } else { ACCESS_EVERY };
+        let wait = if failing { ACCESS_RETRY_INTERVAL } else { ACCESS_REFRESH_INTERVAL };
         tokio::select! {
             _ = changes.changed() => {}
             () = tokio::time::sleep(wait) => {}
@@ -259,27 +268,27 @@ async fn keep_fresh(volume: Arc<Volume>, access: Arc<Access>, stop: Cancellation
             Ok(()) => failing = false,
             Err(_) if failing => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot read access keys; those known stay in force");
+                tracing::warn!(%error, "cannot read access keys; the last known ones stay in force");
                 failing = true;
             }
         }
     }
 }
 
-/// The gateway, as the edge sees it.
+/// The gateway as the service of the edge.
 #[derive(Debug)]
 struct S3 {
     gateway: Arc<Gateway>,
     volume: Arc<Volume>,
-    /// Whether it was ready when last checked: only changes are logged.
-    well: AtomicBool,
-    /// Whether a store was full when last checked, for the same reason.
-    full: AtomicBool,
+    /// The result of the last readiness check, so that only changes are logged.
+    was_ready: AtomicBool,
+    /// True if a store was full at the last check, so that only changes are logged.
+    was_full: AtomicBool,
 }
 
 impl S3 {
-    fn over(gateway: Arc<Gateway>, volume: Arc<Volume>) -> S3 {
-        S3 { gateway, volume, well: AtomicBool::new(true), full: AtomicBool::new(false) }
+    fn new(gateway: Arc<Gateway>, volume: Arc<Volume>) -> S3 {
+        S3 { gateway, volume, was_ready: AtomicBool::new(true), was_full: AtomicBool::new(false) }
     }
 }
 
@@ -293,19 +302,25 @@ impl Service for S3 {
     async fn ready(&self) -> bool {
         let health = self.volume.check().await;
         let ready = health.is_ready();
-        if self.well.swap(ready, Ordering::Relaxed) != ready {
+        if self.was_ready.swap(ready, Ordering::Relaxed) != ready {
             if ready {
-                tracing::info!("ready again");
+                tracing::info!("the gateway is ready again");
             } else {
-                tracing::warn!(?health, "not ready");
+                tracing::warn!(
+                    ?health,
+                    "the gateway is not ready: a store or the session does not answer"
+                );
             }
         }
         let shortages = health.shortages();
-        if self.full.swap(!shortages.is_empty(), Ordering::Relaxed) == shortages.is_empty() {
+        if self.was_full.swap(!shortages.is_empty(), Ordering::Relaxed) == shortages.is_empty() {
             if shortages.is_empty() {
-                tracing::info!("the stores have space again");
+                tracing::info!("the full store has space again; writes succeed");
             } else {
-                tracing::warn!(?shortages, "a store is full: writes fail, reads and deletes go on");
+                tracing::warn!(
+                    ?shortages,
+                    "a store is full: writes fail, reads and deletes continue; add space"
+                );
             }
         }
         ready
@@ -320,6 +335,7 @@ struct Signals {
 }
 
 impl Signals {
+    /// Installs the handlers.
     fn catch() -> Result<Signals, Problem> {
         let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
         Ok(Signals {
@@ -329,15 +345,15 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP reads the certificate
-    /// again; so does a timer, if the file has changed.
-    async fn obey<S: Service>(
+    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads the certificate again.
+    /// So does a timer if the files have changed.
+    async fn handle<S: Service>(
         mut self,
         tls: Option<Tls>,
         shutdown: Shutdown<S>,
         stop: CancellationToken,
     ) {
-        let mut ticks = tokio::time::interval(RELOAD_EVERY);
+        let mut ticks = tokio::time::interval(RELOAD_INTERVAL);
         let mut phase = Phase::Serving;
         loop {
             let always = tokio::select! {
@@ -349,9 +365,9 @@ impl Signals {
                 _ = ticks.tick() => false,
             };
             match tls.as_ref().map(|tls| tls.reload(always)) {
-                Some(Ok(true)) => tracing::info!("the TLS certificate was read again"),
+                Some(Ok(true)) => tracing::info!("loaded the TLS certificate again"),
                 Some(Err(problem)) => {
-                    tracing::warn!(%problem, "the TLS certificate in use stays in use");
+                    tracing::warn!(%problem, "cannot load the new TLS certificate; the previous one stays in use");
                 }
                 Some(Ok(false)) | None => {}
             }

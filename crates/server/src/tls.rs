@@ -1,4 +1,7 @@
-//! TLS, with a certificate that can be renewed while the gateway runs.
+//! TLS for the S3 endpoint, with a certificate that can be renewed while the gateway runs.
+//!
+//! For example, after certbot has written new files, the next check loads them, and later handshakes use the
+//! new certificate. Open connections continue.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,8 +21,8 @@ use crate::config::TlsFiles;
 use crate::private;
 use crate::problem::Problem;
 
-/// How often the files are checked for a change.
-pub(crate) const RELOAD_EVERY: Duration = Duration::from_secs(10);
+/// The interval at which the files are checked for changes.
+pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The server's side of TLS.
 #[derive(Clone)]
@@ -34,7 +37,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The certificate in use, and where it came from.
+/// The certificate in use, and its files.
 #[derive(Debug)]
 struct Certificate {
     files: TlsFiles,
@@ -42,15 +45,15 @@ struct Certificate {
     current: RwLock<(Arc<CertifiedKey>, Changed)>,
 }
 
-/// When the files last changed, as far as the file system says.
+/// The modification times of the certificate and of the key, if the file system reports them.
 type Changed = (Option<SystemTime>, Option<SystemTime>);
 
 impl Tls {
-    /// Loads the files. Offers TLS 1.2 and 1.3, and prefers HTTP/2 to HTTP/1.1.
+    /// Loads the files. The endpoint offers TLS 1.2 and 1.3, and prefers HTTP/2 to HTTP/1.1.
     pub(crate) fn load(files: TlsFiles) -> Result<Tls, Problem> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = load(&files, &provider)?;
-        // The file's permissions are changed only once it is known to be a key.
+        // After the load, so that the permissions of a wrong file are not changed.
         private::given(&files.key)?;
         let changed = changed(&files);
         let certificate = Arc::new(Certificate {
@@ -67,6 +70,7 @@ impl Tls {
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
     }
 
+    /// Carries out the handshake of a connection.
     pub(crate) async fn accept<T>(&self, stream: T) -> std::io::Result<TlsStream<T>>
     where
         T: AsyncRead + AsyncWrite + Unpin,
@@ -74,8 +78,8 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// Loads the files again if they have changed, or in any case if `always`. If they cannot be
-    /// loaded, the certificate in use stays. Returns whether there is a new one.
+    /// Loads the files again if they have changed, or in any case if `always` is true. Returns true if the
+    /// certificate was replaced. If the files cannot be loaded, the certificate in use stays.
     pub(crate) fn reload(&self, always: bool) -> Result<bool, Problem> {
         let certificate = &*self.certificate;
         let changed = changed(&certificate.files);
@@ -84,10 +88,10 @@ impl Tls {
             return Ok(false);
         }
         let fresh = load(&certificate.files, &certificate.provider)?;
-        // A renewed key with wrong permissions is used all the same: an expired certificate is
-        // worse.
+        // A renewed key with wrong permissions is used nevertheless, because an expired certificate would
+        // be worse.
         if let Err(problem) = private::given(&certificate.files.key) {
-            tracing::warn!(%problem, "the TLS key is used nevertheless");
+            tracing::warn!(%problem, "using the TLS key although its permissions are wrong");
         }
         let mut current = certificate.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = (Arc::new(fresh), changed);
@@ -102,11 +106,13 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
+/// Returns the modification times of the files.
 fn changed(files: &TlsFiles) -> Changed {
     let of = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
     (of(&files.cert), of(&files.key))
 }
 
+/// Loads the certificate chain and its key. Fails if they do not belong together.
 fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Problem> {
     let cert_doing = || format!("read the TLS certificate in {}", files.cert.display());
     let key_doing = || format!("read the TLS key in {}", files.key.display());
@@ -114,15 +120,15 @@ fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Pro
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| {
             Problem::new(cert_doing(), error)
-                .remedy("--tls-cert names a file in PEM that this user can read")
+                .remedy("--tls-cert must be a PEM file that this user can read")
         })?;
     if chain.is_empty() {
-        return Err(Problem::new(cert_doing(), "there is no PEM certificate in it")
-            .remedy("--tls-cert names the certificate chain, and --tls-key its key"));
+        return Err(Problem::new(cert_doing(), "it contains no PEM certificate")
+            .remedy("--tls-cert is the certificate chain, and --tls-key its key"));
     }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
         Problem::new(key_doing(), error)
-            .remedy("--tls-key names the certificate's key in PEM, which this user can read")
+            .remedy("--tls-key must be the certificate's key in PEM, which this user can read")
     })?;
     let key = provider
         .key_provider
@@ -130,7 +136,7 @@ fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Pro
         .map_err(|error| Problem::new(key_doing(), error))?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|error| {
-        Problem::new(cert_doing(), error).remedy("--tls-key must name this certificate's own key")
+        Problem::new(cert_doing(), error).remedy("--tls-key must be the key of this certificate")
     })?;
     Ok(certified)
 }

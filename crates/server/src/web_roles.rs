@@ -1,4 +1,4 @@
-//! Web roles, made of the settings.
+//! The roles of OpenID users, from the setting `openid`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use runtime::Tasks;
 use crate::config::OpenIdRole;
 use crate::problem::Problem;
 
-/// The roles that web identities may have, each with its issuer. Roles whose issuer is asked in the
-/// same way share its keys.
-pub(crate) fn of(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Problem> {
+/// Returns the roles of the settings, each with its issuer. Roles with the same issuer URL, certificates and
+/// `allow_http` share one issuer, and so its cached keys.
+pub(crate) fn from_settings(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Problem> {
     let tasks = Tasks::new();
     let mut known: Vec<(&OpenIdRole, Arc<Issuer>)> = Vec::new();
     let mut roles = Vec::with_capacity(settings.len());
     for role in settings {
-        let asked = |role: &OpenIdRole| -> (String, Option<PathBuf>, bool) {
+        let identity = |role: &OpenIdRole| -> (String, Option<PathBuf>, bool) {
             (role.issuer.clone(), role.ca_file.clone(), role.allow_http)
         };
-        let same = known.iter().find(|(other, _)| asked(other) == asked(role));
+        let same = known.iter().find(|(other, _)| identity(other) == identity(role));
         let issuer = match same {
             Some((_, issuer)) => Arc::clone(issuer),
             None => {
@@ -48,6 +48,7 @@ pub(crate) fn of(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Problem> {
     Ok(roles)
 }
 
+/// Returns the issuer of a role. Fails if its certificates cannot be read or its URL is invalid.
 fn issuer(role: &OpenIdRole, tasks: Tasks) -> Result<Issuer, Problem> {
     let authorities = role.ca_file.as_ref().map(|path| {
         let doing = || format!("read the certificates in {}", path.display());

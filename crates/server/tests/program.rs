@@ -157,7 +157,7 @@ fn a_start_that_fails_says_why_in_one_sentence() {
         (&["--listen", &taken], &[], &["listen on 127.0.0.1:", "in use", "choose another port"]),
         (&["--listen", "nonsense"], &[], &["listen on nonsense", "HOST:PORT"]),
         (&["--admin-listen", &taken], &[], &["listen on 127.0.0.1:", "choose another port"]),
-        (&["--data-dir", &inside], &[], &["make the data directory", "--data-dir"]),
+        (&["--data-dir", &inside], &[], &["create the data directory", "--data-dir"]),
         (&["--meta", &meta_inside], &[], &["open the metadata store sqlite:"]),
         (&["--meta", &foreign], &[], &["open the metadata store sqlite:", "foreign.db"]),
         (
@@ -176,7 +176,7 @@ fn a_start_that_fails_says_why_in_one_sentence() {
         (&["--log", "loud"], &[], &["log at the level", "\"loud\" is no level"]),
         (&["--block-bytes", "64MiB"], &[], &["block_bytes", "more than 16 MiB"]),
         (&["--listen", "192.0.2.1:9700"], &[], &["no such address"]),
-        (&["--master-key-file", "/none/key"], &[], &["there is no folder /none"]),
+        (&["--master-key-file", "/none/key"], &[], &["there is no directory /none"]),
         (&[], &[("ASHLAR_ROOT_USER_FILE", "/none")], &["ASHLAR_ROOT_USER_FILE names a file"]),
         (&[], &[("ASHLAR_ROOT_USER", "me")], &["ASHLAR_ROOT_PASSWORD is not"]),
         (&[], &[("ASHLAR_ROOT_USER", "me"), ("ASHLAR_ROOT_PASSWORD", "x")], &["access key has"]),

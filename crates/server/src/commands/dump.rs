@@ -81,7 +81,7 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
              blocks that it references: to move the volume, stop them first"
         ));
     }
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
 /// Fills an empty metadata store from a dump.
@@ -95,7 +95,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
         bar.0.finish_and_clear();
         let summary = summary.map_err(|error| Problem::new(doing(), error))?;
         say(format_args!("the dump is complete: {}", InWords(&summary)));
-        return Ok(Outcome::Well);
+        return Ok(Outcome::Success);
     }
     let meta = target(&settings, &doing()).await?;
     let mut name = [0; 16];
@@ -120,7 +120,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
         "the blocks are not moved, and belong to this store now: never serve the source of the \
          dump again, or each of the two deletes blocks of the other"
     ));
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
 /// Opens the metadata store of an existing volume, which gateways may be serving.

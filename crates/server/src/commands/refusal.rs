@@ -46,7 +46,7 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
         AdminError::Unchanged(error) => Problem::new("change the metadata store", error),
         AdminError::Unknown(_) => Problem::new("change the metadata store", error)
             .remedy("check whether the change was made, and try again if not"),
-        AdminError::Random(wrong) => Problem::new("draw random bytes", wrong),
+        AdminError::Random(wrong) => Problem::new("get random bytes", wrong),
         error => Problem::new(doing, error),
     }
 }

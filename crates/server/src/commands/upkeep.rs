@@ -69,7 +69,7 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     match report.findings.len() {
         0 => {
             say(format_args!("no findings"));
-            Ok(Outcome::Well)
+            Ok(Outcome::Success)
         }
         count => {
             say(format_args!("{count} findings{more}"));
@@ -112,7 +112,7 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
             "check that --meta and --blocks belong together, then allow it with --delete-percent-max",
         ));
     }
-    Ok(Outcome::Well)
+    Ok(Outcome::Success)
 }
 
 /// Opens the metadata store of an existing volume. Returns true with it if no other process can have the

@@ -1,10 +1,11 @@
-//! Flow control of responses to an HTTP/2 peer, which may stop taking any of them.
+//! Flow control of responses to HTTP/2 clients that may stop reading.
 //!
-//! The peer's windows limit how much of a stream may be sent, so a peer can let a thousand
-//! responses wait in memory and take none. A [`Flow`] knows whether a frame of its response is
-//! waiting to be sent, and since when. The next frame is made only when that one has been written
-//! to the connection, and the stream ends only when all frames have. A stream whose frame is not
-//! taken for too long is reset, which frees whatever the connection still held of it.
+//! The client's windows limit the bytes of each stream, so a client can request a thousand objects, read
+//! none, and make the gateway hold all of them. A [`Flow`] tracks the pending frame of one response: the
+//! next frame is read only after this one was written to the connection, and the stream ends only after
+//! all frames were. If a frame stays pending until the timeout, the stream is reset, which frees the
+//! memory that the connection holds for it. For example, a client that pauses a download for 300 seconds
+//! loses this stream, but not its other ones.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,15 +16,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::stall::AnswerPatience;
+use super::stall::ResponseTimeouts;
 use crate::metrics::Metrics;
 
-/// Bytes of a frame of a response over HTTP/2. A peer must take this many bytes of each stream
-/// within the listener's patience. They are few because a hundred streams may share a slow link.
+/// The bytes of one frame of a response over HTTP/2. A client must read this many bytes of each stream
+/// within the timeout. They are few because a hundred streams may share a slow link.
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
-    /// The flow of the stream that this task sends its response on.
+    /// The flow of the stream that this task serves.
     static FLOW: Arc<Flow>;
 }
 
@@ -33,44 +34,46 @@ pub(crate) struct Flow(Mutex<FlowState>);
 
 #[derive(Debug, Default)]
 struct FlowState {
-    /// Since when a frame has been waiting to be sent.
-    under_way: Option<Instant>,
-    /// Woken when the peer has taken that frame.
+    /// The time since which a frame is pending, if one is.
+    pending_since: Option<Instant>,
+    /// Woken when the pending frame was written to the connection.
     waiting: Option<Waker>,
-    given_up: bool,
-    /// Whether the response stays in memory until it was taken.
+    /// True after the timeout of a frame.
+    timed_out: bool,
+    /// True if the whole response is in memory until the client has read it.
     in_memory: bool,
 }
 
 impl Flow {
-    /// The flow of the current task's stream. `None` over HTTP/1, where a connection has one
-    /// response at a time, and [`Stall`](super::Stall) ends it if its peer takes nothing.
-    pub(crate) fn here() -> Option<Arc<Flow>> {
+    /// Returns the flow of the current task's stream. Returns `None` over HTTP/1, where a connection has one
+    /// response at a time, and [`Stall`](super::Stall) ends it if its client reads nothing.
+    pub(crate) fn current() -> Option<Arc<Flow>> {
         FLOW.try_with(Arc::clone).ok()
     }
 
-    /// Ready when the peer has taken all frames so far. An error once the stream was given up.
-    pub(crate) fn poll_taken(&self, cx: &Context<'_>) -> Poll<Result<(), NotTaken>> {
+    /// Ready when no frame is pending. Fails with `ClientStalled` after a timeout.
+    pub(crate) fn poll_written(&self, cx: &Context<'_>) -> Poll<Result<(), ClientStalled>> {
         let mut state = self.state();
-        if state.given_up {
-            return Poll::Ready(Err(NotTaken));
+        if state.timed_out {
+            return Poll::Ready(Err(ClientStalled));
         }
-        if state.under_way.is_none() {
+        if state.pending_since.is_none() {
             return Poll::Ready(Ok(()));
         }
         state.waiting = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Notes that the response stays in memory until the peer has taken it.
-    pub(crate) fn in_memory(&self) {
+    /// Sets the timeout of responses in memory.
+    pub(crate) fn set_in_memory(&self) {
         self.state().in_memory = true;
     }
 
-    /// Makes a frame of bytes. It counts as waiting until its last copy is dropped.
+    /// Returns the bytes as a frame. It is pending until its last copy is dropped, which hyper does after
+    /// writing it.
     pub(crate) fn send(self: &Arc<Flow>, bytes: Bytes) -> Bytes {
-        self.state().under_way = Some(Instant::now());
-        Bytes::from_owner(UnderWay { bytes, flow: Arc::clone(self) })
+        self.state().pending_since = Some(Instant::now());
+        Bytes::from_owner(PendingFrame { bytes, flow: Arc::clone(self) })
     }
 
     fn state(&self) -> MutexGuard<'_, FlowState> {
@@ -78,27 +81,27 @@ impl Flow {
     }
 }
 
-/// The peer took nothing of a response for too long.
+/// The client read nothing of a response until the timeout.
 #[derive(Debug, thiserror::Error)]
-#[error("the client takes nothing of it")]
-pub(crate) struct NotTaken;
+#[error("the client reads nothing of the response")]
+pub(crate) struct ClientStalled;
 
-/// A frame that is waiting to be sent.
-struct UnderWay {
+/// A frame that is not written to the connection yet.
+struct PendingFrame {
     bytes: Bytes,
     flow: Arc<Flow>,
 }
 
-impl AsRef<[u8]> for UnderWay {
+impl AsRef<[u8]> for PendingFrame {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingFrame {
     fn drop(&mut self) {
         let mut state = self.flow.state();
-        state.under_way = None;
+        state.pending_since = None;
         let waiting = state.waiting.take();
         drop(state);
         if let Some(waiting) = waiting {
@@ -107,32 +110,33 @@ impl Drop for UnderWay {
     }
 }
 
-/// Runs the streams of one HTTP/2 connection.
+/// The executor of one HTTP/2 connection: runs its streams with their timeouts, and counts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     metrics: Arc<Metrics>,
-    /// How long a peer may take nothing of a response.
-    patience: AnswerPatience,
+    timeouts: ResponseTimeouts,
     counts: Arc<Mutex<StreamCounts>>,
 }
 
 #[derive(Debug)]
 struct StreamCounts {
+    /// Open streams.
     streams: usize,
+    /// Streams that ended.
     ended: usize,
-    /// When the last stream ended, or the connection began.
+    /// The time at which the last stream ended, or the connection started.
     since: Instant,
     /// Woken when a stream ends.
     waiting: Option<Waker>,
 }
 
 impl Streams {
-    pub(crate) fn new(metrics: Arc<Metrics>, patience: AnswerPatience) -> Streams {
+    pub(crate) fn new(metrics: Arc<Metrics>, timeouts: ResponseTimeouts) -> Streams {
         let counts = StreamCounts { streams: 0, ended: 0, since: Instant::now(), waiting: None };
-        Streams { metrics, patience, counts: Arc::new(Mutex::new(counts)) }
+        Streams { metrics, timeouts, counts: Arc::new(Mutex::new(counts)) }
     }
 
-    /// Waits until there has been no stream for `wait`, counted from now at the earliest.
+    /// Waits until no stream was open for the time `wait`, which starts now at the earliest.
     pub(crate) async fn idle_for(&self, wait: Duration) {
         let began = Instant::now();
         loop {
@@ -148,7 +152,7 @@ impl Streams {
     }
 
     /// Waits until a stream has ended.
-    pub(crate) async fn some_response(&self) {
+    pub(crate) async fn first_response(&self) {
         std::future::poll_fn(|cx| {
             let mut counts = self.counts();
             if counts.ended > 0 {
@@ -175,20 +179,21 @@ where
         let watched = WatchedStream {
             stream: Box::pin(stream),
             flow: Arc::default(),
-            patience: self.patience,
-            late: None,
+            timeouts: self.timeouts,
+            timer: None,
             streams: self.clone(),
         };
         tokio::spawn(watched);
     }
 }
 
-/// A stream that is given up if its peer takes nothing of it.
+/// A stream with the timeout of its pending frame.
 struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     flow: Arc<Flow>,
-    patience: AnswerPatience,
-    late: Option<Pin<Box<Sleep>>>,
+    timeouts: ResponseTimeouts,
+    /// Runs while a frame is pending.
+    timer: Option<Pin<Box<Sleep>>>,
     streams: Streams,
 }
 
@@ -207,27 +212,26 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
         if this.poll_stream(cx).is_ready() {
             return Poll::Ready(());
         }
-        let (under_way, in_memory) = {
+        let (pending_since, in_memory) = {
             let state = this.flow.state();
-            (state.under_way, state.in_memory)
+            (state.pending_since, state.in_memory)
         };
-        let Some(since) = under_way else {
-            this.late = None;
+        let Some(since) = pending_since else {
+            this.timer = None;
             return Poll::Pending;
         };
-        let deadline = since + this.patience.of(in_memory);
-        let late = this.late.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if late.deadline() != deadline {
-            late.as_mut().reset(deadline);
+        let deadline = since + this.timeouts.timeout(in_memory);
+        let timer = this.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
         }
-        if late.as_mut().poll(cx).is_pending() {
+        if timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         this.streams.metrics.count_response_timeout();
-        // If the stream is waiting for a frame to be taken, it fails now and is reset, which drops
-        // what the connection holds of it. If hyper still holds a frame of its own, that is dropped
-        // with the stream.
-        this.flow.state().given_up = true;
+        // Another poll lets the response fail with `ClientStalled`, so hyper resets the stream and the
+        // connection drops its frames. If hyper holds a frame itself, that is dropped with the stream.
+        this.flow.state().timed_out = true;
         let _either = this.poll_stream(cx);
         Poll::Ready(())
     }

@@ -1,8 +1,9 @@
 //! Limits of connections and requests for each host.
 //!
-//! A host is an IPv4 address, or the /64 network that an IPv6 host has to itself. It is remembered
-//! only while it has a connection or a request. A trusted proxy asks for others: its connections
-//! are not counted, and its requests count for the client that `X-Forwarded-For` names.
+//! A host is an IPv4 address, or a /64 network of IPv6, because one IPv6 host usually has such a network.
+//! The table has a host only while it has a connection or a request. The connections of a trusted proxy
+//! are not counted, and each of its requests counts for the client that `X-Forwarded-For` names. For
+//! example, with the proxy 10.0.0.1 and the header `1.2.3.4, 10.0.0.1`, a request counts for 1.2.3.4.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,21 +12,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::linger::UnreadBody;
 use super::queue::Queue;
-use super::stall::Pace;
+use super::stall::ResponseKind;
 use crate::config::Network;
 use gateway::ClientAddress;
 use http::HeaderMap;
 
-/// The bits of an IPv6 address that identify a host.
+/// The number of bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
 
-/// The header in which a proxy names its client. Each proxy appends to it.
+/// The header with the addresses of clients. Each proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The header in which a proxy says how its client speaks with it.
+/// The header with the protocol between a proxy and its client.
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// What one host may have at a time, and which addresses are trusted proxies.
+/// The limits of one host, and the trusted proxies.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLimits {
     pub(crate) connections_max: usize,
@@ -33,7 +34,7 @@ pub(crate) struct HostLimits {
     pub(crate) proxies: Vec<Network>,
 }
 
-/// All hosts that have a connection or a request now.
+/// The table of all hosts with a connection or a request.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     limits: HostLimits,
@@ -42,51 +43,51 @@ pub(crate) struct Hosts {
 
 #[derive(Debug)]
 struct KnownHost {
-    /// How many [`Host`]s refer to it.
-    holders: usize,
+    /// The number of [`Host`]s that refer to this entry.
+    references: usize,
     usage: Arc<HostUsage>,
 }
 
-/// What one host has now.
+/// The connections and requests of one host.
 #[derive(Debug)]
 struct HostUsage {
     connections: AtomicUsize,
     requests: Queue,
 }
 
-/// A reference to a host, which is forgotten with the last one.
+/// A reference to a host. The table drops the host with its last reference.
 #[derive(Debug)]
 pub(crate) struct Host {
-    at: IpAddr,
+    address: IpAddr,
     usage: Arc<HostUsage>,
     hosts: Arc<Hosts>,
 }
 
-/// Where a connection comes from.
+/// The peer of a connection.
 #[derive(Debug)]
 pub(crate) enum Peer {
-    /// From a client.
+    /// A client.
     Host(Host),
-    /// From a trusted proxy.
+    /// A trusted proxy.
     Proxy(Arc<Hosts>),
 }
 
-/// What a connection says about where its requests come from.
+/// The properties of a connection that its requests inherit.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) peer: Arc<Peer>,
     /// The peer's address.
     pub(crate) address: IpAddr,
-    /// Which TLS it speaks, if it does.
+    /// The version of TLS, if the connection uses it.
     pub(crate) tls: Option<&'static str>,
-    /// Set if the body of a request is left unread.
+    /// Set if the gateway leaves the body of a request unread.
     pub(crate) unread: UnreadBody,
-    /// Which kind of answer is being sent.
-    pub(crate) pace: Pace,
+    /// The kind of the response that is being sent.
+    pub(crate) kind: ResponseKind,
 }
 
 impl Origin {
-    /// The client that sent a request.
+    /// Returns the address of the client that sent a request.
     pub(crate) fn client(&self, headers: &HeaderMap) -> ClientAddress {
         let hosts = match &*self.peer {
             Peer::Host(host) => &host.hosts,
@@ -96,22 +97,21 @@ impl Origin {
     }
 }
 
-/// One connection of its host, until it is dropped.
+/// Counts as one connection of its host until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HostConnection(Arc<HostUsage>);
 
-/// The host of a request, which limits how many requests it may have. The host is remembered while
-/// this exists.
+/// The host that a request counts for. The table keeps the host while this exists.
 #[derive(Debug)]
 pub(crate) enum HostRequests {
-    /// The host at the other end of the connection.
+    /// The peer of the connection.
     Peer(Arc<Peer>),
-    /// The client that a proxy named.
+    /// The client that a proxy names.
     Behind(Host),
 }
 
 impl HostRequests {
-    /// The queue of the host's requests. `None` if a proxy named no client.
+    /// Returns the queue of the host's requests, or `None` if a proxy names no client.
     pub(super) fn queue(&self) -> Option<&Queue> {
         match self {
             HostRequests::Behind(host) => Some(&host.usage.requests),
@@ -123,9 +123,9 @@ impl HostRequests {
     }
 }
 
-/// Whether the header says that the client speaks TLS; none if there is no such header. The client
-/// may have sent a line of its own, to which the proxy has added another one, so every line and every
-/// item of it must say `https`.
+/// Returns true if `X-Forwarded-Proto` says that the client uses TLS, and `None` without this header. The
+/// client may have sent a line of its own before the proxy appended one, so every item of every line must
+/// be `https`.
 pub(super) fn forwarded_proto(headers: &HeaderMap) -> Option<bool> {
     let mut lines = headers.get_all(FORWARDED_PROTO).into_iter().peekable();
     lines.peek()?;
@@ -138,7 +138,7 @@ impl Hosts {
         Arc::new(Hosts { limits, known: Mutex::default() })
     }
 
-    /// The peer at an address.
+    /// Returns the peer at an address.
     pub(crate) fn peer(self: &Arc<Hosts>, address: IpAddr) -> Peer {
         let address = address.to_canonical();
         if self.is_proxy(address) {
@@ -148,7 +148,7 @@ impl Hosts {
         }
     }
 
-    /// Where a request comes from: the client of a trusted proxy, as that says, or else the peer.
+    /// Returns the client of a request: the one that a trusted proxy names, or else the peer.
     fn client(
         &self,
         peer: IpAddr,
@@ -159,7 +159,7 @@ impl Hosts {
         if !self.is_proxy(peer) {
             return ClientAddress { address: peer, tls };
         }
-        let address = self.named_by_proxy(headers).unwrap_or(peer);
+        let address = self.forwarded_client(headers).unwrap_or(peer);
         match forwarded_proto(headers) {
             Some(true) => ClientAddress { address, tls: Some(None) },
             Some(false) => ClientAddress { address, tls: None },
@@ -167,10 +167,12 @@ impl Hosts {
         }
     }
 
+    /// Returns true for the address of a trusted proxy.
     fn is_proxy(&self, address: IpAddr) -> bool {
         self.limits.proxies.iter().any(|proxies| proxies.contains(address))
     }
 
+    /// Returns a reference to the host of an address, which is added to the table if necessary.
     fn host(self: &Arc<Hosts>, address: IpAddr) -> Host {
         let at = match address {
             IpAddr::V4(_) => address,
@@ -184,23 +186,24 @@ impl Hosts {
             Arc::new(HostUsage { connections: AtomicUsize::new(0), requests })
         };
         let mut known = self.known();
-        let entry = known.entry(at).or_insert_with(|| KnownHost { holders: 0, usage: fresh() });
-        entry.holders += 1;
+        let entry = known.entry(at).or_insert_with(|| KnownHost { references: 0, usage: fresh() });
+        entry.references += 1;
         let usage = Arc::clone(&entry.usage);
         drop(known);
-        Host { at, usage, hosts: Arc::clone(self) }
+        Host { address: at, usage, hosts: Arc::clone(self) }
     }
 
-    /// The client of a proxy, if it names one.
+    /// Returns the host of the client that a proxy names, if it names one.
     fn behind_proxy(self: &Arc<Hosts>, headers: &HeaderMap) -> Option<Host> {
-        self.named_by_proxy(headers).map(|address| self.host(address))
+        self.forwarded_client(headers).map(|address| self.host(address))
     }
 
-    /// The last address in the header that is no trusted proxy's. `None` if there is none.
-    fn named_by_proxy(&self, headers: &HeaderMap) -> Option<IpAddr> {
+    /// Returns the last address in `X-Forwarded-For` that is not a trusted proxy's, or `None`.
+    fn forwarded_client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
-            // The client may have sent the header itself, so only what proxies appended counts.
+            // From the end, because only the addresses that trusted proxies appended are reliable: the
+            // client may have sent the header itself.
             for named in line.as_bytes().rsplit(|byte| *byte == b',') {
                 let named = std::str::from_utf8(named).ok()?;
                 let address = address(named.trim())?.to_canonical();
@@ -216,7 +219,7 @@ impl Hosts {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many hosts are remembered.
+    /// Returns the number of hosts in the table.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.known().len()
@@ -224,8 +227,8 @@ impl Hosts {
 }
 
 impl Peer {
-    /// Counts one more connection. `None` if its host may have no more; `Some(None)` for a proxy,
-    /// whose connections are not counted.
+    /// Counts one more connection. Returns `None` if the host is at its limit, and `Some(None)` for a
+    /// proxy, whose connections are not counted.
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
         let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);
@@ -234,7 +237,7 @@ impl Peer {
         Some(Some(HostConnection(Arc::clone(&host.usage))))
     }
 
-    /// The host of a request with these headers.
+    /// Returns the host that a request with these headers counts for.
     pub(crate) fn requests(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequests {
         match &**self {
             Peer::Host(_) => HostRequests::Peer(Arc::clone(self)),
@@ -255,15 +258,15 @@ impl Drop for HostConnection {
 impl Drop for Host {
     fn drop(&mut self) {
         let mut known = self.hosts.known();
-        let Some(entry) = known.get_mut(&self.at) else { return };
-        entry.holders -= 1;
-        if entry.holders == 0 {
-            known.remove(&self.at);
+        let Some(entry) = known.get_mut(&self.address) else { return };
+        entry.references -= 1;
+        if entry.references == 0 {
+            known.remove(&self.address);
         }
     }
 }
 
-/// Reads an address as proxies write it: with or without a port, with or without brackets.
+/// Parses an address in the forms that proxies write: with or without a port, with or without brackets.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);

@@ -1,10 +1,10 @@
 //! The end of a connection whose client may still be sending.
 //!
-//! If a socket is closed while bytes of the client are unread, the system sends a reset, and the
-//! client may lose an answer that it has not read yet. So a connection that ends with an unread body
-//! is closed in steps, as RFC 9112 section 9.6 says: the answer is sent, the sending side is closed,
-//! and what still arrives is read and discarded for a while. For example, a client that is refused
-//! after 2 of 20 MiB can send the rest and then read the refusal.
+//! If a socket is closed while bytes of the client are unread, the kernel sends a reset, and the client
+//! can lose a response that it has not read yet. So a connection with an unread body is closed in steps,
+//! as RFC 9112 section 9.6 says: the response is sent, the sending side is closed, and bytes that still
+//! arrive are read and discarded until a limit. For example, a client whose upload is refused after 2 of
+//! 20 MiB can send the rest and then read the refusal.
 
 use std::future::Future;
 use std::io;
@@ -19,22 +19,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Bytes that are discarded at the end of one connection.
+/// The limit of bytes that are discarded at the end of one connection.
 const LINGER_BYTES_MAX: usize = 256 << 20;
 
-/// How long a connection lingers.
+/// The limit of time that a connection lingers.
 const LINGER_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a connection lingers while nothing arrives.
+/// The limit of time that a connection lingers without receiving a byte.
 const LINGER_IDLE_WAIT: Duration = Duration::from_secs(2);
 
-/// Connections that linger at a time. Others are closed at once.
+/// The limit of lingering connections. Further ones are closed at once.
 const LINGERING_CONNECTIONS_MAX: usize = 1024;
 
-/// Bytes that are discarded in one step.
+/// The size of one discarding read.
 const DISCARD_BYTES: usize = 16 << 10;
 
-/// The connections of one listener that linger.
+/// The limit of lingering connections of one listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Lingering(Arc<Semaphore>);
 
@@ -44,18 +44,18 @@ impl Default for Lingering {
     }
 }
 
-/// Tells whether the body of the last request on a connection was left unread.
+/// A flag of a connection: the body of its last request is unread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnreadBody(Arc<AtomicBool>);
 
 impl UnreadBody {
-    /// Notes that a body was left unread.
+    /// Sets the flag.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// A connection that lingers if a body was left unread.
+/// A connection that lingers at its end if the body of its last request is unread.
 #[derive(Debug)]
 pub(crate) struct Linger<T> {
     inner: T,
@@ -64,19 +64,24 @@ pub(crate) struct Linger<T> {
     state: LingerState,
 }
 
+/// The state of a connection: `Open` to `Discarding` to `Closed`, or from `Open` directly to `Closed`.
 #[derive(Debug)]
 enum LingerState {
+    /// The sending side is open.
     Open,
-    /// The sending side is closed; what arrives is discarded.
+    /// The sending side is closed; received bytes are discarded.
     Discarding(Discarding),
+    /// The connection can be closed.
     Closed,
 }
 
 #[derive(Debug)]
 struct Discarding {
-    left: usize,
+    /// The bytes that may still be discarded.
+    remaining: usize,
+    /// The time at which lingering ends.
     end: Instant,
-    /// The end, or the moment at which nothing has arrived for too long.
+    /// Fires at `end`, or when no byte has arrived for [`LINGER_IDLE_WAIT`].
     timer: Pin<Box<Sleep>>,
     _counted: OwnedSemaphorePermit,
 }
@@ -86,7 +91,7 @@ impl<T> Linger<T> {
         Linger { inner, unread, lingering, state: LingerState::Open }
     }
 
-    /// The first state after the sending side was closed.
+    /// Returns the state after the sending side was closed.
     fn begin(&self) -> LingerState {
         if !self.unread.0.load(Ordering::Relaxed) {
             return LingerState::Closed;
@@ -96,7 +101,7 @@ impl<T> Linger<T> {
         };
         let now = Instant::now();
         LingerState::Discarding(Discarding {
-            left: LINGER_BYTES_MAX,
+            remaining: LINGER_BYTES_MAX,
             end: now + LINGER_WAIT,
             timer: Box::pin(sleep_until(now + LINGER_IDLE_WAIT)),
             _counted: counted,
@@ -105,7 +110,7 @@ impl<T> Linger<T> {
 }
 
 impl Discarding {
-    /// Reads and discards. Ready when the client has closed, or a limit is reached.
+    /// Reads and discards. Ready when the client has closed the connection, or a limit is reached.
     fn poll<T: AsyncRead + Unpin>(&mut self, inner: &mut T, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let mut bytes = [MaybeUninit::uninit(); DISCARD_BYTES];
@@ -116,10 +121,10 @@ impl Discarding {
                 Poll::Ready(Ok(())) => {}
             }
             let arrived = buffer.filled().len();
-            if arrived == 0 || arrived >= self.left || Instant::now() >= self.end {
+            if arrived == 0 || arrived >= self.remaining || Instant::now() >= self.end {
                 return Poll::Ready(());
             }
-            self.left -= arrived;
+            self.remaining -= arrived;
             let idle = Instant::now() + LINGER_IDLE_WAIT;
             self.timer.as_mut().reset(idle.min(self.end));
         }

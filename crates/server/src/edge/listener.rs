@@ -1,4 +1,8 @@
-//! The listener: accepts connections, limits and serves them, and ends them.
+//! The listener of the S3 endpoint: accepts connections, applies the limits, serves and ends them.
+//!
+//! A connection passes through these layers: TCP, `Stall` (timeout of a client that does not read),
+//! `Linger` (orderly end with an unread body), TLS, and HTTP/1.1 or HTTP/2. For example, a connection over
+//! the limit is served in the same way, but each of its requests gets 503 SlowDown.
 
 use std::convert::Infallible;
 use std::io;
@@ -19,54 +23,54 @@ use super::flow::Streams;
 use super::hosts::{Hosts, Origin};
 use super::linger::{Linger, Lingering, UnreadBody};
 use super::permit::{Admission, ConnectionPermits};
-use super::stall::{AnswerPatience, Pace, Stall};
+use super::stall::{ResponseKind, ResponseTimeouts, Stall};
 use super::{Edge, Service};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::Tls;
 
-/// How long a client may take to send a request's head, and how long a connection may be idle.
+/// The limit of time to receive a request's head, and of an idle HTTP/1 connection.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// How long an HTTP/2 connection may be without a request until GOAWAY is sent, and how long the
-/// peer then has to close it.
+/// The time without a request after which an HTTP/2 connection gets GOAWAY, and the time that the client
+/// then has to close it.
 const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
 const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a connection beyond the limit may take to send a request and to take its refusal.
+/// The lifetime of a connection over the limit, in which it gets its refusal.
 const REFUSAL_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a TLS handshake may take.
+/// The limit of time of a TLS handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
-/// Bytes of a request's line and headers.
+/// The limit of bytes of a request's line and headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// The most headers of a request that hyper parses. hyper answers a request with more of them by an empty
-/// 431. The edge refuses more than 100, and answers with a document of S3.
+/// The limit of headers that hyper parses. hyper answers a request with more of them with an empty 431. The
+/// edge refuses more than 100 with an error document of S3.
 ///
 /// hyper allocates two vectors of 32 bytes for each of these headers at each request. With 400 headers
 /// they are small allocations, and take 50 ns. Vectors for 1,000 headers sometimes took 1,200 ns, because
 /// jemalloc returned them to its arena.
 const HEADERS_PARSED_MAX: usize = 400;
 
-/// Bytes that are read from one connection ahead of the gateway.
+/// The buffer of one HTTP/1 connection for bytes that the gateway has not read yet.
 const READ_BUFFER_BYTES: usize = 128 << 10;
 
-/// Requests at a time on one HTTP/2 connection.
+/// The limit of concurrent requests on one HTTP/2 connection.
 const H2_STREAMS_MAX: u32 = 128;
 
-/// Bytes that an HTTP/2 client may send ahead, on a stream and on a connection.
+/// The receive windows of an HTTP/2 stream and of a connection.
 const H2_STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const H2_CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
-/// Bytes that may wait to be sent on one HTTP/2 stream.
+/// The limit of bytes that hyper buffers for sending on one HTTP/2 stream.
 const H2_SEND_BUFFER_BYTES: usize = 128 << 10;
 
-/// How long to wait after the system failed to accept a connection, for want of descriptors say.
+/// The pause after a failed accept, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds an address, or says what to do about it.
+/// Returns a socket that listens at an address. The error has the remedy for its cause.
 pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
     TcpListener::bind(address).await.map_err(|error| {
         let problem = Problem::new(format!("listen on {address}"), &error);
@@ -78,14 +82,14 @@ pub(crate) async fn bind(address: &str) -> Result<TcpListener, Problem> {
                 problem.remedy("choose a port of 1024 or above, or grant the right to bind it")
             }
             io::ErrorKind::AddrNotAvailable => {
-                problem.remedy("this machine has no such address: name one of its own, or 0.0.0.0")
+                problem.remedy("this machine has no such address: give one of its own, or 0.0.0.0")
             }
             io::ErrorKind::InvalidInput => {
                 problem.remedy("an address is HOST:PORT, such as 127.0.0.1:9700")
             }
-            // Looking up a name has no kind of its own.
+            // The failed lookup of a name has no error kind of its own.
             _ if address.rsplit_once(':').is_some_and(|(host, _)| !host.is_empty()) => {
-                problem.remedy("name an address of this machine, such as 127.0.0.1:9700")
+                problem.remedy("give an address of this machine, such as 127.0.0.1:9700")
             }
             _ => problem.remedy("an address is HOST:PORT, such as 127.0.0.1:9700"),
         }
@@ -100,15 +104,16 @@ pub(crate) struct Listener<S> {
     pub(crate) permits: ConnectionPermits,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) metrics: Arc<Metrics>,
-    /// How long a client may take nothing of a response.
-    pub(crate) patience: AnswerPatience,
-    /// Connections that end while their clients still send.
+    /// The timeouts of clients that do not read their response.
+    pub(crate) timeouts: ResponseTimeouts,
+    /// The limit of connections that end while their clients still send.
     pub(crate) lingering: Lingering,
 }
 
 impl<S: Service> Listener<S> {
-    /// Serves at `socket` until `stop`. Then closes it, so that the system refuses new connections,
-    /// and lets requests in flight finish, for at most `drain`. Returns whether all did.
+    /// Serves at `socket` until `stop` is cancelled. Then closes it, so that the kernel refuses new
+    /// connections, and waits for requests in flight, at most for `drain`. Returns true if all have
+    /// finished.
     pub(crate) async fn serve(
         self,
         socket: TcpListener,
@@ -125,7 +130,7 @@ impl<S: Service> Listener<S> {
             match accepted {
                 Ok((stream, from)) => serving.admit(stream, from, &tasks, &stop),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "cannot accept connections; trying again");
                     serving.metrics.count_connection_error("accept");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -136,6 +141,8 @@ impl<S: Service> Listener<S> {
         tokio::time::timeout(drain, tasks.wait()).await.is_ok()
     }
 
+    /// Serves a new connection in a task. Closes it without a response if even the connections that get a
+    /// refusal are at their limit.
     fn admit(
         self: &Arc<Self>,
         stream: TcpStream,
@@ -152,8 +159,8 @@ impl<S: Service> Listener<S> {
         let (this, stop) = (Arc::clone(self), stop.clone());
         tasks.spawn(async move {
             this.metrics.connections.inc();
-            let (unread, pace) = (UnreadBody::default(), Pace::default());
-            let from = Origin { peer, address: from.ip(), tls: None, unread, pace };
+            let (unread, kind) = (UnreadBody::default(), ResponseKind::default());
+            let from = Origin { peer, address: from.ip(), tls: None, unread, kind };
             let served = this.connection(stream, admission, from, stop);
             let ended = match admission {
                 Admission::Granted => served.await,
@@ -169,8 +176,8 @@ impl<S: Service> Listener<S> {
         });
     }
 
-    /// Serves one connection to its end. An error is what went wrong, for a metric. It is not
-    /// logged: clients go away all the time.
+    /// Serves one connection to its end. The error is its kind, a value of a metric's label. It is not
+    /// logged, because clients often close connections early.
     async fn connection(
         &self,
         stream: TcpStream,
@@ -180,7 +187,7 @@ impl<S: Service> Listener<S> {
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
         runtime::unpace(&stream);
-        let stream = Stall::new(stream, self.patience, from.pace.clone());
+        let stream = Stall::new(stream, self.timeouts, from.kind.clone());
         let stream = Linger::new(stream, from.unread.clone(), self.lingering.clone());
         let Some(tls) = &self.tls else { return self.http1(stream, admission, from, stop).await };
         let handshake = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream));
@@ -197,6 +204,7 @@ impl<S: Service> Listener<S> {
         }
     }
 
+    /// Serves HTTP/1.1. When `stop` is cancelled, the connection ends after the request in flight.
     async fn http1<T>(
         &self,
         stream: T,
@@ -223,14 +231,14 @@ impl<S: Service> Listener<S> {
             );
         let mut connection = pin!(connection);
         tokio::select! {
-            ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
+            ended = connection.as_mut() => return ended.map_err(|error| error_kind(&error)),
             () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
         }
-        connection.await.map_err(|error| kind(&error))
+        connection.await.map_err(|error| error_kind(&error))
     }
 
-    /// Serves HTTP/2. Like one of HTTP/1, the connection ends when there has been no request for a
-    /// while: otherwise a peer that only answers pings would keep its permit for ever.
+    /// Serves HTTP/2. The connection ends after a time without requests, like one of HTTP/1; otherwise a
+    /// client that only answers pings would keep its permit forever.
     async fn http2<T>(
         &self,
         stream: T,
@@ -242,7 +250,7 @@ impl<S: Service> Listener<S> {
         T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let edge = Arc::clone(&self.edge);
-        let streams = Streams::new(Arc::clone(&self.metrics), self.patience);
+        let streams = Streams::new(Arc::clone(&self.metrics), self.timeouts);
         let connection = http2::Builder::new(streams.clone())
             .timer(TokioTimer::new())
             .keep_alive_interval(HEAD_WAIT)
@@ -261,22 +269,22 @@ impl<S: Service> Listener<S> {
             );
         let mut connection = pin!(connection);
         tokio::select! {
-            ended = connection.as_mut() => return ended.map_err(|error| kind(&error)),
+            ended = connection.as_mut() => return ended.map_err(|error| error_kind(&error)),
             () = stop.cancelled() => {}
             () = streams.idle_for(H2_IDLE_WAIT) => {}
-            () = streams.some_response(), if admission != Admission::Granted => {}
+            () = streams.first_response(), if admission != Admission::Granted => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
-            ended = connection.as_mut() => ended.map_err(|error| kind(&error)),
-            // Requests that the peer sent before it got GOAWAY are answered first.
+            ended = connection.as_mut() => ended.map_err(|error| error_kind(&error)),
+            // Requests that the client sent before it received GOAWAY are answered first.
             () = streams.idle_for(H2_GOAWAY_WAIT) => Ok(()),
         }
     }
 }
 
-/// Why hyper gave a connection up, as a label.
-fn kind(error: &hyper::Error) -> &'static str {
+/// Returns the kind of a connection's error, as the value of a metric's label.
+fn error_kind(error: &hyper::Error) -> &'static str {
     if error.is_parse() {
         "request"
     } else if error.is_timeout() {

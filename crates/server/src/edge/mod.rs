@@ -1,8 +1,10 @@
-//! The edge: what stands between sockets and the gateway, and the only code that names hyper.
+//! The HTTP edge between sockets and the gateway. Only this module uses hyper.
 //!
-//! Every request gets an id before anything else happens to it, and every response carries the id.
-//! Health checks are answered here, and requests beyond a limit are refused, before any body is
-//! read. A panic in the gateway becomes a 500. What an operation means is not known here.
+//! The edge gives each request an id, which each response carries. It answers health checks, refuses
+//! requests over a limit before it reads a body, turns a panic of the gateway into a 500, and records each
+//! request in metrics and the access log. It knows nothing about S3 operations. For example, a request
+//! while `requests_max` others are in flight waits in a queue, and gets 503 SlowDown if the queue does not
+//! move for a second.
 
 mod flow;
 mod hosts;
@@ -40,7 +42,7 @@ pub(crate) use hosts::{HostLimits, Hosts};
 pub(crate) use linger::Lingering;
 pub(crate) use listener::{Listener, bind};
 pub(crate) use permit::ConnectionPermits;
-pub(crate) use stall::{AnswerPatience, Pace, Stall};
+pub(crate) use stall::{ResponseKind, ResponseTimeouts, Stall};
 
 use volume::RoundTrips;
 
@@ -49,24 +51,23 @@ use flow::Flow;
 use hosts::Origin;
 use ids::RequestIds;
 use permit::Admission;
-use response::{Account, HeldPermits, ResponseBody};
+use response::{HeldPermits, RequestRecord, ResponseBody};
 use slot::{NoSlot, RequestSlots};
 use upload::WatchedBody;
 
-/// KiB of responses that may wait in memory for their clients without holding a request's slot.
+/// The limit, in KiB, of responses in memory that wait for their clients without a request's slot.
 const RESPONSES_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
-/// How long the result of a readiness check is reused, so that frequent checks cost the stores
-/// nothing.
-const READY_HOLDS: Duration = Duration::from_secs(1);
+/// The lifetime of a readiness result, so that frequent checks do not load the stores.
+const READY_CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// What carries requests out.
+/// The service behind the edge: the gateway, or a script in tests.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Responds to a request. May panic.
+    /// Returns the response to a request. May panic.
     fn handle(&self, request: Request<HttpBody>)
     -> impl Future<Output = Response<HttpBody>> + Send;
 
-    /// Whether requests can be served now.
+    /// Returns true if requests can be served now.
     fn ready(&self) -> impl Future<Output = bool> + Send;
 }
 
@@ -77,14 +78,16 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     ids: RequestIds,
     slots: Arc<RequestSlots>,
-    /// KiB of responses that wait in memory without holding a request's slot.
+    /// The permits for responses in memory, one for each KiB.
     in_memory: Arc<Semaphore>,
+    /// True after the signal to stop.
     draining: AtomicBool,
+    /// The last readiness result, and its time.
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl<S: Service> Edge<S> {
-    /// An edge that carries out at most `requests_max` requests at a time.
+    /// Returns an edge with this limit of requests in flight. `random` is the start of request ids.
     pub(crate) fn new(
         service: S,
         metrics: Arc<Metrics>,
@@ -102,23 +105,24 @@ impl<S: Service> Edge<S> {
         }
     }
 
-    /// From now on the gateway is not ready, so that load balancers send no new clients here.
+    /// Makes the readiness check fail from now on, so that load balancers send no new clients here.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Responds to one request.
+    /// Returns the response to one request.
     pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
         admission: Admission,
         from: Origin,
     ) -> Response<HttpBody> {
-        let id = self.ids.draw();
+        let id = self.ids.next();
         let span = tracing::info_span!("request", id = %id);
         self.respond_as(request, admission, from, id, span.clone()).instrument(span).await
     }
 
+    /// Returns the response to the request `id`: admission, handling, and the end of the request's body.
     async fn respond_as(
         &self,
         request: Request<Incoming>,
@@ -127,7 +131,7 @@ impl<S: Service> Edge<S> {
         id: String,
         span: tracing::Span,
     ) -> Response<HttpBody> {
-        let began = Instant::now();
+        let started = Instant::now();
         let (mut head, body) = request.into_parts();
         let (body, upload) = WatchedBody::new(body);
         head.extensions.insert(RequestId(id));
@@ -137,9 +141,9 @@ impl<S: Service> Edge<S> {
         let mut slot = None;
         let mut response = if let Admission::Refused(limit) = admission {
             self.slow_down(limit, &context)
-        } else if let Some(fault) = section_fault(&head.headers) {
+        } else if let Some(fault) = header_section_fault(&head.headers) {
             gateway::refuse(&context, &fault)
-        } else if let Some(check) = Health::asked(&head.method, head.uri.path()) {
+        } else if let Some(check) = Health::parse(&head.method, head.uri.path()) {
             self.health(check).await
         } else {
             match self.slots.slot(from.peer.requests(&head.headers)).await {
@@ -151,20 +155,20 @@ impl<S: Service> Edge<S> {
                 Err(NoSlot(limit)) => self.slow_down(limit, &context),
             }
         };
-        // A response that is whole in memory needs no slot while its client takes it, only memory.
-        // Nor is a slot held while the rest of an unwanted request body is read.
+        // A response that is completely in memory needs no slot while its client reads it, only memory. So
+        // its slot is released here, also before the rest of an unread request body is drained.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
-        let mut memory = if in_memory { self.memory(&response) } else { None };
+        let mut memory = if in_memory { self.memory_permit(&response) } else { None };
         if in_memory && memory.is_none() && (slot.is_none() || is_fault(&response)) {
-            // There is no memory for the document of a refusal: its status must do.
+            // Without memory for the document of a refusal, the client gets its status only.
             *response.body_mut() = empty();
-            memory = self.memory(&response);
+            memory = self.memory_permit(&response);
             slot.take().inspect(|slot| slot.release());
         }
         if memory.is_some() {
             slot.take().inspect(|slot| slot.release());
         }
-        // Over HTTP/1 the connection can go on only if the request's body was read to its end.
+        // Over HTTP/1 the connection can serve another request only after the end of this one's body.
         let read = match admission {
             Admission::Refused(_) => false,
             Admission::Granted if slot.is_none() => upload.read_to_end(expects_continue).await,
@@ -173,7 +177,7 @@ impl<S: Service> Edge<S> {
             }
         };
         if version < Version::HTTP_2 {
-            from.pace.set(in_memory);
+            from.kind.set(in_memory);
         }
         if !read && version < Version::HTTP_2 {
             if !upload.has_ended() {
@@ -182,12 +186,12 @@ impl<S: Service> Edge<S> {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut response = gateway::finish(&context, response);
-        let account = Account {
+        let record = RequestRecord {
             metrics: Arc::clone(&self.metrics),
             span,
-            began,
+            started,
             status: response.status(),
-            promised: promised(&response),
+            content_length: content_length(&response),
             served: response.extensions_mut().remove::<Served>().unwrap_or_default(),
             trips: response.extensions_mut().remove::<RoundTrips>().unwrap_or_default(),
             upload,
@@ -195,19 +199,19 @@ impl<S: Service> Edge<S> {
             held: HeldPermits { slot, _memory: memory },
         };
         let (head, body) = response.into_parts();
-        Response::from_parts(head, ResponseBody::new(body, account, Flow::here()).boxed_unsync())
+        Response::from_parts(head, ResponseBody::new(body, record, Flow::current()).boxed_unsync())
     }
 
-    /// A permit for the memory of a response that is whole in memory. `None` if too many bytes are
-    /// waiting for clients already: then the response keeps its request's slot until its client
-    /// has taken it, and one without a slot is sent without its body.
-    fn memory(&self, response: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
+    /// Returns the permit for the memory of a response that is completely in memory. Returns `None` if the
+    /// limit is reached: then the response keeps its request's slot until the client has read it, and a
+    /// response without a slot is sent without its body.
+    fn memory_permit(&self, response: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
         let bytes = http_body::Body::size_hint(response.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
         Arc::clone(&self.in_memory).try_acquire_many_owned(kibibytes).ok()
     }
 
-    /// The gateway's response, or a 500 if the gateway panicked.
+    /// Returns the gateway's response, or a 500 if the gateway panicked.
     async fn handle(
         &self,
         request: Request<HttpBody>,
@@ -221,33 +225,35 @@ impl<S: Service> Edge<S> {
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            tracing::error!(message, "a request ended in a panic");
+            tracing::error!(message, "a request panicked; its client gets a 500");
             gateway::refuse(context, &Code::InternalError.into())
         })
     }
 
+    /// Returns a refusal with 503 SlowDown, and counts it for `limit`.
     fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<HttpBody> {
         self.metrics.count_rejection(limit);
         gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))
     }
 
+    /// Returns the response to a health check.
     async fn health(&self, check: Health) -> Response<HttpBody> {
-        let well = match check {
+        let passes = match check {
             Health::Alive => true,
             Health::Ready => !self.draining.load(Ordering::Relaxed) && self.ready().await,
         };
-        let status = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let status = if passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let mut response = Response::new(empty());
         *response.status_mut() = status;
         response.extensions_mut().insert(Served { operation: "Health", ..Served::default() });
         response
     }
 
-    /// Whether the service is ready. It is asked at most once a second.
+    /// Returns true if the service is ready. The result is cached for [`READY_CACHED_FOR`].
     async fn ready(&self) -> bool {
         let mut known = self.ready.lock().await;
         match *known {
-            Some((at, ready)) if at.elapsed() < READY_HOLDS => ready,
+            Some((at, ready)) if at.elapsed() < READY_CACHED_FOR => ready,
             _ => {
                 let ready = self.service.ready().await;
                 *known = Some((Instant::now(), ready));
@@ -257,15 +263,15 @@ impl<S: Service> Edge<S> {
     }
 }
 
-/// The headers of a request may have so many bytes together, as in S3. Longer ones are read up to
-/// the listener's limit, so that their client is told why they are refused.
+/// The limit of bytes of all headers of a request, as in S3. The listener reads more, so that a client over
+/// the limit gets an error document.
 const SECTION_BYTES_MAX: usize = 8 << 10;
 
-/// A request may have so many headers.
+/// The limit of headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// What is wrong with the headers together: each counts as a line of HTTP/1.1.
-fn section_fault(headers: &HeaderMap) -> Option<Fault> {
+/// Returns the error if the headers together are over a limit. Each header counts as a line of HTTP/1.1.
+fn header_section_fault(headers: &HeaderMap) -> Option<Fault> {
     if headers.len() > HEADERS_MAX {
         let why = format!("Your request has more than {HEADERS_MAX} headers.");
         return Some(Fault::because(Code::RequestHeaderSectionTooLarge, why));
@@ -283,14 +289,16 @@ fn section_fault(headers: &HeaderMap) -> Option<Fault> {
 /// A health check, on a path that no bucket can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    /// Of the process alone: an outage of a store must not restart gateways.
+    /// The process runs. An outage of a store does not fail this check, because it must not restart
+    /// gateways.
     Alive,
-    /// Of whether requests can be served.
+    /// Requests can be served.
     Ready,
 }
 
 impl Health {
-    fn asked(method: &Method, path: &str) -> Option<Health> {
+    /// Returns the check that a request asks for, if it does.
+    fn parse(method: &Method, path: &str) -> Option<Health> {
         if method != Method::GET && method != Method::HEAD {
             return None;
         }
@@ -306,7 +314,8 @@ fn is_fault(response: &Response<HttpBody>) -> bool {
     response.status().is_client_error() || response.status().is_server_error()
 }
 
-fn promised(response: &Response<HttpBody>) -> Option<u64> {
+/// Returns the `Content-Length` of a response.
+fn content_length(response: &Response<HttpBody>) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

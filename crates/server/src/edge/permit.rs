@@ -1,23 +1,24 @@
-//! Permits for connections to be served.
+//! Permits for connections. For example, with `connections_max` 4096, the next 1,024 connections get
+//! refusals, and further ones are closed at once.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections beyond the limit that get a refusal; any more are closed without one.
+/// The limit of connections that get a refusal. Further ones are closed without a response.
 const REFUSED_CONNECTIONS_MAX: usize = 1024;
 
-/// Whether the requests of a connection are served.
+/// The admission of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// They are.
+    /// Its requests are served.
     Granted,
-    /// There are too many connections, or too many of its host: its requests are refused, and it is
-    /// closed soon. Holds the name of the limit.
+    /// Its requests are refused, and it is closed soon, because of the limit with this name: there are too
+    /// many connections, or too many of its host.
     Refused(&'static str),
 }
 
-/// How many connections may be open at a time.
+/// The permits for all connections of a listener.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionPermits {
     served: Arc<Semaphore>,
@@ -30,8 +31,8 @@ impl ConnectionPermits {
         ConnectionPermits { served: Arc::new(Semaphore::new(connections_max)), refused }
     }
 
-    /// A permit for a connection, to be served if its host may have one more, to be refused if
-    /// not. Without any permit, the name of the limit.
+    /// Returns the admission of a new connection, and its permit. `host_may` is false if its host is at the
+    /// limit. Fails with the name of the limit if there is no permit for a refusal either.
     pub(super) fn take(
         &self,
         host_may: bool,

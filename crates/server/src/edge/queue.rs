@@ -12,21 +12,21 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How long a request waits at least before it is refused.
+/// The minimum wait before a refusal.
 pub(super) const QUEUE_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// How long a request waits at most while the queue moves.
+/// The maximum wait while the queue moves.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How often a waiting request looks for permits that others do not need now.
+/// The interval at which a waiting request reclaims permits of requests that wait for their clients.
 const RECLAIM_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a request waits for its permit.
+/// The limit of a wait for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// As long as its turn is expected to come in time, counted from this moment.
+pub(super) enum WaitLimit {
+    /// While the queue is expected to reach the request in time. The wait started at this instant.
     WhileMoving(Instant),
-    /// Until this moment.
+    /// Until this instant.
     Until(Instant),
 }
 
@@ -37,24 +37,24 @@ pub(super) struct Queue(Arc<State>);
 #[derive(Debug)]
 struct State {
     permits: Arc<Semaphore>,
-    /// Requests that wait now.
+    /// The number of waiting requests.
     waiting: AtomicU64,
-    /// Permits given so far to requests that had to wait.
+    /// The number of permits that waiting requests have got so far.
     given: AtomicU64,
 }
 
 impl Queue {
-    /// A queue for `permits` permits.
+    /// Returns a queue for this number of permits.
     pub(super) fn new(permits: usize) -> Queue {
         let permits = Arc::new(Semaphore::new(permits));
         Queue(Arc::new(State { permits, waiting: AtomicU64::new(0), given: AtomicU64::new(0) }))
     }
 
-    /// Waits for a permit. `reclaim` is called whenever there is none; it may give some back.
-    /// Returns `None` if the patience ends first.
+    /// Waits for a permit. `reclaim` is called while there is none; it may free some. Returns `None` at the
+    /// limit of the wait.
     pub(super) async fn permit(
         &self,
-        patience: Patience,
+        limit: WaitLimit,
         reclaim: impl Fn(),
     ) -> Option<OwnedSemaphorePermit> {
         let state = &self.0;
@@ -68,23 +68,23 @@ impl Queue {
         let mut paced = place.entered;
         loop {
             let tick = Instant::now() + RECLAIM_EVERY;
-            let tick = if let Patience::Until(end) = patience { tick.min(end) } else { tick };
+            let tick = if let WaitLimit::Until(end) = limit { tick.min(end) } else { tick };
             if let Ok(permit) = tokio::time::timeout_at(tick, turn.as_mut()).await {
                 state.given.fetch_add(1, Ordering::Relaxed);
-                // The semaphore is never closed.
+                // Never an error, because the semaphore is never closed.
                 return permit.ok();
             }
             let now = Instant::now();
-            let ended = match patience {
-                Patience::Until(end) => now >= end,
-                Patience::WhileMoving(since) if now >= since + QUEUE_WAIT_MAX => true,
-                Patience::WhileMoving(_) if now < paced + QUEUE_WAIT_MIN => false,
-                Patience::WhileMoving(since) => {
+            let is_over = match limit {
+                WaitLimit::Until(end) => now >= end,
+                WaitLimit::WhileMoving(since) if now >= since + QUEUE_WAIT_MAX => true,
+                WaitLimit::WhileMoving(_) if now < paced + QUEUE_WAIT_MIN => false,
+                WaitLimit::WhileMoving(since) => {
                     paced = now;
                     !place.is_expected_by(now, since + QUEUE_WAIT_MAX)
                 }
             };
-            if ended {
+            if is_over {
                 return None;
             }
             reclaim();
@@ -92,13 +92,13 @@ impl Queue {
     }
 }
 
-/// The place of one request in a queue. It is given up when it is dropped.
+/// The place of one request in a queue, until it is dropped.
 struct Place<'a> {
     state: &'a State,
     entered: Instant,
-    /// Requests that were waiting when this one came.
+    /// The number of requests that were waiting when this one came.
     ahead: u64,
-    /// Permits that the queue had given by then.
+    /// The value of `State::given` at that time.
     given: u64,
 }
 
@@ -116,10 +116,10 @@ impl Place<'_> {
         if moved == 0 {
             return false;
         }
-        let left = self.ahead.saturating_sub(moved);
+        let rest = self.ahead.saturating_sub(moved);
         let waited = now.duration_since(self.entered).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let expected = waited * left as f64 / moved as f64;
+        let expected = waited * rest as f64 / moved as f64;
         expected <= latest.duration_since(now).as_secs_f64()
     }
 }

@@ -1,4 +1,8 @@
-//! The body of a response while it is sent, and what is recorded when it has been sent.
+//! The body of a response while it is sent, and the record of its request.
+//!
+//! A response holds a request's slot while the gateway still reads its body, for example of a large GET, or
+//! a memory permit if it is completely in memory. When the body is dropped, the request is recorded in
+//! metrics and the access log.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,36 +17,35 @@ use tokio::time::Instant;
 use tracing::Span;
 use volume::RoundTrips;
 
-use super::flow::{FRAME_BYTES_MAX, Flow, NotTaken};
+use super::flow::{ClientStalled, FRAME_BYTES_MAX, Flow};
 use super::slot::{RequestSlot, Resume};
 use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
-/// What is known of a request when its response begins. It is recorded once, when the response's
-/// body has been sent or abandoned.
+/// The record of a request. It is written once, when the response's body has been sent or abandoned.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct RequestRecord {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) span: Span,
-    pub(crate) began: Instant,
+    pub(crate) started: Instant,
     pub(crate) status: StatusCode,
     /// The `Content-Length` of the response.
-    pub(crate) promised: Option<u64>,
+    pub(crate) content_length: Option<u64>,
     pub(crate) served: Served,
     /// Round trips to the metadata store before the response began.
     pub(crate) trips: RoundTrips,
     pub(crate) upload: Arc<BodyWatch>,
-    /// Whether the body is one frame that is in memory.
+    /// True if the body is one frame that is in memory.
     pub(crate) in_memory: bool,
     pub(crate) held: HeldPermits,
 }
 
-/// What a response holds until it has been sent.
+/// The permits that a response holds until it has been sent.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPermits {
-    /// The request's slot, while the body is still being read: the request is in flight.
+    /// The request's slot, while the gateway still reads the body.
     pub(super) slot: Option<Arc<RequestSlot>>,
-    /// Instead of it, the permit for the memory of a body that is whole in memory.
+    /// Or else the permit for the memory of a body that is completely in memory.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,22 +62,22 @@ impl AsRef<[u8]> for HeldFrame {
 }
 
 impl HeldPermits {
-    /// Hands the permits over to a frame.
-    fn go_with(&mut self, bytes: Bytes) -> Bytes {
+    /// Returns the bytes as a frame that holds the permits.
+    fn attach_to(&mut self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(HeldFrame { bytes, _held: std::mem::take(self) })
     }
 }
 
-/// The body of a response. It records its [`Account`] when it is dropped.
+/// The body of a response. It writes its [`RequestRecord`] when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ResponseBody {
     body: HttpBody,
-    account: Account,
-    /// Over HTTP/2: whether the peer takes the frames.
+    record: RequestRecord,
+    /// The flow control of the stream, over HTTP/2.
     flow: Option<Arc<Flow>>,
-    /// The rest of a frame that is longer than one HTTP/2 frame of ours.
+    /// The rest of a frame that is longer than [`FRAME_BYTES_MAX`].
     rest: Bytes,
-    /// The way back to a slot, after the client took its time.
+    /// The wait for a slot after another request has taken it.
     resume: Resume,
     first_byte: Option<Instant>,
     bytes: u64,
@@ -82,13 +85,17 @@ pub(crate) struct ResponseBody {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(body: HttpBody, account: Account, flow: Option<Arc<Flow>>) -> ResponseBody {
-        if let Some(flow) = flow.as_ref().filter(|_| account.in_memory) {
-            flow.in_memory();
+    pub(crate) fn new(
+        body: HttpBody,
+        record: RequestRecord,
+        flow: Option<Arc<Flow>>,
+    ) -> ResponseBody {
+        if let Some(flow) = flow.as_ref().filter(|_| record.in_memory) {
+            flow.set_in_memory();
         }
         ResponseBody {
             body,
-            account,
+            record,
             flow,
             rest: Bytes::new(),
             resume: Resume::default(),
@@ -98,12 +105,12 @@ impl ResponseBody {
         }
     }
 
-    /// Ready when the client has taken the bytes sent so far, and the request has a slot to go on.
+    /// Ready when the previous frame was written to the connection, and the request has a slot.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let Some(flow) = &self.flow {
-            ready!(flow.poll_taken(cx))?;
+            ready!(flow.poll_written(cx))?;
         }
-        ready!(self.resume.poll(self.account.held.slot.as_ref(), cx))?;
+        ready!(self.resume.poll(self.record.held.slot.as_ref(), cx))?;
         Poll::Ready(Ok(()))
     }
 }
@@ -117,7 +124,7 @@ impl http_body::Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        let span = this.account.span.clone();
+        let span = this.record.span.clone();
         let _entered = span.enter();
         let turn = ready!(this.poll_turn(cx));
         let frame = match &this.flow {
@@ -128,8 +135,8 @@ impl http_body::Body for ResponseBody {
                 // hyper drops a body as soon as it has the last frame, long before that is sent. So
                 // the frame itself must hold the permits.
                 match frame {
-                    Some(Ok(frame)) if this.account.in_memory => {
-                        Some(Ok(frame.map_data(|bytes| this.account.held.go_with(bytes))))
+                    Some(Ok(frame)) if this.record.in_memory => {
+                        Some(Ok(frame.map_data(|bytes| this.record.held.attach_to(bytes))))
                     }
                     frame => frame,
                 }
@@ -139,18 +146,18 @@ impl http_body::Body for ResponseBody {
             Some(Ok(frame)) => {
                 this.first_byte.get_or_insert_with(Instant::now);
                 this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
-                // What is in memory stays there until it was taken, so its slot stays as well.
-                if let Some(slot) = &this.account.held.slot
-                    && !this.account.in_memory
+                // A body in memory stays there until the client has read it, so it keeps its slot, too.
+                if let Some(slot) = &this.record.held.slot
+                    && !this.record.in_memory
                 {
-                    slot.waits_for_client();
+                    slot.wait_for_client();
                 }
             }
             Some(Err(error)) => {
                 this.failed = true;
-                // A client that takes nothing is counted elsewhere, and not worth a log line.
-                if !error.is::<NotTaken>() {
-                    tracing::warn!(%error, "an answer's body ended early");
+                // `WatchedStream` counts a stalled client, which is not worth a log line.
+                if !error.is::<ClientStalled>() {
+                    tracing::warn!(%error, "a response ended early");
                 }
             }
             None => {}
@@ -158,7 +165,7 @@ impl http_body::Body for ResponseBody {
         Poll::Ready(frame)
     }
 
-    /// An HTTP/2 stream ends only when the peer has taken everything that was sent.
+    /// An HTTP/2 stream ends only after the last frame was written to the connection.
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream() && (self.flow.is_none() || self.bytes == 0)
     }
@@ -170,34 +177,34 @@ impl http_body::Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let account = &self.account;
+        let record = &self.record;
         let now = Instant::now();
-        let duration = now.duration_since(account.began);
-        let first_byte = self.first_byte.unwrap_or(now).duration_since(account.began);
-        let received = account.upload.read();
+        let duration = now.duration_since(record.started);
+        let first_byte = self.first_byte.unwrap_or(now).duration_since(record.started);
+        let received = record.upload.read();
         let cost = RequestCost { duration, first_byte, received, sent: self.bytes };
-        account.metrics.record_request(&account.served, account.status, cost);
-        let _entered = account.span.enter();
+        record.metrics.record_request(&record.served, record.status, cost);
+        let _entered = record.span.enter();
         tracing::debug!(
             target: "access",
-            operation = account.served.operation,
-            bucket = account.served.bucket.as_deref().unwrap_or("-"),
-            status = account.status.as_u16(),
-            code = account.served.code.unwrap_or("-"),
-            reads = account.trips.reads,
-            commits = account.trips.commits,
+            operation = record.served.operation,
+            bucket = record.served.bucket.as_deref().unwrap_or("-"),
+            status = record.status.as_u16(),
+            code = record.served.code.unwrap_or("-"),
+            reads = record.trips.reads,
+            commits = record.trips.commits,
             bytes_in = received,
             bytes_out = self.bytes,
             first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
             duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
             // hyper does not poll a body again once all of its `Content-Length` has been sent.
             whole = !self.failed
-                && (self.body.is_end_stream() || account.promised == Some(self.bytes)),
+                && (self.body.is_end_stream() || record.content_length == Some(self.bytes)),
         );
     }
 }
 
-/// The next frame of an HTTP/2 stream whose peer has taken the one before it.
+/// Returns the next frame of an HTTP/2 stream, of at most [`FRAME_BYTES_MAX`] bytes.
 fn poll_flow(
     flow: &Arc<Flow>,
     body: &mut HttpBody,

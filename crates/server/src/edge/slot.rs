@@ -1,12 +1,13 @@
-//! Slots: the right of a request to be carried out now.
+//! Slots: permits of requests to be in flight.
 //!
-//! A slot counts against the limit of its host and the limit of all requests. A request keeps its
-//! slot while the gateway works for it. While it waits for its client, another request may take the
-//! slot: a client that sends its body slowly, or takes an answer slowly, costs others nothing.
-//! When the client goes on, the request waits for a slot again.
+//! A slot counts for the limit of its host and the limit of all requests. A request keeps its slot while
+//! the gateway works for it. While it waits for its client, another request may take the slot, so a client
+//! that sends or reads slowly does not block others. When the client continues, the request waits for a
+//! slot again. For example, 512 stalled uploads with `requests_max` 512 do not delay a GET by more than
+//! [`CLIENT_WAIT_MAX`].
 //!
 //! ```text
-//! Held ◀── the client goes on ──▶ Held since a client is waited for
+//! Held ◀── the client continues ──▶ Held, waiting for the client
 //!   ▲                                      │ another request needs the slot
 //!   └─── a permit of both limits ────── Reclaimed
 //! ```
@@ -26,28 +27,29 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::hosts::HostRequests;
-use super::queue::{Patience, Queue};
+use super::queue::{Queue, WaitLimit};
 
-/// A request keeps its slot this long while it waits for its client.
+/// The time for which a request keeps its slot while it waits for its client.
 const CLIENT_WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// How long a request whose client has gone on waits for a slot again.
+/// The limit of the wait for a slot after the client has continued.
 const RESUME_WAIT: Duration = Duration::from_secs(10);
 
-/// How often the slots of waiting requests are gone through at most.
-const SWEEP_EVERY: Duration = Duration::from_millis(10);
+/// The minimum interval between two passes that reclaim slots.
+const RECLAIM_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The slots of all requests.
 #[derive(Debug)]
 pub(super) struct RequestSlots {
     queue: Queue,
     ids: AtomicU64,
-    /// Slots whose requests have waited for their clients.
-    lent: Mutex<HashMap<u64, Weak<RequestSlot>>>,
-    swept: Mutex<Option<Instant>>,
+    /// The slots whose requests wait, or have waited, for their clients.
+    reclaimable: Mutex<HashMap<u64, Weak<RequestSlot>>>,
+    /// The time of the last pass that reclaimed slots.
+    reclaimed_at: Mutex<Option<Instant>>,
 }
 
-/// There was no slot in time. Holds the name of the limit.
+/// The wait for a slot ended without one. Contains the name of the limit.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("no permit of the limit {0} within the deadline")]
 pub(super) struct NoSlot(pub(super) &'static str);
@@ -63,7 +65,7 @@ pub(super) struct RequestSlot {
 
 #[derive(Debug)]
 enum SlotState {
-    /// The request counts. If it waits for its client, since when.
+    /// The request has its slot. `client_since` is the time since which it waits for its client, if it does.
     Held { _permits: Permits, client_since: Option<Instant> },
     /// Another request took the slot.
     Reclaimed,
@@ -71,7 +73,8 @@ enum SlotState {
     Released,
 }
 
-/// A permit of the host's limit, if it has one, and one of the limit of all requests.
+/// The permits of a slot: one of the host's limit, if the host is known, and one of the limit of all
+/// requests.
 #[derive(Debug)]
 struct Permits {
     _host: Option<OwnedSemaphorePermit>,
@@ -83,18 +86,18 @@ impl RequestSlots {
         Arc::new(RequestSlots {
             queue: Queue::new(requests_max),
             ids: AtomicU64::new(0),
-            lent: Mutex::default(),
-            swept: Mutex::default(),
+            reclaimable: Mutex::default(),
+            reclaimed_at: Mutex::default(),
         })
     }
 
-    /// Waits for a slot: first among the requests of its host, so that a busy host waits behind
-    /// itself.
+    /// Waits for a slot, first in the queue of its host, so that a busy host does not fill the queue of all
+    /// requests.
     pub(super) async fn slot(
         self: &Arc<RequestSlots>,
         host: HostRequests,
     ) -> Result<Arc<RequestSlot>, NoSlot> {
-        let permits = self.permits(&host, Patience::WhileMoving(Instant::now())).await?;
+        let permits = self.permits(&host, WaitLimit::WhileMoving(Instant::now())).await?;
         Ok(Arc::new(RequestSlot {
             id: self.ids.fetch_add(1, Ordering::Relaxed),
             slots: Arc::clone(self),
@@ -103,54 +106,55 @@ impl RequestSlots {
         }))
     }
 
-    async fn permits(&self, host: &HostRequests, patience: Patience) -> Result<Permits, NoSlot> {
+    async fn permits(&self, host: &HostRequests, limit: WaitLimit) -> Result<Permits, NoSlot> {
         let reclaim = || self.reclaim();
         let of_host = match host.queue() {
             None => None,
             Some(queue) => {
-                let permit = queue.permit(patience, reclaim).await;
+                let permit = queue.permit(limit, reclaim).await;
                 Some(permit.ok_or(NoSlot("host_requests"))?)
             }
         };
-        let all = self.queue.permit(patience, reclaim).await.ok_or(NoSlot("requests"))?;
+        let all = self.queue.permit(limit, reclaim).await.ok_or(NoSlot("requests"))?;
         Ok(Permits { _host: of_host, _all: all })
     }
 
-    /// Takes the slots of requests that have waited for their clients for a while.
+    /// Reclaims the slots of requests that have waited for their clients for [`CLIENT_WAIT_MAX`].
     fn reclaim(&self) {
         let now = Instant::now();
         {
-            let Ok(mut swept) = self.swept.try_lock() else { return };
-            if swept.is_some_and(|swept| now < swept + SWEEP_EVERY) {
+            let Ok(mut last) = self.reclaimed_at.try_lock() else { return };
+            if last.is_some_and(|last| now < last + RECLAIM_INTERVAL) {
                 return;
             }
-            *swept = Some(now);
+            *last = Some(now);
         }
-        let lent: Vec<_> = lock(&self.lent).values().filter_map(Weak::upgrade).collect();
-        for slot in lent {
+        let reclaimable: Vec<_> =
+            lock(&self.reclaimable).values().filter_map(Weak::upgrade).collect();
+        for slot in reclaimable {
             slot.reclaim(now);
         }
     }
 }
 
 impl RequestSlot {
-    /// Notes that the request waits for its client from now on.
-    pub(super) fn waits_for_client(self: &Arc<RequestSlot>) {
+    /// Records that the request waits for its client from now on.
+    pub(super) fn wait_for_client(self: &Arc<RequestSlot>) {
         match &mut *lock(&self.state) {
             SlotState::Held { client_since, .. } if client_since.is_none() => {
                 *client_since = Some(Instant::now());
             }
             SlotState::Held { .. } | SlotState::Reclaimed | SlotState::Released => return,
         }
-        lock(&self.slots.lent).entry(self.id).or_insert_with(|| Arc::downgrade(self));
+        lock(&self.slots.reclaimable).entry(self.id).or_insert_with(|| Arc::downgrade(self));
     }
 
-    /// Gives the slot back for good.
+    /// Releases the slot for the rest of the request.
     pub(super) fn release(&self) {
         *lock(&self.state) = SlotState::Released;
     }
 
-    /// Gives the slot to another request if this one waits for its client.
+    /// Frees the slot if the request has waited long enough for its client.
     fn reclaim(&self, now: Instant) {
         let state = &mut *lock(&self.state);
         if let SlotState::Held { client_since: Some(since), .. } = state
@@ -160,8 +164,9 @@ impl RequestSlot {
         }
     }
 
-    /// Notes that the client has gone on. Returns false if the slot must be taken again first.
-    fn goes_on(&self) -> bool {
+    /// Records that the client has continued. Returns false if the slot was reclaimed, so that the request
+    /// must wait for one.
+    fn client_continued(&self) -> bool {
         match &mut *lock(&self.state) {
             SlotState::Held { client_since, .. } => *client_since = None,
             SlotState::Reclaimed => return false,
@@ -170,9 +175,9 @@ impl RequestSlot {
         true
     }
 
-    /// Waits for a slot again.
-    async fn take_again(self: Arc<RequestSlot>) -> Result<(), NoSlot> {
-        let until = Patience::Until(Instant::now() + RESUME_WAIT);
+    /// Waits for a slot after the previous one was reclaimed.
+    async fn reacquire(self: Arc<RequestSlot>) -> Result<(), NoSlot> {
+        let until = WaitLimit::Until(Instant::now() + RESUME_WAIT);
         let permits = self.slots.permits(&self.host, until).await?;
         let state = &mut *lock(&self.state);
         if let SlotState::Reclaimed = state {
@@ -184,29 +189,29 @@ impl RequestSlot {
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        lock(&self.slots.lent).remove(&self.id);
+        lock(&self.slots.reclaimable).remove(&self.id);
     }
 }
 
-/// What a body needs to go on after its client was waited for.
+/// The wait of a body for a slot after its client has continued.
 #[derive(Default)]
 pub(super) struct Resume(Option<Resuming>);
 
 type Resuming = Pin<Box<dyn Future<Output = Result<(), NoSlot>> + Send>>;
 
 impl Resume {
-    /// Ready when the request has its slot. An error if there was none in time.
+    /// Ready when the request has its slot. Fails with `NoSlot` if it gets none within [`RESUME_WAIT`].
     pub(super) fn poll(
         &mut self,
         slot: Option<&Arc<RequestSlot>>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), NoSlot>> {
         let Some(slot) = slot else { return Poll::Ready(Ok(())) };
-        if self.0.is_none() && slot.goes_on() {
+        if self.0.is_none() && slot.client_continued() {
             return Poll::Ready(Ok(()));
         }
-        let again = self.0.get_or_insert_with(|| Box::pin(Arc::clone(slot).take_again()));
-        let taken = ready!(again.as_mut().poll(cx));
+        let waiting = self.0.get_or_insert_with(|| Box::pin(Arc::clone(slot).reacquire()));
+        let taken = ready!(waiting.as_mut().poll(cx));
         self.0 = None;
         Poll::Ready(taken)
     }

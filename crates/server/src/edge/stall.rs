@@ -1,4 +1,6 @@
-//! A connection that fails if its peer stops reading.
+//! A connection that fails if its client stops reading.
+//!
+//! For example, a client that reads nothing of a download for 300 seconds loses its HTTP/1 connection.
 
 use std::io;
 use std::pin::Pin;
@@ -10,48 +12,50 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a client may take nothing of an answer.
+/// The time after which a response ends if its client reads nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerPatience {
-    /// Of one that is read while it is sent: it holds little.
-    pub(crate) stream: Duration,
-    /// Of one that stays in memory until the client has taken it.
+pub(crate) struct ResponseTimeouts {
+    /// The timeout of a response that is read while it is sent, so that it uses little memory.
+    pub(crate) download: Duration,
+    /// The timeout of a response that is in memory until the client has read it.
     pub(crate) in_memory: Duration,
 }
 
-impl AnswerPatience {
-    pub(super) fn of(&self, in_memory: bool) -> Duration {
-        if in_memory { self.in_memory } else { self.stream }
+impl ResponseTimeouts {
+    /// Returns the timeout of a response.
+    pub(super) fn timeout(&self, in_memory: bool) -> Duration {
+        if in_memory { self.in_memory } else { self.download }
     }
 }
 
-/// Tells whether the current answer on a connection of HTTP/1 is in memory.
+/// A flag of an HTTP/1 connection: the current response is in memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace(Arc<AtomicBool>);
+pub(crate) struct ResponseKind(Arc<AtomicBool>);
 
-impl Pace {
-    /// Notes which kind of answer is sent from now on.
+impl ResponseKind {
+    /// Sets the flag for the response that is sent next.
     pub(super) fn set(&self, in_memory: bool) {
         self.0.store(in_memory, Ordering::Relaxed);
     }
 }
 
-/// Fails a write that makes no progress for too long. Reads pass: how long they may take depends
-/// on what is being read, which is not known here.
+/// A connection whose writes fail with `TimedOut` if they make no progress until the timeout. Reads have no
+/// timeout here: their limit depends on the request, which this layer does not know.
 #[derive(Debug)]
 pub(crate) struct Stall<T> {
     inner: T,
-    patience: AnswerPatience,
-    pace: Pace,
+    timeouts: ResponseTimeouts,
+    kind: ResponseKind,
     /// Runs while a write makes no progress.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Stall<T> {
-    pub(crate) fn new(inner: T, patience: AnswerPatience, pace: Pace) -> Stall<T> {
-        Stall { inner, patience, pace, waiting: None }
+    pub(crate) fn new(inner: T, timeouts: ResponseTimeouts, kind: ResponseKind) -> Stall<T> {
+        Stall { inner, timeouts, kind, waiting: None }
     }
 
+    /// Starts or stops the timer after a write was polled, and fails the write at the timeout.
     fn watch<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -61,9 +65,9 @@ impl<T> Stall<T> {
             self.waiting = None;
             return polled;
         }
-        let patience = self.patience.of(self.pace.0.load(Ordering::Relaxed));
+        let timeout = self.timeouts.timeout(self.kind.0.load(Ordering::Relaxed));
         let waiting =
-            self.waiting.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
+            self.waiting.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + timeout)));
         match waiting.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

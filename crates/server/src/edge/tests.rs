@@ -31,7 +31,7 @@ async fn health_is_answered_before_anything_else() {
     let said = harness.ask("GET /-/nothing HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert_eq!(said.body, "/-/nothing", "everything else is the gateway's");
     harness.service.well.store(false, std::sync::atomic::Ordering::Relaxed);
-    tokio::time::sleep(super::READY_HOLDS).await;
+    tokio::time::sleep(super::READY_CACHED_FOR).await;
     for (path, status) in all.into_iter().zip([200, 503, 200, 503, 503]) {
         let said = harness.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await;
         assert_eq!((said.status, said.body.as_str()), (status, ""), "{path}");

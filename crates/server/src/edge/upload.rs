@@ -1,4 +1,8 @@
-//! The body of a request, and a view of it from outside: how much was read, and what is left.
+//! The body of a request, with a view of its progress for the edge.
+//!
+//! The gateway reads a [`WatchedBody`]. The edge keeps the [`BodyWatch`], to count bytes, and to read the
+//! rest after the gateway has dropped the body. For example, after a refused PUT of 100 KiB the edge drains
+//! the body, so that the connection can serve the next request.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,20 +19,23 @@ use s3::{Code, Fault};
 
 use super::slot::{RequestSlot, Resume};
 
-/// Bytes of an unread body that are read and discarded, so that the connection can go on, and so
-/// that a client that is still sending sees an early response instead of a reset.
+/// The limit of bytes of an unread body that are read and discarded, so that the connection can serve
+/// another request, and a client that still sends gets its response instead of a reset.
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
-/// How long that may take.
+/// The limit of time to drain a body.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// What the edge knows of a body while the gateway reads it.
+/// The edge's view of a body that the gateway reads.
 #[derive(Debug)]
 pub(crate) struct BodyWatch {
+    /// Bytes that were read.
     read: AtomicU64,
-    touched: AtomicBool,
+    /// True after the first poll.
+    polled: AtomicBool,
+    /// True after the end of the body was read.
     ended: AtomicBool,
-    /// The rest of the body, once the gateway has dropped it.
+    /// The rest of the body, after the gateway has dropped it.
     rest: Mutex<Option<Incoming>>,
 }
 
@@ -37,18 +44,18 @@ pub(crate) struct BodyWatch {
 pub(crate) struct WatchedBody {
     body: Option<Incoming>,
     watch: Arc<BodyWatch>,
-    /// The slot of the request, which it gives up while it waits for more of the body.
+    /// The slot of the request. Other requests may take it while the body waits for its client.
     slot: Option<Arc<RequestSlot>>,
     resume: Resume,
-    /// What arrived while the request had no slot.
-    arrived: Option<Frame<Bytes>>,
+    /// A frame that was received and waits until the request has a slot.
+    pending: Option<Frame<Bytes>>,
 }
 
 impl WatchedBody {
     pub(crate) fn new(body: Incoming) -> (WatchedBody, Arc<BodyWatch>) {
         let watch = Arc::new(BodyWatch {
             read: AtomicU64::new(0),
-            touched: AtomicBool::new(false),
+            polled: AtomicBool::new(false),
             ended: AtomicBool::new(body.is_end_stream()),
             rest: Mutex::new(None),
         });
@@ -57,12 +64,12 @@ impl WatchedBody {
             watch: Arc::clone(&watch),
             slot: None,
             resume: Resume::default(),
-            arrived: None,
+            pending: None,
         };
         (body, watch)
     }
 
-    /// The body of a request that has a slot.
+    /// Returns the body with the slot of its request.
     pub(super) fn in_slot(self, slot: &Arc<RequestSlot>) -> WatchedBody {
         let slot = Some(Arc::clone(slot));
         let mut body = self;
@@ -80,12 +87,12 @@ impl Body for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        if this.arrived.is_none() {
+        if this.pending.is_none() {
             let Some(body) = &mut this.body else { return Poll::Ready(None) };
-            this.watch.touched.store(true, Ordering::Relaxed);
+            this.watch.polled.store(true, Ordering::Relaxed);
             let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
                 if let Some(slot) = &this.slot {
-                    slot.waits_for_client();
+                    slot.wait_for_client();
                 }
                 return Poll::Pending;
             };
@@ -96,25 +103,25 @@ impl Body for WatchedBody {
                 Some(Ok(frame)) => {
                     let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
                     this.watch.read.fetch_add(bytes, Ordering::Relaxed);
-                    this.arrived = Some(frame);
+                    this.pending = Some(frame);
                 }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => {}
             }
         }
         if let Err(late) = ready!(this.resume.poll(this.slot.as_ref(), cx)) {
-            tracing::debug!(%late, "a request whose body had stopped gets no slot again");
+            tracing::debug!(%late, "a request whose client had stalled got no slot in time");
             return Poll::Ready(Some(Err(Fault::new(Code::SlowDown).into())));
         }
-        Poll::Ready(this.arrived.take().map(Ok))
+        Poll::Ready(this.pending.take().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.arrived.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.pending.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The gateway asks before it reads anything.
+        // Called before the first read, so no pending frame is missing from the hint.
         self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
@@ -126,7 +133,7 @@ impl Drop for WatchedBody {
 }
 
 impl BodyWatch {
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
@@ -136,13 +143,13 @@ impl BodyWatch {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Reads the rest of the body if it is short, and returns whether the body has been read to its
-    /// end. Nothing is read from a client that waits for `100 Continue`: reading would send it.
+    /// Reads the rest of the body if it is short. Returns true if the end was reached. If the client waits for
+    /// `100 Continue`, nothing is read, because a read would make hyper send it.
     pub(crate) async fn read_to_end(&self, expects_continue: bool) -> bool {
         if self.ended.load(Ordering::Relaxed) {
             return true;
         }
-        if expects_continue && !self.touched.load(Ordering::Relaxed) {
+        if expects_continue && !self.polled.load(Ordering::Relaxed) {
             return false;
         }
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -154,7 +161,7 @@ impl BodyWatch {
     }
 }
 
-/// Reads a body that is not too long. Returns whether its end was reached.
+/// Reads and discards at most [`DRAIN_BYTES_MAX`] of a body. Returns true if the end was reached.
 async fn drain(mut body: Incoming) -> bool {
     let mut drained = 0;
     while let Some(frame) = body.frame().await {

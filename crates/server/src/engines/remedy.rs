@@ -1,7 +1,8 @@
-//! One remedy for each cause of a store that cannot be opened.
+//! The remedies for stores that cannot be opened.
 //!
-//! Errors of our own engines name a setting and say what to do about it, so they get no further
-//! remedy. Errors of drivers are told apart by the words of the servers, which no type tells apart.
+//! Errors of our own engines contain a remedy. Errors of drivers are classified by words in their texts,
+//! because the drivers have no types for most causes. For example, `password authentication failed` gets
+//! the remedy for wrong credentials.
 
 use std::error::Error;
 
@@ -11,16 +12,15 @@ use store::StoreError;
 use crate::config::BlocksPlace;
 
 const ADDRESS: &str =
-    "see that the database server runs and answers at this address, or correct --meta";
+    "check that the database server runs and answers at this address, or correct --meta";
 const ANOTHER: &str = "another program answers at this address: correct host and port in --meta";
 const CREDENTIALS: &str =
     "correct the user in --meta, and the password in ASHLAR_META_PASSWORD (or its file)";
-const DATABASE: &str = "make this database first, or correct its name in --meta";
-const TLS: &str = "see that the server speaks TLS as --meta demands, and that the certificate of its \
-                   authority is named there";
+const DATABASE: &str = "create this database first, or correct its name in --meta";
+const TLS: &str = "check that the server uses TLS as --meta requires, and that --meta names the \
+                   certificate of its authority";
 
-/// Words of drivers and servers in lower case, and the remedy for their cause. The first that fits
-/// counts.
+/// Words of drivers and servers in lower case, each with the remedy for its cause. The first match decides.
 const SERVER_CAUSES: [(&str, &str); 22] = [
     ("noauth", CREDENTIALS),
     ("wrongpass", CREDENTIALS),
@@ -49,14 +49,14 @@ const SERVER_CAUSES: [(&str, &str); 22] = [
 /// Returns the remedy for a database server that cannot be used.
 pub(super) fn of_server(error: &StoreError) -> Option<&'static str> {
     let text = error.to_string().to_lowercase();
-    // Without a driver's error the text is ours. It has a remedy, unless it is a deadline of ours.
+    // Without a source, the error is from our engine and contains its remedy, except a timeout.
     if error.source().is_none() {
         return text.contains("no answer").then_some(ADDRESS);
     }
     let cause = error.source().map(|source| source.to_string().to_lowercase()).unwrap_or_default();
-    let fits =
+    let matches =
         |words: &str| cause.contains(words) || (words == "no answer" && text.contains(words));
-    SERVER_CAUSES.iter().find(|(words, _)| fits(words)).map(|(_, remedy)| *remedy)
+    SERVER_CAUSES.iter().find(|(words, _)| matches(words)).map(|(_, remedy)| *remedy)
 }
 
 /// Returns the remedy for a file of SQLite that cannot be used.
@@ -65,25 +65,26 @@ pub(super) fn of_file(error: &StoreError) -> Option<&'static str> {
     if text.contains("another process serves it") {
         return Some("stop that process; several gateways need a database server");
     }
-    // These texts say what to do.
-    let says = ["its folder must exist", "is a folder"].iter().any(|words| text.contains(words));
-    (!says).then_some("name a file of Ashlar's own, or one that does not exist yet, with --meta")
+    // These texts contain the remedy.
+    let has_remedy =
+        ["its folder must exist", "is a folder"].iter().any(|words| text.contains(words));
+    (!has_remedy).then_some("give a file of Ashlar, or one that does not exist yet, as --meta")
 }
 
-/// Returns the remedy for a place of blocks that cannot be used. Texts of refusals say what to do.
+/// Returns the remedy for a block store that cannot be used. The texts of refusals contain theirs.
 pub(super) fn of_blocks(place: &BlocksPlace, error: &BlockError) -> Option<&'static str> {
     let kind = error.kind();
     if kind == BlockErrorKind::Full {
-        return Some("make room there");
+        return Some("free some space there");
     }
     if kind != BlockErrorKind::Unavailable || !matches!(place, BlocksPlace::Bucket(_)) {
         return None;
     }
-    // The TLS library's text for an answer that is no TLS.
+    // The TLS library's text for a response without TLS.
     if error.to_string().contains("InvalidContentType") {
-        return Some("if the block store speaks plain HTTP, write endpoint=http:// in --blocks");
+        return Some("if the block store uses plain HTTP, give endpoint=http:// in --blocks");
     }
-    Some("see that the block store runs at the endpoint, or correct --blocks")
+    Some("check that the block store runs at the endpoint, or correct --blocks")
 }
 
 #[cfg(test)]

@@ -24,11 +24,11 @@ fn remembered(data_dir: &Path) {
 }
 
 #[test]
-fn a_gateway_makes_a_volume_only_where_nothing_shows_another_one() {
+fn a_gateway_creates_a_volume_only_without_signs_of_another_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two) = (folder.path().join("one"), folder.path().join("two"));
     assert_eq!(refused(Path::new(DATA_DIR_DEFAULT), SERVE), None, "the default place");
-    assert_eq!(refused(&one, SERVE), None, "nothing is beside it");
+    assert_eq!(refused(&one, SERVE), None, "it has no siblings");
     fs::create_dir(&one).expect("a folder");
     assert_eq!(refused(&one, SERVE), None, "an empty folder");
     remembered(&one);
@@ -36,12 +36,12 @@ fn a_gateway_makes_a_volume_only_where_nothing_shows_another_one() {
     assert!(said.contains(&"ab".repeat(16)) && said.contains("redis://db/1"), "{said}");
     assert!(said.contains("--create"), "{said}");
     let said = refused(&two, SERVE).expect("its neighbour has a volume");
-    assert!(said.contains("one beside it") && said.contains("--create"), "{said}");
+    assert!(said.contains("its sibling") && said.contains("--create"), "{said}");
     let deep = folder.path().join("none/two");
     let said = refused(&deep, SERVE).expect("its folder is missing");
-    assert!(said.starts_with("cannot make the data directory "), "{said}");
+    assert!(said.starts_with("cannot create the data directory "), "{said}");
     fs::create_dir(&two).expect("a folder");
-    assert_eq!(refused(&two, SERVE), None, "an empty folder that somebody has made");
+    assert_eq!(refused(&two, SERVE), None, "an existing empty folder");
     for dir in [&one, &two, &deep] {
         assert_eq!(refused(dir, Intent::Serve { create: true }), None, "asked for");
         assert!(refused(dir, Intent::Mount).is_some(), "a mount makes none");
@@ -49,13 +49,13 @@ fn a_gateway_makes_a_volume_only_where_nothing_shows_another_one() {
 }
 
 #[tokio::test]
-async fn what_is_refused_makes_nothing() {
+async fn a_refused_start_creates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("dir");
     let absent = settings(&dir, None);
     admit(&absent, Intent::Mount).await.expect_err("no volume");
     check_present(&absent, "list users").await.expect_err("no volume");
-    assert!(!dir.exists(), "nothing was made");
+    assert!(!dir.exists(), "nothing was created");
     fs::create_dir(&dir).expect("a folder");
     remembered(&dir);
     admit(&absent, SERVE).await.expect_err("its volume is not there");
@@ -64,7 +64,7 @@ async fn what_is_refused_makes_nothing() {
 }
 
 #[test]
-fn a_file_that_names_no_volume_is_not_overlooked() {
+fn a_place_file_without_a_volume_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join(PLACE_FILE), "meta = x\n").expect("written");
     let problem = Place::read(folder.path()).expect_err("it names no volume");

@@ -9,7 +9,7 @@ use record::Ino;
 use super::shape::ShownAs;
 use super::space::Space;
 use super::stats::Stats;
-use crate::node_report::{self, KnownHere};
+use crate::node_report::{self, MountState};
 
 /// What a mount tells besides its files, and how it shows them.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Beside {
     pub(super) async fn report(&self, files: &Files, ino: Ino) -> Option<Vec<u8>> {
         let stat = files.attributes(ino).await.ok()?;
         let open = files.handle_count(ino);
-        let here = KnownHere { open, unwritten: stat.volatile_attributes, size: stat.size };
+        let here = MountState { open, unwritten: stat.volatile_attributes, size: stat.size };
         let report = self.admin.node(ino).await;
         let report = report.inspect_err(|error| tracing::debug!(%error, "a node is not told of"));
         Some(node_report::json(&report.ok()?, Some(here)).to_string().into_bytes())

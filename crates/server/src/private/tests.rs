@@ -17,7 +17,7 @@ fn ours(name: &str) -> bool {
 }
 
 #[test]
-fn what_becomes_of_a_folder_depends_on_who_may_do_what_in_it() {
+fn the_verdict_on_a_directory_follows_from_its_mode_and_content() {
     for (mode, foreign, verdict) in [
         (0o40_700, false, Verdict::Fine),
         (0o40_700, true, Verdict::Fine),
@@ -33,7 +33,7 @@ fn what_becomes_of_a_folder_depends_on_who_may_do_what_in_it() {
 }
 
 #[test]
-fn a_folder_of_ours_is_closed_and_one_with_other_things_is_not() {
+fn a_directory_is_closed_only_if_all_files_in_it_are_ours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     chmod(path, 0o755);
@@ -47,19 +47,19 @@ fn a_folder_of_ours_is_closed_and_one_with_other_things_is_not() {
     fs::write(path.join("theirs"), "").unwrap();
     chmod(path, 0o755);
     super::folder(path, ours).unwrap();
-    assert_eq!(mode(path), 0o755, "somebody else may need it");
+    assert_eq!(mode(path), 0o755, "another program may need it");
     chmod(path, 0o1777);
     let refused = super::folder(path, ours).unwrap_err().to_string();
-    assert!(refused.contains("everybody may write there; run chmod 700"), "{refused}");
+    assert!(refused.contains("any user can write there; run chmod 700"), "{refused}");
     assert_eq!(mode(path), 0o1777);
 }
 
 #[test]
-fn secrets_are_closed_and_a_group_may_read_what_it_was_given() {
+fn secrets_are_closed_and_a_provided_secret_stays_open_to_its_group() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     secret(&path).unwrap();
-    assert!(!path.exists(), "nothing was made");
+    assert!(!path.exists(), "no file was created");
     fs::write(&path, "").unwrap();
     for (before, see, after) in [
         (0o644, secret as fn(&Path) -> Result<(), Problem>, 0o600),
@@ -74,12 +74,12 @@ fn secrets_are_closed_and_a_group_may_read_what_it_was_given() {
     }
 }
 
-/// The kernel's own files are nobody's to change, and everybody's to read.
+/// Files of the kernel are readable for all users, and their mode cannot be changed.
 #[test]
 fn a_secret_that_cannot_be_closed_is_refused() {
     let path = Path::new("/proc/sys/kernel/random/uuid");
-    assert_ne!(mode(path) & 0o004, 0, "everybody may read it");
+    assert_ne!(mode(path) & 0o004, 0, "any user can read it");
     let refused = given(path).unwrap_err().to_string();
-    assert!(refused.contains("everybody may read it"), "{refused}");
+    assert!(refused.contains("any user can read it"), "{refused}");
     assert!(refused.contains("defaultMode"), "{refused}");
 }

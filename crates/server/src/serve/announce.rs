@@ -1,4 +1,4 @@
-//! What a gateway prints when it starts: where it listens, and how clients reach it.
+//! The announcement of a start: the addresses of the gateway, and commands that connect clients.
 
 use std::io::IsTerminal;
 
@@ -7,9 +7,9 @@ use tokio::net::TcpListener;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
-/// Logs where the gateway listens, and the file of the root credentials if they were made now. On a
-/// terminal also prints what to paste into clients. Elsewhere standard output often ends in a log
-/// collector, so no secret is printed there, and none with JSON logs.
+/// Logs the addresses of the gateway, and the file of the root credentials if this start created them. On a
+/// terminal also prints commands with the secret, to paste into clients. Other standard outputs often end
+/// in a log collector, so no secret is printed there, and none with JSON logs.
 pub(super) fn say(
     volume: &VolumeSettings,
     serve: &ServeSettings,
@@ -32,16 +32,17 @@ pub(super) fn say(
         version = env!("CARGO_PKG_VERSION"),
         "serving"
     );
-    if let Source::Made(file) = &root.source {
+    if let Source::Created(file) = &root.source {
         let file = file.display();
-        tracing::info!(%file, "root credentials were made; only this user can read the file");
+        tracing::info!(%file, "created root credentials; only this user can read the file");
     }
     if volume.log_format == LogFormat::Text && std::io::stdout().is_terminal() {
         crate::output::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
     }
 }
 
-/// What to paste into clients. Credentials that the operator set are shown as variables.
+/// Returns commands to paste into a shell and into Python. Credentials from the environment are shown as
+/// variables.
 fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
     let endpoint = endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let (user, password, origin, python) = match &root.source {
@@ -53,10 +54,10 @@ fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
                 "os.environ[\"ASHLAR_ROOT_PASSWORD\"]".to_owned()
             }),
         ),
-        Source::File(path) | Source::Made(path) => {
+        Source::File(path) | Source::Created(path) => {
             let (user, password) = (root.user.clone(), root.password.expose().to_owned());
             let python = (format!("\"{user}\""), format!("\"{password}\""));
-            let origin = format!("  The credentials are kept in {}.\n", path.display());
+            let origin = format!("  The credentials are in {}.\n", path.display());
             (user, password, origin, python)
         }
     };

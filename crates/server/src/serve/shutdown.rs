@@ -1,13 +1,13 @@
-//! Stopping a gateway by signals.
+//! The phases of a shutdown by signals.
 //!
 //! ```text
 //! Serving --signal--> Delayed --delay over, or signal--> Closed --signal--> the process ends
 //! ```
 //!
-//! From the first signal on, the readiness check answers 503. While the phase is `Delayed` the gateway
-//! still accepts connections and serves requests, so a load balancer can see that it is not ready and
-//! send clients elsewhere. In `Closed` requests in flight finish. Without a delay the first signal
-//! leads to `Closed`.
+//! After the first signal, the readiness check answers 503. In `Delayed` the gateway still accepts
+//! connections and serves requests, so that a load balancer can notice and send clients elsewhere. In
+//! `Closed` requests in flight finish. Without a delay, the first signal leads to `Closed`. For example,
+//! with `--shutdown-delay 10s`, a second SIGTERM after 3 seconds closes the listener at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::edge::{Edge, Service};
 
-/// The exit status after a signal that did not wait for requests in flight.
-const EXIT_IMPATIENT: i32 = 130;
+/// The exit status after a signal in `Closed`, which does not wait for requests in flight.
+const EXIT_ABORTED: i32 = 130;
 
 /// The phase of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No signal has come.
+    /// No signal was received.
     Serving,
-    /// The gateway is not ready, and accepts connections until then.
+    /// The gateway is not ready, and accepts connections until this instant.
     Delayed(Instant),
     /// The listener is closed.
     Closed,
 }
 
 impl Phase {
-    /// Waits until the delay is over. Never returns in other phases.
+    /// Waits until the end of the delay. Never returns in other phases.
     pub(super) async fn delay_over(self) {
         match self {
             Phase::Delayed(until) => tokio::time::sleep_until(until).await,
@@ -55,12 +55,12 @@ impl<S: Service> Shutdown<S> {
     /// already.
     pub(super) fn signalled(&self, phase: Phase) -> Phase {
         if self.accepting.is_cancelled() {
-            tracing::warn!("told again to stop: stopping at once");
-            std::process::exit(EXIT_IMPATIENT);
+            tracing::warn!("second signal: stopping at once, without requests in flight");
+            std::process::exit(EXIT_ABORTED);
         }
         match phase {
             Phase::Serving if !self.delay.is_zero() => {
-                tracing::info!(delay = ?self.delay, "told to stop: not ready from now on, accepting meanwhile");
+                tracing::info!(delay = ?self.delay, "signal to stop: the readiness check fails from now on; accepting connections until the delay is over");
                 self.edge.drain();
                 Phase::Delayed(Instant::now() + self.delay)
             }
@@ -70,7 +70,7 @@ impl<S: Service> Shutdown<S> {
 
     /// Closes the listener.
     pub(super) fn close(&self) -> Phase {
-        tracing::info!("told to stop: finishing what is under way");
+        tracing::info!("stopping: the listener is closed; waiting for requests in flight");
         self.edge.drain();
         self.accepting.cancel();
         Phase::Closed

@@ -78,7 +78,7 @@ fn what_a_gateway_makes_in_a_folder_that_existed_is_its_owners_alone() {
     assert_eq!(open_to_others(&data), [(data.join("notes"), 0o644)]);
     assert_eq!(mode(&data), 0o755, "others may need the folder");
     let done = gateway.stop();
-    assert!(done.log.contains("others can look into the folder"), "{}", done.log);
+    assert!(done.log.contains("other users can list the directory"), "{}", done.log);
     assert_eq!(open_to_others(&data), [(data.join("notes"), 0o644)]);
 }
 
@@ -107,10 +107,10 @@ fn what_an_earlier_release_left_open_is_closed_and_told() {
     assert_eq!(open, []);
     let done = gateway.stop();
     for told in [
-        "others could look into the folder",
+        "removed the permissions of other users from the directory",
         "others could read blocks",
         "others could read the metadata store",
-        "others could read this secret",
+        "other users could read this secret",
     ] {
         assert!(done.log.contains(told), "{told:?} is not in {}", done.log);
     }
@@ -127,7 +127,7 @@ fn a_folder_that_everybody_may_write_is_refused_in_a_sentence() {
     chmod(&data, 0o777);
     let done = folder.run(&["serve", "--listen", "127.0.0.1:0"], &[]);
     assert_eq!(done.code, Some(1), "{}", done.log);
-    assert!(done.log.contains("everybody may write there; run chmod 700"), "{}", done.log);
+    assert!(done.log.contains("any user can write there; run chmod 700"), "{}", done.log);
     assert!(!data.join("master.key").exists(), "nothing was made");
     chmod(&data, 0o700);
     Gateway::start(&folder, &[], &[]).stop();
@@ -146,6 +146,6 @@ fn a_tls_key_that_everybody_can_read_is_closed_and_told() {
         let tls = ["--tls-cert", &cert, "--tls-key", &key];
         let done = Gateway::start(&folder, &tls, &[]).stop();
         assert_eq!(mode(&key), after, "the owner's group may have its reasons");
-        assert_eq!(done.log.contains("others could read this secret"), told, "{}", done.log);
+        assert_eq!(done.log.contains("other users could read this secret"), told, "{}", done.log);
     }
 }

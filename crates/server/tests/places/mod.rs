@@ -76,7 +76,7 @@ fn a_mistyped_data_directory_or_metadata_store_is_refused_and_makes_nothing() {
     // As an option of the command line, a variable would lose against a flag, so all are variables.
     let cases: [(&str, &str, &[&str]); 3] = [
         ("ASHLAR_DATA_DIR", &beside, &["does not exist", "data beside it", "--create"]),
-        ("ASHLAR_DATA_DIR", &deep, &["make the data directory", "there is no folder"]),
+        ("ASHLAR_DATA_DIR", &deep, &["create the data directory", "its parent directory"]),
         ("ASHLAR_META", &other, &["belongs to volume", "data/meta.db", "--create"]),
     ];
     for (variable, value, parts) in cases {
@@ -123,14 +123,14 @@ fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
     let commands: [&[&str]; 3] = [&["serve"], &["fsck"], &["gc", "--delete"]];
     for command in commands {
         let done = folder.run(&[command, &["--blocks", &wrong]].concat(), &[]);
-        refused(&done, &["there is no such folder", "--blocks"]);
+        refused(&done, &["the directory does not exist", "--blocks"]);
         assert!(!Path::new(&folder.path("wrong")).exists(), "{command:?} made the folder");
         let done = folder.run(&[command, &["--blocks", &empty]].concat(), &[]);
         refused(&done, &["bears no mark", "--blocks"]);
         assert!(!Path::new(&folder.path("empty/volume")).exists(), "{command:?} marked the folder");
     }
     // A forgotten --blocks names the default.
-    refused(&folder.run(&["serve"], &[]), &["there is no such folder"]);
+    refused(&folder.run(&["serve"], &[]), &["the directory does not exist"]);
 
     // An empty place cannot be adopted: the volume's blocks are elsewhere.
     let adopting = folder.run(&["serve", "--blocks", &empty, "--adopt-blocks"], &[]);

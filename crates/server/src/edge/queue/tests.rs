@@ -6,9 +6,9 @@ const NOTHING: fn() = || {};
 async fn a_queue_that_does_not_move_refuses_after_the_shortest_wait() {
     let queue = Queue::new(1);
     let began = Instant::now();
-    let held = queue.permit(Patience::WhileMoving(began), NOTHING).await;
+    let held = queue.permit(WaitLimit::WhileMoving(began), NOTHING).await;
     assert!(held.is_some());
-    assert!(queue.permit(Patience::WhileMoving(began), NOTHING).await.is_none());
+    assert!(queue.permit(WaitLimit::WhileMoving(began), NOTHING).await.is_none());
     assert!((1.0..1.2).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
 }
 
@@ -18,7 +18,7 @@ async fn burst(count: usize, needs: Duration) -> (usize, Duration) {
     let queue = Queue::new(1);
     let began = Instant::now();
     let requests = (0..count).map(|_| async {
-        let Some(permit) = queue.permit(Patience::WhileMoving(began), NOTHING).await else {
+        let Some(permit) = queue.permit(WaitLimit::WhileMoving(began), NOTHING).await else {
             return Err(began.elapsed());
         };
         tokio::time::sleep(needs).await;
@@ -45,7 +45,7 @@ async fn a_request_whose_turn_comes_too_late_is_refused_early() {
 #[tokio::test(start_paused = true)]
 async fn a_permit_that_is_reclaimed_goes_to_the_queue() {
     let queue = Queue::new(1);
-    let patience = Patience::Until(Instant::now() + Duration::from_secs(5));
+    let patience = WaitLimit::Until(Instant::now() + Duration::from_secs(5));
     let held = std::sync::Mutex::new(queue.permit(patience, NOTHING).await);
     assert!(held.lock().expect("not poisoned").is_some());
     let began = Instant::now();

@@ -112,8 +112,8 @@ async fn whoever_takes_no_document_gets_no_more_of_them() {
 #[tokio::test]
 async fn an_answer_that_its_peer_does_not_take_is_given_up() {
     for window in [0, 10] {
-        let patience = Duration::from_secs(3);
-        let options = Options { requests_max: 1, patience, ..Options::default() };
+        let download_timeout = Duration::from_secs(3);
+        let options = Options { requests_max: 1, download_timeout, ..Options::default() };
         let scene = Scene::start(options).await;
         let mut lazy = scene.peer(window).await;
         let began = Instant::now();
@@ -131,7 +131,7 @@ async fn an_answer_that_its_peer_does_not_take_is_given_up() {
         assert!(reset.is_reset() && reset.is_remote(), "{reset:?}");
         assert_eq!(taken, usize::try_from(window).expect("small"));
         let waited = began.elapsed();
-        assert!(waited >= patience && waited < patience * 3, "{waited:?}");
+        assert!(waited >= download_timeout && waited < download_timeout * 3, "{waited:?}");
         assert_eq!(other.status("/ok").await, 200);
         assert_eq!(lazy.status("/-/ready").await, 200, "its connection goes on");
         let metrics = scene.harness.metrics.text().expect("text");

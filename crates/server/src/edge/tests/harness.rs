@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Network;
 use crate::edge::{
-    AnswerPatience, ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, Service,
+    ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, ResponseTimeouts, Service,
 };
 use crate::metrics::Metrics;
 use crate::tls::Tls;
@@ -100,8 +100,8 @@ pub(super) struct Options {
     pub(super) host_connections_max: usize,
     pub(super) proxies: Vec<Network>,
     pub(super) drain: Duration,
-    pub(super) patience: Duration,
-    pub(super) patience_in_memory: Duration,
+    pub(super) download_timeout: Duration,
+    pub(super) in_memory_timeout: Duration,
     pub(super) tls: Option<Tls>,
 }
 
@@ -115,8 +115,8 @@ impl Default for Options {
             host_connections_max: 8,
             proxies: Vec::new(),
             drain: minute,
-            patience: minute,
-            patience_in_memory: minute,
+            download_timeout: minute,
+            in_memory_timeout: minute,
             tls: None,
         }
     }
@@ -157,9 +157,9 @@ impl Harness {
             permits: ConnectionPermits::new(options.connections_max),
             hosts: Arc::clone(&hosts),
             metrics: Arc::clone(&metrics),
-            patience: AnswerPatience {
-                stream: options.patience,
-                in_memory: options.patience_in_memory,
+            timeouts: ResponseTimeouts {
+                download: options.download_timeout,
+                in_memory: options.in_memory_timeout,
             },
             lingering: Lingering::default(),
         };

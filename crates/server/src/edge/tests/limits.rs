@@ -153,16 +153,16 @@ async fn a_connection_too_many_is_told_so_and_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_reading_is_dropped() {
-    let patience = Duration::from_secs(30);
-    let harness = Harness::start(Options { patience, ..Options::default() }).await;
+    let download_timeout = Duration::from_secs(30);
+    let harness = Harness::start(Options { download_timeout, ..Options::default() }).await;
     let mut lazy = harness.connect().await;
     lazy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let began = Instant::now();
     while !harness.metrics.text().expect("text").contains("kind=\"transport\"} 1") {
-        assert!(began.elapsed() < patience * 10, "still connected");
+        assert!(began.elapsed() < download_timeout * 10, "still connected");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(began.elapsed() >= patience);
+    assert!(began.elapsed() >= download_timeout);
 }
 
 /// What is too long to wait in memory without a permit keeps its permit until it has left, over

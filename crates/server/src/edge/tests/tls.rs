@@ -113,7 +113,7 @@ fn bad_files_are_refused_in_a_sentence() {
     let key = std::fs::read(folder.path().join("key.pem")).expect("a key");
     issue(folder.path());
     std::fs::write(folder.path().join("key.pem"), key).expect("written");
-    assert!(sentence().ends_with("--tls-key must name this certificate's own key"));
+    assert!(sentence().ends_with("--tls-key must be the key of this certificate"));
     std::fs::write(folder.path().join("key.pem"), "nonsense").expect("written");
     assert!(sentence().starts_with("cannot read the TLS key in "), "{}", sentence());
 }
