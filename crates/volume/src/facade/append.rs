@@ -9,7 +9,7 @@ use namespace::{Assumption, AttributeChange, ContentChange, FsError, NodeName, W
 use record::{Content, Ino, Sum, Tag, key};
 
 use super::copy::unchanged;
-use super::node::{UNCHANGED, at_their_places};
+use super::node::{UNCHANGED, place_runs};
 use super::{BodyRun, OBJECT_BYTES_MAX, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
@@ -17,7 +17,7 @@ use crate::{Volume, VolumeError};
 const WRITTEN: AttributeChange = AttributeChange { drop_rights: true, ..UNCHANGED };
 
 /// What an object holds in its record. It is written anew together with what is appended.
-fn held_inline(object: &Object) -> Option<&Bytes> {
+fn inline_content(object: &Object) -> Option<&Bytes> {
     match &object.file().content {
         Content::Inline(bytes) => Some(bytes),
         Content::Slices(_) | Content::Pages(_) => None,
@@ -31,7 +31,7 @@ impl Volume {
         object: &Object,
         size_hint: Option<u64>,
     ) -> Result<ContentWriter, VolumeError> {
-        let Some(bytes) = held_inline(object) else { return Ok(self.block_writer(size_hint)) };
+        let Some(bytes) = inline_content(object) else { return Ok(self.block_writer(size_hint)) };
         let all = size_hint.map(|appended| appended.saturating_add(bytes.len() as u64));
         let sparse = object.file().sparse;
         let mut writer = if sparse { self.block_writer(all) } else { self.writer(all) };
@@ -109,21 +109,25 @@ fn change(
     size: u64,
     sums: Vec<Sum>,
 ) -> Result<ContentChange, VolumeError> {
-    let behind = BodyRun { position: object.size(), length: size - object.size() };
+    let appended_run = BodyRun { position: object.size(), length: size - object.size() };
     let at = |runs: &[BodyRun]| match body.content() {
-        Content::Slices(laid) => Ok(at_their_places(laid, runs)),
+        Content::Slices(laid) => Ok(place_runs(laid, runs)),
         _ => Err(VolumeError::Corrupt("what is appended lies in blocks".to_owned())),
     };
-    Ok(match held_inline(object) {
+    Ok(match inline_content(object) {
         Some(_) if !object.file().sparse => {
             ContentChange::Replace { content: body.content().clone(), size, sums }
         }
         // A program has made it longer than what it holds.
         Some(bytes) => {
             let held = BodyRun { position: 0, length: bytes.len() as u64 };
-            ContentChange::Replace { content: Content::Slices(at(&[held, behind])?), size, sums }
+            ContentChange::Replace {
+                content: Content::Slices(at(&[held, appended_run])?),
+                size,
+                sums,
+            }
         }
-        None => ContentChange::Write { cut: None, slices: at(&[behind])?, end: size, sums },
+        None => ContentChange::Write { cut: None, slices: at(&[appended_run])?, end: size, sums },
     })
 }
 

@@ -13,7 +13,7 @@ use record::{
 use store::Write;
 
 use super::object::new_file;
-use super::staging::content_of;
+use super::staging::file_content;
 use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
@@ -62,11 +62,11 @@ impl Volume {
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
-        let mut body = self.again(source).await?;
+        let mut body = self.copy_staged_inline(source).await?;
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let ino = inos[0];
         let (content, writes) = match (&body, &source.file.content) {
-            (Some(body), _) => content_of(body, ino),
+            (Some(body), _) => file_content(body, ino),
             (None, inline @ Content::Inline(_)) => (inline.clone(), Vec::new()),
             (None, Content::Slices(_) | Content::Pages(_)) => {
                 let slices = self.slices(source).await?;
@@ -110,12 +110,15 @@ impl Volume {
             Some(body) => self.session.run_publishing(&operation, body).await,
             None => self.session.run(&operation).await,
         };
-        self.conclude(staged, published).await
+        self.finish_publish(staged, published).await
     }
 
     /// The bytes of a source that is staged inline, once more: whether its copy is, too, is decided
     /// as for any other body.
-    async fn again(&self, source: &Object) -> Result<Option<StagedContent>, VolumeError> {
+    async fn copy_staged_inline(
+        &self,
+        source: &Object,
+    ) -> Result<Option<StagedContent>, VolumeError> {
         match &source.file.content {
             Content::Inline(bytes) if source.file.content.is_staged_inline() => {
                 let mut writer = self.writer(Some(bytes.len() as u64));
@@ -132,7 +135,7 @@ impl Volume {
 /// changes its tags or moves its bytes changes the inode alone.
 pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
     let inode = (key::inode(source.ino), source.record.clone());
-    let records = source.way.iter().cloned().chain([inode]);
+    let records = source.dentries.iter().cloned().chain([inode]);
     let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };
     records.map(assume).collect()
 }

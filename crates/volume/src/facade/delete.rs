@@ -40,7 +40,7 @@ const PLANS_AT_ONCE: usize = 8;
 
 /// How long a plan of several names waits for other writers. Then it is cut into two, so that a key
 /// that others keep changing delays no other key. A plan of one name waits until the deadline.
-const SHARED_PLAN_PATIENCE: Duration = Duration::from_secs(2);
+const MULTI_KEY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of each key, with its place. A failure is the plan's: the namespace's answer to the
 /// key is not known.
@@ -51,7 +51,7 @@ type ByDirectory = BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>>;
 
 /// What one plan removes.
 #[derive(Debug, Default)]
-struct Share {
+struct PlanPart {
     branches: Vec<Branch>,
     /// Where the answers belong, in the order of the branches.
     answers: Vec<usize>,
@@ -87,8 +87,8 @@ impl Volume {
             directories.entry(path.directories).or_default().push((index, removal));
         }
         let deadline = Instant::now() + CONTENTION_DEADLINE;
-        let removed = futures::stream::iter(lines(directories))
-            .map(|line| self.remove(bucket, line, deadline))
+        let removed = futures::stream::iter(sequences(directories))
+            .map(|sequence| self.remove(bucket, sequence, deadline))
             .buffer_unordered(PLANS_AT_ONCE)
             .collect::<Vec<_>>()
             .await;
@@ -102,11 +102,11 @@ impl Volume {
             answers[index] = Some(removed.and_then(|removed| removed.map_err(VolumeError::from)));
         }
         for (index, first) in repeated {
-            let again = answers[first].as_ref().map(|first| match first {
+            let repeated_answer = answers[first].as_ref().map(|first| match first {
                 Ok(removed) => Ok(RemovedKey { existed: false, ..*removed }),
                 Err(error) => Err(error.clone()),
             });
-            answers[index] = again;
+            answers[index] = repeated_answer;
         }
         self.session.wake_reaper();
         Ok(answers.into_iter().flatten().collect())
@@ -160,33 +160,33 @@ impl Volume {
     async fn remove(
         &self,
         bucket: NamedBucket<'_>,
-        line: Vec<Share>,
+        sequence: Vec<PlanPart>,
         deadline: Instant,
     ) -> Answers {
         let mut answers = Answers::new();
-        let mut shares: Vec<Share> = line.into_iter().rev().collect();
-        while let Some(share) = shares.pop() {
-            let operation = Remove { bucket, branches: &share.branches };
-            let patience = if share.answers.len() > 1 {
-                deadline.min(Instant::now() + SHARED_PLAN_PATIENCE)
+        let mut parts: Vec<PlanPart> = sequence.into_iter().rev().collect();
+        while let Some(part) = parts.pop() {
+            let operation = Remove { bucket, branches: &part.branches };
+            let wait_until = if part.answers.len() > 1 {
+                deadline.min(Instant::now() + MULTI_KEY_PATIENCE)
             } else {
                 deadline
             };
-            match self.session.run_until(&operation, patience).await {
+            match self.session.run_until(&operation, wait_until).await {
                 Ok(removed) => {
                     let removed = removed.into_iter().map(Ok);
-                    answers.extend(share.answers.into_iter().zip(removed));
+                    answers.extend(part.answers.into_iter().zip(removed));
                 }
                 // One of the keys may be the cause, and the others are not to suffer from it.
                 Err(VolumeError::Fs(FsError::Contended) | VolumeError::Corrupt(_))
-                    if share.answers.len() > 1 =>
+                    if part.answers.len() > 1 =>
                 {
-                    let (first, second) = share.halves();
-                    shares.extend([second, first]);
+                    let (first, second) = part.halves();
+                    parts.extend([second, first]);
                 }
                 Err(error) => {
                     let failed = |index| (index, Err(error.clone()));
-                    answers.extend(share.answers.into_iter().map(failed));
+                    answers.extend(part.answers.into_iter().map(failed));
                 }
             }
         }
@@ -196,29 +196,29 @@ impl Volume {
 
 /// What each plan removes. Plans below one directory of the bucket are a line and follow each other:
 /// each of them relies on what else is in the directories that they share. Lines need not.
-fn lines(directories: ByDirectory) -> Vec<Vec<Share>> {
-    let mut lines: Vec<Vec<Share>> = Vec::new();
-    let (mut line, mut share) = (Vec::new(), Share::default());
+fn sequences(directories: ByDirectory) -> Vec<Vec<PlanPart>> {
+    let mut sequences: Vec<Vec<PlanPart>> = Vec::new();
+    let (mut sequence, mut part) = (Vec::new(), PlanPart::default());
     for (path, removals) in directories {
         for (index, removal) in removals {
-            if !share.has_room_for(&path) {
-                let goes_on = share.is_beside(&path);
-                line.push(std::mem::take(&mut share));
+            if !part.fits(&path) {
+                let goes_on = part.shares_top_directory(&path);
+                sequence.push(std::mem::take(&mut part));
                 if !goes_on {
-                    lines.push(std::mem::take(&mut line));
+                    sequences.push(std::mem::take(&mut sequence));
                 }
             }
-            share.push(&path, index, removal);
+            part.push(&path, index, removal);
         }
     }
-    if !share.answers.is_empty() {
-        line.push(share);
-        lines.push(line);
+    if !part.answers.is_empty() {
+        sequence.push(part);
+        sequences.push(sequence);
     }
-    lines
+    sequences
 }
 
-impl Share {
+impl PlanPart {
     /// What a plan grows by with a name of a directory.
     fn items_of(&self, path: &[Vec<u8>]) -> usize {
         let last = self.branches.last().map_or(&[][..], |branch| &branch.directories);
@@ -227,7 +227,7 @@ impl Share {
     }
 
     /// Whether a name of a directory still fits. The first one always does.
-    fn has_room_for(&self, path: &[Vec<u8>]) -> bool {
+    fn fits(&self, path: &[Vec<u8>]) -> bool {
         let goes_on = self.branches.last().is_some_and(|last| last.directories == path);
         self.answers.is_empty()
             || (self.items + self.items_of(path) <= PLAN_ITEMS
@@ -236,19 +236,19 @@ impl Share {
     }
 
     /// Whether the last directory and this one lie below one of the bucket's, or are one.
-    fn is_beside(&self, path: &[Vec<u8>]) -> bool {
+    fn shares_top_directory(&self, path: &[Vec<u8>]) -> bool {
         self.branches.last().is_some_and(|last| last.directories.first() == path.first())
     }
 
     /// Two shares that remove together what this one removes.
-    fn halves(self) -> (Share, Share) {
+    fn halves(self) -> (PlanPart, PlanPart) {
         let half = self.answers.len() / 2;
-        let (mut first, mut second) = (Share::default(), Share::default());
+        let (mut first, mut second) = (PlanPart::default(), PlanPart::default());
         let mut answers = self.answers.into_iter();
         for Branch { directories, removals } in self.branches {
             for (removal, index) in removals.into_iter().zip(answers.by_ref()) {
-                let share = if first.answers.len() < half { &mut first } else { &mut second };
-                share.push(&directories, index, removal);
+                let part = if first.answers.len() < half { &mut first } else { &mut second };
+                part.push(&directories, index, removal);
             }
         }
         (first, second)

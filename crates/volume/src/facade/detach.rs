@@ -9,7 +9,7 @@ use std::future::Future;
 use namespace::{Assumption, DetachVersions, FoundNode, FsError, Lookup, NodeName, Path};
 use record::{Ino, InodeBody, Kind, VersionRef, key};
 
-use super::fork::naming::Pieces;
+use super::fork::entry::FileParts;
 use crate::{Volume, VolumeError};
 
 /// How often a change is tried again because versions bind the file: another client may overwrite
@@ -39,7 +39,7 @@ impl Volume {
         let source = found.ino;
         let file = found.inode.file().ok_or(FsError::IsADirectory)?;
         let [copy_ino] = self.fresh().await?;
-        let Pieces { content, writes } = self.pieces(source, file, copy_ino).await?;
+        let FileParts { content, writes } = self.file_parts(source, file, copy_ino).await?;
         let long = self.long_xattrs(source, &found.inode, copy_ino).await?;
         let long = long.ok_or(FsError::SourceChanged)?;
         let mut copy = found.inode.clone();

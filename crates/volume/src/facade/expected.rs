@@ -67,12 +67,12 @@ impl<P> IfExpected<'_, P> {
     /// Fails if this is another object than the judged one, or the condition does not hold. Returns the
     /// guard that it stays as it is.
     fn accept(&self, found: &FoundObject) -> Result<Option<Guard>, Halt> {
-        let is_judged = match self.expected {
+        let is_expected = match self.expected {
             ExpectedObject::Any => true,
             ExpectedObject::Absent => false,
             ExpectedObject::Object(expected) => is_same(expected, found),
         };
-        if !is_judged {
+        if !is_expected {
             return Err(FsError::OtherObject.into());
         }
         if self.condition.is_some_and(|condition| !condition.accepts(&found.inode)) {

@@ -6,7 +6,7 @@
 //!
 //! What is there at any time is in order. A fork that ends early has made less, nothing half.
 
-pub(super) mod naming;
+pub(super) mod entry;
 mod target;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use namespace::{
 use record::{Bucket, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
 use store::Write;
 
-use self::naming::{Fork, Named};
+use self::entry::{Fork, ForkedEntry};
 use self::target::Target;
 use crate::{Volume, VolumeError};
 
@@ -33,13 +33,13 @@ use crate::{Volume, VolumeError};
 const NAMES_AT_ONCE: u32 = 128;
 
 /// Names that are under way at a time. One whose content map lies in pages counts once more for each.
-const UNDER_WAY_MAX: usize = 64;
+const IN_FLIGHT_MAX: usize = 64;
 
 /// Directories below each other that wait to be made before it is waited for them.
 const DIRECTORIES_AHEAD_MAX: usize = 16;
 
 /// How often a directory is looked at again because it changed while it was read.
-const LOOKS_MAX: u32 = 8;
+const READ_ATTEMPTS_MAX: u32 = 8;
 
 /// Paths of what was not copied that are told; of more it is told how many there are.
 pub const OMITTED_PATHS_MAX: usize = 10;
@@ -82,7 +82,7 @@ impl ForkWatch for () {
 
 /// A directory of the other bucket that is to be looked into.
 #[derive(Debug)]
-struct Below {
+struct Subdirectory {
     name: Vec<u8>,
     ino: Ino,
     origin: Origin,
@@ -96,7 +96,7 @@ struct Level {
     /// Where the next page of its names begins, if there is one.
     next: Option<Vec<u8>>,
     /// Directories in the page that was read last.
-    below: VecDeque<Below>,
+    subdirectories: VecDeque<Subdirectory>,
 }
 
 /// A directory of the other bucket as it was found.
@@ -107,20 +107,20 @@ struct OpenedDirectory {
     /// The records of its long attributes, as those of the new directory.
     writes: Vec<Write>,
     /// Whether these are all of them.
-    is_whole: bool,
+    is_complete: bool,
 }
 
-/// How much of what may be under way a name takes, and what became of it.
-type Done = (usize, Result<Named, VolumeError>);
+/// How much of what may be under way a name weight, and what became of it.
+type Done = (usize, Result<ForkedEntry, VolumeError>);
 
 /// A fork under way.
 struct Walk<'a> {
     volume: &'a Volume,
     fork: Arc<Fork>,
     watch: &'a dyn ForkWatch,
-    under_way: FuturesUnordered<BoxFuture<'a, Done>>,
-    /// How much of [`UNDER_WAY_MAX`] is taken.
-    taken: usize,
+    in_flight: FuturesUnordered<BoxFuture<'a, Done>>,
+    /// How much of [`IN_FLIGHT_MAX`] is in_flight_weight.
+    in_flight_weight: usize,
     made: Forked,
 }
 
@@ -168,17 +168,17 @@ impl Volume {
             volume: self,
             fork: Arc::new(Fork::new(bucket)),
             watch,
-            under_way: FuturesUnordered::new(),
-            taken: 0,
+            in_flight: FuturesUnordered::new(),
+            in_flight_weight: 0,
             made: Forked::default(),
         };
         let target = Target::bucket(ino);
-        if !opened.is_whole {
-            walk.leave_out(target.path_of(b""));
+        if !opened.is_complete {
+            walk.omit(target.path_of(b""));
         }
         let walked = walk.run(found.ino, target, opened.page).await;
-        // What was begun is published or taken back.
-        while let Some(done) = walk.under_way.next().await {
+        // What was begun is published or in_flight_weight back.
+        while let Some(done) = walk.in_flight.next().await {
             let _known_already = walk.note(done);
         }
         walked.map(|()| walk.made)
@@ -192,18 +192,18 @@ impl Volume {
         ino: Ino,
     ) -> Result<Option<OpenedDirectory>, VolumeError> {
         let read = ReadDirectoryPage { directory: source, from: None, limit: NAMES_AT_ONCE };
-        for _ in 0..LOOKS_MAX {
-            let Some(mut page) = there(self.session.run(&read).await)? else { return Ok(None) };
+        for _ in 0..READ_ATTEMPTS_MAX {
+            let Some(mut page) = if_exists(self.session.run(&read).await)? else { return Ok(None) };
             match self.long_xattrs(source, &page.directory.inode, ino).await {
                 Ok(None) => {}
                 Ok(Some(writes)) => {
-                    return Ok(Some(OpenedDirectory { page, writes, is_whole: true }));
+                    return Ok(Some(OpenedDirectory { page, writes, is_complete: true }));
                 }
                 Err(VolumeError::Refused(_)) => {
                     let is_here = |xattr: &Xattr| matches!(xattr.value, XattrPlace::Inline(_));
                     page.directory.inode.xattrs.retain(is_here);
                     let writes = Vec::new();
-                    return Ok(Some(OpenedDirectory { page, writes, is_whole: false }));
+                    return Ok(Some(OpenedDirectory { page, writes, is_complete: false }));
                 }
                 Err(error) => return Err(error),
             }
@@ -220,25 +220,25 @@ impl Walk<'_> {
         target: Arc<Target>,
         page: DirectoryPage,
     ) -> Result<(), VolumeError> {
-        let mut levels = vec![self.look_into(source, target, page).await?];
+        let mut levels = vec![self.open_level(source, target, page).await?];
         while let Some(level) = levels.last_mut() {
-            if let Some(below) = level.below.pop_front() {
+            if let Some(below) = level.subdirectories.pop_front() {
                 let (source, above) = (level.source, Arc::clone(&level.target));
                 levels.extend(self.enter(source, &above, below).await?);
             } else if let Some(from) = level.next.take() {
                 let from = Some(from.as_slice());
                 let read =
                     ReadDirectoryPage { directory: level.source, from, limit: NAMES_AT_ONCE };
-                let page = self.beside(self.volume.session.run(&read)).await?;
-                if let Some(page) = there(page)? {
+                let page = self.while_progressing(self.volume.session.run(&read)).await?;
+                if let Some(page) = if_exists(page)? {
                     let target = Arc::clone(&level.target);
-                    *level = self.look_into(level.source, target, page).await?;
+                    *level = self.open_level(level.source, target, page).await?;
                 }
             } else {
                 levels.pop();
             }
         }
-        while let Some(done) = self.under_way.next().await {
+        while let Some(done) = self.in_flight.next().await {
             self.note(done)?;
         }
         Ok(())
@@ -249,56 +249,60 @@ impl Walk<'_> {
         &mut self,
         source: Ino,
         above: &Arc<Target>,
-        below: Below,
+        below: Subdirectory,
     ) -> Result<Option<Level>, VolumeError> {
         let volume = self.volume;
         let [ino] = volume.fresh().await?;
-        let opened = self.beside(volume.open_directory(below.ino, ino)).await??;
-        let Some(OpenedDirectory { page, writes, is_whole }) = opened else { return Ok(None) };
+        let opened = self.while_progressing(volume.open_directory(below.ino, ino)).await??;
+        let Some(OpenedDirectory { page, writes, is_complete }) = opened else { return Ok(None) };
         let inode = page.directory.inode.clone();
         let is_here = matches!(&inode.body, InodeBody::Directory(directory)
             if directory.parent == source && directory.name == below.name);
         if !is_here {
             return Ok(None);
         }
-        let Below { name, origin, ino: source } = below;
+        let Subdirectory { name, origin, ino: source } = below;
         let is_heavy = !writes.is_empty();
         let target = Target::below(above, ForkedDirectory { name, ino, origin, inode, writes });
-        if !is_whole {
-            self.leave_out(target.path_of(b""));
+        if !is_complete {
+            self.omit(target.path_of(b""));
         }
         // One that a key implied comes with what is in it.
         if origin == Origin::Made {
             let (fork, made) = (Arc::clone(&self.fork), Arc::clone(&target));
             let making = async move { volume.fork_directory(&fork, &made).await };
-            if is_heavy || target.way().1.len() >= DIRECTORIES_AHEAD_MAX {
-                let made = self.beside(making).await?;
-                self.tell(made?);
+            if is_heavy || target.missing_directories().1.len() >= DIRECTORIES_AHEAD_MAX {
+                let made = self.while_progressing(making).await?;
+                self.count(made?);
             } else {
                 self.start(1, making.boxed()).await?;
             }
         }
-        self.look_into(source, target, page).await.map(Some)
+        self.open_level(source, target, page).await.map(Some)
     }
 
-    /// Begins to make what names bind, and takes note of directories.
-    async fn look_into(
+    /// Begins to make what names bind, and weight note of directories.
+    async fn open_level(
         &mut self,
         source: Ino,
         target: Arc<Target>,
         page: DirectoryPage,
     ) -> Result<Level, VolumeError> {
-        let mut below = VecDeque::new();
+        let mut subdirectories = VecDeque::new();
         for found in page.names {
             let BoundName { dentry, .. } = &found;
             if dentry.kind == Kind::Directory {
                 let name = found.sort_key();
                 let name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
-                below.push_back(Below { name, ino: dentry.ino, origin: dentry.origin });
+                subdirectories.push_back(Subdirectory {
+                    name,
+                    ino: dentry.ino,
+                    origin: dentry.origin,
+                });
                 continue;
             }
-            let Some(inode) = naming::decode(&found)? else {
-                self.leave_out(target.path_of(found.sort_key()));
+            let Some(inode) = entry::decode(&found)? else {
+                self.omit(target.path_of(found.sort_key()));
                 continue;
             };
             let pages = match inode.file().map(|file| &file.content) {
@@ -307,10 +311,10 @@ impl Walk<'_> {
             };
             let (volume, links) = (self.volume, inode.links());
             let (fork, target) = (Arc::clone(&self.fork), Arc::clone(&target));
-            let naming = async move { volume.fork_name(&fork, &target, found, links).await };
-            self.start(pages.saturating_add(1).min(UNDER_WAY_MAX), naming.boxed()).await?;
+            let copying = async move { volume.fork_name(&fork, &target, found, links).await };
+            self.start(pages.saturating_add(1).min(IN_FLIGHT_MAX), copying.boxed()).await?;
         }
-        Ok(Level { source, target, next: page.next, below })
+        Ok(Level { source, target, next: page.next, subdirectories })
     }
 }
 
@@ -318,23 +322,26 @@ impl<'a> Walk<'a> {
     /// Begins something as soon as there is room for it.
     async fn start(
         &mut self,
-        takes: usize,
-        begun: BoxFuture<'a, Result<Named, VolumeError>>,
+        weight: usize,
+        begun: BoxFuture<'a, Result<ForkedEntry, VolumeError>>,
     ) -> Result<(), VolumeError> {
-        while self.taken + takes > UNDER_WAY_MAX {
-            let Some(done) = self.under_way.next().await else { break };
+        while self.in_flight_weight + weight > IN_FLIGHT_MAX {
+            let Some(done) = self.in_flight.next().await else { break };
             self.note(done)?;
         }
-        self.taken += takes;
-        self.under_way.push(begun.map(move |named| (takes, named)).boxed());
+        self.in_flight_weight += weight;
+        self.in_flight.push(begun.map(move |named| (weight, named)).boxed());
         Ok(())
     }
 
     /// Waits for something while what is under way goes on.
-    async fn beside<T>(&mut self, awaited: impl Future<Output = T>) -> Result<T, VolumeError> {
+    async fn while_progressing<T>(
+        &mut self,
+        awaited: impl Future<Output = T>,
+    ) -> Result<T, VolumeError> {
         let mut awaited = pin!(awaited);
-        while !self.under_way.is_empty() {
-            match select(&mut awaited, self.under_way.next()).await {
+        while !self.in_flight.is_empty() {
+            match select(&mut awaited, self.in_flight.next()).await {
                 Either::Left((outcome, _)) => return Ok(outcome),
                 Either::Right((Some(done), _)) => self.note(done)?,
                 Either::Right((None, _)) => {}
@@ -344,28 +351,28 @@ impl<'a> Walk<'a> {
     }
 
     /// Counts what has come to its end.
-    fn note(&mut self, (takes, named): Done) -> Result<(), VolumeError> {
-        self.taken -= takes;
-        self.tell(named?);
+    fn note(&mut self, (weight, named): Done) -> Result<(), VolumeError> {
+        self.in_flight_weight -= weight;
+        self.count(named?);
         Ok(())
     }
 
-    fn tell(&mut self, named: Named) {
+    fn count(&mut self, named: ForkedEntry) {
         match named {
-            Named::Directory | Named::Passed => {}
-            Named::File(bytes) => {
+            ForkedEntry::Directory | ForkedEntry::Skipped => {}
+            ForkedEntry::File(bytes) => {
                 self.made.files += 1;
                 self.made.bytes += bytes;
             }
-            Named::Other => self.made.others += 1,
-            Named::Link => self.made.links += 1,
-            Named::LeftOut(path) => self.leave_out(path),
+            ForkedEntry::Other => self.made.others += 1,
+            ForkedEntry::Link => self.made.links += 1,
+            ForkedEntry::Omitted(path) => self.omit(path),
         }
         self.made.directories = self.fork.directories.load(Ordering::Relaxed);
         self.watch.progress(&self.made);
     }
 
-    fn leave_out(&mut self, path: String) {
+    fn omit(&mut self, path: String) {
         self.made.omitted += 1;
         if self.made.omitted_paths.len() < OMITTED_PATHS_MAX {
             self.made.omitted_paths.push(path);
@@ -374,7 +381,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What was read of a directory, if it is there.
-fn there<T>(read: Result<T, VolumeError>) -> Result<Option<T>, VolumeError> {
+fn if_exists<T>(read: Result<T, VolumeError>) -> Result<Option<T>, VolumeError> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(VolumeError::Fs(FsError::Stale | FsError::NotADirectory)) => Ok(None),

@@ -375,7 +375,7 @@ impl Volume {
         if let Some(completed) = completed(&found.upload.state)? {
             return Ok(completed);
         }
-        let used = choose(wanted.parts, &parts)?;
+        let used = choose_parts(wanted.parts, &parts)?;
         let finished = finish(&found.upload, &used)?;
         let (volume, bucket, key) = (Arc::clone(self), bucket.to_owned(), key.to_vec());
         let CompleteUpload { object_size, condition, .. } = wanted;
@@ -429,7 +429,7 @@ impl Volume {
         };
         let staged = match self.stage(ino, std::slice::from_ref(&assumption), writes).await {
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
-                return self.ended_meanwhile(name(bucket, key, id)).await;
+                return self.result_of_ended_upload(name(bucket, key, id)).await;
             }
             staged => staged?,
         };
@@ -454,14 +454,14 @@ impl Volume {
             writes: &with,
         };
         let published = self.session.run(&operation).await;
-        match self.conclude(staged, published).await {
+        match self.finish_publish(staged, published).await {
             Ok(published) => {
                 self.session.wake_reaper();
                 let PublishedObject { object_changed: changed, tag, sums, version } = published;
                 Ok(Completed { tag, sums, changed, version })
             }
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
-                self.ended_meanwhile(name(bucket, key, id)).await
+                self.result_of_ended_upload(name(bucket, key, id)).await
             }
             Err(error) => Err(error),
         }
@@ -469,7 +469,7 @@ impl Volume {
 
     /// Somebody else has ended an upload: if by completing it, that is the answer of whoever was
     /// completing it too.
-    async fn ended_meanwhile(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
+    async fn result_of_ended_upload(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
         let found = self.session.run(&FindUpload { name }).await?;
         completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
@@ -504,7 +504,7 @@ fn is_listed(listed: &CompletePart, part: &Part) -> bool {
 
 /// The parts that the client listed, if all are there as listed and may form an object. Of a part
 /// that was sent several times it is the last one with the entity tag that the client knows.
-fn choose(
+fn choose_parts(
     listed: &[CompletePart],
     parts: &BTreeMap<u16, FoundPart>,
 ) -> Result<Vec<FoundPart>, VolumeError> {

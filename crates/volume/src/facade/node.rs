@@ -208,7 +208,7 @@ impl Volume {
         reading: session::ReaderGuard,
         range: Range<u64>,
     ) -> ContentStream {
-        self.content_of(node, range, || Box::new(reading))
+        self.content_stream(node, range, || Box::new(reading))
     }
 
     /// As [`Volume::read_node`], for somebody who may take long: then a hold on this version of the
@@ -219,14 +219,14 @@ impl Volume {
         reading: session::ReaderGuard,
         range: Range<u64>,
     ) -> ContentStream {
-        self.content_of(node, range, || {
+        self.content_stream(node, range, || {
             let pin = ReadPin::new(node.ino, HoldScope::Versions, reading);
             self.session.holds().watch(&pin);
             Box::new(pin)
         })
     }
 
-    fn content_of(
+    fn content_stream(
         &self,
         node: &FoundNode,
         range: Range<u64>,
@@ -303,7 +303,7 @@ impl Volume {
         let Content::Slices(laid) = body.content() else {
             return Err(VolumeError::Corrupt("what is written in runs lies in blocks".to_owned()));
         };
-        let slices = at_their_places(laid, runs);
+        let slices = place_runs(laid, runs);
         let end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0);
         let (cut, end) = (shape.cut, end.max(shape.end));
         let change = ContentChange::Write { cut, slices, end, sums };
@@ -321,7 +321,7 @@ impl Volume {
         (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let slices = match body.content() {
-            Content::Slices(laid) => at_their_places(laid, runs),
+            Content::Slices(laid) => place_runs(laid, runs),
             _ if runs.is_empty() => Vec::new(),
             _ => {
                 let why = "what is written in runs lies in blocks";
@@ -533,7 +533,7 @@ impl Journaled<'_> {
 }
 
 /// The slices of a body, which lie one behind the other, at the places of its runs in a file.
-pub(super) fn at_their_places(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
+pub(super) fn place_runs(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
     let mut slices = Vec::with_capacity(laid.len() + runs.len());
     let mut begin = 0;
     for run in runs {

@@ -19,7 +19,7 @@ use store::{Key, Value};
 
 use super::FileOwner;
 use super::map_pages::read_records;
-use super::staging::{Staged, content_of};
+use super::staging::{Staged, file_content};
 use crate::{Volume, VolumeError};
 
 /// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
@@ -35,7 +35,7 @@ pub struct Object {
     /// Which version of its key it is, if the bucket keeps any.
     pub version: Option<VersionRef>,
     /// The dentries that led to it.
-    pub(super) way: Vec<(Key, Value)>,
+    pub(super) dentries: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
     /// Keeps what the object names from being reaped.
     pin: Arc<ReadPin>,
@@ -64,13 +64,13 @@ impl Object {
 }
 
 /// The MD5 of nothing.
-const MD5_OF_NOTHING: [u8; 16] = [
+const EMPTY_MD5: [u8; 16] = [
     0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
 ];
 
 /// The entity tag of an empty file.
 pub(super) const fn empty_tag() -> Tag {
-    Tag::Md5(MD5_OF_NOTHING)
+    Tag::Md5(EMPTY_MD5)
 }
 
 /// The file that an empty directory is to S3: no bytes, and nothing kept with them.
@@ -87,7 +87,7 @@ pub fn s3_file_of(inode: &Inode) -> File {
 /// The size and the entity tag that an inode has to S3, by its head; those of an empty file for an
 /// empty directory.
 pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
-    inode.file().map_or((0, Tag::Md5(MD5_OF_NOTHING)), |file| (file.size, file.tag))
+    inode.file().map_or((0, Tag::Md5(EMPTY_MD5)), |file| (file.size, file.tag))
 }
 
 /// What is kept with a new object.
@@ -135,11 +135,11 @@ impl Volume {
     ) -> Result<Object, VolumeError> {
         let path = Path::new(bucket, key);
         let reading = self.session.reading();
-        let FoundObject { bucket, ino, inode, record, path_records: way, version } =
+        let FoundObject { bucket, ino, inode, record, path_records: dentries, version } =
             self.session.run(&Lookup { path: &path, version }).await?;
         let file = Arc::new(s3_file_of(&inode));
         let pin = ReadPin::new(ino, HoldScope::Versions, reading);
-        Ok(Object { bucket, ino, inode, record, version, way, file, pin })
+        Ok(Object { bucket, ino, inode, record, version, dentries, file, pin })
     }
 
     /// The bytes of an object in `range`, verified, in order.
@@ -190,7 +190,7 @@ impl Volume {
     ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket, key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
-        let (content, besides) = content_of(&body, inos[0]);
+        let (content, extra_writes) = file_content(&body, inos[0]);
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(inos[0]));
         let file = File {
@@ -199,7 +199,7 @@ impl Volume {
             ..File::new(body.size(), new.tag, content)
         };
         let inode = new_file(&new.owner, file);
-        let staged = self.stage(inos[0], &[], besides).await?;
+        let staged = self.stage(inos[0], &[], extra_writes).await?;
         let operation = Publish {
             path: &path,
             ino: inos[0],
@@ -211,11 +211,11 @@ impl Volume {
             writes: staged.writes(),
         };
         let published = self.session.run_publishing(&operation, body).await;
-        self.conclude(staged, published).await
+        self.finish_publish(staged, published).await
     }
 
     /// What a published file answers, and what is left behind by the one it replaced.
-    pub(super) async fn conclude(
+    pub(super) async fn finish_publish(
         &self,
         staged: Staged,
         published: Result<namespace::Published, VolumeError>,

@@ -34,9 +34,9 @@ impl Volume {
         &self,
         node: &FoundNode,
         range: Range<u64>,
-        sought: SeekTarget,
+        target: SeekTarget,
     ) -> Result<Option<u64>, VolumeError> {
-        let first = self.seek_as_found(node, range.clone(), sought).await;
+        let first = self.seek_as_found(node, range.clone(), target).await;
         let Err(error @ VolumeError::Corrupt(_)) = first else { return first };
         // Other pages may have taken the place of those that are missing.
         let _reading = self.session.reading();
@@ -44,20 +44,20 @@ impl Volume {
         if now.record == node.record {
             return Err(error);
         }
-        self.seek_as_found(&now, range, sought).await
+        self.seek_as_found(&now, range, target).await
     }
 
     async fn seek_as_found(
         &self,
         node: &FoundNode,
         range: Range<u64>,
-        sought: SeekTarget,
+        target: SeekTarget,
     ) -> Result<Option<u64>, VolumeError> {
         let file = node.inode.file().ok_or(FsError::IsADirectory)?;
         if range.is_empty() {
             return Ok(None);
         }
-        let hole = sought == SeekTarget::Hole;
+        let hole = target == SeekTarget::Hole;
         // Of a file without holes nothing is looked at.
         if !file.sparse {
             return Ok((!hole).then_some(range.start));
@@ -129,7 +129,7 @@ impl Volume {
             }
             found => found?,
         };
-        let to_its_place =
+        let shift =
             |piece: Slice| Slice { position: piece.position - range.start + position, ..piece };
         let range = range.start..end;
         let within = found.iter().filter_map(|slice| layout::clip(slice, &range));
@@ -137,7 +137,7 @@ impl Volume {
         let is_whole = range == (0..file.size) && position == 0;
         let change = ContentChange::Share(SharedRange {
             range: position..position.saturating_add(bytes),
-            slices: within.map(to_its_place).collect(),
+            slices: within.map(shift).collect(),
             source: source.ino,
             record: source.record.clone(),
             tag: Some(file.tag).filter(|tag| is_whole && matches!(tag, Tag::Md5(_))),

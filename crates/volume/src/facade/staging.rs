@@ -74,12 +74,12 @@ impl Volume {
 }
 
 /// The content of a new file, and what its plan writes besides.
-pub(super) fn content_of(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
+pub(super) fn file_content(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
-            let (content, mut besides) = build_content(ino, slices.clone());
-            besides.extend(add_pack_shares(slices, ino));
-            (content, besides)
+            let (content, mut extra_writes) = build_content(ino, slices.clone());
+            extra_writes.extend(add_pack_shares(slices, ino));
+            (content, extra_writes)
         }
         inline => (inline.clone(), staged_inline_mark(inline, ino).into_iter().collect()),
     }

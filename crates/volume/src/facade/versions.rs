@@ -71,7 +71,7 @@ impl VersionsEntry {
 
     /// Names a noncurrent null version by its id if the current version of its key is a null version
     /// too. `null_key` is the last key whose current version is one.
-    fn name_apart(&mut self, null_key: &mut Option<Vec<u8>>) {
+    fn disambiguate_null(&mut self, null_key: &mut Option<Vec<u8>>) {
         let VersionsEntry::Version { key, version, place, .. } = self else { return };
         match place {
             None if *version == VersionRef::Null => *null_key = Some(key.clone()),
@@ -93,25 +93,25 @@ pub struct VersionsListing {
 }
 
 /// How often a page is made anew because versions came to be or went meanwhile.
-const PAGES_MADE_MAX: usize = 4;
+const PAGE_ATTEMPTS_MAX: usize = 4;
 
 /// Round trips in which a page finds what is not current: each common prefix may take one.
 const READS_MAX: usize = 64;
 
 /// What is not current, for one page.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Olds {
+struct NoncurrentPage {
     /// True if the page begins behind a version of a key whose current version is the null version.
     behind_null: bool,
     /// Versions, and for a common prefix the first key below it.
-    found: Vec<Old>,
+    found: Vec<NoncurrentEntry>,
     /// Whether there may be more behind them.
     truncated: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "most of them are versions")]
-enum Old {
+enum NoncurrentEntry {
     Version(ListedVersion),
     Prefix(Vec<u8>),
 }
@@ -129,21 +129,21 @@ impl Volume {
         query: &VersionsQuery,
     ) -> Result<VersionsListing, VolumeError> {
         let _reading = self.session.reading();
-        let mut olds = self.olds(bucket, query).await?;
-        for _ in 0..PAGES_MADE_MAX {
+        let mut noncurrent = self.noncurrent(bucket, query).await?;
+        for _ in 0..PAGE_ATTEMPTS_MAX {
             let current = self.current(bucket, query).await?;
-            let again = match &olds {
-                Some(_) => self.olds(bucket, query).await?,
-                None => return Ok(merge(query, current, Olds::default())),
+            let reread = match &noncurrent {
+                Some(_) => self.noncurrent(bucket, query).await?,
+                None => return Ok(merge(query, current, NoncurrentPage::default())),
             };
-            if again == olds {
-                return Ok(merge(query, current, olds.unwrap_or_default()));
+            if reread == noncurrent {
+                return Ok(merge(query, current, noncurrent.unwrap_or_default()));
             }
-            olds = again;
+            noncurrent = reread;
         }
         // Somebody writes all the time. What is shown has been there, each entry at its own instant.
         let current = self.current(bucket, query).await?;
-        Ok(merge(query, current, olds.unwrap_or_default()))
+        Ok(merge(query, current, noncurrent.unwrap_or_default()))
     }
 
     /// The current versions that a page may need.
@@ -162,15 +162,15 @@ impl Volume {
     }
 
     /// What a page may need that is not current; nothing if the bucket never kept versions.
-    async fn olds(
+    async fn noncurrent(
         &self,
         bucket: NamedBucket<'_>,
         query: &VersionsQuery,
-    ) -> Result<Option<Olds>, VolumeError> {
-        let mut olds = Olds::default();
-        let Some(mut from) = query.start() else { return Ok(Some(olds)) };
+    ) -> Result<Option<NoncurrentPage>, VolumeError> {
+        let mut noncurrent = NoncurrentPage::default();
+        let Some(mut from) = query.start() else { return Ok(Some(noncurrent)) };
         for _ in 0..READS_MAX {
-            let wanted = query.limit + 1 - olds.found.len();
+            let wanted = query.limit + 1 - noncurrent.found.len();
             let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
             let operation = ReadVersions {
                 bucket,
@@ -183,7 +183,7 @@ impl Volume {
             if !page.versioning.is_shown() {
                 return Ok(None);
             }
-            olds.behind_null |= page.behind_null;
+            noncurrent.behind_null |= page.behind_null;
             let is_last = page.versions.len() < wanted;
             let mut skips = None;
             for version in page.versions {
@@ -191,24 +191,24 @@ impl Volume {
                     Some(common) => {
                         // What else is below it is not read.
                         skips = Some(successor(&common));
-                        olds.found.push(Old::Prefix(common));
+                        noncurrent.found.push(NoncurrentEntry::Prefix(common));
                         break;
                     }
-                    None => olds.found.push(Old::Version(version)),
+                    None => noncurrent.found.push(NoncurrentEntry::Version(version)),
                 }
             }
             match skips {
                 Some(Some(next)) => from = VersionsFrom::Key(next),
-                Some(None) => return Ok(Some(olds)),
-                None if is_last => return Ok(Some(olds)),
+                Some(None) => return Ok(Some(noncurrent)),
+                None if is_last => return Ok(Some(noncurrent)),
                 None => break,
             }
-            if olds.found.len() > query.limit {
+            if noncurrent.found.len() > query.limit {
                 break;
             }
         }
-        olds.truncated = true;
-        Ok(Some(olds))
+        noncurrent.truncated = true;
+        Ok(Some(noncurrent))
     }
 }
 
@@ -235,30 +235,37 @@ impl VersionsQuery {
 }
 
 /// A page of what is current and what is not, each in the order of keys.
-fn merge(query: &VersionsQuery, current: namespace::Listing, olds: Olds) -> VersionsListing {
+fn merge(
+    query: &VersionsQuery,
+    current: namespace::Listing,
+    noncurrent: NoncurrentPage,
+) -> VersionsListing {
     // What one of the two has not been read for is not on the page.
     let ends = [
         current.truncated.then(|| current.entries.last().map(|it| it.key().to_vec())).flatten(),
-        olds.truncated.then(|| olds.found.last().map(|it| it.key().to_vec())).flatten(),
+        noncurrent.truncated.then(|| noncurrent.found.last().map(|it| it.key().to_vec())).flatten(),
     ];
     let mut truncated = ends.iter().any(Option::is_some);
-    let mut null_key = query.after.clone().map(|(key, _)| key).filter(|_| olds.behind_null);
+    let mut null_key = query.after.clone().map(|(key, _)| key).filter(|_| noncurrent.behind_null);
     let end = ends.into_iter().flatten().min();
-    let (mut current, mut olds) = (VecDeque::from(current.entries), VecDeque::from(olds.found));
+    let (mut current, mut noncurrent) =
+        (VecDeque::from(current.entries), VecDeque::from(noncurrent.found));
     let mut listing = VersionsListing::default();
     loop {
-        let next = match (current.front(), olds.front()) {
+        let next = match (current.front(), noncurrent.front()) {
             (None, None) => break,
-            (Some(now), Some(old)) if now.key() > old.key() => olds.pop_front().map(of_old),
-            (Some(_), _) => current.pop_front().map(of_current),
-            (None, Some(_)) => olds.pop_front().map(of_old),
+            (Some(now), Some(old)) if now.key() > old.key() => {
+                noncurrent.pop_front().map(noncurrent_entry)
+            }
+            (Some(_), _) => current.pop_front().map(current_entry),
+            (None, Some(_)) => noncurrent.pop_front().map(noncurrent_entry),
         };
         let Some(mut entry) = next else { break };
         if end.as_deref().is_some_and(|end| entry.key() > end) {
             truncated = true;
             break;
         }
-        entry.name_apart(&mut null_key);
+        entry.disambiguate_null(&mut null_key);
         let last = listing.entries.last();
         if matches!(entry, VersionsEntry::Prefix(_)) && last.is_some_and(|last| *last == entry) {
             continue;
@@ -279,16 +286,16 @@ fn merge(query: &VersionsQuery, current: namespace::Listing, olds: Olds) -> Vers
     listing
 }
 
-impl Old {
+impl NoncurrentEntry {
     fn key(&self) -> &[u8] {
         match self {
-            Old::Version(version) => &version.object,
-            Old::Prefix(prefix) => prefix,
+            NoncurrentEntry::Version(version) => &version.object,
+            NoncurrentEntry::Prefix(prefix) => prefix,
         }
     }
 }
 
-fn of_current(entry: ListEntry) -> VersionsEntry {
+fn current_entry(entry: ListEntry) -> VersionsEntry {
     match entry {
         ListEntry::Prefix(prefix) => VersionsEntry::Prefix(prefix),
         ListEntry::Object { key, inode, version } => VersionsEntry::Version {
@@ -302,10 +309,10 @@ fn of_current(entry: ListEntry) -> VersionsEntry {
     }
 }
 
-fn of_old(old: Old) -> VersionsEntry {
+fn noncurrent_entry(old: NoncurrentEntry) -> VersionsEntry {
     match old {
-        Old::Prefix(prefix) => VersionsEntry::Prefix(prefix),
-        Old::Version(ListedVersion { object, version, id, since, inode, .. }) => {
+        NoncurrentEntry::Prefix(prefix) => VersionsEntry::Prefix(prefix),
+        NoncurrentEntry::Version(ListedVersion { object, version, id, since, inode, .. }) => {
             let replaced = inode.as_ref().map(|_| since);
             let what = inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
             let (key, place) = (object, Some(id));

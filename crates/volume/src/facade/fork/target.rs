@@ -12,27 +12,27 @@ pub(super) struct Target {
     /// The one that it is in; the bucket's own is in none.
     above: Option<(Arc<Target>, ForkedDirectory)>,
     /// Its number, once it is there.
-    there: OnceLock<Ino>,
+    ino: OnceLock<Ino>,
 }
 
 impl Target {
     /// The bucket's directory.
     pub(super) fn bucket(ino: Ino) -> Arc<Target> {
-        Arc::new(Target { above: None, there: OnceLock::from(ino) })
+        Arc::new(Target { above: None, ino: OnceLock::from(ino) })
     }
 
     /// A directory that is to be made in another one.
     pub(super) fn below(above: &Arc<Target>, directory: ForkedDirectory) -> Arc<Target> {
         let above = Some((Arc::clone(above), directory));
-        Arc::new(Target { above, there: OnceLock::new() })
+        Arc::new(Target { above, ino: OnceLock::new() })
     }
 
     /// The deepest directory on the way that is known to be there, and those below it, from there
     /// down.
-    pub(super) fn way(&self) -> (Ino, Vec<&Target>) {
+    pub(super) fn missing_directories(&self) -> (Ino, Vec<&Target>) {
         let (mut at, mut missing) = (self, Vec::new());
         loop {
-            match (at.there.get(), &at.above) {
+            match (at.ino.get(), &at.above) {
                 (Some(ino), _) => {
                     missing.reverse();
                     return (*ino, missing);
@@ -52,8 +52,8 @@ impl Target {
     }
 
     /// Takes note of the number that it has, and counts it if the fork has made it.
-    pub(super) fn is_there(&self, ino: Ino, made: &AtomicU64) {
-        let is_new = self.there.set(ino).is_ok();
+    pub(super) fn set_ino(&self, ino: Ino, made: &AtomicU64) {
+        let is_new = self.ino.set(ino).is_ok();
         if is_new && self.directory().is_some_and(|directory| directory.ino == ino) {
             made.fetch_add(1, Ordering::Relaxed);
         }

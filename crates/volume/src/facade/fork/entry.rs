@@ -26,7 +26,7 @@ const ATTEMPTS_MAX: u32 = 64;
 
 /// Inodes with several names that are remembered until all of these were met. Names of more become
 /// files of their own.
-const LINKED_MAX: usize = 1 << 20;
+const LINKED_COPIES_MAX: usize = 1 << 20;
 
 /// The most long extended attributes that one plan carries, which is all that something may have to be
 /// copied, and the most bytes of them.
@@ -34,7 +34,7 @@ const LONG_XATTRS_MAX: usize = 256;
 const LONG_XATTRS_BYTES_MAX: u64 = 1 << 20;
 
 /// The new inode that the names of one with several names bind, once one of them is there.
-type Twin = Arc<tokio::sync::Mutex<Option<Ino>>>;
+type LinkedCopy = Arc<tokio::sync::Mutex<Option<Ino>>>;
 
 /// What all names of a fork share.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ pub(super) struct Fork {
     /// Directories that were made.
     pub(super) directories: AtomicU64,
     /// By the inode of the other bucket: the new one, and how many names are still to be met.
-    twins: Mutex<HashMap<Ino, (Twin, u32)>>,
+    linked_copies: Mutex<HashMap<Ino, (LinkedCopy, u32)>>,
 }
 
 /// What became of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ForkedEntry {
     /// A directory is there.
     Directory,
     /// It binds a new file of so many bytes.
@@ -59,13 +59,13 @@ pub(super) enum Named {
     /// It is one more name of something.
     Link,
     /// It has gone, or somebody else had made it in the new bucket.
-    Passed,
+    Skipped,
     /// What lies there was not copied: this path.
-    LeftOut(String),
+    Omitted(String),
 }
 
 /// What a file of another bucket consists of, for one of this number.
-pub(in crate::facade) struct Pieces {
+pub(in crate::facade) struct FileParts {
     /// `None` if the content is that of the other file.
     pub(in crate::facade) content: Option<Content>,
     /// Records that belong to the new file, and shares of blocks.
@@ -75,28 +75,28 @@ pub(in crate::facade) struct Pieces {
 impl Fork {
     /// Nothing is made yet but the bucket.
     pub(super) fn new(bucket: Assumption) -> Fork {
-        Fork { bucket, directories: AtomicU64::new(0), twins: Mutex::default() }
+        Fork { bucket, directories: AtomicU64::new(0), linked_copies: Mutex::default() }
     }
 
     /// Where the names of an inode meet, which has so many; nowhere if too many are remembered.
-    fn twin(&self, source: Ino, links: u32) -> Option<Twin> {
-        let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = twins.len() >= LINKED_MAX;
-        match twins.entry(source) {
+    fn copy(&self, source: Ino, links: u32) -> Option<LinkedCopy> {
+        let mut linked_copies = self.linked_copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = linked_copies.len() >= LINKED_COPIES_MAX;
+        match linked_copies.entry(source) {
             Entry::Occupied(mut entry) => {
-                let (twin, left) = entry.get_mut();
-                let twin = Arc::clone(twin);
+                let (copy, left) = entry.get_mut();
+                let copy = Arc::clone(copy);
                 *left = left.saturating_sub(1);
                 if *left == 0 {
                     entry.remove();
                 }
-                Some(twin)
+                Some(copy)
             }
             Entry::Vacant(_) if is_full => None,
             Entry::Vacant(entry) => {
-                let twin = Twin::default();
-                entry.insert((Arc::clone(&twin), links - 1));
-                Some(twin)
+                let copy = LinkedCopy::default();
+                entry.insert((Arc::clone(&copy), links - 1));
+                Some(copy)
             }
         }
     }
@@ -108,17 +108,19 @@ impl Volume {
         &self,
         fork: &Fork,
         target: &Target,
-    ) -> Result<Named, VolumeError> {
-        let (root, missing) = target.way();
+    ) -> Result<ForkedEntry, VolumeError> {
+        let (root, missing) = target.missing_directories();
         let directories: Vec<_> = missing.iter().filter_map(|target| target.directory()).collect();
         let place = ForkPlace { bucket: &fork.bucket, root, directories: &directories };
         match self.session.run(&ForkDirectory { place }).await {
             Ok(inos) => {
-                reached(fork, &missing, &inos);
-                Ok(Named::Directory)
+                note_inos(fork, &missing, &inos);
+                Ok(ForkedEntry::Directory)
             }
-            Err(VolumeError::Fs(FsError::Stale)) => Ok(Named::Passed),
-            Err(VolumeError::Fs(FsError::Contended)) => Ok(Named::LeftOut(target.path_of(b""))),
+            Err(VolumeError::Fs(FsError::Stale)) => Ok(ForkedEntry::Skipped),
+            Err(VolumeError::Fs(FsError::Contended)) => {
+                Ok(ForkedEntry::Omitted(target.path_of(b"")))
+            }
             Err(error) => Err(error),
         }
     }
@@ -131,35 +133,35 @@ impl Volume {
         target: &Target,
         mut found: BoundName,
         links: u32,
-    ) -> Result<Named, VolumeError> {
+    ) -> Result<ForkedEntry, VolumeError> {
         let source = found.dentry.ino;
-        let twin = if links > 1 { fork.twin(source, links) } else { None };
+        let copy = if links > 1 { fork.copy(source, links) } else { None };
         for _ in 0..ATTEMPTS_MAX {
-            let twin = twin.as_ref().filter(|_| source == found.dentry.ino);
-            let tried = match twin {
-                Some(twin) => self.fork_linked(fork, target, &found, twin).await,
+            let copy = copy.as_ref().filter(|_| source == found.dentry.ino);
+            let tried = match copy {
+                Some(copy) => self.fork_linked(fork, target, &found, copy).await,
                 None => self.fork_alone(fork, target, &found, false).await.map(|(named, _)| named),
             };
             match tried {
                 Err(VolumeError::Fs(FsError::SourceChanged | FsError::Contended)) => {}
                 // Somebody else has been in the new bucket.
                 Err(VolumeError::Fs(FsError::NameExists | FsError::Stale)) => {
-                    return Ok(Named::Passed);
+                    return Ok(ForkedEntry::Skipped);
                 }
                 // It has more attributes than one plan carries.
                 Err(VolumeError::Refused(_)) => break,
                 tried => return tried,
             }
-            match self.look_again(&found).await? {
-                Some(again) => found = again,
-                None => return Ok(Named::Passed),
+            match self.reread_name(&found).await? {
+                Some(newer) => found = newer,
+                None => return Ok(ForkedEntry::Skipped),
             }
         }
-        Ok(Named::LeftOut(target.path_of(found.sort_key())))
+        Ok(ForkedEntry::Omitted(target.path_of(found.sort_key())))
     }
 
     /// A name as it is now, if it is there.
-    async fn look_again(&self, found: &BoundName) -> Result<Option<BoundName>, VolumeError> {
+    async fn reread_name(&self, found: &BoundName) -> Result<Option<BoundName>, VolumeError> {
         let directory = Ino(found.key.partition());
         let page = ReadDirectoryPage { directory, from: Some(found.sort_key()), limit: 1 };
         match self.session.run(&page).await {
@@ -177,11 +179,11 @@ impl Volume {
         fork: &Fork,
         target: &Target,
         found: &BoundName,
-        twin: &Twin,
-    ) -> Result<Named, VolumeError> {
-        let mut twin = twin.lock().await;
-        if let Some(ino) = *twin {
-            let (root, missing) = target.way();
+        copy: &LinkedCopy,
+    ) -> Result<ForkedEntry, VolumeError> {
+        let mut copy = copy.lock().await;
+        if let Some(ino) = *copy {
+            let (root, missing) = target.missing_directories();
             let directories: Vec<_> =
                 missing.iter().filter_map(|target| target.directory()).collect();
             let link = ForkLink {
@@ -192,8 +194,8 @@ impl Volume {
             };
             match self.session.run(&link).await {
                 Ok(inos) => {
-                    reached(fork, &missing, &inos);
-                    return Ok(Named::Link);
+                    note_inos(fork, &missing, &inos);
+                    return Ok(ForkedEntry::Link);
                 }
                 // Somebody has removed it from the new bucket: it is made again.
                 Err(VolumeError::Fs(FsError::NoSuchKey)) => {}
@@ -201,7 +203,7 @@ impl Volume {
             }
         }
         let (named, ino) = self.fork_alone(fork, target, found, true).await?;
-        *twin = Some(ino);
+        *copy = Some(ino);
         Ok(named)
     }
 
@@ -212,25 +214,25 @@ impl Volume {
         target: &Target,
         found: &BoundName,
         linked: bool,
-    ) -> Result<(Named, Ino), VolumeError> {
+    ) -> Result<(ForkedEntry, Ino), VolumeError> {
         let (Some(source), Some(record)) = (decode(found)?, &found.inode) else {
             return Err(FsError::SourceChanged.into());
         };
         let [ino] = self.fresh().await?;
         let source_key = key::inode(found.dentry.ino);
         let assumptions = [unchanged(&found.key, &found.value), unchanged(&source_key, record)];
-        let Pieces { content, writes } = match source.file() {
-            Some(file) => self.pieces(found.dentry.ino, file, ino).await?,
-            None => Pieces { content: None, writes: Vec::new() },
+        let FileParts { content, writes } = match source.file() {
+            Some(file) => self.file_parts(found.dentry.ino, file, ino).await?,
+            None => FileParts { content: None, writes: Vec::new() },
         };
         let Some(long) = self.long_xattrs(found.dentry.ino, &source, ino).await? else {
             return Err(FsError::SourceChanged.into());
         };
         let inode = fork_inode(&source, content);
-        let named = inode.file().map_or(Named::Other, |file| Named::File(file.size));
+        let named = inode.file().map_or(ForkedEntry::Other, |file| ForkedEntry::File(file.size));
         let staged = self.stage(ino, &assumptions, writes).await?;
         let writes = [staged.writes(), &long].concat();
-        let (root, missing) = target.way();
+        let (root, missing) = target.missing_directories();
         let directories: Vec<_> = missing.iter().filter_map(|target| target.directory()).collect();
         let operation = ForkNode {
             place: ForkPlace { bucket: &fork.bucket, root, directories: &directories },
@@ -243,7 +245,7 @@ impl Volume {
         };
         match self.session.run(&operation).await {
             Ok(inos) => {
-                reached(fork, &missing, &inos);
+                note_inos(fork, &missing, &inos);
                 Ok((named, ino))
             }
             Err(error) => {
@@ -254,36 +256,36 @@ impl Volume {
     }
 
     /// What a file consists of, for another one of the number `ino`. No data moves.
-    pub(in crate::facade) async fn pieces(
+    pub(in crate::facade) async fn file_parts(
         &self,
         source: Ino,
         file: &File,
         ino: Ino,
-    ) -> Result<Pieces, VolumeError> {
+    ) -> Result<FileParts, VolumeError> {
         let slices = match &file.content {
             Content::Inline(_) => Vec::new(),
             Content::Slices(slices) => slices.clone(),
             Content::Pages(pages) => {
                 match self.map_pages(source, Arc::new(file.clone())).load(pages).await {
-                    // Others may have taken the place of pages that are missing.
+                    // Others may have in_flight_weight the place of pages that are missing.
                     Err(VolumeError::Corrupt(_)) => return Err(FsError::SourceChanged.into()),
                     loaded => loaded?,
                 }
             }
         };
-        let sums = self.sums_of_parts(source, file, ino).await?;
+        let sums = self.part_sums_of_copy(source, file, ino).await?;
         if let Content::Inline(_) = &file.content {
-            return Ok(Pieces { content: None, writes: sums });
+            return Ok(FileParts { content: None, writes: sums });
         }
         let shares = share(&slices, Some(source), ino);
         let (content, mut writes) = build_content(ino, slices);
         writes.extend(shares);
         writes.extend(sums);
-        Ok(Pieces { content: Some(content), writes })
+        Ok(FileParts { content: Some(content), writes })
     }
 
     /// The checksums of a file's parts, if they are kept, for another file.
-    async fn sums_of_parts(
+    async fn part_sums_of_copy(
         &self,
         source: Ino,
         file: &File,
@@ -351,8 +353,8 @@ fn unchanged(key: &Key, value: &store::Value) -> Assumption {
 }
 
 /// Takes note of the numbers that directories have.
-fn reached(fork: &Fork, targets: &[&Target], inos: &[Ino]) {
+fn note_inos(fork: &Fork, targets: &[&Target], inos: &[Ino]) {
     for (target, ino) in targets.iter().zip(inos) {
-        target.is_there(*ino, &fork.directories);
+        target.set_ino(*ino, &fork.directories);
     }
 }
