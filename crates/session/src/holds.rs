@@ -2,17 +2,17 @@
 //!
 //! A reader pins the epoch in which it began. That costs nothing, and delays every deletion of the
 //! volume (see [`crate::Epochs`]). It is right for short readers. A long one, because its client is
-//! slow, would delay all deletions for as long as it runs. So after [`HOLD_AFTER`], and if the
-//! volume has a newer epoch, the session commits a *hold* on the file and then releases the epoch.
-//! From then on only this file is kept.
+//! slow, would delay all deletions until its end. So after [`HOLD_AFTER`], and if the volume has a
+//! newer epoch, the session commits a *hold* on the file and then releases the epoch. From then on
+//! only this file is kept.
 //!
 //! - The hold is committed before the epoch is released, and the reaper reads the holds after it
 //!   has waited for the epoch. So for each reader the reaper either waits or sees the hold.
 //! - A hold is valid while its session exists. The reaper removes holds of ended sessions.
 //! - All readers of a file in one session share one hold. It is removed when the last one ends.
 //! - A hold protects [`HoldScope::Versions`], the content as of its beginning, for readers of one
-//!   version; or [`HoldScope::File`], the current content, for open files. A program with an open file
-//!   reads the newest content, so content that writes have hidden need not be kept.
+//!   version; or [`HoldScope::File`], the current content, for open files. A program with an open
+//!   file reads the newest content, so content that writes have hidden need not be kept.
 //!
 //! For example, 20 slow GETs of one object share one hold with `HoldScope::Versions`.
 

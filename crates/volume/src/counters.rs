@@ -1,39 +1,42 @@
-//! What a volume did, as numbers for whoever watches it.
+//! The counters of a volume, for metrics and the status page.
+//!
+//! For example, `plans / meta_commits` is the mean number of plans in a batch.
 
 use std::time::Duration;
 
 use crate::Volume;
 
-/// What a volume did since it was opened, and what it waits for.
+/// Counters of a volume since it was opened, and a few current values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Round trips that read metadata.
     pub meta_reads: u64,
-    /// Reads that needed none, because the session was the only one and remembered the records.
+    /// Reads that were answered from current cache entries, without a round trip.
     pub reads_from_cache: u64,
     /// Round trips that committed a batch of plans.
     pub meta_commits: u64,
     /// Plans sent in those batches.
     pub plans: u64,
-    /// Plans that a guard refused; most were planned again.
+    /// Plans that a guard refused. Most of them were planned again.
     pub refused: u64,
-    /// Plans whose outcome was unknown at first.
+    /// Plans whose outcome was unknown after the first answer of the store.
     pub in_doubt: u64,
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: u64,
-    /// Remembered records that others were told to have changed.
+    /// Cached records that were dropped because the change feed reported a change by another
+    /// session.
     pub feed_invalidations: u64,
-    /// How often more had changed than the store remembered.
+    /// Gaps in the change feed: more records had changed than the store keeps entries for.
     pub feed_gaps: u64,
     /// Blocks put.
     pub block_puts: u64,
     /// Content bytes put in blocks.
     pub block_put_bytes: u64,
-    /// Block reads.
+    /// Reads of blocks.
     pub block_gets: u64,
     /// Content bytes read from blocks.
     pub block_got_bytes: u64,
-    /// Staged blocks deleted because nobody published them.
+    /// Staged blocks that were deleted because they were not published.
     pub blocks_abandoned: u64,
     /// Files and parts that the reaper removed.
     pub files_reaped: u64,
@@ -43,35 +46,35 @@ pub struct Counters {
     pub bytes_reaped: u64,
     /// Blocks that the sweeper deleted.
     pub blocks_swept: u64,
-    /// Dead things that the reaper keeps, because their records cannot be read.
+    /// Removed items that the reaper keeps, because their records cannot be decoded.
     pub damaged_kept: u64,
-    /// Packs that were rewritten because little of them was alive.
+    /// Sparse packs that were rewritten.
     pub packs_rewritten: u64,
-    /// Packs of which little was alive and that could not be rewritten, each as often as it was
-    /// looked at.
+    /// Sparse packs that could not be rewritten, counted at each try.
     pub packs_not_rewritten: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
-    /// Files of which anything was moved out of blocks that writes have hidden most of.
+    /// Files that the compactor moved out of mostly hidden blocks, in whole or in part.
     pub files_compacted: u64,
-    /// Bytes of files that were moved so.
+    /// Bytes of files that the compactor moved.
     pub bytes_compacted: u64,
-    /// Plans that would have moved them and met a file that had changed; most were made again.
+    /// Plans of the compactor that were refused because the file had changed. Most of them were
+    /// planned again.
     pub compactions_refused: u64,
-    /// Bodies that were staged inline and have been destaged into blocks.
+    /// Bodies that were staged inline and have been moved into blocks.
     pub bodies_destaged: u64,
-    /// Their bytes.
+    /// Bytes of those bodies.
     pub bytes_destaged: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
-    /// Files that are held for readers that last; of now.
+    /// Current number of files with a hold for long readers.
     pub holds: u64,
-    /// For how long an epoch that the volume has left has been pinned; 0 if none is.
+    /// Time for which an old epoch has been pinned; 0 if none is.
     pub oldest_pin: Duration,
 }
 
 impl Volume {
-    /// What the volume did since it was opened.
+    /// Returns the current counters.
     pub fn counters(&self) -> Counters {
         let (session, traffic) = (self.session.meters(), &self.staging.traffic);
         let upkeep = self.upkeep.meters();

@@ -1,7 +1,8 @@
-//! The file system as a service: what views call.
+//! The operations that views call, as methods of [`crate::Volume`].
 //!
-//! Each method is one operation of the namespace, run against the store, with the blocks that it
-//! needs laid down before or read after. A view never sees a record's key, a plan or a block.
+//! Each method runs one operation of the namespace. It stages blocks before the operation, or reads
+//! them after it. For example, `object.rs` has PUT, GET and HEAD, and `node.rs` has the operations
+//! of a mount.
 
 mod access;
 mod append;
@@ -42,19 +43,19 @@ pub use trash::Trashed;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 
-/// Whom a new file belongs to.
+/// The owner of a new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOwner {
-    /// The access key that makes it.
+    /// The access key that creates it.
     pub access_key: String,
     /// The account of that access key.
     pub account: AccountId,
-    /// The account that it belongs to, where that is not the one that the bucket belongs to.
+    /// The account that owns the object, if it is not the bucket's.
     pub writer: Option<AccountId>,
-    /// Its user.
+    /// The user id.
     pub uid: u32,
-    /// Its group.
+    /// The group id.
     pub gid: u32,
-    /// Permissions that it is not made with.
+    /// Permission bits that the file does not get.
     pub umask: u32,
 }

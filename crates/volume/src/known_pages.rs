@@ -1,17 +1,20 @@
-//! Pages of content maps that were read, remembered by inode and number.
+//! A cache of map pages, by inode and page number.
+//!
+//! A map page never changes under its number, so an entry needs no invalidation. For example, a
+//! file of 100 GiB has its map in pages, and sequential reads find most pages here.
 
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use record::{Ino, PageRef, Slice};
 
-/// Pages that are remembered: of at most 512 slices each, some 4 MiB in all.
+/// Most pages in the cache. With at most 512 slices each that is about 4 MiB.
 const PAGES_KNOWN_MAX: usize = 128;
 
-/// A page: of which inode, and its number.
+/// The identity of a page: its inode and its number.
 type PageName = (Ino, u32);
 
-/// Pages that were read. None is ever changed.
+/// The cache.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownPages(Arc<Cache<PageName, Arc<[Slice]>>>);
 
@@ -22,12 +25,12 @@ impl Default for KnownPages {
 }
 
 impl KnownPages {
-    /// The slices of a page, if it was read not long ago.
+    /// Returns the slices of a page, if it is in the cache.
     pub(crate) fn get(&self, ino: Ino, page: PageRef) -> Option<Arc<[Slice]>> {
         self.0.get(&(ino, page.page))
     }
 
-    /// Takes note of a page that was read.
+    /// Stores a page that was read.
     pub(crate) fn note(&self, ino: Ino, page: u32, slices: &Arc<[Slice]>) {
         self.0.insert((ino, page), Arc::clone(slices));
     }

@@ -1,11 +1,16 @@
-//! The file system as a service: what the views of a volume share.
+//! The volume: the operations that both views (S3 and mounts) call.
 //!
-//! Operations of the namespace are run by a session, bodies are cut into blocks and read back, and
-//! upkeep deletes what lost its name once nobody can be reading it. Every change is one plan; its
-//! outcome is known or it is said that it is not.
+//! A [`Volume`] combines a session (metadata), staging and readers (blocks) and upkeep (background
+//! work). Each method runs one operation of the namespace. A writer stages the blocks of a body
+//! first, then one plan publishes them; a reader first finds the inode, then reads its blocks.
+//! Upkeep deletes the blocks of removed files when no reader can be reading them. Every change is
+//! one plan: it is committed as a whole or not at all, and a caller gets [`VolumeError::Unknown`]
+//! if its outcome is not known in time.
 //!
-//! No view sees a record's key, a plan or a block. Here it is said what each operation that a view
-//! calls is made of, S3's multipart uploads among them.
+//! For example, [`Volume::put`] takes a body whose blocks are durable, and publishes the new inode,
+//! its name and the removal of the replaced object in one commit.
+//!
+//! A view never sees a record's key, a plan or a block. The volume does not know HTTP or FUSE.
 
 mod counters;
 mod facade;

@@ -1,4 +1,7 @@
-//! How a volume is opened.
+//! Options of a volume, and the parts that are created from them.
+//!
+//! For example, `VolumeOptions { collect: false, ..Default::default() }` opens a volume without
+//! background work.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,40 +17,41 @@ use hashing::HashingPool;
 use ledger::{BLOCKS_RESERVED, Ledger};
 use session::{Session, SessionOptions};
 
-/// Bytes up to which a body is kept in its record, unless told otherwise.
+/// Default of [`VolumeOptions::inline_bytes_max`].
 pub const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
 
-/// Bytes that bodies on their way in may hold in memory, unless told otherwise.
+/// Default memory of bodies in flight, for writes and for reads.
 pub const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
 
-/// How a volume is opened.
+/// Options of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeOptions {
-    /// Content bytes of a full block; counts when the volume is made, and never after.
+    /// Content bytes of a full block. Used only when the volume is created.
     pub block_bytes: u32,
-    /// Up to how many bytes a body is kept in its record.
+    /// Largest body, in bytes, that is kept in its inode's record for good.
     pub inline_bytes_max: u32,
-    /// Which bodies share blocks, and how.
+    /// The policy that decides which bodies share a block.
     pub packing: Packing,
-    /// Bytes of small bodies that may be staged inline at the same time; 0 puts each into a block
-    /// before it is acknowledged.
+    /// Most bytes of small bodies that are staged inline at the same time. With 0 each body is put
+    /// into a block before it is acknowledged.
     pub staged_inline_bytes_max: u64,
-    /// Bytes that bodies on their way in may hold in memory.
+    /// Memory of bodies that are being written, in bytes.
     pub write_budget_bytes: u64,
-    /// Bytes that bodies on their way out may hold in memory.
+    /// Memory of bodies that are being read, in bytes.
     pub read_budget_bytes: u64,
-    /// How long a block is kept after a commit has freed it: longer than the metadata store may
-    /// forget. `None`: [`upkeep::DELETION_GRACE_RELAXED`] while the store is relaxed, else 0.
+    /// Time for which a block is kept after a commit has freed it: longer than the commits that the
+    /// metadata store may lose. `None` means [`upkeep::DELETION_GRACE_RELAXED`] while the store's
+    /// settings are relaxed, else 0.
     pub deletion_grace: Option<Duration>,
-    /// How long the byte path waits.
+    /// Time limits of reads and writes of blocks.
     pub deadlines: Deadlines,
-    /// Where the content of blocks comes from: a cache over the same blocks, say. `None` reads
-    /// them each time.
+    /// The reader of blocks, for example a cache over the same blocks. `None` reads from the block
+    /// store each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// Whether the reaper, the sweeper, the rewriter of packs and what destages bodies run by
-    /// themselves.
+    /// If true, the reaper, the sweeper, the rewriter of packs and the destager run in the
+    /// background.
     pub collect: bool,
-    /// How its session is begun.
+    /// Options of the session.
     pub session: SessionOptions,
 }
 
@@ -69,8 +73,8 @@ impl Default for VolumeOptions {
     }
 }
 
-/// The ids of a session's blocks. One that outlives this process draws them from ranges that its
-/// ledger reserves.
+/// Creates the source of block ids. For a session that may be resumed, ids are taken from ranges
+/// that the ledger reserves, so that no process uses an id twice.
 fn block_ids(session: &Session, ledger: Option<&Arc<Ledger>>) -> BlockIds {
     let Some(ledger) = ledger.map(Arc::clone) else { return BlockIds::new(session.nonce()) };
     BlockIds::reserved(session.nonce(), move || {
@@ -80,13 +84,13 @@ fn block_ids(session: &Session, ledger: Option<&Arc<Ledger>>) -> BlockIds {
 }
 
 impl VolumeOptions {
-    /// What reads blocks: the reader that was given, or one without a memory.
+    /// Returns the reader of blocks: the given one, or one without a cache.
     fn reader_over(&self, blocks: &Arc<dyn BlockStore>) -> Arc<dyn BlockReader> {
         let given = self.reader.clone();
         given.unwrap_or_else(|| Arc::new(UncachedReader::new(Arc::clone(blocks))))
     }
 
-    /// What all who put blocks for a session share.
+    /// Creates the state that all writers of blocks share.
     pub(crate) fn staging(
         &self,
         session: &Session,
@@ -112,8 +116,8 @@ impl VolumeOptions {
         }
     }
 
-    /// What all writers of a session share. Starts a thread for every three processors, which compute
-    /// MD5s.
+    /// Creates the state that all content writers share. Starts a thread that computes MD5s for
+    /// every three processors.
     pub(crate) fn writers(&self, staging: &Arc<Staging>) -> Writers {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = HashingPool::start(HashingPool::workers_for(processors));
@@ -124,7 +128,7 @@ impl VolumeOptions {
         }
     }
 
-    /// What all readers of a session share.
+    /// Creates the state that all content readers share.
     pub(crate) fn reading(&self, staging: &Staging) -> Reading {
         Reading {
             reader: Arc::clone(&staging.reader),

@@ -1,4 +1,6 @@
 //! The volume: one file system, opened by one session.
+//!
+//! For example, `ashlar serve` opens one volume, and its S3 gateway and its mount use it together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +16,16 @@ use upkeep::{Collected, Compacted, Destaged, Reaped, Repacked, SweepOptions, Swe
 use crate::VolumeOptions;
 use crate::known_pages::KnownPages;
 
-/// How long [`Volume::check`] waits for each store.
+/// Time limit of [`Volume::check`] for each store.
 pub const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
-/// The cause if a store does not answer a check.
+/// The cause that is reported for a store that does not answer a check.
 const LATE: &str = "no answer in time";
 
-/// A file system over a metadata store and a place for blocks, opened by this process.
+/// A file system over a metadata store and a block location, opened by this process.
 ///
-/// Dropping it without [`Volume::close`] is as if the process had been killed: what was
-/// acknowledged stands, and the next session clears up.
+/// Dropping it without [`Volume::close`] has the effect of a killed process: acknowledged changes
+/// stay committed, and another session cleans up.
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) session: Arc<Session>,
@@ -38,29 +40,29 @@ pub struct Volume {
 /// The state of a store behind a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreState {
-    /// It answers, and has space.
+    /// The store answers and has space.
     Well,
-    /// It answers, but is out of space: reads and deletes go on, and writes fail. Names the cause and
-    /// the cure.
+    /// The store answers but is out of space: reads and deletes work, and writes fail. Contains the
+    /// cause and the cure.
     Full(String),
-    /// It does not answer as it should. Names the cause.
+    /// The store does not answer, or answers with errors. Contains the cause.
     Failing(String),
 }
 
-/// The state of all that a volume needs.
+/// The health of a volume's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The metadata store.
     pub store: StoreState,
     /// The block store.
     pub blocks: StoreState,
-    /// Whether the session still counts.
+    /// The error if the session has ended.
     pub session: Result<(), String>,
 }
 
 impl Health {
-    /// Returns true if requests can be served. A full store does not prevent that: a gateway that load
-    /// balancers left out could not be emptied by deletes.
+    /// Returns true if requests can be served. A full store does not prevent that: if load
+    /// balancers left the gateway out, clients could not delete objects from it.
     pub fn is_ready(&self) -> bool {
         let answers = |state: &StoreState| match state {
             StoreState::Well | StoreState::Full(_) => true,
@@ -80,8 +82,8 @@ impl Health {
 }
 
 impl Volume {
-    /// Opens the volume in `store`, or makes one if there is none and the options allow it, and begins
-    /// a session. The errors are those of [`Session::open`].
+    /// Opens the volume in `store`, or creates it if there is none and the options allow that, and
+    /// begins a session. Fails as [`Session::open`] does.
     pub async fn open(
         options: VolumeOptions,
         store: Arc<dyn MetaStore>,
@@ -102,69 +104,72 @@ impl Volume {
         Ok(Arc::new(Volume { session, blocks, staging, writers, streams, known_pages, upkeep }))
     }
 
-    /// Is told, within about [`session::FEED_INTERVAL`], when users or policies may have changed,
-    /// whoever changed them.
+    /// Returns a receiver that changes when accounts, users or policies may have changed in the
+    /// store, within about [`session::FEED_INTERVAL`], also for changes of other processes.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.session.access_changes()
     }
 
-    /// Until when what is read from now on may be remembered outside of this process, by those for
-    /// whom [`Volume::watch_nodes`] stands.
+    /// Returns how long the watch of [`Volume::watch_nodes`] may cache data that it reads from now
+    /// on. Call it before the read.
     pub fn cache_validity(&self) -> CacheValidity {
         self.session.cache_validity()
     }
 
-    /// Until when what was read while `before` was said may be remembered, though it is given out
-    /// only now: not at all if anything may have changed since.
+    /// Returns how long the watch may cache data that was read while `before` was valid but is
+    /// handed out only now. Returns no validity if a record may have changed since.
     pub fn validity_if_unchanged(&self, before: CacheValidity) -> CacheValidity {
         self.session.validity_if_unchanged(before)
     }
 
-    /// Tells `watch` of names and nodes that change, but not of what is changed by node, which is
-    /// the watch's own doing; and nobody who watched before.
+    /// Registers `watch` in place of the one before. It is notified of names and nodes that change,
+    /// except by the operations on nodes, which are the watch's own.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
         self.session.watch_nodes(watch, coherence);
     }
 
-    /// Tells nobody of changes any more.
+    /// Removes the watch. It gets no notifications any more.
     pub fn unwatch_nodes(&self) {
         self.session.unwatch_nodes();
     }
 
-    /// Waits until another process has ended this session, or the store has lost it: nothing is
-    /// served any more then, and only a new process can. Does not return before.
+    /// Returns when this session is fenced: another process has ended it, or the store has lost its
+    /// records. No request is served after that; only a new process can serve again. Otherwise it
+    /// never returns.
     pub async fn lost(&self) {
         self.session.lost().await;
     }
 
-    /// Finishes what is under way, for [`session::CLOSE_PATIENCE`] at most, and ends the session:
-    /// nothing that comes later is served. The stores stay open; they are the caller's.
+    /// Finishes running operations, with waits of at most [`session::CLOSE_PATIENCE`], and ends the
+    /// session. Later operations fail. The stores stay open; the caller closes them.
     pub async fn close(&self) {
         self.session.close().await;
     }
 
-    /// Finishes what is under way and leaves the session to the process that is going to go on with
-    /// it. The stores stay open; they are the caller's.
+    /// Finishes running operations and keeps the session's records, so that the next process can
+    /// resume the session. The stores stay open; the caller closes them.
     pub async fn hand_over(&self) {
         self.session.hand_over().await;
     }
 
-    /// The volume's time.
+    /// Returns the current time of the volume's clock.
     pub fn now(&self) -> Timestamp {
         self.session.now()
     }
 
-    /// A time that has surely come, for what must not end early, such as locks.
+    /// Returns a time that has certainly passed on every machine, for ends that must not come
+    /// early, such as those of retention.
     pub fn passed(&self) -> Timestamp {
         self.session.passed()
     }
 
-    /// The volume's own record.
+    /// Returns the volume's record.
     pub fn record(&self) -> &VolumeRecord {
         self.session.volume()
     }
 
-    /// Deletes what records say is dead, then what dead sessions left: see [`Upkeep::gc`].
+    /// Deletes removed files and their blocks, then the leftovers of ended sessions: see
+    /// [`Upkeep::gc`].
     pub async fn gc(&self, options: SweepOptions) -> Result<Collected, VolumeError> {
         self.upkeep.gc(options).await
     }
@@ -174,7 +179,7 @@ impl Volume {
         self.upkeep.sweep(options).await
     }
 
-    /// Deletes everything that is dead by now: see [`Upkeep::reap_now`].
+    /// Deletes everything that has been removed: see [`Upkeep::reap_now`].
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         self.upkeep.reap_now().await
     }
@@ -184,23 +189,23 @@ impl Volume {
         self.upkeep.repack_now().await
     }
 
-    /// Moves what is left of files out of blocks that writes have hidden most of: see
+    /// Moves the visible rest of files out of blocks that later writes have mostly hidden: see
     /// [`Upkeep::compact_now`].
     pub async fn compact_now(&self) -> Result<Compacted, VolumeError> {
         self.upkeep.compact_now().await
     }
 
-    /// Puts every body that is staged inline into blocks: see [`Upkeep::destage_now`].
+    /// Moves every body that is staged inline into blocks: see [`Upkeep::destage_now`].
     pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
         self.upkeep.destage_now().await
     }
 
-    /// Takes away locks of sessions that have ended: see [`Upkeep::forget_locks`].
+    /// Removes the locks of ended sessions: see [`Upkeep::forget_locks`].
     pub async fn forget_locks(&self) -> Result<u64, VolumeError> {
         self.upkeep.forget_locks().await
     }
 
-    /// Whether the stores answer, within [`CHECK_DEADLINE`].
+    /// Checks within [`CHECK_DEADLINE`] that both stores answer.
     pub async fn check(&self) -> Health {
         let volume = [Read::Record { key: record::key::volume(), follow: None }];
         let store = async {

@@ -19,7 +19,7 @@ pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
 /// inline.
 pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
 
-/// Approximate bytes of an entry besides its key and value.
+/// Approximate bytes of an entry without its key and value.
 const ENTRY_BYTES: u64 = 160;
 
 /// Names kept for each directory.

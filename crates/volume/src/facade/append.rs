@@ -1,7 +1,9 @@
 //! Appending to an object.
 //!
-//! The file stays what it is, and gets more bytes in one commit, as when a program appends to it: what
-//! it holds already is not read, unless it is so little that it lies in the file's record.
+//! The object keeps its inode and gets more bytes in one commit, as when a program appends to the
+//! file. Existing blocks are not read. Only content that is inline in the record is written again
+//! together with the new bytes. For example, an append of 10 MB to an object of 1 GB puts only
+//! blocks of the 10 MB.
 
 use bytes::Bytes;
 use content::{ContentWriter, StagedContent};
@@ -13,10 +15,11 @@ use super::node::{UNCHANGED, place_runs};
 use super::{BodyRun, OBJECT_BYTES_MAX, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
-/// Whoever writes to a program that runs as its owner takes that right from it.
+/// A write removes the set-user-id and set-group-id bits.
 const WRITTEN: AttributeChange = AttributeChange { drop_rights: true, ..UNCHANGED };
 
-/// What an object holds in its record. It is written anew together with what is appended.
+/// Returns the content of an object if it is inline. It is written again together with the appended
+/// bytes.
 fn inline_content(object: &Object) -> Option<&Bytes> {
     match &object.file().content {
         Content::Inline(bytes) => Some(bytes),
@@ -25,7 +28,8 @@ fn inline_content(object: &Object) -> Option<&Bytes> {
 }
 
 impl Volume {
-    /// Begins bytes that are to be appended to an object. `size_hint` is how many are expected.
+    /// Returns a writer for bytes that will be appended to an object. `size_hint` is their expected
+    /// number.
     pub async fn append_writer(
         &self,
         object: &Object,
@@ -39,13 +43,13 @@ impl Volume {
         Ok(writer)
     }
 
-    /// Appends bytes to an object as it was found: `appended` of them, staged by its
-    /// [`Volume::append_writer`]. `sums` are those of the whole object then.
+    /// Appends `appended` bytes, staged by [`Volume::append_writer`], to an object as it was found.
+    /// `sums` are the checksums of the whole object after the append.
     ///
     /// # Errors
-    /// [`FsError::SourceChanged`] if the object is another by now, or has other bytes;
-    /// [`FsError::WrongSize`] if it would be longer than [`OBJECT_BYTES_MAX`];
-    /// [`FsError::KeepsVersions`] if its bucket keeps objects as they were.
+    /// [`FsError::SourceChanged`] if the key has another object now, or the object other bytes;
+    /// [`FsError::WrongSize`] if the object would be longer than [`OBJECT_BYTES_MAX`];
+    /// [`FsError::KeepsVersions`] if the bucket keeps versions.
     pub async fn append(
         &self,
         object: &Object,
@@ -64,7 +68,8 @@ impl Volume {
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(object.ino));
         let change = change(object, &body, size, sums)?;
-        // The inode may change meanwhile in other ways: its version says whether its bytes have.
+        // The inode's attributes may change in the meantime. The data version shows if its bytes
+        // have.
         let inode = key::inode(object.ino);
         let mut names = unchanged(object);
         names.retain(|assumed| assumed.key != inode);
@@ -87,8 +92,8 @@ impl Volume {
             Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => {
                 return Err(FsError::SourceChanged.into());
             }
-            // A trash holds the file by another hard link. The next request meets a file that it does
-            // not hold.
+            // An item of the trash is another hard link of the file. After detaching, the next
+            // request meets a file without it.
             Err(VolumeError::Fs(FsError::NotCurrent)) => {
                 self.detach_versions(object.ino).await?;
                 return Err(FsError::SourceChanged.into());
@@ -102,7 +107,7 @@ impl Volume {
     }
 }
 
-/// What becomes of an object's content, which is `size` bytes then.
+/// Returns the change of the content, which is `size` bytes long after it.
 fn change(
     object: &Object,
     body: &StagedContent,
@@ -118,7 +123,7 @@ fn change(
         Some(_) if !object.file().sparse => {
             ContentChange::Replace { content: body.content().clone(), size, sums }
         }
-        // A program has made it longer than what it holds.
+        // A program has extended the file with a hole behind its inline bytes.
         Some(bytes) => {
             let held = BodyRun { position: 0, length: bytes.len() as u64 };
             ContentChange::Replace {
@@ -131,7 +136,7 @@ fn change(
     })
 }
 
-/// The name by which a file was found.
+/// Returns the name by which a file was found.
 fn name_of(found: &Assumption) -> NodeName {
     NodeName { directory: Ino(found.key.partition()), name: found.key.suffix().to_vec() }
 }

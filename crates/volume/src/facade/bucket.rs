@@ -1,4 +1,7 @@
-//! Buckets.
+//! Buckets: create, find, configure and delete them.
+//!
+//! For example, `PutBucketVersioning` calls [`Volume::set_bucket`], and `ListBuckets` calls
+//! [`Volume::buckets_owned_by`].
 
 use ledger::Note;
 use namespace::{
@@ -14,47 +17,47 @@ use record::{
 use super::FileOwner;
 use crate::{Volume, VolumeError};
 
-/// Buckets whose records one round trip reads.
+/// Buckets that one round trip reads.
 const BUCKETS_AT_ONCE: usize = 1_000;
 
-/// A bucket.
+/// A bucket as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketStat {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its directory.
+    /// The inode number of its directory.
     pub ino: Ino,
-    /// When it was made.
+    /// The time of its creation.
     pub made: Timestamp,
-    /// Its settings.
+    /// The settings.
     pub bucket: Bucket,
-    /// Whether it keeps versions.
+    /// The versioning state.
     pub versioning: Versioning,
-    /// How much it may hold.
+    /// The limits of bytes and objects.
     pub quota: Quota,
 }
 
-/// A bucket to be made.
+/// The parameters of a new bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct NewBucket<'a> {
-    /// The account that it belongs to.
+    /// The account that owns the bucket.
     pub account: AccountId,
-    /// Whom objects belong to that others write.
+    /// The rule for the ownership of objects that other accounts write.
     pub ownership: ObjectOwnership,
-    /// Whether it keeps versions.
+    /// The versioning state.
     pub versioning: Versioning,
-    /// What it is set to do from the beginning, each kind at most once.
+    /// Initial configurations, each kind at most once.
     pub configs: &'a [(BucketConfigKind, BucketConfig)],
-    /// The user of its directory.
+    /// The user id of its directory.
     pub uid: u32,
-    /// Its group.
+    /// The group id of its directory.
     pub gid: u32,
-    /// Permissions that it is not made with.
+    /// Permission bits that its directory does not get.
     pub umask: u32,
 }
 
 impl NewBucket<'_> {
-    /// A bucket of somebody's account, whose owner all objects belong to.
+    /// A bucket of the owner's account, which also owns all objects in it.
     pub fn owned_by(owner: &FileOwner) -> NewBucket<'static> {
         NewBucket {
             account: owner.account,
@@ -77,13 +80,13 @@ impl From<FoundBucket> for BucketStat {
 }
 
 impl Volume {
-    /// Makes a bucket. [`namespace::FsError::BucketExists`] when the name is taken.
+    /// Creates a bucket. Fails with [`namespace::FsError::BucketExists`] if the name exists.
     pub async fn create_bucket(&self, name: &str, new: &NewBucket<'_>) -> Result<(), VolumeError> {
         self.make_bucket(name, new, None).await
     }
 
-    /// Makes a bucket: for whoever [watches](Volume::watch_nodes), whose request is noted, or for
-    /// somebody else.
+    /// Creates a bucket. With a `note` the caller is the registered [watch](Volume::watch_nodes),
+    /// and the request is in the ledger's journal.
     pub(super) async fn make_bucket(
         &self,
         name: &str,
@@ -116,20 +119,20 @@ impl Volume {
         }
     }
 
-    /// Removes an empty bucket, and the uploads that are open in it.
+    /// Deletes an empty bucket and its open uploads.
     pub async fn delete_bucket(&self, name: &str) -> Result<(), VolumeError> {
         self.session.run(&DeleteBucket { name: name.as_bytes() }).await?;
         self.session.wake_reaper();
         Ok(())
     }
 
-    /// Finds a bucket, as it stands now.
+    /// Finds a bucket in the store.
     pub async fn bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
         Ok(self.session.run(&FindBucket { name: name.as_bytes() }).await?.into())
     }
 
-    /// A bucket as last seen by this process, and as it stands now if it was not: enough to refuse
-    /// a request early, never to answer one.
+    /// Finds a bucket by cached records, or in the store if they do not suffice. The result may be
+    /// old, so use it only to refuse a request early.
     pub async fn bucket_from_hints(&self, name: &str) -> Result<BucketStat, VolumeError> {
         let operation = FindBucket { name: name.as_bytes() };
         match self.session.plan_from_hints(&operation) {
@@ -138,7 +141,8 @@ impl Volume {
         }
     }
 
-    /// Buckets in the order of their names.
+    /// Returns at most `limit` buckets whose names begin with `prefix`, behind the name `after`, in
+    /// the order of their names.
     pub async fn buckets(
         &self,
         prefix: &str,
@@ -165,7 +169,7 @@ impl Volume {
         Ok(buckets)
     }
 
-    /// As [`Volume::buckets`], of those that belong to an account.
+    /// As [`Volume::buckets`], limited to the buckets of an account.
     pub async fn buckets_owned_by(
         &self,
         account: AccountId,
@@ -188,17 +192,18 @@ impl Volume {
         Ok(owned)
     }
 
-    /// What a bucket holds by its counters, or, of the root, all of them: see [`CountUsage`].
+    /// Returns the bytes and objects of a bucket by its counters; of the whole volume for the root:
+    /// see [`CountUsage`].
     pub async fn holdings(&self, of: Ino) -> Result<Usage, VolumeError> {
         self.session.run(&CountUsage { ino: of }).await
     }
 
-    /// A bucket with all that it is set to do, as they stand now.
+    /// Returns a bucket with all its configurations.
     pub async fn bucket_configs(&self, name: &str) -> Result<BucketConfigs, VolumeError> {
         self.session.run(&FindBucketConfigs { name: name.as_bytes() }).await
     }
 
-    /// What a bucket is set to do, of one kind, as it stands now; nothing where that was never set.
+    /// Returns one configuration of a bucket; `None` if it was never set.
     pub async fn bucket_config(
         &self,
         name: &str,
@@ -207,7 +212,7 @@ impl Volume {
         self.session.run(&FindBucketConfig { name: name.as_bytes(), kind }).await
     }
 
-    /// Sets what a bucket is to do, of one kind; nothing removes it.
+    /// Sets one configuration of a bucket; `None` removes it.
     pub async fn set_bucket_config(
         &self,
         name: &str,
@@ -218,7 +223,7 @@ impl Volume {
         self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
     }
 
-    /// Sets the object lock configuration of a bucket, and the default retention that it names.
+    /// Sets the object lock configuration of a bucket with its default retention.
     pub async fn set_object_lock(
         &self,
         name: &str,
@@ -230,8 +235,8 @@ impl Volume {
         self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
     }
 
-    /// Notes how far the pass over a bucket's lifecycle has come, unless somebody has noted anything
-    /// else than `was`. Answers whether it did.
+    /// Stores the position of the lifecycle pass over a bucket if the stored one is still `was`.
+    /// Returns true if it was.
     pub async fn save_lifecycle_position(
         &self,
         bucket: NamedBucket<'_>,
@@ -246,7 +251,7 @@ impl Volume {
         self.session.run(&SetBucket { name: name.as_bytes(), change }).await
     }
 
-    /// A bucket's tags; none if it has none.
+    /// Returns a bucket's tags.
     pub async fn bucket_tags(&self, name: &str) -> Result<Vec<(String, String)>, VolumeError> {
         let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
         let config = self.session.run(&FindBucketConfig { name, kind }).await?;
@@ -255,7 +260,7 @@ impl Volume {
         Ok(tags?.unwrap_or_default())
     }
 
-    /// Replaces a bucket's tags; none removes them.
+    /// Replaces a bucket's tags; an empty list removes them.
     pub async fn set_bucket_tags(
         &self,
         name: &str,

@@ -1,4 +1,7 @@
-//! Copies by reference.
+//! Copies by reference: the copy names the blocks of its source.
+//!
+//! For example, `CopyObject` of a 5 GB object writes only records. The plan guards
+//! the source, so its blocks cannot be deleted in between.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,27 +20,29 @@ use super::staging::file_content;
 use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
-/// What a copy has that its source has not. What is `None` is as in the source.
+/// The properties in which a copy differs from its source. `None` keeps the source's.
 #[derive(Clone, Debug, Default)]
 pub struct CopyChanges {
     /// Content headers and user metadata.
     pub headers: Option<ObjectHeaders>,
     /// Tags.
     pub tags: Option<Vec<(String, String)>>,
-    /// Whom it is granted to; nobody if `None`, whoever the source is granted to.
+    /// The access control list. With `None` the copy has none, even if the source has one.
     pub acl: Option<S3Acl>,
     /// Checksums.
     pub sums: Option<Vec<Sum>>,
-    /// What keeps it as it is; nothing of what keeps the source.
+    /// The object lock of the copy. The source's lock is not copied.
     pub lock: ObjectLock,
 }
 
 impl Volume {
-    /// Makes an object of another one's bytes. No data moves: both name the same blocks.
+    /// Publishes a copy of an object under another key. No data moves: both name the same blocks.
     ///
-    /// [`FsError::SourceChanged`] when the source is another by now.
+    /// The copy is completed even if the future is dropped, so staged records are published or
+    /// taken back.
     ///
-    /// Goes on if its future is dropped: what it has staged is published or taken back.
+    /// # Errors
+    /// [`FsError::SourceChanged`] if the source has changed since it was found.
     pub async fn copy(
         self: &Arc<Self>,
         source: &Object,
@@ -113,8 +118,8 @@ impl Volume {
         self.finish_publish(staged, published).await
     }
 
-    /// The bytes of a source that is staged inline, once more: whether its copy is, too, is decided
-    /// as for any other body.
+    /// Writes the bytes of a source that is staged inline to a new body. The placement policy
+    /// decides as for any other body if it is staged inline again.
     async fn copy_staged_inline(
         &self,
         source: &Object,
@@ -130,9 +135,9 @@ impl Volume {
     }
 }
 
-/// That the source of a copy is still what its key leads to, and the file it was. Both are needed: who
-/// replaces or removes an object changes its name and leaves the inode to the reaper, and who
-/// changes its tags or moves its bytes changes the inode alone.
+/// Returns the assumptions that the source's key still leads to the source, and that its inode is
+/// unchanged. Both are needed: a replacement or removal changes the name and leaves the inode to
+/// the reaper; a change of tags, or moved bytes, changes only the inode.
 pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
     let inode = (key::inode(source.ino), source.record.clone());
     let records = source.dentries.iter().cloned().chain([inode]);
@@ -140,8 +145,9 @@ pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
     records.map(assume).collect()
 }
 
-/// Records that `owner` owns the blocks of these slices from now on, together with `source`, which
-/// may have been the only one until now. In a pack every owner says so from the beginning.
+/// Returns the writes that make `owner` an owner of the blocks of these slices. `source` becomes a
+/// recorded owner, too, since it may have been the only one. In a pack every owner is recorded from
+/// the beginning.
 pub(super) fn share(slices: &[Slice], source: Option<Ino>, owner: Ino) -> Vec<Write> {
     let ordinary = slices.iter().map(|slice| slice.block).filter(|block| !block.is_pack());
     let blocks: BTreeSet<BlockId> = ordinary.collect();

@@ -1,9 +1,10 @@
-//! Removing objects: many at once, in few plans.
+//! Deleting objects: many keys in few plans.
 //!
-//! Keys are sorted into directories and these into plans, neighbours together, so that what they
-//! have above them is looked up, guarded and, if it is left empty, removed once. A plan has a bounded
-//! size, so that every engine takes it, and few enough directories that a writer in one of them holds
-//! up few others.
+//! Keys are sorted by directory, and neighbouring directories share a plan. So the directories
+//! above them are looked up, guarded and, if they become empty, removed once. A plan has a bounded
+//! size, so that every engine accepts it, and a bounded number of directories, so that a writer in
+//! one of them delays few others. For example, `DeleteObjects` of 1,000 keys in one directory is
+//! four plans.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,13 +21,13 @@ use tokio::time::Instant;
 
 use crate::{Volume, VolumeError};
 
-/// The most names that one plan removes.
+/// Most names that one plan removes.
 const REMOVALS_PER_PLAN: usize = 250;
 
-/// The most directories that one plan removes names from.
+/// Most directories from which one plan removes names.
 const DIRECTORIES_PER_PLAN: usize = 64;
 
-/// Guards and writes of a plan, those left out that belong to the bucket and to the commit.
+/// Most guards and writes of a plan, without those of the bucket and of the committer.
 const PLAN_ITEMS: usize = 4_128;
 
 const _: () = assert!(PLAN_ITEMS + 64 <= Limits::LEAST.plan_items, "every engine takes a plan");
@@ -35,36 +36,35 @@ const _: () = assert!(
     "the deepest key goes in one plan, with all its directories"
 );
 
-/// Plans that one call has under way at a time, none of which relies on what another removes.
+/// Most plans of one call that are in flight at a time. None of them depends on another.
 const PLANS_AT_ONCE: usize = 8;
 
-/// How long a plan of several names waits for other writers. Then it is cut into two, so that a key
-/// that others keep changing delays no other key. A plan of one name waits until the deadline.
+/// Time for which a plan of several names waits for other writers. Then it is split in two, so that
+/// a key that other clients keep changing delays no other key. A plan of one name waits until the
+/// deadline.
 const MULTI_KEY_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of each key, with its place. A failure is the plan's: the namespace's answer to the
-/// key is not known.
+/// The results with the index of each key. An error is that of the whole plan.
 type Answers = Vec<(usize, Result<Removed, VolumeError>)>;
 
-/// Names by directory, each with the place of its answer.
+/// Names by directory, each with the index of its result.
 type ByDirectory = BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>>;
 
-/// What one plan removes.
+/// The names that one plan removes.
 #[derive(Debug, Default)]
 struct PlanPart {
     branches: Vec<Branch>,
-    /// Where the answers belong, in the order of the branches.
+    /// The indices of the results, in the order of the branches.
     answers: Vec<usize>,
     items: usize,
 }
 
 impl Volume {
-    /// Removes names of a bucket, each if its condition holds. Answers in the order of `keys`.
-    ///
-    /// A key that cannot be removed has an error of its own, and the others are removed.
+    /// Removes keys of a bucket, each if its condition holds. Returns the results in the order of
+    /// `keys`. If one key cannot be removed, only its own result is an error.
     ///
     /// # Errors
-    /// If no key can be removed, because of the bucket or the stores: the error of the first one.
+    /// If no key can be removed, because of the bucket or the stores: the error of the first key.
     pub async fn delete(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -112,8 +112,8 @@ impl Volume {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// As [`Volume::delete_version`], of what no retention is bypassed for, unless the version is by
-    /// then what is spared.
+    /// As [`Volume::delete_version`], without a bypass of retention. The version stays if `spares`
+    /// applies to it at the commit.
     pub async fn delete_version_sparing(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -124,7 +124,7 @@ impl Volume {
         self.remove_version(&Path::new(bucket, key), version, exempt, None).await
     }
 
-    /// As [`Volume::delete_version_sparing`], of a version that still has these tags.
+    /// As [`Volume::delete_version_sparing`], if the version still has these tags.
     ///
     /// # Errors
     /// `PreconditionFailed` if the version has other tags at the commit.
@@ -147,7 +147,7 @@ impl Volume {
         exempt: Exempt,
         object_tags: Option<&[(String, String)]>,
     ) -> Result<RemovedVersion, VolumeError> {
-        // It may bring an object back whose directories have gone with it.
+        // If an older version becomes current, its directories may have to be created again.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
         let fresh = &fresh;
         let operation =
@@ -177,7 +177,8 @@ impl Volume {
                     let removed = removed.into_iter().map(Ok);
                     answers.extend(part.answers.into_iter().zip(removed));
                 }
-                // One of the keys may be the cause, and the others are not to suffer from it.
+                // One of the keys may be the cause. The halves are tried apart, so that the other
+                // keys are removed.
                 Err(VolumeError::Fs(FsError::Contended) | VolumeError::Corrupt(_))
                     if part.answers.len() > 1 =>
                 {
@@ -194,8 +195,9 @@ impl Volume {
     }
 }
 
-/// What each plan removes. Plans below one directory of the bucket are a line and follow each other:
-/// each of them relies on what else is in the directories that they share. Lines need not.
+/// Groups the names into plans. Plans below the same directory of the bucket form a sequence and
+/// run one after the other, because each depends on the other names in the directories that they
+/// share. Sequences run concurrently.
 fn sequences(directories: ByDirectory) -> Vec<Vec<PlanPart>> {
     let mut sequences: Vec<Vec<PlanPart>> = Vec::new();
     let (mut sequence, mut part) = (Vec::new(), PlanPart::default());
@@ -219,14 +221,15 @@ fn sequences(directories: ByDirectory) -> Vec<Vec<PlanPart>> {
 }
 
 impl PlanPart {
-    /// What a plan grows by with a name of a directory.
+    /// Returns the guards and writes that a name in the directory `path` adds to the plan.
     fn items_of(&self, path: &[Vec<u8>]) -> usize {
         let last = self.branches.last().map_or(&[][..], |branch| &branch.directories);
         let shared = last.iter().zip(path).take_while(|(a, b)| a == b).count();
         DIRECTORY_ITEMS * (path.len() - shared) + REMOVAL_ITEMS
     }
 
-    /// Whether a name of a directory still fits. The first one always does.
+    /// Returns true if a name in the directory `path` fits into the plan. The first one always
+    /// does.
     fn fits(&self, path: &[Vec<u8>]) -> bool {
         let goes_on = self.branches.last().is_some_and(|last| last.directories == path);
         self.answers.is_empty()
@@ -235,12 +238,13 @@ impl PlanPart {
                 && (goes_on || self.branches.len() < DIRECTORIES_PER_PLAN))
     }
 
-    /// Whether the last directory and this one lie below one of the bucket's, or are one.
+    /// Returns true if the last directory of the plan and `path` are below the same directory of
+    /// the bucket.
     fn shares_top_directory(&self, path: &[Vec<u8>]) -> bool {
         self.branches.last().is_some_and(|last| last.directories.first() == path.first())
     }
 
-    /// Two shares that remove together what this one removes.
+    /// Splits the plan into two that remove the same names.
     fn halves(self) -> (PlanPart, PlanPart) {
         let half = self.answers.len() / 2;
         let (mut first, mut second) = (PlanPart::default(), PlanPart::default());

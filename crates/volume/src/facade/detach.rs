@@ -1,8 +1,10 @@
 //! Changes of files that noncurrent versions bind.
 //!
-//! A version never changes. If a program writes to a file that is a noncurrent version, because it has
-//! the file open or the file has another hard link, the versions first get a copy of the file by
-//! reference. Then the program's change meets a file that no version binds.
+//! A version never changes. If a program writes to a file that is a noncurrent version, because it
+//! has the file open or the file has another hard link, the versions first get a copy of the file
+//! by reference. Then the program's change meets a file that no version binds. For example, an S3
+//! client overwrites `log` in a versioned bucket while a program appends to it: the old version
+//! keeps the bytes that it had.
 
 use std::future::Future;
 
@@ -12,13 +14,13 @@ use record::{Ino, InodeBody, Kind, VersionRef, key};
 use super::fork::entry::FileParts;
 use crate::{Volume, VolumeError};
 
-/// How often a change is tried again because versions bind the file: another client may overwrite
-/// another hard link of it in between.
+/// Tries of a change that meets noncurrent versions. Another client may overwrite another hard link
+/// of the file in between.
 const DETACH_ATTEMPTS_MAX: u32 = 16;
 
 impl Volume {
-    /// Gives the noncurrent versions that bind a file a copy of it by reference. No data moves. Does
-    /// nothing if no version binds the file.
+    /// Gives the noncurrent versions that bind a file a copy of it by reference. No data moves.
+    /// Does nothing if no version binds the file.
     ///
     /// # Errors
     /// [`FsError::Contended`] if the file changed each time that it was copied,
@@ -56,7 +58,8 @@ impl Volume {
                 self.session.wake_reaper();
                 Ok(true)
             }
-            // No version binds the file any more: the records staged for the copy are taken back.
+            // No version binds the file any more, so the records that were staged for the copy are
+            // taken back.
             Ok(false) => {
                 self.unstage(staged, &FsError::NotCurrent.into()).await;
                 Ok(false)
@@ -119,8 +122,8 @@ impl Volume {
         self.detaching_files(change, files).await
     }
 
-    /// Runs a change. If it fails because noncurrent versions bind a file, gives the versions that bind
-    /// `files` copies of them, and runs the change again.
+    /// Runs a change. If it fails because noncurrent versions bind a file, gives these versions
+    /// copies of `files` and runs the change again.
     ///
     /// # Errors
     /// [`FsError::Contended`] if other clients make noncurrent versions of the files each time.
@@ -146,7 +149,7 @@ impl Volume {
     }
 }
 
-/// That the file is as it was copied.
+/// Returns the assumption that the file is as it was copied.
 fn unchanged(found: &FoundNode) -> Assumption {
     let (key, value) = (key::inode(found.ino), found.record.clone());
     Assumption { key, value, otherwise: FsError::SourceChanged }

@@ -1,9 +1,9 @@
-//! Deletes and renames of the very object by which a caller has decided.
+//! Deletes and renames that apply only to the object by which the caller has decided.
 //!
-//! A caller looks an object up, decides by its tags or its lock that a client may delete it, and
-//! deletes it. Between the two another client can replace the object. For example, a client may delete
+//! A caller finds an object, decides by its tags or its lock that a client may delete it, and
+//! deletes it. In between another client can replace the object. For example, a client may delete
 //! objects with the tag `team=a`, and another client puts an object with the tag `team=b` under the
-//! key. The commit therefore guards the object, and the caller decides again if it has changed.
+//! key. So the commit guards the object, and the caller decides again if it has changed.
 
 use namespace::{
     Branch, Env, Exempt, FoundObject, FsError, Halt, Lookup, NamedBucket, Path, Planner, Removal,
@@ -18,17 +18,18 @@ use crate::{Volume, VolumeError};
 /// The object by which a caller has decided about a delete or a rename.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum ExpectedObject<'a> {
-    /// None: the decision does not depend on the object.
+    /// The decision does not depend on the object: any object is accepted.
     #[default]
     Any,
-    /// The caller has looked, and there was no object.
+    /// The caller found no object. The operation fails with `OtherObject` if there is one.
     Absent,
-    /// The caller has looked at this object.
+    /// The caller found this object. The operation fails with `OtherObject` if the key has another
+    /// one.
     Object(&'a Object),
 }
 
-/// An operation on the object at `path`, carried out only on the object that the caller has judged
-/// and only if the condition holds.
+/// An operation on the object at `path` that is carried out only if the object is the expected one
+/// and the condition holds.
 #[derive(Debug)]
 pub(super) struct IfExpected<'a, P> {
     pub(super) path: &'a Path,
@@ -46,7 +47,7 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
-        // Both ask for what they need in one pass, so the lookup costs no round trip of its own.
+        // Both ask for their records in one pass, so the lookup costs no round trip of its own.
         let (found, planned) = (lookup.plan(view, env), self.operation.plan(view, env));
         let guard = match found {
             Ok(Step::Done(found)) => self.accept(&found)?,
@@ -56,7 +57,7 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
         };
         let mut step = planned?;
         if let Step::Commit(plan, _) = &mut step {
-            // The operation guards the name, and that there is no object.
+            // The operation itself guards the name, also if there is no object.
             plan.guards.extend(guard.filter(|guard| !plan.guards.contains(guard)));
         }
         Ok(step)
@@ -64,8 +65,8 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
 }
 
 impl<P> IfExpected<'_, P> {
-    /// Fails if this is another object than the judged one, or the condition does not hold. Returns the
-    /// guard that it stays as it is.
+    /// Fails if this is not the expected object, or the condition does not hold. Returns the guard
+    /// that the object stays as it is.
     fn accept(&self, found: &FoundObject) -> Result<Option<Guard>, Halt> {
         let is_expected = match self.expected {
             ExpectedObject::Any => true,
@@ -78,13 +79,13 @@ impl<P> IfExpected<'_, P> {
         if self.condition.is_some_and(|condition| !condition.accepts(&found.inode)) {
             return Err(FsError::PreconditionFailed.into());
         }
-        // A directory that S3 shows as an object has nothing by which callers decide.
+        // A directory that S3 shows as an object has no properties by which a caller decides.
         let file = found.inode.file();
         Ok(file.map(|_| Guard::Equals(record::key::inode(found.ino), found.record.clone())))
     }
 
-    /// Fails if the caller has judged an object, or there is a condition: `error` says why there is no
-    /// object.
+    /// Fails if the caller expects an object, or there is a condition. `error` is the reason for
+    /// which there is no object.
     fn accept_absence(&self, error: FsError) -> Result<Option<Guard>, Halt> {
         match self.expected {
             ExpectedObject::Object(_) => Err(FsError::OtherObject.into()),
@@ -96,7 +97,7 @@ impl<P> IfExpected<'_, P> {
     }
 }
 
-/// Returns true if a lookup found no object.
+/// Returns true if the error means that there is no object.
 fn is_absence(error: &FsError) -> bool {
     matches!(
         error,
@@ -104,7 +105,7 @@ fn is_absence(error: &FsError) -> bool {
     )
 }
 
-/// Returns true if the object is the judged one, with the same owner and all that S3 keeps with it.
+/// Returns true if this is the expected object with the same owner and the same S3 metadata.
 fn is_same(expected: &Object, found: &FoundObject) -> bool {
     let kept = match (expected.inode.file(), found.inode.file()) {
         (Some(seen), Some(now)) => seen.writer == now.writer && seen.object == now.object,
@@ -115,12 +116,12 @@ fn is_same(expected: &Object, found: &FoundObject) -> bool {
 }
 
 impl Volume {
-    /// Removes the current object of a key if it is the judged one and the condition holds, as
-    /// [`Volume::delete`] does.
+    /// Removes the current object of a key, as [`Volume::delete`] does, if it is the expected one
+    /// and the condition holds.
     ///
     /// # Errors
-    /// [`FsError::OtherObject`] if the key has another object than the judged one; the errors of the
-    /// condition.
+    /// [`FsError::OtherObject`] if the key has another object than the expected one; the errors of
+    /// the condition.
     pub async fn delete_expected(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -140,7 +141,7 @@ impl Volume {
         removed.into_iter().next().unwrap_or_else(|| Ok(RemovedKey::default())).map_err(Into::into)
     }
 
-    /// Removes one version of a key for good, or a delete marker.
+    /// Removes one version of a key, or a delete marker, for good.
     pub async fn delete_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -152,12 +153,13 @@ impl Volume {
         self.delete_expected_version(bucket, key, version, bypasses_governance, unconditional).await
     }
 
-    /// As [`Volume::delete_version`], if the version is the judged object and the condition holds.
+    /// As [`Volume::delete_version`], if the version is the expected object and the condition
+    /// holds.
     ///
     /// # Errors
-    /// [`FsError::OtherObject`] if the version is another object than the judged one, which happens
-    /// with the version `null`, or its tags or its lock have changed;
-    /// [`FsError::PreconditionFailed`], and the errors of a lookup if there is a condition and no
+    /// [`FsError::OtherObject`] if the version is another object than the expected one, which can
+    /// happen with the version `null`, or if its tags or its lock have changed;
+    /// [`FsError::PreconditionFailed`]; and the errors of a lookup if there is a condition and no
     /// object.
     pub async fn delete_expected_version(
         &self,
@@ -168,7 +170,7 @@ impl Volume {
         (expected, condition): (ExpectedObject<'_>, Option<&RemoveCondition>),
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
-        // It may bring an object back whose directories have gone with it.
+        // If an older version becomes current, its directories may have to be created again.
         let fresh = self.session.allocate_inodes(path.directories.len()).await?;
         let operation = RemoveVersion {
             path: &path,

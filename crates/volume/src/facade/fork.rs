@@ -1,10 +1,12 @@
-//! Forks of buckets: a new bucket that holds what another one holds, and shares its blocks.
+//! Forks of buckets: a new bucket with the content of another one, which shares its blocks.
 //!
-//! The tree of the other bucket is walked page by page, and each name is made by a plan of its own,
-//! several at a time. Nothing is read of blocks and no block is written. Each file is copied as of one
-//! instant, which is its own: what is moved to where the walk has been already is missed.
+//! The walker reads the source's tree page by page, and starts one plan for each name, several at a
+//! time. No block is read or written. Each file is copied as of one instant, but the instants
+//! differ: a file that is moved to a directory behind the walker is missed.
 //!
-//! What is there at any time is in order. A fork that ends early has made less, nothing half.
+//! The new bucket is consistent at any time. A fork that fails halfway has made fewer files, and
+//! none of them is incomplete. For example, after 10,000 of 30,000 files the new bucket has 10,000
+//! complete files.
 
 pub(super) mod entry;
 mod target;
@@ -29,58 +31,58 @@ use self::entry::{Fork, ForkedEntry};
 use self::target::Target;
 use crate::{Volume, VolumeError};
 
-/// Names of a directory that are read in one round trip, with the inodes that they bind.
+/// Names of a directory that one round trip reads, with their inodes.
 const NAMES_AT_ONCE: u32 = 128;
 
-/// Names that are under way at a time. One whose content map lies in pages counts once more for each.
+/// Most names in flight. A file with a map in pages counts one more for each page.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Directories below each other that wait to be made before it is waited for them.
+/// Most nested directories that wait for their creation before the walker waits for them.
 const DIRECTORIES_AHEAD_MAX: usize = 16;
 
-/// How often a directory is looked at again because it changed while it was read.
+/// Reads of a directory that changed while it was read.
 const READ_ATTEMPTS_MAX: u32 = 8;
 
-/// Paths of what was not copied that are told; of more it is told how many there are.
+/// Most paths in [`Forked::omitted_paths`].
 pub const OMITTED_PATHS_MAX: usize = 10;
 
-/// What a fork has made so far.
+/// The progress or the result of a fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forked {
-    /// Directories, the bucket's own apart.
+    /// Directories, without the bucket's own.
     pub directories: u64,
     /// Files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of those files.
     pub bytes: u64,
     /// Symbolic links and special files.
     pub others: u64,
-    /// Further names of something that has several.
+    /// Further hard links of files that have several.
     pub links: u64,
-    /// What could not be copied: it changed each time that it was tried, or has more extended
-    /// attributes than can be copied at once.
+    /// Entries that could not be copied: they changed at each try, or have more extended attributes
+    /// than one plan carries.
     pub omitted: u64,
-    /// The first paths of those, [`OMITTED_PATHS_MAX`] at most.
+    /// The first paths of those, at most [`OMITTED_PATHS_MAX`].
     pub omitted_paths: Vec<String>,
 }
 
-/// Is told how far a fork has come.
+/// Receives the progress of a fork.
 pub trait ForkWatch: Send + Sync {
-    /// The bucket is there. The other one has about so many names of files.
+    /// The new bucket exists. The source has about `names` names of files.
     fn started(&self, names: u64);
 
-    /// So much is made by now.
+    /// Called with the progress after each entry.
     fn progress(&self, so_far: &Forked);
 }
 
-/// Nobody watches.
+/// Ignores the progress.
 impl ForkWatch for () {
     fn started(&self, _: u64) {}
 
     fn progress(&self, _: &Forked) {}
 }
 
-/// A directory of the other bucket that is to be looked into.
+/// A directory of the source whose names are not read yet.
 #[derive(Debug)]
 struct Subdirectory {
     name: Vec<u8>,
@@ -88,53 +90,53 @@ struct Subdirectory {
     origin: Origin,
 }
 
-/// A directory of the other bucket that is being looked into.
+/// A directory of the source whose names are being read.
 #[derive(Debug)]
 struct Level {
     source: Ino,
     target: Arc<Target>,
-    /// Where the next page of its names begins, if there is one.
+    /// The beginning of the next page of names, if there is one.
     next: Option<Vec<u8>>,
-    /// Directories in the page that was read last.
+    /// The directories in the last page.
     subdirectories: VecDeque<Subdirectory>,
 }
 
-/// A directory of the other bucket as it was found.
+/// A directory of the source as it was read.
 #[derive(Debug)]
 struct OpenedDirectory {
-    /// The directory, and its first names.
+    /// The directory and its first names.
     page: DirectoryPage,
-    /// The records of its long attributes, as those of the new directory.
+    /// The records of its long extended attributes, under the new inode number.
     writes: Vec<Write>,
-    /// Whether these are all of them.
+    /// False if the directory has more extended attributes than one plan carries.
     is_complete: bool,
 }
 
-/// How much of what may be under way a name weight, and what became of it.
+/// The weight of an entry in flight, and its result.
 type Done = (usize, Result<ForkedEntry, VolumeError>);
 
-/// A fork under way.
+/// The walker of a fork.
 struct Walk<'a> {
     volume: &'a Volume,
     fork: Arc<Fork>,
     watch: &'a dyn ForkWatch,
     in_flight: FuturesUnordered<BoxFuture<'a, Done>>,
-    /// How much of [`IN_FLIGHT_MAX`] is in_flight_weight.
+    /// The sum of the weights in flight, at most [`IN_FLIGHT_MAX`].
     in_flight_weight: usize,
     made: Forked,
 }
 
 impl Volume {
-    /// Makes a bucket that holds what another one holds now, of its account and with its ownership
-    /// controls and public access block. It shares the blocks of the other one, and keeps no
-    /// versions. Neither locks nor access control lists of objects come along.
+    /// Creates a bucket with the current content of `source`, with the same account, ownership
+    /// controls and public access block. The new bucket shares the source's blocks and keeps no
+    /// versions. Object locks and access control lists are not copied.
     ///
-    /// What others make in the new bucket meanwhile stays as they made it.
+    /// Entries that other clients create in the new bucket in the meantime stay as they are.
     ///
     /// # Errors
-    /// [`FsError::NoSuchBucket`]; [`FsError::BucketExists`] if there is one of the new name;
-    /// [`FsError::KeepsVersions`] if somebody lets the new one keep versions before the end, or removes
-    /// it. What was made until an error stays.
+    /// [`FsError::NoSuchBucket`]; [`FsError::BucketExists`] if the name of the new bucket exists;
+    /// [`FsError::KeepsVersions`] if another client turns versioning of the new bucket on before
+    /// the end, or removes the bucket. After an error the entries that were made stay.
     pub async fn fork_bucket(
         &self,
         source: &str,
@@ -161,7 +163,7 @@ impl Volume {
             writes: &opened.writes,
         };
         let bucket = self.session.run(&operation).await?;
-        // The bucket's own name is counted, too.
+        // The counter includes the bucket's own name.
         let names = self.session.run(&CountUsage { ino: found.ino }).await?.names;
         watch.started(names.saturating_sub(1));
         let mut walk = Walk {
@@ -177,15 +179,15 @@ impl Volume {
             walk.omit(target.path_of(b""));
         }
         let walked = walk.run(found.ino, target, opened.page).await;
-        // What was begun is published or in_flight_weight back.
+        // Each entry in flight is published or taken back before the result is returned.
         while let Some(done) = walk.in_flight.next().await {
             let _known_already = walk.note(done);
         }
         walked.map(|()| walk.made)
     }
 
-    /// Reads a directory, its first names, and its long attributes as those of another one; nothing if
-    /// it has gone.
+    /// Reads a directory, its first names, and its long extended attributes for the new inode
+    /// `ino`. Returns `None` if the directory was removed.
     async fn open_directory(
         &self,
         source: Ino,
@@ -213,7 +215,7 @@ impl Volume {
 }
 
 impl Walk<'_> {
-    /// Walks all of it, and begins to make what is found.
+    /// Walks the whole tree and starts the copies of all entries.
     async fn run(
         &mut self,
         source: Ino,
@@ -244,7 +246,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Begins to look into a directory that was found in another one, if it still is there.
+    /// Opens a directory that was found in another one, if it is still there.
     async fn enter(
         &mut self,
         source: Ino,
@@ -267,7 +269,7 @@ impl Walk<'_> {
         if !is_complete {
             self.omit(target.path_of(b""));
         }
-        // One that a key implied comes with what is in it.
+        // A directory that exists only because of a key below it is created with its first entry.
         if origin == Origin::Made {
             let (fork, made) = (Arc::clone(&self.fork), Arc::clone(&target));
             let making = async move { volume.fork_directory(&fork, &made).await };
@@ -281,7 +283,7 @@ impl Walk<'_> {
         self.open_level(source, target, page).await.map(Some)
     }
 
-    /// Begins to make what names bind, and weight note of directories.
+    /// Starts the copies of a page's files, and collects its directories.
     async fn open_level(
         &mut self,
         source: Ino,
@@ -319,7 +321,7 @@ impl Walk<'_> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins something as soon as there is room for it.
+    /// Starts a copy, and waits for others to end if too many are in flight.
     async fn start(
         &mut self,
         weight: usize,
@@ -334,7 +336,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Waits for something while what is under way goes on.
+    /// Waits for `awaited` while the copies in flight go on.
     async fn while_progressing<T>(
         &mut self,
         awaited: impl Future<Output = T>,
@@ -350,7 +352,7 @@ impl<'a> Walk<'a> {
         Ok(awaited.await)
     }
 
-    /// Counts what has come to its end.
+    /// Counts a copy that has ended.
     fn note(&mut self, (weight, named): Done) -> Result<(), VolumeError> {
         self.in_flight_weight -= weight;
         self.count(named?);
@@ -380,7 +382,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What was read of a directory, if it is there.
+/// Returns the result of a read, or `None` if the directory does not exist any more.
 fn if_exists<T>(read: Result<T, VolumeError>) -> Result<Option<T>, VolumeError> {
     match read {
         Ok(read) => Ok(Some(read)),

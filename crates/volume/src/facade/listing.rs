@@ -1,4 +1,6 @@
-//! Listings.
+//! Listing the keys of a bucket.
+//!
+//! For example, `ListObjectsV2` with the delimiter `/` calls [`Volume::list`] once for each page.
 
 use namespace::{Halt, ListQuery, ListStart, Listing, NamedBucket, WalkStep};
 use session::corrupt;
@@ -6,8 +8,8 @@ use session::corrupt;
 use crate::{Volume, VolumeError};
 
 impl Volume {
-    /// A page of a bucket's keys, in their order. A directory's page costs one round trip when the
-    /// directories above it are remembered.
+    /// Returns a page of a bucket's keys, in their order. A page of one directory costs one round
+    /// trip if the directories above it are cached.
     pub async fn list(
         &self,
         bucket: impl Into<NamedBucket<'_>>,

@@ -1,4 +1,9 @@
-//! Locks of programs on files, shared by sessions.
+//! Locks of programs on files, across sessions.
+//!
+//! A session that is the only one that uses locks keeps them in memory, as their *granter*. When
+//! another session wants locks, the granter publishes its locks in the store, and from then on all
+//! sessions use the store. For example, a second mount starts and a program on it calls `flock`:
+//! the first mount publishes its locks before the call returns.
 
 use std::sync::Arc;
 
@@ -12,42 +17,43 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Volume, VolumeError};
 
-/// Locks that one plan publishes: as many as those of some files, which are short.
+/// Most locks that one plan publishes.
 const LOCKS_PUBLISHED_MAX: usize = 4_096;
 
-/// Files whose locks one plan publishes.
+/// Most files whose locks one plan publishes.
 const FILES_PUBLISHED_MAX: usize = 256;
 
 impl Volume {
-    /// Who waits for locks to change.
+    /// Returns the registry of tasks that wait for changes of locks.
     pub fn lock_notices(&self) -> &Arc<LockNotices> {
         self.session.lock_notices()
     }
 
-    /// Cancelled when the volume closes.
+    /// Returns a token that is cancelled when the volume closes.
     pub fn closing(&self) -> &CancellationToken {
         self.session.closing()
     }
 
-    /// Whether this session has ended, so that nothing which it holds keeps anybody out any more.
+    /// Returns true if this session has ended. Then its locks block no program any more.
     pub fn has_ended(&self) -> bool {
         self.session.has_ended()
     }
 
-    /// Finds out where locks are kept, for a session that wants to use some; see [`BeginLocking`].
+    /// Finds out where locks are kept, for a session that wants to use some: see [`BeginLocking`].
     pub async fn begin_locking(&self) -> Result<LockUse, VolumeError> {
         let count = self.lock_notices().next_write();
         self.session.run(&BeginLocking { count }).await
     }
 
-    /// Whether another session waits for this one to publish the locks that it keeps in memory.
+    /// Returns true if another session waits for this one to publish its locks.
     pub async fn has_lock_askers(&self) -> Result<bool, VolumeError> {
         self.session.run(&FindLockRequests).await
     }
 
-    /// Publishes all locks that this session keeps in memory. Answers whether it was their granter.
-    /// Until it has answered nobody may take one from memory, nor after an error before
-    /// [`Volume::begin_locking`] has said that they are there.
+    /// Publishes all locks that this session keeps in memory. Returns false if the session was not
+    /// the granter. From the call until its answer no lock may be granted from memory. After an
+    /// error none may be granted before [`Volume::begin_locking`] has said that they are still in
+    /// memory.
     pub async fn publish_locks(
         &self,
         files: &[(Ino, Vec<RangeLock>)],
@@ -67,8 +73,8 @@ impl Volume {
         }
     }
 
-    /// Sets all that this session holds of a file, in the record that it shares with others. `asked`
-    /// is the lock among them that it has not held before.
+    /// Sets all locks of this session on a file, in the record that it shares with other sessions.
+    /// `asked` is the one among them that the session did not hold before.
     pub async fn set_locks(
         &self,
         ino: Ino,
@@ -79,7 +85,7 @@ impl Volume {
         self.session.run(&SetLocks { ino, own, asked, count }).await
     }
 
-    /// The lock of another session that is in the way of one.
+    /// Finds a lock of another session that conflicts with `asked`.
     pub async fn find_lock(
         &self,
         ino: Ino,
@@ -89,7 +95,7 @@ impl Volume {
     }
 }
 
-/// How many of these files fit into one plan.
+/// Returns how many of these files fit into one plan.
 fn fitting(files: &[(Ino, Vec<RangeLock>)]) -> usize {
     let mut locks = 0;
     let fits = |(_, held): &&(Ino, Vec<RangeLock>)| {

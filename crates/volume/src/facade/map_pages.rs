@@ -1,7 +1,9 @@
-//! Content maps that lie in pages.
+//! Content maps in pages.
 //!
-//! A page is never changed: what changes the slices of a file writes new pages under new numbers. So
-//! pages that were read are remembered, and what they say stays true as long as somebody names them.
+//! A long content map is divided into pages, each a record of its own. A page never changes: a
+//! change of the file's slices writes new pages under new numbers. So pages are cached without
+//! invalidation. For example, a write to the middle of a file with 1,000 pages replaces one or two
+//! pages, and all others stay in the cache.
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use crate::{Volume, VolumeError};
 /// Pages that one round trip fetches.
 const PAGES_AT_ONCE: usize = 16;
 
-/// A content map that lies in pages.
+/// The content map of a file, in pages.
 #[derive(Debug)]
 pub(super) struct MapPages {
     store: Arc<dyn MetaStore>,
@@ -28,7 +30,7 @@ pub(super) struct MapPages {
 }
 
 impl Volume {
-    /// The content map of a file.
+    /// Returns the content map of a file.
     pub(super) fn map_pages(&self, ino: Ino, file: Arc<File>) -> MapPages {
         let (store, known) = (Arc::clone(self.session.store()), self.known_pages.clone());
         MapPages { store, known, ino, file }
@@ -36,7 +38,7 @@ impl Volume {
 }
 
 impl MapPages {
-    /// The slices of these pages, in their order.
+    /// Returns the slices of these pages, in their order.
     pub(super) async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
         let mut slices = Vec::new();
         for pages in pages.chunks(PAGES_AT_ONCE) {
@@ -53,7 +55,7 @@ impl MapPages {
         Ok(slices)
     }
 
-    /// Reads pages in one round trip, and remembers them.
+    /// Reads pages in one round trip and stores them in the cache.
     async fn fetch(&self, pages: &[u32]) -> Result<Vec<Arc<[Slice]>>, VolumeError> {
         let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, *page)).collect();
         let mut found = Vec::with_capacity(keys.len());
@@ -87,7 +89,7 @@ impl SliceSource for MapPages {
     }
 }
 
-/// Records by key, in one round trip.
+/// Reads records by key in one round trip. `None` means an absent record.
 pub(super) async fn read_records(
     store: &dyn MetaStore,
     keys: &[Key],

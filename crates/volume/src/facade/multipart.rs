@@ -1,4 +1,14 @@
 //! Multipart uploads.
+//!
+//! Roles. The client begins an upload, sends parts in any order, and completes or aborts the
+//! upload. Each part's blocks are staged first, then one plan records the part. Completing
+//! concatenates the content maps of the parts; no data moves. For example, 1,000 parts of 5 MiB
+//! become one object of 5,000 MiB: most of its records are staged, and one commit publishes it.
+//!
+//! ```text
+//! open -> done     (the object exists; a repeated Complete gets the same answer)
+//!      \\-> aborted (the reaper deletes the parts)
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,16 +35,16 @@ use super::object::{new_file, random};
 use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
-/// The least bytes of a part that is not the last (S3's limit).
+/// Least bytes of a part that is not the last, by S3's rules.
 pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
 
-/// The most bytes of an object: 5 TiB (S3's limit).
+/// Most bytes of an object: 5 TiB, by S3's rules.
 pub const OBJECT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024 * 1024;
 
 /// Records that one round trip of a listing of parts or uploads fetches.
 pub(super) const RECORDS_AT_ONCE: u32 = 1_000;
 
-/// The id of an upload: when it was begun, so that ids sort by that, then 64 random bits.
+/// The id of an upload: its time, so that ids sort by age, then 64 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UploadId(pub [u8; 16]);
 
@@ -44,7 +54,7 @@ impl fmt::Display for UploadId {
     }
 }
 
-/// Text that is not an upload's id.
+/// The error for a text that is not an upload id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an upload id")]
 pub struct UploadIdError;
@@ -53,30 +63,31 @@ impl FromStr for UploadId {
     type Err = UploadIdError;
 
     fn from_str(text: &str) -> Result<UploadId, UploadIdError> {
-        // A block's id has the same 128 bits and the same text.
+        // A block id has the same 128 bits and the same text form.
         text.parse::<BlockId>().map(|id| UploadId(id.0)).map_err(|_| UploadIdError)
     }
 }
 
-/// What an upload is begun with.
+/// The parameters of a new upload.
 #[derive(Clone, Debug)]
 pub struct NewUpload {
-    /// Whom the object will belong to.
+    /// The owner of the object.
     pub owner: FileOwner,
-    /// What will be kept with it.
+    /// The headers, metadata and tags of the object.
     pub headers: ObjectHeaders,
-    /// Which checksum the client promised, and how the parts' sums combine.
+    /// The checksum algorithm that the client has announced, and how the parts' checksums are
+    /// combined.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
-    /// Headers of the request that policies may ask for.
+    /// Headers of the request that policies may check.
     pub asked: Vec<(String, String)>,
 }
 
-/// A part that has arrived.
+/// A part that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartStat {
-    /// Its number.
+    /// The part number.
     pub number: u16,
-    /// The part.
+    /// The part's record.
     pub part: Part,
 }
 
@@ -85,55 +96,55 @@ pub struct PartStat {
 pub struct PartsPage {
     /// The upload.
     pub upload: Upload,
-    /// The last transmission of each part, in the order of their numbers.
+    /// The last transmission of each part, by part number.
     pub parts: Vec<PartStat>,
-    /// Whether there are more.
+    /// True if there are more parts.
     pub truncated: bool,
 }
 
-/// A part as the client lists it when it completes an upload.
+/// A part as the client lists it to complete an upload.
 #[derive(Clone, Debug)]
 pub struct CompletePart {
-    /// Its number.
+    /// The part number.
     pub number: u16,
-    /// Its entity tag.
+    /// The entity tag.
     pub tag: Tag,
-    /// Its checksums, as far as the client names them.
+    /// The checksums that the client gives.
     pub sums: Vec<(SumAlgorithm, Vec<u8>)>,
 }
 
-/// What a client asks of an upload's end.
+/// The client's parameters for completing an upload.
 #[derive(Clone, Debug)]
 pub struct CompleteUpload<'a> {
-    /// The parts, as the client lists them.
+    /// The listed parts.
     pub parts: &'a [CompletePart],
-    /// How many bytes the client believes the object to have.
+    /// The object size that the client expects, in bytes.
     pub object_size: Option<u64>,
-    /// What must hold of the object that is replaced.
+    /// The condition on the object that is replaced.
     pub condition: WriteCondition,
 }
 
-/// What the view computed of the object from its parts.
+/// Tag and checksums of the object, computed by the view from the parts.
 #[derive(Clone, Debug)]
 pub struct ObjectDigests {
     /// The object's entity tag.
     pub tag: Tag,
-    /// Its checksums.
+    /// The object's checksums.
     pub sums: Vec<Sum>,
-    /// One checksum of each part, to be kept; or none at all.
+    /// The checksum of each part, or none if they are not kept.
     pub part_sums: Vec<Sum>,
 }
 
-/// A completed upload.
+/// The result of a completed upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// The object's entity tag.
     pub tag: Tag,
-    /// Its checksums.
+    /// The object's checksums.
     pub sums: Vec<Sum>,
-    /// When it came to be.
+    /// The time of the commit.
     pub changed: Timestamp,
-    /// Which version of its key it is, if the bucket keeps any; nothing where another request has
+    /// The version of the key, if the bucket keeps versions. `None` if another request had
     /// completed the upload before.
     pub version: Option<VersionRef>,
 }
@@ -173,8 +184,8 @@ impl Volume {
         Ok(id)
     }
 
-    /// An open upload, as last seen by this process, and as it stands now if it was not: enough to
-    /// refuse a part early.
+    /// Finds an open upload, by a cached record if there is one. The record may be old, so use it
+    /// only to refuse a part early.
     pub async fn upload(
         &self,
         bucket: &str,
@@ -203,7 +214,8 @@ impl Volume {
         Ok(found.upload)
     }
 
-    /// Lays a part down. Of a part sent twice the upload's end chooses by entity tag.
+    /// Records a part. If a part number is sent twice, both transmissions stay, and completing the
+    /// upload chooses by entity tag.
     #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPart says")]
     pub async fn put_part(
         &self,
@@ -252,12 +264,13 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// Makes a part of another object's bytes. No data moves, but for bytes kept in records and
-    /// where a sparse file has holes.
+    /// Makes a part of a range of another object. No data moves, except for inline content and for
+    /// the holes of a sparse file.
     ///
-    /// The part's MD5 is the source's where all of a source with an MD5 is copied, and otherwise a
-    /// value that stands for the source and the range: nothing is read to hash it. `sum` is a checksum
-    /// of the bytes that the caller has computed, besides those that the source has.
+    /// The part's MD5 is the source's if the whole of a source with an MD5 is copied. Otherwise it
+    /// is a value derived from the source's tag and the range, because nothing is read to hash it.
+    /// `sum` is a checksum of the range that the caller has computed, in addition to those of the
+    /// source.
     #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPartCopy says")]
     pub async fn copy_part(
         &self,
@@ -279,7 +292,7 @@ impl Volume {
         let sums: Vec<Sum> = kept.chain(sum).collect();
         let assumptions = unchanged(source);
         let slices = cut(&self.slices(source).await?, range.start, range.end);
-        // A part has no holes: those of a sparse file become zeros, which are written.
+        // A part has no holes. Those of a sparse file are written as zeros.
         let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
         let inline = matches!(source.file().content, Content::Inline(_));
         if inline || held < range.end - range.start {
@@ -307,7 +320,7 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// The parts of an open upload behind `after`, as they were sent last.
+    /// Returns the parts of an open upload with numbers above `after`, each as it was sent last.
     pub async fn parts(
         &self,
         bucket: &str,
@@ -326,8 +339,8 @@ impl Volume {
         Ok(PartsPage { upload: found.upload, parts, truncated })
     }
 
-    /// Of each part behind `after` the last transmission, by the order of their commits, that is
-    /// `wanted`; more than `limit` of them if there are.
+    /// Returns the last transmission that is `wanted` of each part above `after`, in the order of
+    /// their commits. Stops when it has more than `limit`.
     async fn all_parts(
         &self,
         bucket: &str,
@@ -346,18 +359,18 @@ impl Volume {
             resume = page.parts.last().map(|part| (part.number, part.transmission));
             let wanted = page.parts.into_iter().filter(|found| wanted(found));
             parts.extend(wanted.map(|found| (found.number, found)));
-            // The last number of a page may have more transmissions on the next.
+            // Further transmissions of the last part number may be on the next page.
             if !page.truncated || parts.len() > limit.saturating_add(1) {
                 return Ok((page.upload, parts));
             }
         }
     }
 
-    /// Makes an object of an upload's parts. No data moves. A repeated call answers as the first.
+    /// Makes an object of an upload's parts. No data moves. A repeated call returns the result of
+    /// the first.
     ///
-    /// `finish` computes what is kept with the object from the upload and the parts it is made of;
-    /// an error of its own leaves the upload open. Once it is computed, the rest goes on if the future
-    /// is dropped.
+    /// `finish` computes tag and checksums from the upload and the chosen parts. If it fails, the
+    /// upload stays open. After `finish` the upload is completed even if the future is dropped.
     pub async fn complete<E: From<VolumeError>>(
         self: &Arc<Self>,
         bucket: &str,
@@ -397,15 +410,16 @@ impl Volume {
         finished: ObjectDigests,
         wanted: &CompleteUpload<'_>,
     ) -> Result<Completed, VolumeError> {
-        // Keeps the blocks of parts that somebody gives up meanwhile, until what was staged of them
-        // is taken back.
+        // Pins the blocks of the parts, which another request may abort, until staged records are
+        // published or taken back.
         let _reading = self.session.reading();
         let sizes = used.iter().map(|found| (found.part.size, found.part.slices.as_slice()));
         let (size, slices) = concatenate(sizes);
         if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
         }
-        // The upload's own: another of its name has no such upload.
+        // The plan must address the upload's own bucket: a new bucket of the same name does not
+        // have this upload.
         let named = NamedBucket { name: bucket.as_bytes(), ino: Some(found.bucket) };
         let path = Path::new(named, key);
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
@@ -467,14 +481,14 @@ impl Volume {
         }
     }
 
-    /// Somebody else has ended an upload: if by completing it, that is the answer of whoever was
-    /// completing it too.
+    /// Returns the result of an upload that another request has ended: the completed object, or
+    /// `NoSuchUpload`.
     async fn result_of_ended_upload(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
         let found = self.session.run(&FindUpload { name }).await?;
         completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
 
-    /// Gives an upload up.
+    /// Aborts an upload.
     pub async fn abort(&self, bucket: &str, key: &[u8], id: UploadId) -> Result<(), VolumeError> {
         self.session.run(&AbortUpload { name: name(bucket, key, id) }).await?;
         self.session.wake_reaper();
@@ -482,7 +496,7 @@ impl Volume {
     }
 }
 
-/// What a repeated Complete answers, if the upload was completed.
+/// Returns the result for a repeated Complete, if the upload was completed; `None` if it is open.
 fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     match state {
         UploadState::Open => Ok(None),
@@ -493,7 +507,7 @@ fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     }
 }
 
-/// Whether a part is the one that the client listed.
+/// Returns true if a part has the tag and the checksums that the client listed.
 fn is_listed(listed: &CompletePart, part: &Part) -> bool {
     let agrees = |(algorithm, bytes): &(SumAlgorithm, Vec<u8>)| {
         let kept = part.sums.iter().find(|sum| sum.algorithm == *algorithm);
@@ -502,8 +516,8 @@ fn is_listed(listed: &CompletePart, part: &Part) -> bool {
     listed.tag == part.tag.tag() && listed.sums.iter().all(agrees)
 }
 
-/// The parts that the client listed, if all are there as listed and may form an object. Of a part
-/// that was sent several times it is the last one with the entity tag that the client knows.
+/// Returns the listed parts, if all exist and may form an object. If a part was sent several times,
+/// it is the last transmission with the listed entity tag.
 fn choose_parts(
     listed: &[CompletePart],
     parts: &BTreeMap<u16, FoundPart>,
@@ -527,8 +541,8 @@ fn choose_parts(
     Ok(used)
 }
 
-/// Makes the file an owner of what parts do not simply leave to it: the blocks of copied parts, and
-/// packs. The parts' own shares go with the upload.
+/// Makes the file an owner of the blocks that the parts share with others: those of copied parts,
+/// and packs. The parts' own shares end with the upload.
 fn shares_of_parts(ino: Ino, used: &[FoundPart]) -> Vec<Write> {
     let mut slices: Vec<Slice> = Vec::new();
     for part in used.iter().map(|found| &found.part) {
@@ -546,7 +560,7 @@ fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
     (0..).zip(sums.chunks(PART_SUMS_PAGE as usize)).map(page).collect()
 }
 
-/// The MD5 of a part that was copied by reference, or a value that stands for it.
+/// Returns the MD5 of a part that was copied by reference, or a value in place of it.
 fn part_md5(tag: &Tag, range: &Range<u64>, whole: bool) -> [u8; 16] {
     let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = tag;
     if whole && matches!(tag, Tag::Md5(_)) {

@@ -1,4 +1,7 @@
-//! Nodes: what a view of files calls, by inode and name.
+//! Nodes: the operations of a mount, by inode number and name.
+//!
+//! For example, a program's `rename` calls [`Journaled::rename_node`], and its reads call
+//! [`Volume::read_node`].
 
 use std::any::Any;
 use std::ops::Range;
@@ -21,46 +24,48 @@ use super::NewBucket;
 use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
-/// A node that somebody has open: it is kept from being deleted, whatever becomes of its names.
+/// Keeps the inode of an open file from being deleted, also after its last name is removed.
 #[derive(Clone, Debug)]
 pub struct OpenNode {
     _pin: Arc<ReadPin>,
 }
 
-/// Who makes a node, and with which permission bits.
+/// The owner and the permission bits of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creator {
-    /// Permission bits that are wanted.
+    /// Requested permission bits.
     pub mode: u32,
-    /// Bits that are not given, unless the directory's default access control list says what is.
+    /// Permission bits that the node does not get, unless the directory has a default access
+    /// control list.
     pub umask: u32,
-    /// Owner.
+    /// The user id.
     pub uid: u32,
-    /// Group, unless the directory gives its own.
+    /// The group id, unless the directory passes its own on.
     pub gid: u32,
 }
 
-/// A change of a file's content, apart from the content itself.
+/// The parameters of a content change, apart from the content.
 #[derive(Clone, Copy, Debug)]
 pub struct FileWrite<'a> {
     /// The file.
     pub ino: Ino,
-    /// A name that it has, if one is known.
+    /// A name of the file, if one is known.
     pub known_name: Option<&'a NodeName>,
-    /// What becomes of its attributes with it.
+    /// Attributes that change in the same commit.
     pub attributes: &'a AttributeChange,
-    /// The data version that the file must have, if it must have one:
-    /// [`namespace::FsError::ContentReplaced`] if it has another.
+    /// The data version that the file must have. If it has another one, the change fails with
+    /// [`namespace::FsError::ContentReplaced`]. `None` accepts any.
     pub over: Option<u64>,
-    /// By which it is known later whether it was carried out, if that is to be known.
+    /// The entry of the request in the ledger's journal, if its outcome must be known to the next
+    /// process.
     pub note: Option<&'a Note>,
-    /// The retention that earlier writes of the same open file gave the object by its bucket's default:
-    /// it does not refuse further writes of that open file.
+    /// The retention that earlier writes of the same open file gave the object by its bucket's
+    /// default. It does not refuse further writes of that open file.
     pub own_retention: Option<RetainUntil>,
 }
 
 impl<'a> FileWrite<'a> {
-    /// A change of content alone, over whatever the file has.
+    /// A change of content alone, for any data version.
     pub fn new(ino: Ino, known_name: Option<&'a NodeName>) -> FileWrite<'a> {
         FileWrite {
             ino,
@@ -73,10 +78,10 @@ impl<'a> FileWrite<'a> {
     }
 }
 
-/// Whether a change was carried out need not be known later.
+/// The note of a request without a journal entry.
 static UNNOTED: Note = Note::none();
 
-/// No change of attributes.
+/// A change of no attribute.
 pub(super) const UNCHANGED: AttributeChange = AttributeChange {
     mode: None,
     uid: None,
@@ -86,47 +91,48 @@ pub(super) const UNCHANGED: AttributeChange = AttributeChange {
     drop_rights: false,
 };
 
-/// A run of a body, and where in a file it belongs.
+/// A run of bytes of a body, and its position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRun {
-    /// Where in the file it begins.
+    /// Offset in the file, in bytes.
     pub position: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
-/// What becomes of how long a file is when it is written to.
+/// Changes of a file's size that go with a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resize {
-    /// What it has is cut here first, if anywhere.
+    /// The size to which the file is cut before the write, if any.
     pub cut: Option<u64>,
-    /// It is at least so long then.
+    /// The least size of the file after the write.
     pub end: u64,
 }
 
-/// A regular file without content.
+/// Returns a regular file without content.
 pub fn empty_file() -> File {
     File::new(0, super::object::empty_tag(), Content::Inline(Bytes::new()))
 }
 
 impl Volume {
-    /// The volume as one request changes it.
+    /// Returns the operations that change the volume, for one request of a mount. `note` is the
+    /// request's entry in the ledger's journal.
     pub fn journaled<'a>(&'a self, note: &'a Note) -> Journaled<'a> {
         Journaled { volume: self, note }
     }
 
-    /// Finds what a name in a directory is bound to.
+    /// Finds the node that a name in a directory is bound to.
     pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindName { name }, None).await
     }
 
-    /// Finds a node by its number; [`namespace::FsError::Stale`] if there is none.
+    /// Finds a node by its number. Fails with [`namespace::FsError::Stale`] if there is none.
     pub async fn find_node(&self, ino: Ino) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
-    /// A whiteout of this owner, to be bound by [`Journaled::rename_node`]. `replaces` is false if nothing
-    /// may have the new name.
+    /// Returns a whiteout of this owner, which [`Journaled::rename_node`] binds. With `replaces`
+    /// false the rename fails if the new name exists.
     pub async fn new_whiteout(
         &self,
         (uid, gid): (u32, u32),
@@ -136,19 +142,19 @@ impl Volume {
         Ok(Whiteout { ino, uid, gid, replaces })
     }
 
-    /// Finds a node by its number. Returns true with it if its last name is gone and the reaper is
-    /// about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
+    /// Finds a node by its number. The flag is true if the node has lost its last name and the
+    /// reaper is about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
     pub async fn find_unlinked(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
         self.session.run_as_watch(&FindNodeOrOrphan { ino }, None).await
     }
 
-    /// Notes when a node was last read, and answers whether that was not noted yet. Nothing that S3
-    /// shows changes with it.
+    /// Sets the time of the last read of a node. Returns true if that changed the node. S3 shows no
+    /// change.
     pub async fn update_access_time(&self, ino: Ino, at: Timestamp) -> Result<bool, VolumeError> {
         self.session.run_as_watch(&SetAccessTime { ino, at }, None).await
     }
 
-    /// What an extended attribute says.
+    /// Returns the value of an extended attribute.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
         if self.session.has_no_xattrs(ino) {
             return Err(FsError::NoSuchAttribute.into());
@@ -156,7 +162,7 @@ impl Volume {
         self.session.run_as_watch(&FindXattr { ino, name }, None).await
     }
 
-    /// Names of a directory, at most `limit` of them, from where the page before ended.
+    /// Returns at most `limit` names of a directory. `from` is the end of the page before.
     pub async fn read_names(
         &self,
         directory: Ino,
@@ -166,16 +172,16 @@ impl Volume {
         self.session.run_as_watch(&ReadNames { directory, from, limit }, None).await
     }
 
-    /// Keeps a node, as it was found since `reading` began, from being deleted until what this
-    /// returns is dropped. What writes hide of it is not kept.
+    /// Keeps a node that was found since `reading` began from being deleted, until the result is
+    /// dropped. Blocks that later writes hide are not kept.
     pub fn open_node(&self, ino: Ino, reading: session::ReaderGuard) -> OpenNode {
         let pin = ReadPin::new(ino, HoldScope::File, reading);
         self.session.holds().watch(&pin);
         OpenNode { _pin: pin }
     }
 
-    /// Opens a node again that was open when this process went on with the session of another one;
-    /// none if it is not kept any more, since the session is another one or all has been opened.
+    /// Opens a node that was open in the previous process of a resumed session. Returns `None` if
+    /// it is not protected any more: the session is new, or [`Volume::end_inheritance`] was called.
     pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
         let pin = ReadPin::new(ino, HoldScope::File, self.session.inherited()?);
         self.session.holds().watch(&pin);
@@ -183,25 +189,25 @@ impl Volume {
         Some(OpenNode { _pin: pin })
     }
 
-    /// Returns true if this process goes on with the session of another process. If it returns false, other
-    /// sessions may have taken the locks that the other process had.
+    /// Returns true if this process has resumed the session of the previous one. If false, other
+    /// sessions may have taken the locks of the previous process.
     pub fn is_session_resumed(&self) -> bool {
         self.session.is_resumed()
     }
 
-    /// All that was open is open again: what else was kept is let go of.
+    /// Ends the protection of inherited files. The caller has opened them all again.
     pub fn end_inheritance(&self) {
         self.session.end_inheritance();
     }
 
-    /// Pins what is found from here on.
+    /// Pins the current epoch, for nodes that are found after this call.
     pub fn reading(&self) -> session::ReaderGuard {
         self.session.reading()
     }
 
-    /// The bytes of a file in `range`, which lies within its size, verified, in order. `reading`, which
-    /// began before the node was known to be what the file is, keeps them from being deleted
-    /// meanwhile.
+    /// Returns the bytes of a file in `range`, which must be within its size, verified and in
+    /// order. `reading` must have been pinned before the node was found; it keeps the blocks from
+    /// being deleted.
     pub fn read_node(
         &self,
         node: &FoundNode,
@@ -211,8 +217,8 @@ impl Volume {
         self.content_stream(node, range, || Box::new(reading))
     }
 
-    /// As [`Volume::read_node`], for somebody who may take long: then a hold on this version of the
-    /// file takes the place of the epoch that `reading` has pinned.
+    /// As [`Volume::read_node`], for a long reader. After some seconds a hold on this version of
+    /// the file takes the place of the epoch that `reading` pins.
     pub fn read_node_with_hold(
         &self,
         node: &FoundNode,
@@ -245,7 +251,8 @@ impl Volume {
         ContentStream::new(&self.streams, slices, range, guard())
     }
 
-    /// The bytes of a range if all of them lie in blocks and are in memory now, verified.
+    /// Returns the verified bytes of a range if all of it is in blocks that are in memory, else
+    /// `None`.
     pub fn read_from_memory(&self, node: &FoundNode, range: Range<u64>) -> Option<Vec<Bytes>> {
         let InodeBody::File(file) = &node.inode.body else { return None };
         let reader = &*self.streams.reader;
@@ -260,17 +267,17 @@ impl Volume {
         }
     }
 
-    /// Memory of the readers', if so much of it is free.
+    /// Takes `bytes` of the readers' memory, if so much is free.
     pub fn try_reader_memory(&self, bytes: u64) -> Option<Permit> {
         self.streams.budget.try_acquire(bytes)
     }
 
-    /// Begins bytes that are to be written into a file, where there may be others around them.
+    /// Returns a writer for bytes that will be written into a file, maybe between others.
     pub fn run_writer(&self, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
-    /// Gives a file this content in place of what it has.
+    /// Replaces the whole content of a file by `body`.
     pub async fn replace_content(
         &self,
         write: FileWrite<'_>,
@@ -285,13 +292,13 @@ impl Volume {
         self.change_content(write, &change, tag, Some(body)).await
     }
 
-    /// Cuts a file, and writes the runs of a body over what is left, each at its position, in one commit.
-    /// Together they are as long as the body. The tag and the checksums are those of the whole file
-    /// then.
+    /// Cuts a file if `shape` says so, then writes the runs of a body over it, each at its
+    /// position, in one commit. The runs together are as long as the body. The tag and the
+    /// checksums are those of the whole file after the write.
     ///
     /// # Errors
-    /// [`namespace::FsError::ContentReplaced`] if the file has its content in its record by now: then that is
-    /// to be replaced.
+    /// [`namespace::FsError::ContentReplaced`] if the content is inline in the inode's record now.
+    /// Then the caller replaces it as a whole.
     pub async fn write_runs(
         &self,
         write: FileWrite<'_>,
@@ -310,8 +317,8 @@ impl Volume {
         self.change_content(write, &change, tag, Some(body)).await
     }
 
-    /// Gives a file the runs of a body as its content, each at its position, in place of what it has,
-    /// and makes it so long. What is between them is a hole.
+    /// Replaces the content of a file by the runs of a body, each at its position, and sets the
+    /// size to `size` bytes. The gaps between the runs are holes.
     pub async fn replace_runs(
         &self,
         write: FileWrite<'_>,
@@ -332,7 +339,7 @@ impl Volume {
         self.change_content(write, &change, tag, Some(body)).await
     }
 
-    /// Makes a file so long: it is cut, or continued by a hole.
+    /// Sets the file size to `size` bytes, as `ftruncate` does. Growing leaves a hole.
     pub async fn truncate(
         &self,
         write: FileWrite<'_>,
@@ -342,10 +349,10 @@ impl Volume {
         self.change_content(write, &ContentChange::Truncate(size), tag, None).await
     }
 
-    /// Cuts a file, and continues what is left by a hole, in one commit.
+    /// Cuts a file, and extends the rest with a hole, in one commit.
     ///
     /// # Errors
-    /// As of [`Volume::write_runs`].
+    /// As [`Volume::write_runs`].
     pub async fn resize(
         &self,
         write: FileWrite<'_>,
@@ -379,7 +386,8 @@ impl Volume {
         };
         let note = note.unwrap_or(&UNNOTED);
         let written = match body {
-            // The body goes with its plan. The caller detaches versions, and stages it again.
+            // The blocks of the body belong to this plan. If versions must be detached first, the
+            // caller stages the body again.
             Some(body) => self.session.run_journaled(&operation, Some(body), note).await,
             None => {
                 self.detaching(ino, || self.session.run_journaled(&operation, None, note)).await
@@ -393,8 +401,8 @@ impl Volume {
     }
 }
 
-/// A volume as one request changes it: a journal notes the request with its change, if it is to be
-/// known later whether it was carried out.
+/// The changing operations of a mount's request. The ledger's journal records the request with its
+/// plan, so that the next process knows if it was carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Journaled<'a> {
     volume: &'a Volume,
@@ -402,7 +410,7 @@ pub struct Journaled<'a> {
 }
 
 impl Journaled<'_> {
-    /// Makes a node under a name, or a file without one.
+    /// Creates a node under a name, or a file without a name.
     pub async fn make_node(
         self,
         directory: Ino,
@@ -418,8 +426,8 @@ impl Journaled<'_> {
         Ok(FoundNode::made(ino, inode))
     }
 
-    /// Makes a directory of the root, which is a bucket: [`namespace::FsError::BucketExists`] when the
-    /// name is taken.
+    /// Creates a directory of the root, which is a bucket. Fails with
+    /// [`namespace::FsError::BucketExists`] if the name exists.
     pub async fn make_bucket_directory(
         self,
         name: &str,
@@ -436,7 +444,7 @@ impl Journaled<'_> {
         Ok(())
     }
 
-    /// Takes a name away from anything but a directory.
+    /// Removes a name of a node that is not a directory, as `unlink` does.
     pub async fn remove_name(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
         let removed =
             self.volume.session.run_journaled(&RemoveName { name }, None, self.note).await?;
@@ -449,7 +457,7 @@ impl Journaled<'_> {
         self.volume.session.run_journaled(&RemoveDirectory { name }, None, self.note).await
     }
 
-    /// Gives a node another name.
+    /// Renames a node.
     pub async fn rename_node(
         self,
         from: &NodeName,
@@ -467,7 +475,7 @@ impl Journaled<'_> {
         Ok(renamed)
     }
 
-    /// Gives a node one more name. `known_name` is one that it has.
+    /// Adds a name to a node, as `link` does. `known_name` is a name that it has.
     pub async fn link_node(
         self,
         ino: Ino,
@@ -488,7 +496,7 @@ impl Journaled<'_> {
         self.changing(ino, &SetAttributes { ino, change }).await
     }
 
-    /// Gives a node an access control list, and the permission bits that go with it, or takes it away.
+    /// Sets an access control list and the permission bits that go with it, or removes the list.
     pub async fn set_acl(
         self,
         ino: Ino,
@@ -499,7 +507,7 @@ impl Journaled<'_> {
         self.changing(ino, &SetAcl { ino, kind, acl, drop_group_id }).await
     }
 
-    /// Changes an extended attribute that is no access control list.
+    /// Changes an extended attribute that is not an access control list.
     pub async fn set_xattr(
         self,
         ino: Ino,
@@ -510,8 +518,8 @@ impl Journaled<'_> {
         self.changing(ino, &SetXattr { ino, known_name, name, change }).await
     }
 
-    /// Changes something that S3 keeps with a file; without a value, takes it away. `had` says whether
-    /// the file must have it before.
+    /// Sets a header, tag or similar item that S3 keeps with a file, or removes it if `value` is
+    /// `None`. If `had` is given, the item must exist (true) or be absent (false) before.
     pub async fn set_object_item(
         self,
         ino: Ino,
@@ -522,7 +530,7 @@ impl Journaled<'_> {
         self.changing(ino, &SetObjectItem { ino, item, value, must_exist: had }).await
     }
 
-    /// Runs a change of one node, and detaches noncurrent versions that bind it first.
+    /// Runs a change of one node. Noncurrent versions that bind it are detached first.
     async fn changing<P>(self, ino: Ino, operation: &P) -> Result<FoundNode, VolumeError>
     where
         P: Planner<Output = FoundNode> + Sync,
@@ -532,7 +540,7 @@ impl Journaled<'_> {
     }
 }
 
-/// The slices of a body, which lie one behind the other, at the places of its runs in a file.
+/// Returns the slices of a body, which are in sequence, moved to the positions of its runs.
 pub(super) fn place_runs(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
     let mut slices = Vec::with_capacity(laid.len() + runs.len());
     let mut begin = 0;

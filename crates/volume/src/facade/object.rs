@@ -1,4 +1,9 @@
-//! Objects: finding, reading, publishing and removing them.
+//! Objects: find, read and publish them.
+//!
+//! Roles. A view finds an [`Object`], which pins the epoch, and reads its content from that object
+//! alone. For example, a GET that began before an overwrite returns the old bytes to its end. To
+//! write, the view streams a body into a [`ContentWriter`], and [`Volume::put`] publishes the
+//! staged content.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -22,102 +27,104 @@ use super::map_pages::read_records;
 use super::staging::{Staged, file_content};
 use crate::{Volume, VolumeError};
 
-/// An object as it was found: what a reader of it sees, whatever becomes of its name meanwhile.
+/// An object as it was found. Its blocks are kept while this value exists, also if the key is
+/// overwritten or deleted.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// The bucket it is in.
+    /// The bucket's inode number.
     pub bucket: Ino,
-    /// Its inode's number.
+    /// The object's inode number.
     pub ino: Ino,
-    /// Its inode. A directory's for the object that stands for an empty directory somebody made.
+    /// The object's inode. The directory's inode if S3 shows an empty directory as an object.
     pub inode: Inode,
     pub(super) record: Value,
-    /// Which version of its key it is, if the bucket keeps any.
+    /// The version of the key, if the bucket keeps versions.
     pub version: Option<VersionRef>,
-    /// The dentries that led to it.
+    /// The dentries on the path, with their records.
     pub(super) dentries: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
-    /// Keeps what the object names from being reaped.
+    /// Keeps the blocks from being deleted.
     pin: Arc<ReadPin>,
 }
 
 impl Object {
-    /// The file. An empty one for an empty directory.
+    /// Returns the file; an empty one for an empty directory.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.file.size
     }
 
-    /// The entity tag.
+    /// Returns the entity tag.
     pub fn tag(&self) -> &Tag {
         &self.file.tag
     }
 
-    /// When content or name binding last changed.
+    /// Returns the time at which the content or the key last changed.
     pub fn changed(&self) -> Timestamp {
         self.inode.attributes.changed
     }
 }
 
-/// The MD5 of nothing.
+/// The MD5 of zero bytes.
 const EMPTY_MD5: [u8; 16] = [
     0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0x00, 0xb2, 0x04, 0xe9, 0x80, 0x09, 0x98, 0xec, 0xf8, 0x42, 0x7e,
 ];
 
-/// The entity tag of an empty file.
+/// Returns the entity tag of an empty file.
 pub(super) const fn empty_tag() -> Tag {
     Tag::Md5(EMPTY_MD5)
 }
 
-/// The file that an empty directory is to S3: no bytes, and nothing kept with them.
+/// Returns the file that S3 shows for an empty directory: no bytes and no headers.
 fn directory_object() -> File {
     let content = Content::Inline(bytes::Bytes::new());
     File { data_version: 0, ..File::new(0, empty_tag(), content) }
 }
 
-/// The file that an inode is to S3; an empty one for an empty directory.
+/// Returns the file that S3 shows for an inode; an empty one for an empty directory.
 pub fn s3_file_of(inode: &Inode) -> File {
     inode.file().cloned().unwrap_or_else(directory_object)
 }
 
-/// The size and the entity tag that an inode has to S3, by its head; those of an empty file for an
-/// empty directory.
+/// Returns the size and the entity tag that S3 shows for the head of an inode; those of an empty
+/// file for an empty directory.
 pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
     inode.file().map_or((0, Tag::Md5(EMPTY_MD5)), |file| (file.size, file.tag))
 }
 
-/// What is kept with a new object.
+/// The metadata of a new object.
 #[derive(Clone, Debug)]
 pub struct NewObject {
-    /// Whom it belongs to.
+    /// The owner.
     pub owner: FileOwner,
     /// Content headers, user metadata and tags.
     pub headers: ObjectHeaders,
-    /// Its entity tag.
+    /// The entity tag.
     pub tag: Tag,
-    /// Its checksums.
+    /// The checksums.
     pub sums: Vec<Sum>,
 }
 
-/// An object that exists now.
+/// The result of publishing an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedObject {
-    /// When it came to be: its Last-Modified.
+    /// The time of the commit, which S3 shows as Last-Modified.
     pub object_changed: Timestamp,
-    /// Its entity tag.
+    /// The entity tag.
     pub tag: Tag,
-    /// Its checksums.
+    /// The checksums.
     pub sums: Vec<Sum>,
-    /// Which version of its key it is, if the bucket keeps any.
+    /// The version of the key, if the bucket keeps versions.
     pub version: Option<VersionRef>,
 }
 
 impl Volume {
-    /// Finds an object, as it stands now.
+    /// Finds the current object of a key. Fails with [`namespace::FsError::NoSuchKey`] if there is
+    /// none.
     pub async fn stat(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -126,7 +133,7 @@ impl Volume {
         self.stat_version(bucket, key, None).await
     }
 
-    /// Finds a version of an object, or the current one.
+    /// Finds a version of an object; the current one if `version` is `None`.
     pub async fn stat_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -142,11 +149,11 @@ impl Volume {
         Ok(Object { bucket, ino, inode, record, version, dentries, file, pin })
     }
 
-    /// The bytes of an object in `range`, verified, in order.
+    /// Returns the bytes of an object in `range`, cut to its size, verified and in order.
     pub fn read(&self, object: &Object, range: Range<u64>) -> ContentStream {
         let range = range.start.min(object.size())..range.end.min(object.size());
         let slices: Arc<dyn SliceSource> = match &object.file.content {
-            // All of it is here, whatever becomes of the file.
+            // Inline content is in memory already, so no pin is needed.
             Content::Inline(bytes) => {
                 return ContentStream::inline(bytes, range, object.file.sparse);
             }
@@ -159,27 +166,30 @@ impl Volume {
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
     }
 
-    /// Asks `holder` to let go of what it can while a reader waits for memory.
+    /// Registers `holder`, which is asked to release memory when a reader waits for some.
     pub fn release_memory_for_readers(&self, holder: Weak<dyn ReleaseMemory>) {
         self.streams.budget.register_holder(holder);
     }
 
-    /// Whether readers hold so much memory that others may have to wait for it.
+    /// Returns true if readers hold so much memory that others may have to wait.
     pub fn is_reader_memory_tight(&self) -> bool {
         self.streams.budget.is_tight()
     }
 
-    /// Begins the bytes of a new file or part. `size_hint` is how many are expected.
+    /// Returns a writer for the body of a new file or part. `size_hint` is the expected size in
+    /// bytes.
     pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter::new(&self.writers, size_hint)
     }
 
-    /// As [`Volume::writer`], for bytes that must lie in blocks even when there are few of them.
+    /// As [`Volume::writer`], for bytes that must be in blocks even if they are few.
     pub fn block_writer(&self, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
-    /// Makes an object of staged bytes, replacing the one of its name.
+    /// Publishes staged content under a key, atomically. Readers see the old object or the new one,
+    /// never a mixture. Fails with [`namespace::FsError::PreconditionFailed`] if `condition` does
+    /// not hold at the commit.
     pub async fn put(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -214,7 +224,8 @@ impl Volume {
         self.finish_publish(staged, published).await
     }
 
-    /// What a published file answers, and what is left behind by the one it replaced.
+    /// Handles the result of a publishing plan: wakes the reaper if an object was replaced, and
+    /// takes staged records back after an error.
     pub(super) async fn finish_publish(
         &self,
         staged: Staged,
@@ -240,11 +251,11 @@ impl Volume {
         }
     }
 
-    /// Changes what S3 keeps with an object, or with a version of one. Neither ETag nor Last-Modified
-    /// changes. Returns the version, if the bucket keeps any.
+    /// Changes the metadata that S3 keeps with an object or one of its versions. The ETag and
+    /// Last-Modified stay. Returns the version, if the bucket keeps versions.
     ///
-    /// Fails with [`namespace::FsError::OtherObject`] if `expected` is given and the key now has
-    /// another object, or the owner, tags, list or lock of that object have changed.
+    /// Fails with [`namespace::FsError::OtherObject`] if `expected` is given and the key has
+    /// another object now, or the object's owner, tags, access control list or lock have changed.
     pub async fn change_object(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -260,7 +271,8 @@ impl Volume {
         self.detaching_object(&path, version, || self.session.run(&operation)).await
     }
 
-    /// The checksums of the parts that an object was completed from; none if none were kept.
+    /// Returns the checksums of the parts from which an object was completed; none if none were
+    /// kept.
     pub async fn part_sums(&self, object: &Object) -> Result<Vec<Sum>, VolumeError> {
         let parts: u32 = object.file.parts.iter().map(|run| run.count).sum();
         let pages = parts.div_ceil(PART_SUMS_PAGE);
@@ -275,12 +287,12 @@ impl Volume {
     }
 }
 
-/// An opaque entity tag: 128 random bits, so that no two contents ever bear the same one.
+/// Returns an opaque entity tag: 128 random bits, so that no two contents have the same one.
 pub fn opaque_tag() -> Result<[u8; 16], VolumeError> {
     random()
 }
 
-/// Random bytes, for what must be unlike all others.
+/// Returns random bytes, for identifiers that must be unique.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     let mut bytes = [0; N];
     let none = |error| VolumeError::Unavailable(format!("there are no random bits: {error}"));
@@ -288,7 +300,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     Ok(bytes)
 }
 
-/// A new file's inode. Its bucket and its times are set when it is published.
+/// Returns the inode of a new file. Its bucket and its times are set when it is published.
 pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
@@ -298,7 +310,7 @@ pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
 }
 
 impl Volume {
-    /// All slices of an object.
+    /// Returns all slices of an object.
     pub(crate) async fn slices(&self, object: &Object) -> Result<Vec<Slice>, VolumeError> {
         match &object.file.content {
             Content::Inline(_) => Ok(Vec::new()),
@@ -309,13 +321,13 @@ impl Volume {
         }
     }
 
-    /// Some numbers for new inodes.
+    /// Returns `N` new inode numbers.
     pub(super) async fn fresh<const N: usize>(&self) -> Result<[Ino; N], VolumeError> {
         let inos = self.session.allocate_inodes(N).await?;
         Ok(std::array::from_fn(|index| inos[index]))
     }
 
-    /// Whether keys of a bucket may overlap, as last seen.
+    /// Returns whether the bucket refuses keys that overlap (`a` and `a/b`), by a cached record.
     pub(super) fn overlap(&self, bucket: NamedBucket<'_>) -> namespace::Overlap {
         let operation = namespace::FindBucket { name: bucket.name };
         match self.session.plan_from_hints(&operation) {

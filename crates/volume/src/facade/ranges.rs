@@ -1,7 +1,8 @@
-//! Ranges of files: where they hold data, holes in them, and what two of them name together.
+//! Ranges of files: seeking data and holes, punching holes, and sharing ranges between files.
 //!
-//! A range is changed by one plan and no byte of it moves: what it named is left to the reaper, and
-//! what it comes to name is shared with the file that names it.
+//! A range is changed by one plan, and no bytes move. The blocks that it named are left to the
+//! reaper, and the blocks that it names afterwards are shared with the source. For example, `cp
+//! --reflink` and `copy_file_range` call [`Volume::share_range`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +14,23 @@ use super::node::FileWrite;
 use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
-/// The most slices that one plan makes a file share: it writes two records for each.
+/// Most slices that one plan shares. Each costs two records.
 const SLICES_SHARED_MAX: usize = 128;
 
-/// Pages of a content map that are looked at together.
+/// Map pages that are read together.
 const PAGES_AT_ONCE: usize = 16;
 
-/// What is looked for in a file.
+/// The target of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTarget {
-    /// Bytes that were written.
+    /// Bytes that were written (`SEEK_DATA`).
     Data,
-    /// A hole.
+    /// A hole (`SEEK_HOLE`).
     Hole,
 }
 
 impl Volume {
-    /// The first position in `range`, which lies within a file's size, of what is sought.
+    /// Returns the first position of the target in `range`, which must be within the file's size.
     pub async fn seek_node(
         &self,
         node: &FoundNode,
@@ -38,7 +39,7 @@ impl Volume {
     ) -> Result<Option<u64>, VolumeError> {
         let first = self.seek_as_found(node, range.clone(), target).await;
         let Err(error @ VolumeError::Corrupt(_)) = first else { return first };
-        // Other pages may have taken the place of those that are missing.
+        // Missing pages may have been replaced by others, because the file changed.
         let _reading = self.session.reading();
         let now = self.find_node(node.ino).await?;
         if now.record == node.record {
@@ -58,7 +59,7 @@ impl Volume {
             return Ok(None);
         }
         let hole = target == SeekTarget::Hole;
-        // Of a file without holes nothing is looked at.
+        // A file without holes needs no map.
         if !file.sparse {
             return Ok((!hole).then_some(range.start));
         }
@@ -88,11 +89,11 @@ impl Volume {
         }
     }
 
-    /// Makes a range of a file a hole, as far as the file goes.
+    /// Makes a range of a file a hole, within the file's size.
     ///
     /// # Errors
-    /// [`FsError::ContentReplaced`] if there are bytes behind it in the file's record: then the
-    /// record is to be written anew.
+    /// [`FsError::ContentReplaced`] if inline bytes follow behind the range. Then the
+    /// caller writes the record again.
     pub async fn clear_range(
         &self,
         write: FileWrite<'_>,
@@ -102,15 +103,15 @@ impl Volume {
         self.change_content(write, &ContentChange::Clear(range), tag, None).await
     }
 
-    /// Makes a file name, from a position on, what a range of another one names, or another range
-    /// of its own that does not overlap. Answers with the file, and with how many bytes of the range
-    /// that were: at least one, if it has any.
+    /// Lets a file name, from `position` on, the blocks that a range of another file names. The
+    /// source may be the file itself if the ranges do not overlap. Returns the file and the number
+    /// of shared bytes of the range: at least one, if the range has any.
     ///
     /// # Errors
-    /// [`FsError::SourceChanged`] if the source is not as it was found any more;
-    /// [`FsError::ContentReplaced`] if one of the two has its bytes in its record, and
-    /// [`FsError::BlockReleasePending`] if the file has lately let go of what it would name: then the bytes
-    /// are to be copied.
+    /// [`FsError::SourceChanged`] if the source has changed since it was found;
+    /// [`FsError::ContentReplaced`] if one of the two files has inline content, and
+    /// [`FsError::BlockReleasePending`] if the file has released the same blocks a short time ago:
+    /// then the caller copies the bytes.
     pub async fn share_range(
         &self,
         write: FileWrite<'_>,
@@ -121,7 +122,7 @@ impl Volume {
         let file = source.inode.file().ok_or(FsError::IsADirectory)?;
         let found = self.slices_to_share(source.ino, file, range.clone()).await;
         let (found, end) = match found {
-            // Pages are missing: others may have taken their place.
+            // Missing pages may have been replaced by others.
             Err(VolumeError::Corrupt(_))
                 if self.find_node(source.ino).await?.record != source.record =>
             {
@@ -146,8 +147,7 @@ impl Volume {
         Ok((self.change_content(write, &change, tag, None).await?, bytes))
     }
 
-    /// The slices of a range of a file, and where the range ends if it has more of them than one
-    /// plan names.
+    /// Returns the slices of a range, and its end if it has more slices than one plan can share.
     async fn slices_to_share(
         &self,
         ino: Ino,

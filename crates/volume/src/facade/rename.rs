@@ -1,4 +1,7 @@
-//! Renaming an object.
+//! Renaming an object, as S3's `RenameObject` does.
+//!
+//! For example, a rename of `a/x` to `b/x` replaces the object `b/x` in the same commit, so readers
+//! of `b/x` see the old object or the new one.
 
 use namespace::{NamedBucket, ObjectCondition, Path, RenameKey};
 use record::RenameToken;
@@ -6,25 +9,25 @@ use record::RenameToken;
 use super::expected::{ExpectedObject, IfExpected};
 use crate::{Volume, VolumeError};
 
-/// What must hold for an object to be renamed.
+/// The conditions of a rename.
 #[derive(Clone, Debug, Default)]
 pub struct RenameConditions<'a> {
-    /// What the caller has found under the old key.
+    /// The object that the caller has found under the old key.
     pub expected: ExpectedObject<'a>,
-    /// What must hold of it.
+    /// The condition on that object.
     pub source: ObjectCondition,
-    /// What must hold of the object that has the new key, if there is one.
+    /// The condition on the object that has the new key, if there is one.
     pub target: ObjectCondition,
 }
 
 impl Volume {
-    /// Gives an object another key of its bucket, in one commit, in place of the object that has it.
-    /// A request that was carried out already, by its token, is carried out no more.
+    /// Gives an object another key of its bucket, in one commit, in place of the object that has
+    /// that key. If a request with the same token was carried out already, nothing changes.
     ///
     /// # Errors
     /// [`namespace::FsError::NoSuchKey`], [`namespace::FsError::PreconditionFailed`],
-    /// [`namespace::FsError::OtherObject`]; [`namespace::FsError::TooDeep`] if both keys have so many
-    /// directories that no commit can make and remove them at once.
+    /// [`namespace::FsError::OtherObject`]; [`namespace::FsError::TooDeep`] if both keys have so
+    /// many directories that one commit cannot create and remove them.
     pub async fn rename(
         &self,
         bucket: impl Into<NamedBucket<'_>>,

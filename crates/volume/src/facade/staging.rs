@@ -1,4 +1,9 @@
-//! What is written ahead of a plan that would be too large.
+//! Staging of records ahead of a plan that would be too large.
+//!
+//! For example, a completed upload of 10,000 parts has many map pages and pages of checksums. They
+//! are committed in plans of their own, together with a mark that names the session. The publishing
+//! plan deletes the mark. If the process is killed in between, the sweeper finds the mark and
+//! deletes the records.
 
 use content::StagedContent;
 use namespace::{Assumption, Stage, Unstage, add_pack_shares, build_content, staged_inline_mark};
@@ -8,30 +13,32 @@ use tracing::warn;
 
 use crate::{Volume, VolumeError};
 
-/// The most writes that a publishing plan carries besides its own; more are staged ahead of it.
+/// Most writes that a publishing plan carries in addition to its own. More are staged ahead of it.
 const WRITES_WITH_PUBLISH: usize = 512;
 
-/// The most bytes of such writes.
+/// Most bytes of such writes.
 const BYTES_WITH_PUBLISH: usize = 512 * 1024;
 
-/// Writes that go with a publishing plan, and those that went ahead of it.
+/// The writes of a publishing plan: those that it carries, and those that were committed ahead of
+/// it.
 #[derive(Debug)]
 pub(super) struct Staged {
     ino: Ino,
-    /// What went ahead, each plan by itself.
+    /// The writes that were committed ahead, by plan.
     ahead: Vec<Vec<Write>>,
     with: Vec<Write>,
 }
 
 impl Staged {
-    /// What the publishing plan must carry.
+    /// Returns the writes that the publishing plan must carry.
     pub(super) fn writes(&self) -> &[Write] {
         &self.with
     }
 }
 
 impl Volume {
-    /// Writes ahead of the plan that publishes `ino` what would make that plan too large.
+    /// Commits records ahead of the plan that publishes `ino`, if they would make that plan too
+    /// large.
     pub(super) async fn stage(
         &self,
         ino: Ino,
@@ -54,11 +61,11 @@ impl Volume {
         Ok(staged)
     }
 
-    /// Takes back what was staged for a plan that was not committed. What cannot be taken back
-    /// now goes once the session has ended.
+    /// Deletes the records that were staged for a plan that was not committed. If a deletion fails,
+    /// the sweeper deletes the rest after the session's end.
     ///
-    /// The last goes first: whoever is stopped halfway leaves the pages that tell how much of each
-    /// pack is left to be given up.
+    /// The last plan is undone first. If the process is killed halfway, the remaining pages still
+    /// show which parts of each pack must be released.
     pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
         if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
             return;
@@ -73,7 +80,7 @@ impl Volume {
     }
 }
 
-/// The content of a new file, and what its plan writes besides.
+/// Returns the content of a new file, and the writes that go with it.
 pub(super) fn file_content(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
@@ -85,8 +92,7 @@ pub(super) fn file_content(body: &StagedContent, ino: Ino) -> (Content, Vec<Writ
     }
 }
 
-/// Cuts writes into what one plan may carry. A counter stays with the record before it, which it
-/// counts.
+/// Divides writes into plans. A counter stays with the record before it, which it counts.
 fn chunks(writes: &[Write]) -> Vec<&[Write]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, write) in writes.iter().enumerate() {

@@ -1,4 +1,7 @@
-//! The trash of a bucket: looking into it, giving back what is in it, and emptying it.
+//! The trash of a bucket: listing, restoring and deleting its items.
+//!
+//! A key's object that is deleted or replaced becomes an item of the trash. For example, a client
+//! deletes `a`, and an operator restores it three days later with [`Volume::restore`].
 
 use std::time::Duration;
 
@@ -11,28 +14,29 @@ use record::{Timestamp, VersionRef, VersionStamp};
 
 use crate::{Volume, VolumeError};
 
-/// What is looked at together.
+/// Items that one round trip lists.
 const PAGE_ENTRIES: u32 = 1_000;
 
-/// What is removed at a time.
+/// Items that are removed concurrently.
 const REMOVED_AT_ONCE: usize = 16;
 
-/// Something that a key has lost.
+/// An item of the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trashed {
-    /// Its name among what the key has lost.
+    /// The id of the item among those of its key.
     pub id: VersionStamp,
-    /// When the key lost it, by the writer's clock.
+    /// The time at which the key lost it, by the writer's clock.
     pub since: Timestamp,
-    /// When a pass first saw it, by the clock of that gateway; none if no pass has seen it.
+    /// The time at which a lifecycle pass first saw it, by the clock of that gateway; `None` if no
+    /// pass has.
     pub seen: Option<Timestamp>,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Volume {
-    /// A page of what the keys of a bucket have lost that begin with `prefix`: by key, the newest of
-    /// each first, what stands behind `after`. Empty if that was all, or there is no trash.
+    /// Returns a page of the trash for keys that begin with `prefix`, behind `after`: by key, the
+    /// newest item of each key first. Empty at the end, or if the bucket has no trash.
     pub async fn trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -53,8 +57,8 @@ impl Volume {
         Ok(page.versions.into_iter().map(trashed).collect())
     }
 
-    /// Gives a key back what it has lost. What has the key by now goes to the trash, if it
-    /// `replaces` that.
+    /// Restores an item under its key. If the key has an object and `replaces` is true, that object
+    /// goes to the trash.
     ///
     /// # Errors
     /// [`FsError::HasNoTrash`], [`FsError::NoSuchVersion`], [`FsError::NameExists`],
@@ -71,8 +75,8 @@ impl Volume {
         self.session.run(&Restore { path, version: id, fresh, replaces }).await
     }
 
-    /// Removes for good what keys have lost that begin with `prefix`, if they lost it before `until`.
-    /// Answers how many. What somebody restores meanwhile stays.
+    /// Deletes the items of keys that begin with `prefix`, if the keys lost them before `until`.
+    /// Returns their number. An item that is restored in the meantime stays.
     pub async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -92,12 +96,12 @@ impl Volume {
         }
     }
 
-    /// Removes for good the items of a trash that have stayed for `stays`, and notes the others as seen at
-    /// `now`, the time of this pass. Returns the number of removed items.
+    /// Deletes the items that have stayed for `stays`, and marks the others as seen at `now`, the
+    /// time of this pass. Returns the number of deleted items.
     ///
-    /// The time at which a key lost an item is the writer's, whose clock may be wrong. So an item counts
-    /// as lost when a pass first saw it, or earlier by no more than `day`, the time between two passes. No
-    /// item is removed by the first pass that sees it.
+    /// The time at which a key lost an item is the writer's, whose clock may be wrong. So an item
+    /// counts as lost when a pass first saw it, or earlier by at most `day`, the time between two
+    /// passes. No item is deleted by the first pass that sees it.
     pub async fn expire_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -131,7 +135,7 @@ impl Volume {
         }
     }
 
-    /// Removes items of a trash for good. Returns the number of those that were still there.
+    /// Deletes items. Returns the number of those that were still there.
     async fn remove_trashed(
         &self,
         bucket: NamedBucket<'_>,
@@ -156,8 +160,8 @@ impl Volume {
 }
 
 impl Trashed {
-    /// The time from which the days of an item count that a pass saw first at `seen`: the writer's time, but
-    /// no later, and no earlier by more than `day` nanoseconds.
+    /// Returns the time from which an item's days count, if a pass first saw it at `seen`: the
+    /// writer's time, but not later than `seen`, and not earlier by more than `day` nanoseconds.
     fn lost(&self, seen: Timestamp, day: i64) -> Timestamp {
         self.since.clamp(Timestamp(seen.0.saturating_sub(day)), seen)
     }

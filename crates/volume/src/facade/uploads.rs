@@ -1,4 +1,7 @@
 //! Listing the open uploads of a bucket.
+//!
+//! For example, with the delimiter `/` the uploads of `a/1` and `a/2` are one entry, the prefix
+//! `a/`.
 
 use namespace::{ListUploads, UploadsAfter};
 use record::{Upload, UploadState};
@@ -6,18 +9,18 @@ use record::{Upload, UploadState};
 use super::multipart::{RECORDS_AT_ONCE, UploadId};
 use crate::{Volume, VolumeError};
 
-/// Which uploads to list.
+/// The parameters of a listing of uploads.
 #[derive(Clone, Debug)]
 pub struct UploadsQuery {
-    /// What their keys begin with.
+    /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// Keys that hold this behind the prefix are rolled up to there.
+    /// The delimiter. Keys that have it behind the prefix are rolled up to it.
     pub delimiter: Option<Vec<u8>>,
-    /// Only keys behind this one, or uploads of this one behind `id_after`.
+    /// Lists only keys behind this one, and uploads of this one behind `id_after`.
     pub key_after: Option<Vec<u8>>,
     /// See `key_after`.
     pub id_after: Option<UploadId>,
-    /// The most entries.
+    /// Most entries of the page.
     pub limit: usize,
 }
 
@@ -26,14 +29,14 @@ pub struct UploadsQuery {
 pub enum UploadsEntry {
     /// An open upload.
     Upload {
-        /// Its object's key.
+        /// The key of its object.
         key: Vec<u8>,
-        /// Its id.
+        /// The id.
         id: UploadId,
-        /// The upload.
+        /// The upload's record.
         upload: Box<Upload>,
     },
-    /// What several keys have in common, up to and with the delimiter.
+    /// The common prefix of several keys, including the delimiter.
     Prefix(Vec<u8>),
 }
 
@@ -42,12 +45,12 @@ pub enum UploadsEntry {
 pub struct UploadsPage {
     /// Uploads and common prefixes, in order.
     pub entries: Vec<UploadsEntry>,
-    /// Whether there is more.
+    /// True if there are more entries.
     pub truncated: bool,
 }
 
 impl Volume {
-    /// A page of the open uploads of a bucket.
+    /// Returns a page of the open uploads of a bucket.
     pub async fn uploads(
         &self,
         bucket: &str,
@@ -66,7 +69,7 @@ impl Volume {
                 limit: RECORDS_AT_ONCE,
             };
             let (uploads, more) = self.session.run(&operation).await?;
-            // The common prefix of the last record that was looked at.
+            // The common prefix of the last record that was read.
             let mut common_of_last = None;
             for listed in uploads {
                 after = Some(UploadsAfter::Upload(listed.object.clone(), listed.id));
@@ -92,7 +95,7 @@ impl Volume {
                 }
                 entries.push(entry);
             }
-            // Nothing more below a prefix that is listed already is worth looking at.
+            // The rest of a prefix that is listed already is skipped.
             if let (Some(UploadsEntry::Prefix(listed)), Some(common)) =
                 (entries.last(), common_of_last)
                 && *listed == common

@@ -1,9 +1,11 @@
 //! Listing the versions of objects.
 //!
-//! Current versions are found by a walk over names, the others and delete markers by ranges over
-//! records of their own; a page merges the two. Both are read in turn, so a version that stops being
-//! the current one, or becomes it again, could fall between them. So what is not current is read before
-//! the walk and once more after it, and if it has changed the page is made anew.
+//! Current versions are found by a walk over names. Noncurrent versions and delete markers are
+//! found by ranges over records of their own. A page merges the two. Since they are read one after
+//! the other, a version that stops being current, or becomes current again, could be missed by
+//! both. So the noncurrent entries are read before the walk and once more after it; if they differ,
+//! the page is made again. For example, a PUT of `a` between the reads moves the old version of
+//! `a`, and the second read shows it.
 
 use std::collections::VecDeque;
 
@@ -15,50 +17,50 @@ use record::{InodeHead, Timestamp, VersionRef, VersionStamp};
 
 use crate::{Volume, VolumeError};
 
-/// Which versions to list.
+/// The parameters of a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionsQuery {
-    /// What the keys begin with.
+    /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// Keys that hold this behind the prefix are rolled up to there. Never empty.
+    /// The delimiter; never empty. Keys that have it behind the prefix are rolled up to it.
     pub delimiter: Option<Vec<u8>>,
-    /// Only what stands behind this key; with a version, behind that version of it.
+    /// Lists only keys behind this one, or with a version the versions behind it.
     pub after: Option<(Vec<u8>, Option<VersionRef>)>,
-    /// The most versions, markers and common prefixes of the page.
+    /// Most versions, markers and common prefixes of the page.
     pub limit: usize,
 }
 
 /// An entry of a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionsEntry {
-    /// A version, or a marker.
+    /// A version or a delete marker.
     Version {
-        /// Its key.
+        /// The key.
         key: Vec<u8>,
-        /// How clients name it.
+        /// The version id that clients use.
         version: VersionRef,
-        /// The place of a noncurrent version or marker among those of its key; none for the current
-        /// version. A caller that removes versions between two pages continues behind this place:
-        /// the null version cannot be found by its name once it is removed.
+        /// The position of a noncurrent version or marker among those of its key; `None` for the
+        /// current version. A caller that removes versions between two pages continues behind this
+        /// position, because the null version cannot be found by its name after its removal.
         place: Option<VersionStamp>,
-        /// The time at which another version or a marker took the place of a noncurrent version; none
-        /// for the current version and for markers.
+        /// The time at which another version or a marker replaced a noncurrent version; `None` for
+        /// the current version and for markers.
         replaced: Option<Timestamp>,
-        /// Whether it is what a request without a version meets.
+        /// True if a request without a version meets this entry.
         is_latest: bool,
-        /// What it is.
+        /// The object or the marker.
         what: ListedAs,
     },
-    /// What several keys have in common, up to and with the delimiter.
+    /// The common prefix of several keys, including the delimiter.
     Prefix(Vec<u8>),
 }
 
-/// What an entry of a listing of versions is.
+/// The kind of an entry in a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListedAs {
-    /// An object; a directory's inode for an empty directory.
+    /// An object; the directory's inode for an empty directory.
     Object(Box<InodeHead>),
-    /// A delete marker, and when it was made.
+    /// A delete marker and the time of its creation.
     Marker(Timestamp),
 }
 
@@ -69,8 +71,8 @@ impl VersionsEntry {
         }
     }
 
-    /// Names a noncurrent null version by its id if the current version of its key is a null version
-    /// too. `null_key` is the last key whose current version is one.
+    /// Shows a noncurrent null version under its id if the current version of its key is a null
+    /// version, too. `null_key` is the last key with a current null version.
     fn disambiguate_null(&mut self, null_key: &mut Option<Vec<u8>>) {
         let VersionsEntry::Version { key, version, place, .. } = self else { return };
         match place {
@@ -83,29 +85,29 @@ impl VersionsEntry {
     }
 }
 
-/// A page of versions, by key, the newest of each first.
+/// A page of versions: by key, the newest of each key first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionsListing {
     /// Versions, markers and common prefixes.
     pub entries: Vec<VersionsEntry>,
-    /// Whether there is more behind them.
+    /// True if there are more entries.
     pub truncated: bool,
 }
 
-/// How often a page is made anew because versions came to be or went meanwhile.
+/// Tries of a page whose noncurrent entries change while it is made.
 const PAGE_ATTEMPTS_MAX: usize = 4;
 
-/// Round trips in which a page finds what is not current: each common prefix may take one.
+/// Most round trips for the noncurrent entries of a page. Each common prefix may take one.
 const READS_MAX: usize = 64;
 
-/// What is not current, for one page.
+/// The noncurrent entries for one page.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct NoncurrentPage {
     /// True if the page begins behind a version of a key whose current version is the null version.
     behind_null: bool,
-    /// Versions, and for a common prefix the first key below it.
+    /// Noncurrent versions, and common prefixes.
     found: Vec<NoncurrentEntry>,
-    /// Whether there may be more behind them.
+    /// True if there may be more.
     truncated: bool,
 }
 
@@ -117,11 +119,11 @@ enum NoncurrentEntry {
 }
 
 impl Volume {
-    /// Reads a page of the versions of a bucket's objects, in the order of keys, the newest version of
-    /// each key first.
+    /// Returns a page of the versions of a bucket's objects, in the order of keys, the newest
+    /// version of each key first.
     ///
-    /// Every page makes progress. If `limit` is not 0 and the page is truncated, it has at least one
-    /// entry, and all its entries are behind `query.after`. A page may hold fewer than `limit`
+    /// Every page makes progress: if `limit` is not 0 and the page is truncated, it has at least
+    /// one entry, and all its entries are behind `query.after`. A page may hold fewer than `limit`
     /// entries, even a single one, because the work for a page is bounded.
     pub async fn list_versions(
         &self,
@@ -141,12 +143,12 @@ impl Volume {
             }
             noncurrent = reread;
         }
-        // Somebody writes all the time. What is shown has been there, each entry at its own instant.
+        // Other clients write all the time. Each entry of the page existed, at its own instant.
         let current = self.current(bucket, query).await?;
         Ok(merge(query, current, noncurrent.unwrap_or_default()))
     }
 
-    /// The current versions that a page may need.
+    /// Returns the current versions that a page may need.
     async fn current(
         &self,
         bucket: NamedBucket<'_>,
@@ -161,7 +163,8 @@ impl Volume {
         self.list(bucket, query).await
     }
 
-    /// What a page may need that is not current; nothing if the bucket never kept versions.
+    /// Returns the noncurrent entries that a page may need; `None` if the bucket never kept
+    /// versions.
     async fn noncurrent(
         &self,
         bucket: NamedBucket<'_>,
@@ -189,7 +192,7 @@ impl Volume {
             for version in page.versions {
                 match query.rolled_up(&version.object) {
                     Some(common) => {
-                        // What else is below it is not read.
+                        // The rest of the prefix is skipped.
                         skips = Some(successor(&common));
                         noncurrent.found.push(NoncurrentEntry::Prefix(common));
                         break;
@@ -213,7 +216,7 @@ impl Volume {
 }
 
 impl VersionsQuery {
-    /// Where what is not current begins; nowhere if there can be none.
+    /// Returns the beginning of the noncurrent entries; `None` if there can be none.
     fn start(&self) -> Option<VersionsFrom> {
         Some(match &self.after {
             None => VersionsFrom::Key(self.prefix.clone()),
@@ -221,12 +224,12 @@ impl VersionsQuery {
                 VersionsFrom::Key(successor(&self.rolled_up(key)?)?)
             }
             Some((key, Some(version))) => VersionsFrom::Version(key.clone(), *version),
-            // Behind all versions of the key: what follows their NUL.
+            // Behind all versions of the key: their records continue the key with a NUL.
             Some((key, None)) => VersionsFrom::Key([key, &b"\x01"[..]].concat()),
         })
     }
 
-    /// The common prefix that a key is rolled up to.
+    /// Returns the common prefix to which a key is rolled up; `None` if it is listed itself.
     fn rolled_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         let (delimiter, rest) = (self.delimiter.as_ref()?, key.strip_prefix(&self.prefix[..])?);
         let at = rest.windows(delimiter.len().max(1)).position(|window| window == delimiter)?;
@@ -234,13 +237,13 @@ impl VersionsQuery {
     }
 }
 
-/// A page of what is current and what is not, each in the order of keys.
+/// Merges current and noncurrent entries, each in the order of keys.
 fn merge(
     query: &VersionsQuery,
     current: namespace::Listing,
     noncurrent: NoncurrentPage,
 ) -> VersionsListing {
-    // What one of the two has not been read for is not on the page.
+    // Keys that one of the two reads has not reached are left to the next page.
     let ends = [
         current.truncated.then(|| current.entries.last().map(|it| it.key().to_vec())).flatten(),
         noncurrent.truncated.then(|| noncurrent.found.last().map(|it| it.key().to_vec())).flatten(),

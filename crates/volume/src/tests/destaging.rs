@@ -375,7 +375,8 @@ async fn a_check_finds_what_is_staged_inline_without_a_mark() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// A volume that reads all that it answers with, a file that is staged inline in it, and the file's number.
+/// A volume that reads all that it answers with, a file that is staged inline in it, and the file's
+/// number.
 async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions {

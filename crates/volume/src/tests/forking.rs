@@ -137,7 +137,8 @@ async fn names_in(volume: &Volume, directory: Ino) -> Vec<(Vec<u8>, Kind, Ino)> 
     page.names.into_iter().map(name).collect()
 }
 
-/// All that either view shows of what lies in a directory, in words, and which names are of one file.
+/// All that either view shows of what lies in a directory, in words, and which names are of one
+/// file.
 async fn picture(volume: &Volume, directory: Ino) -> BTreeMap<Vec<u8>, String> {
     let (mut all, mut waiting) = (BTreeMap::new(), vec![(directory, Vec::new())]);
     let mut numbers: Vec<Ino> = Vec::new();
@@ -351,8 +352,8 @@ async fn a_fork_is_the_bucket_once_more_and_shares_its_blocks() {
     nothing_is_left(&world).await;
 }
 
-/// Changes the bucket and its copy, neither of which notices what becomes of the other. Answers with
-/// the copy.
+/// Changes the bucket and its copy, neither of which notices what becomes of the other. Answers
+/// with the copy.
 async fn each_is_changed(
     world: &World,
     copy: Ino,
@@ -495,8 +496,8 @@ impl ForkWatch for Told {
     }
 }
 
-/// A wide directory is read in pages, its files come several at a time, and the names of a fork that
-/// exists already are refused.
+/// A wide directory is read in pages, its files come several at a time, and the names of a fork
+/// that exists already are refused.
 #[tokio::test(start_paused = true)]
 async fn a_fork_takes_pages_of_names_and_a_name_that_is_free() {
     let world = World::new().await;

@@ -205,7 +205,8 @@ async fn a_file_in_pages_keeps_its_pack() {
 async fn who_changes_meanwhile_stays_and_comes_later() {
     let (store, blocks, volume) = world().await;
     sparse(&volume).await;
-    // The change is under way when the rewriter reads the owner's record, and lands before its swap.
+    // The change is under way when the rewriter reads the owner's record, and lands before its
+    // swap.
     let tags = vec![("team".to_owned(), "a".to_owned())];
     let mut again = BTreeSet::new();
     let (changed, round) =

@@ -18,8 +18,8 @@ const FILES: usize = 320;
 /// What each read of metadata takes.
 const READ: Duration = Duration::from_millis(20);
 
-/// Kills some files and reaps them at a priority, while somebody looks a name up again and again, or
-/// nobody does. Answers how long that took.
+/// Kills some files and reaps them at a priority, while somebody looks a name up again and again,
+/// or nobody does. Answers how long that took.
 async fn reap(priority: Priority, served: bool) -> Duration {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;

@@ -1,4 +1,5 @@
-//! The trash of a bucket: what keys lose through either view, and that it can be had again or is gone.
+//! The trash of a bucket: what keys lose through either view, and that it can be had again or is
+//! gone.
 
 use std::sync::Arc;
 

@@ -32,9 +32,9 @@ async fn listed(volume: &Volume, limit: usize) -> Vec<VersionRef> {
     }
 }
 
-/// A directory that is moved brings a null version to a key that has one already, which is an object or
-/// a delete marker. Then `null` names the current version, and the other one has its id as its name:
-/// each is listed once, read and removed.
+/// A directory that is moved brings a null version to a key that has one already, which is an
+/// object or a delete marker. Then `null` names the current version, and the other one has its id
+/// as its name: each is listed once, read and removed.
 #[tokio::test]
 async fn a_second_null_version_that_a_directory_brings_is_reached_by_its_id() {
     for marker in [false, true] {

@@ -15,7 +15,8 @@ use crate::{BucketChange, VersionsEntry, VersionsQuery, Volume};
 /// More directories than a page may read once it has an entry.
 const LEVELS_MAX: usize = 80;
 
-/// A write to a key: the levels of directories above it, one of a few names, and whether it deletes.
+/// A write to a key: the levels of directories above it, one of a few names, and whether it
+/// deletes.
 type Step = (usize, usize, bool);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

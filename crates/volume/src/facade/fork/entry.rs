@@ -1,7 +1,9 @@
-//! One name of a fork: what it binds is made once more in the new bucket.
+//! One entry of a fork: the copy of the node that a name binds.
 //!
-//! A plan guards that the name binds what it was found to bind, and that this is as it was found. If
-//! it is not, the name is looked at again. So each file is copied as of one instant.
+//! The plan guards that the name still binds the node, and that the node's record is as it was
+//! read. If not, the name is read again. So each file is copied as of one instant. For example, a
+//! program renames the file in the meantime: the plan is refused, and the entry is skipped, since
+//! the name is gone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,64 +23,65 @@ use crate::facade::copy::share;
 use crate::facade::map_pages::read_records;
 use crate::{Volume, VolumeError};
 
-/// How often a name is looked at again because what it binds has changed meanwhile.
+/// Tries of an entry that changes while it is copied.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Inodes with several names that are remembered until all of these were met. Names of more become
-/// files of their own.
+/// Most inodes with several names that are tracked until all their names were met. Names of further
+/// ones become files of their own.
 const LINKED_COPIES_MAX: usize = 1 << 20;
 
-/// The most long extended attributes that one plan carries, which is all that something may have to be
-/// copied, and the most bytes of them.
+/// Most long extended attributes of one plan, and most bytes of them. A node with more cannot be
+/// copied.
 const LONG_XATTRS_MAX: usize = 256;
 const LONG_XATTRS_BYTES_MAX: u64 = 1 << 20;
 
-/// The new inode that the names of one with several names bind, once one of them is there.
+/// The copy of a node with several names: its inode number, once the first name was copied.
 type LinkedCopy = Arc<tokio::sync::Mutex<Option<Ino>>>;
 
-/// What all names of a fork share.
+/// The state that all entries of a fork share.
 #[derive(Debug)]
 pub(super) struct Fork {
-    /// That the new bucket is as it was made.
+    /// The assumption that the new bucket is as it was created.
     pub(super) bucket: Assumption,
-    /// Directories that were made.
+    /// Number of directories that were created.
     pub(super) directories: AtomicU64,
-    /// By the inode of the other bucket: the new one, and how many names are still to be met.
+    /// Copies of nodes with several names, by the inode of the source, with the number of names
+    /// that were not met yet.
     linked_copies: Mutex<HashMap<Ino, (LinkedCopy, u32)>>,
 }
 
-/// What became of a name.
+/// The result of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkedEntry {
-    /// A directory is there.
+    /// A directory exists.
     Directory,
-    /// It binds a new file of so many bytes.
+    /// A file of that many bytes was made.
     File(u64),
-    /// It binds something else that is new.
+    /// A symbolic link or special file was made.
     Other,
-    /// It is one more name of something.
+    /// One more name of a copied node was made.
     Link,
-    /// It has gone, or somebody else had made it in the new bucket.
+    /// The name was removed, or another client had made it in the new bucket.
     Skipped,
-    /// What lies there was not copied: this path.
+    /// The entry at this path was not copied.
     Omitted(String),
 }
 
-/// What a file of another bucket consists of, for one of this number.
+/// The content of a file and its records, for a copy with another inode number.
 pub(in crate::facade) struct FileParts {
-    /// `None` if the content is that of the other file.
+    /// The content; `None` if it is that of the source.
     pub(in crate::facade) content: Option<Content>,
-    /// Records that belong to the new file, and shares of blocks.
+    /// Records of the copy, and shares of blocks.
     pub(in crate::facade) writes: Vec<Write>,
 }
 
 impl Fork {
-    /// Nothing is made yet but the bucket.
+    /// Creates the state of a fork that has made only the bucket.
     pub(super) fn new(bucket: Assumption) -> Fork {
         Fork { bucket, directories: AtomicU64::new(0), linked_copies: Mutex::default() }
     }
 
-    /// Where the names of an inode meet, which has so many; nowhere if too many are remembered.
+    /// Returns the common copy of an inode with `links` names; `None` if too many are tracked.
     fn copy(&self, source: Ino, links: u32) -> Option<LinkedCopy> {
         let mut linked_copies = self.linked_copies.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = linked_copies.len() >= LINKED_COPIES_MAX;
@@ -103,7 +106,7 @@ impl Fork {
 }
 
 impl Volume {
-    /// Makes a directory of the new bucket.
+    /// Creates a directory of the new bucket.
     pub(super) async fn fork_directory(
         &self,
         fork: &Fork,
@@ -125,8 +128,8 @@ impl Volume {
         }
     }
 
-    /// Makes what a name binds once more, in a directory of the new bucket. It is one of so many
-    /// names of that.
+    /// Copies the node that a name binds to a directory of the new bucket. `links` is the number of
+    /// its names.
     pub(super) async fn fork_name(
         &self,
         fork: &Fork,
@@ -144,11 +147,11 @@ impl Volume {
             };
             match tried {
                 Err(VolumeError::Fs(FsError::SourceChanged | FsError::Contended)) => {}
-                // Somebody else has been in the new bucket.
+                // Another client has changed the new bucket. Its change stays.
                 Err(VolumeError::Fs(FsError::NameExists | FsError::Stale)) => {
                     return Ok(ForkedEntry::Skipped);
                 }
-                // It has more attributes than one plan carries.
+                // The node has more extended attributes than one plan carries.
                 Err(VolumeError::Refused(_)) => break,
                 tried => return tried,
             }
@@ -160,7 +163,7 @@ impl Volume {
         Ok(ForkedEntry::Omitted(target.path_of(found.sort_key())))
     }
 
-    /// A name as it is now, if it is there.
+    /// Reads a name again; `None` if it is gone.
     async fn reread_name(&self, found: &BoundName) -> Result<Option<BoundName>, VolumeError> {
         let directory = Ino(found.key.partition());
         let page = ReadDirectoryPage { directory, from: Some(found.sort_key()), limit: 1 };
@@ -173,7 +176,8 @@ impl Volume {
         }
     }
 
-    /// One name of something that has several: the first one makes it, the others are given to it.
+    /// Copies one name of a node with several. The first name makes the node, the others link to
+    /// it.
     async fn fork_linked(
         &self,
         fork: &Fork,
@@ -197,7 +201,7 @@ impl Volume {
                     note_inos(fork, &missing, &inos);
                     return Ok(ForkedEntry::Link);
                 }
-                // Somebody has removed it from the new bucket: it is made again.
+                // Another client has removed the copy from the new bucket, so it is made again.
                 Err(VolumeError::Fs(FsError::NoSuchKey)) => {}
                 Err(error) => return Err(error),
             }
@@ -207,7 +211,7 @@ impl Volume {
         Ok(named)
     }
 
-    /// Makes something new of what a name binds. Answers with its number, too.
+    /// Copies a node. Returns its new inode number as well.
     async fn fork_alone(
         &self,
         fork: &Fork,
@@ -255,7 +259,8 @@ impl Volume {
         }
     }
 
-    /// What a file consists of, for another one of the number `ino`. No data moves.
+    /// Returns the content of a file and its records, for a copy with the number `ino`. No data
+    /// moves.
     pub(in crate::facade) async fn file_parts(
         &self,
         source: Ino,
@@ -267,7 +272,7 @@ impl Volume {
             Content::Slices(slices) => slices.clone(),
             Content::Pages(pages) => {
                 match self.map_pages(source, Arc::new(file.clone())).load(pages).await {
-                    // Others may have in_flight_weight the place of pages that are missing.
+                    // Missing pages may have been replaced by others, because the file changed.
                     Err(VolumeError::Corrupt(_)) => return Err(FsError::SourceChanged.into()),
                     loaded => loaded?,
                 }
@@ -284,7 +289,7 @@ impl Volume {
         Ok(FileParts { content: Some(content), writes })
     }
 
-    /// The checksums of a file's parts, if they are kept, for another file.
+    /// Returns the writes of the source's part checksums for the copy.
     async fn part_sums_of_copy(
         &self,
         source: Ino,
@@ -305,8 +310,8 @@ impl Volume {
         Ok(writes)
     }
 
-    /// The records of an inode's long attributes, for another one; nothing if one of them is missing,
-    /// because the inode has changed.
+    /// Returns the writes of an inode's long extended attributes for a copy. Returns `None` if one
+    /// is missing, because the inode has changed.
     ///
     /// # Errors
     /// [`VolumeError::Refused`] if they are more than one plan carries.
@@ -340,19 +345,19 @@ impl Volume {
     }
 }
 
-/// The inode that a name binds, if it was there.
+/// Decodes the inode that a name binds; `None` if it was not found.
 pub(super) fn decode(found: &BoundName) -> Result<Option<Inode>, VolumeError> {
     let at = key::inode(found.dentry.ino);
     let inode = found.inode.as_ref().map(|record| Inode::decode(&at, record));
     inode.transpose().map_err(|error| corrupt(&at, &error))
 }
 
-/// That a record of the other bucket is what it was.
+/// Returns the assumption that a record of the source is as it was read.
 fn unchanged(key: &Key, value: &store::Value) -> Assumption {
     Assumption { key: key.clone(), value: value.clone(), otherwise: FsError::SourceChanged }
 }
 
-/// Takes note of the numbers that directories have.
+/// Records the inode numbers of directories that exist now.
 fn note_inos(fork: &Fork, targets: &[&Target], inos: &[Ino]) {
     for (target, ino) in targets.iter().zip(inos) {
         target.set_ino(*ino, &fork.directories);

@@ -1,4 +1,7 @@
-//! Directories of the new bucket, of which some may not be there yet.
+//! Directories of the new bucket. Some of them may not exist yet.
+//!
+//! For example, the source has `a/b/c/file`. The plan of `file` creates `a`, `b` and `c`, if no
+//! earlier plan has.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,26 +12,26 @@ use record::Ino;
 /// A directory of the new bucket.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The one that it is in; the bucket's own is in none.
+    /// The parent and the parameters of its creation; `None` for the bucket's own directory.
     above: Option<(Arc<Target>, ForkedDirectory)>,
-    /// Its number, once it is there.
+    /// The inode number, once the directory exists.
     ino: OnceLock<Ino>,
 }
 
 impl Target {
-    /// The bucket's directory.
+    /// Returns the bucket's directory.
     pub(super) fn bucket(ino: Ino) -> Arc<Target> {
         Arc::new(Target { above: None, ino: OnceLock::from(ino) })
     }
 
-    /// A directory that is to be made in another one.
+    /// Returns a directory that must be created below `above`.
     pub(super) fn below(above: &Arc<Target>, directory: ForkedDirectory) -> Arc<Target> {
         let above = Some((Arc::clone(above), directory));
         Arc::new(Target { above, ino: OnceLock::new() })
     }
 
-    /// The deepest directory on the way that is known to be there, and those below it, from there
-    /// down.
+    /// Returns the deepest directory on the path that is known to exist, and the ones below it,
+    /// from the top down.
     pub(super) fn missing_directories(&self) -> (Ino, Vec<&Target>) {
         let (mut at, mut missing) = (self, Vec::new());
         loop {
@@ -46,12 +49,12 @@ impl Target {
         }
     }
 
-    /// What it is made as; nothing for the bucket's own.
+    /// Returns the parameters of the creation; `None` for the bucket's own directory.
     pub(super) fn directory(&self) -> Option<&ForkedDirectory> {
         self.above.as_ref().map(|(_, directory)| directory)
     }
 
-    /// Takes note of the number that it has, and counts it if the fork has made it.
+    /// Sets the inode number that the directory has, and counts it if the fork has created it.
     pub(super) fn set_ino(&self, ino: Ino, made: &AtomicU64) {
         let is_new = self.ino.set(ino).is_ok();
         if is_new && self.directory().is_some_and(|directory| directory.ino == ino) {
@@ -59,7 +62,7 @@ impl Target {
         }
     }
 
-    /// Where something lies that has this name in it, for people: the path from the bucket on.
+    /// Returns the path of `name` in this directory, from the bucket on, for reports.
     pub(super) fn path_of(&self, name: &[u8]) -> String {
         let (mut at, mut names) = (self, vec![name]);
         while let Some((above, directory)) = &at.above {
