@@ -1,10 +1,11 @@
-//! Arithmetic between the ranges of a file, its slices and the blocks behind them.
+//! Arithmetic with file ranges, slices and blocks.
 //!
-//! A content map is a list of slices in the order in which they were written. A later slice hides what
-//! it covers of earlier ones. [`resolve`] returns what is visible within a range. Its answer covers the
-//! range exactly once: bytes that no slice holds are returned as holes, and not left out.
+//! A content map is a list of slices in the order in which they were written. A later slice hides
+//! the ranges of earlier ones that it covers. [`resolve`] returns the visible parts of a range,
+//! which cover the range exactly once: bytes without a slice are returned as holes. For example, a
+//! slice over bytes 0 to 30, and a later one over bytes 10 to 15, resolve to three segments.
 //!
-//! This crate does not know how a block is stored or fetched, or whether a hole is an error.
+//! This crate does not know how a block is stored or read, or whether a hole is an error.
 
 mod relocation;
 
@@ -15,23 +16,22 @@ use record::Slice;
 
 pub use relocation::{Relocation, joined};
 
-/// A part of a range whose bytes come from one place.
+/// A part of a range whose bytes have one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Bytes of a block: what shows of a slice, itself a slice with its own position, offset and
-    /// length.
+    /// Bytes of a block: the visible part of a slice, with its own position, offset and length.
     Block(Slice),
-    /// Bytes that no slice holds.
+    /// Bytes without a slice.
     Hole {
-        /// Where in the file the hole begins.
+        /// The position in the file.
         position: u64,
-        /// Its length in bytes; never 0.
+        /// The length in bytes; never 0.
         length: u64,
     },
 }
 
 impl Segment {
-    /// Where in the file the segment begins.
+    /// The position in the file at which the segment starts.
     pub const fn position(&self) -> u64 {
         match self {
             Segment::Block(slice) => slice.position,
@@ -39,7 +39,7 @@ impl Segment {
         }
     }
 
-    /// Where in the file the segment ends.
+    /// The position in the file at which the segment ends.
     pub const fn end(&self) -> u64 {
         match self {
             Segment::Block(slice) => slice.end(),
@@ -48,10 +48,11 @@ impl Segment {
     }
 }
 
-/// What shows of a content map within a range of the file: segments in ascending order that
-/// cover the range exactly once. Later slices hide earlier ones. An empty range has no segments.
+/// Returns the visible parts of a content map within a range of the file: segments in ascending
+/// order that cover the range exactly once. Later slices hide earlier ones. An empty range has no
+/// segments.
 pub fn resolve(slices: &[Slice], range: Range<u64>) -> Vec<Segment> {
-    // What shows so far, by position. No two of its slices overlap.
+    // The visible slices so far, by position, without overlap.
     let mut shown: BTreeMap<u64, Slice> = BTreeMap::new();
     for slice in slices.iter().filter_map(|slice| clip(slice, &range)) {
         hide(&mut shown, slice.position..slice.end());
@@ -68,17 +69,17 @@ pub fn resolve(slices: &[Slice], range: Range<u64>) -> Vec<Segment> {
     segments
 }
 
-/// A content map that others were written over.
+/// The result of writing slices over a content map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// What shows, in the order of positions. No two slices overlap.
+    /// The visible slices, sorted by position, without overlap.
     pub slices: Vec<Slice>,
-    /// The pieces of the slices before that show no longer.
+    /// The pieces of the old slices that are not visible any more.
     pub hidden: Vec<Slice>,
 }
 
-/// Writes slices over those of a content map, and cuts it at `size`. Neither map has slices of its
-/// own that overlap.
+/// Writes slices over those of a content map, and cuts the result at `size`. The slices of each of
+/// the two lists must not overlap.
 pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
     let whole = 0..size;
     let mut hidden: Vec<Slice> =
@@ -92,7 +93,7 @@ pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
     Overlay { slices: shown.into_values().collect(), hidden }
 }
 
-/// Takes a range away from a content map, which has no slices that overlap: it is a hole then.
+/// Makes a range of a content map a hole. Its slices must not overlap.
 pub fn clear(old: &[Slice], range: &Range<u64>) -> Overlay {
     let mut shown: BTreeMap<u64, Slice> =
         old.iter().map(|slice| (slice.position, *slice)).collect();
@@ -100,24 +101,25 @@ pub fn clear(old: &[Slice], range: &Range<u64>) -> Overlay {
     Overlay { slices: shown.into_values().collect(), hidden }
 }
 
-/// The first position within a range that a slice holds, or, if `hole` is wanted, that none does.
+/// Returns the first position within a range that has a slice, or, with `hole`, the first that has
+/// none (`SEEK_DATA` and `SEEK_HOLE`). `None` if there is no such position.
 pub fn seek(slices: &[Slice], range: Range<u64>, hole: bool) -> Option<u64> {
     let is_wanted = |segment: &Segment| matches!(segment, Segment::Hole { .. }) == hole;
     resolve(slices, range).iter().find(|segment| is_wanted(segment)).map(Segment::position)
 }
 
-/// The part of a slice that lies within a range of the file, or `None` if there is none.
+/// Returns the part of a slice that is within a range of the file, or `None` if there is none.
 pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
     let start = slice.position.max(range.start);
     let end = slice.end().min(range.end);
-    // Both differences are at most the slice's length, which has 32 bits.
+    // Both differences are at most the length of the slice, which has 32 bits.
     let skip = u32::try_from(start.checked_sub(slice.position)?).ok()?;
     let length = u32::try_from(end.checked_sub(start)?).ok()?;
     let piece = Slice { position: start, offset: slice.offset + skip, length, ..*slice };
     (length > 0).then_some(piece)
 }
 
-/// Takes a range away from what shows. Answers with what showed there.
+/// Removes a range from the visible slices. Returns the removed pieces.
 fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) -> Vec<Slice> {
     let before = shown.range(..range.start).next_back().map(|(position, _)| *position);
     let within = shown.range(range.clone()).map(|(position, _)| *position);

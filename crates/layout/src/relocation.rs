@@ -1,29 +1,30 @@
-//! Where bytes of blocks lie in another block, too.
+//! Finding the copies of block runs in another block.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use record::{BlockId, Slice};
 
-/// A block that holds a copy of runs of other blocks.
+/// A block that has copies of runs of other blocks.
 ///
-/// Blocks never change, so what this says is true for as long as they are there, whatever becomes of
-/// the files that name them.
+/// Blocks never change, so a relocation stays valid while the blocks exist, even if the files that
+/// reference them change. For example, the compactor copies the bytes 100 to 200 of block A to the
+/// start of block B: `runs` has A with the run `100..200` at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {
-    /// The block that holds the copies.
+    /// The block with the copies.
     pub block: BlockId,
-    /// Its content, in bytes.
+    /// The length of its content, in bytes.
     pub block_length: u32,
     /// The CRC-32C of its content.
     pub block_crc32c: u32,
-    /// Of each other block: the runs that were copied, in order and apart, and where each begins in
-    /// the block that holds the copies.
+    /// For each other block: the copied runs, sorted and without overlap, and the offset of each
+    /// copy in the block with the copies.
     pub runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>>,
 }
 
 impl Relocation {
-    /// The slice that has the bytes of this one in the block of the copies; `None` if they were not
+    /// Returns the slice of the copy for a slice of another block; `None` if its bytes were not
     /// copied in one run.
     pub fn locate(&self, slice: &Slice) -> Option<Slice> {
         let runs = self.runs.get(&slice.block)?;
@@ -38,21 +39,21 @@ impl Relocation {
     }
 }
 
-/// Joins slices of which one goes on where the one before ends, in the file and in the block.
+/// Joins adjacent slices that are contiguous in the file and in the block.
 pub fn joined(slices: impl IntoIterator<Item = Slice>) -> Vec<Slice> {
     let mut joined: Vec<Slice> = Vec::new();
     for slice in slices {
         match joined.last_mut() {
-            Some(last) if goes_on(last, &slice) => last.length += slice.length,
+            Some(last) if is_contiguous(last, &slice) => last.length += slice.length,
             _ => joined.push(slice),
         }
     }
     joined
 }
 
-/// Whether the second slice goes on where the first one ends. Both lie in one block then, so that
-/// together they are no longer than it.
-fn goes_on(first: &Slice, second: &Slice) -> bool {
+/// Returns true if the second slice continues the first one. Both are then in one block, so their
+/// sum fits in 32 bits.
+fn is_contiguous(first: &Slice, second: &Slice) -> bool {
     first.block == second.block
         && first.end() == second.position
         && first.offset.checked_add(first.length) == Some(second.offset)

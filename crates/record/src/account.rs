@@ -1,7 +1,9 @@
 //! Accounts, and the access control lists that name them.
 //!
-//! An access key belongs to an account, a bucket to the account that made it. A volume has one
-//! account from its beginning, [`AccountId::MAIN`], so whoever needs no other never meets them.
+//! An access key belongs to an account, and a bucket belongs to the account that created it. Each
+//! volume has the account [`AccountId::MAIN`] from the start, so an operator who needs only one
+//! account never sees accounts. For example, a grant of `Read` to the canonical id of another
+//! account lets the access keys of that account read an object.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,11 +15,11 @@ use crate::codec::{DecodeError, Reader, Writer, record};
 pub struct AccountId(pub u64);
 
 impl AccountId {
-    /// Whoever sends no credentials. There is no record of it.
+    /// The account of requests without credentials. It has no record.
     pub const ANONYMOUS: AccountId = AccountId(0);
-    /// The account that every volume has, and that the operator's own key belongs to.
+    /// The account that every volume has. The operator's own key belongs to it.
     pub const MAIN: AccountId = AccountId(1);
-    /// Behind the last one.
+    /// The first number that is not an account number.
     pub const END: u64 = 1_000_000_000_000;
 
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<AccountId, DecodeError> {
@@ -39,7 +41,7 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// A text is no number of an account.
+/// The error for a text that is not an account number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the number of an account has twelve digits")]
 pub struct AccountIdError;
@@ -58,7 +60,7 @@ impl FromStr for AccountId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CanonicalId(pub [u8; 32]);
 
-/// A text is no canonical id.
+/// The error for a text that is not a canonical id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a canonical id has 64 hexadecimal digits in lower case")]
 pub struct CanonicalIdError;
@@ -73,7 +75,7 @@ impl fmt::Display for CanonicalId {
 impl FromStr for CanonicalId {
     type Err = CanonicalIdError;
 
-    /// Reads what `Display` writes, and nothing else.
+    /// Parses the form that `Display` writes, and no other.
     fn from_str(text: &str) -> Result<CanonicalId, CanonicalIdError> {
         let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -93,12 +95,12 @@ impl fmt::Debug for CanonicalId {
     }
 }
 
-/// An account. Its key says its number.
+/// An account. Its key has its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// How people call it.
+    /// The name for operators.
     pub name: String,
-    /// How S3 shows it as an owner.
+    /// The id by which S3 shows it as an owner.
     pub canonical_id: CanonicalId,
 }
 
@@ -116,36 +118,36 @@ record!(
     }
 );
 
-/// Whom an access control list grants something.
+/// The subject of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grantee {
     /// An account.
     Account(CanonicalId),
-    /// Everybody, also whoever sends no credentials.
+    /// All clients, including those without credentials.
     AllUsers,
-    /// Every access key of whatever account.
+    /// All access keys of all accounts.
     AuthenticatedUsers,
-    /// Whoever delivers logs; nobody here.
+    /// The log delivery service of AWS, which does not exist here.
     LogDelivery,
 }
 
-/// What an access control list grants.
+/// A right that an access control list grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AclRight {
-    /// All of the others.
+    /// All other rights.
     FullControl = 0,
-    /// To list a bucket, to read an object.
+    /// List a bucket, or read an object.
     Read = 1,
-    /// To write objects of a bucket.
+    /// Write objects of a bucket.
     Write = 2,
-    /// To read the list.
+    /// Read the access control list.
     ReadAcp = 3,
-    /// To replace the list.
+    /// Replace the access control list.
     WriteAcp = 4,
 }
 
 impl AclRight {
-    /// All of them, by their numbers.
+    /// All rights, by their numbers.
     pub const ALL: [AclRight; 5] = [
         AclRight::FullControl,
         AclRight::Read,
@@ -155,19 +157,19 @@ impl AclRight {
     ];
 }
 
-/// A row of an access control list.
+/// An entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// To whom.
+    /// The subject.
     pub grantee: Grantee,
-    /// What.
+    /// The right.
     pub permission: AclRight,
 }
 
-/// The access control list of a bucket or object, as it was given.
+/// The access control list of a bucket or object, as the client sent it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Acl {
-    /// Its rows, in order.
+    /// The entries, in the order of the request.
     pub grants: Vec<Grant>,
 }
 

@@ -1,7 +1,9 @@
-//! Buckets: what every request needs to know of one, and what one is set to do, kind by kind.
+//! Buckets: the settings that every request needs, and the configurations, one record for each
+//! kind.
 //!
-//! A configuration is bytes as the view gave them. A new kind is a row here and needs no format of
-//! its own, and neither does a bucket that was made before there was such a kind.
+//! A configuration is stored as the bytes that the view gave. A new kind needs only a number here:
+//! it has no record format of its own, and existing buckets do not change. For example, the
+//! lifecycle rules of a bucket are the XML document that the client sent.
 
 use bytes::Bytes;
 use store::Key;
@@ -11,40 +13,40 @@ use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::headers::{read_pairs, write_pairs};
 use crate::object_lock::RetentionDefault;
 
-/// What every request needs to know of a bucket.
+/// The settings of a bucket that every request needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// The account that made it, to which it belongs for good.
+    /// The account that created the bucket. It owns the bucket permanently.
     pub owner: AccountId,
-    /// Whether keys `a` and `a/b` may both exist.
+    /// True to refuse a key `a/b` if the key `a` exists, and vice versa.
     pub refuse_overlap: bool,
-    /// Whether entity tags are opaque instead of MD5s.
+    /// True if entity tags are opaque, and not MD5 digests.
     pub opaque_tags: bool,
-    /// Whom objects belong to that others write; if nothing is said, to those.
+    /// The owner of objects that other accounts write. `None` means the writer.
     pub ownership: Option<ObjectOwnership>,
-    /// What keeps it from being public, if that was ever said.
+    /// Restrictions on public access; `None` if they were never set.
     pub public_access: Option<PublicAccessBlock>,
-    /// Counts changes of its configurations. Whoever has read them reads them again when this has
-    /// changed; where it is 0, there have never been any.
+    /// The number of changes of the bucket's configurations. A gateway that has cached them reads
+    /// them again when this changes. 0 means that there were never any.
     pub configs_version: u64,
-    /// The retention of new objects whose request names none, if the bucket has object lock. It is in
-    /// the bucket's object lock configuration too: plans that make an object read it here.
+    /// The retention of new objects whose request has none, if the bucket has object lock. It is a
+    /// copy from the object lock configuration, because plans that create an object read it here.
     pub default_retention: Option<RetentionDefault>,
 }
 
-/// Whom the objects of a bucket belong to, and whether access control lists count.
+/// The owner of new objects of a bucket, and whether access control lists are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectOwnership {
-    /// All to the bucket's owner; lists do not count.
+    /// The bucket's owner. Access control lists are not evaluated.
     BucketOwnerEnforced = 1,
-    /// To the bucket's owner if the writer grants it full control, else to the writer.
+    /// The bucket's owner if the writer grants it full control, else the writer.
     BucketOwnerPreferred = 2,
-    /// To whoever writes them.
+    /// The writer.
     ObjectWriter = 3,
 }
 
 impl ObjectOwnership {
-    /// All of them.
+    /// All variants.
     pub const ALL: [ObjectOwnership; 3] = [
         ObjectOwnership::BucketOwnerEnforced,
         ObjectOwnership::BucketOwnerPreferred,
@@ -52,17 +54,18 @@ impl ObjectOwnership {
     ];
 }
 
-/// What keeps a bucket from being public, whatever its policy and its lists say.
+/// Restrictions on public access to a bucket. They take precedence over its policy and access
+/// control lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "S3 has these four switches")]
 pub struct PublicAccessBlock {
-    /// Lists that grant something to everybody are refused when they come.
+    /// Refuse access control lists that grant something to everyone.
     pub block_public_acls: bool,
-    /// What lists grant to everybody does not count.
+    /// Ignore grants to everyone in access control lists.
     pub ignore_public_acls: bool,
-    /// A policy that allows something to everybody is refused when it comes.
+    /// Refuse policies that allow something to everyone.
     pub block_public_policy: bool,
-    /// A policy that allows something to everybody counts for the bucket's own account alone.
+    /// Apply a policy that allows something to everyone only to the bucket's own account.
     pub restrict_public_buckets: bool,
 }
 
@@ -84,7 +87,7 @@ impl PublicAccessBlock {
     }
 }
 
-/// Stands for a public access block that was never set.
+/// The value of a public access block that was never set.
 const NO_BLOCK: u8 = 0xff;
 
 record!(
@@ -131,24 +134,24 @@ record!(
     }
 );
 
-/// Of what kind a configuration of a bucket is. Each bucket has at most one of each.
+/// The kind of a configuration. A bucket has at most one of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BucketConfigKind {
     /// Tags of the bucket: see [`BucketConfig::of_tags`].
     Tags = 1,
-    /// Its policy: a document in JSON.
+    /// The bucket policy: a JSON document.
     Policy = 2,
-    /// Whose pages browsers may read it from: a document in XML.
+    /// The cross-origin rules for browsers: an XML document.
     Cors = 3,
-    /// Its access control list: see [`BucketConfig::of_acl`].
+    /// The access control list: see [`BucketConfig::of_acl`].
     Acl = 4,
-    /// That its objects may be locked, and how new ones are: a document in XML.
+    /// The object lock configuration: an XML document.
     ObjectLock = 5,
-    /// What becomes of its objects in time: a document in XML.
+    /// The lifecycle rules: an XML document.
     Lifecycle = 6,
-    /// How far its gateways have come in following that: see [`crate::LifecyclePass`].
+    /// The progress of the lifecycle pass: see [`crate::LifecyclePass`].
     LifecyclePass = 7,
-    /// How long what its keys lose stays in its trash: see [`BucketConfig::of_trash_days`].
+    /// The retention of the trash in days: see [`BucketConfig::of_trash_days`].
     Trash = 8,
 }
 
@@ -165,10 +168,10 @@ impl BucketConfigKind {
         BucketConfigKind::Trash,
     ];
 
-    /// The kind that a record is of, by its key.
+    /// The kind of a configuration with this key.
     ///
     /// # Errors
-    /// If a newer release wrote it, or it is no key of a configuration.
+    /// `Format` if a newer release wrote it, and `Field` if this is not the key of a configuration.
     pub fn of(key: &Key) -> Result<BucketConfigKind, DecodeError> {
         let [number] = *key.suffix() else { return Err(DecodeError::Field("kind")) };
         let known = BucketConfigKind::ALL.into_iter().find(|kind| *kind as u8 == number);
@@ -176,11 +179,11 @@ impl BucketConfigKind {
     }
 }
 
-/// What a bucket is set to do, of the kind that its key says. If a bucket has no such record,
-/// nothing of this kind is set.
+/// A configuration of a bucket. Its key has the kind. Without the record, nothing of this kind is
+/// set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
-    /// As the view gave them.
+    /// The bytes that the view gave.
     pub bytes: Bytes,
 }
 
@@ -194,43 +197,43 @@ record!(
 );
 
 impl BucketConfig {
-    /// Days that something stays in the trash.
+    /// The configuration of a trash that keeps items for this number of days.
     pub fn of_trash_days(days: u32) -> BucketConfig {
-        BucketConfig { bytes: Writer::loose(|to| _ = to.varint(days.into())).into() }
+        BucketConfig { bytes: Writer::field(|to| _ = to.varint(days.into())).into() }
     }
 
-    /// The days that these are.
+    /// The number of days.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not such a configuration.
     pub fn trash_days(&self) -> Result<u32, DecodeError> {
-        let days = Reader::loose(&self.bytes).varint("days")?;
+        let days = Reader::field(&self.bytes).varint("days")?;
         u32::try_from(days).map_err(|_| DecodeError::Field("days"))
     }
 
-    /// Tags: names and values.
+    /// The configuration with these tags: pairs of name and value.
     pub fn of_tags(tags: &[(String, String)]) -> BucketConfig {
-        BucketConfig { bytes: Writer::loose(|to| write_pairs(to, tags)).into() }
+        BucketConfig { bytes: Writer::field(|to| write_pairs(to, tags)).into() }
     }
 
-    /// The tags that these are.
+    /// The tags.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not tags.
     pub fn tags(&self) -> Result<Vec<(String, String)>, DecodeError> {
-        read_pairs(&mut Reader::loose(&self.bytes))
+        read_pairs(&mut Reader::field(&self.bytes))
     }
 
-    /// An access control list.
+    /// The configuration with this access control list.
     pub fn of_acl(acl: &S3Acl) -> BucketConfig {
-        BucketConfig { bytes: Writer::loose(|to| acl.write(to)).into() }
+        BucketConfig { bytes: Writer::field(|to| acl.write(to)).into() }
     }
 
-    /// The access control list that this is.
+    /// The access control list.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the bytes are not an access control list.
     pub fn acl(&self) -> Result<S3Acl, DecodeError> {
-        S3Acl::read(&mut Reader::loose(&self.bytes))
+        S3Acl::read(&mut Reader::field(&self.bytes))
     }
 }

@@ -1,52 +1,54 @@
-//! The bytes of a record: a format byte, fields, and a CRC that binds them to their key.
+//! The bytes of a record: a format byte, fields, and a CRC that covers them and their key.
 //!
-//! Records grow by formats. One is written in the newest format of its type, and read in all of
-//! them: a field that came with a later format is read behind [`Reader::since`], and has a default
-//! in records of formats before. Where records have sections, a new one needs no new format.
+//! The layout of a type may change by a new *format*. A record is written in the newest format of
+//! its type, and read in all of them: a field of a later format is read after a check of
+//! [`Reader::since`], and has a default in records of earlier formats. A record with sections gets
+//! a new section without a new format. For example, a type gets a field `limit` in format 2: its
+//! reader has `if from.since(2) { … } else { None }`.
 //!
-//! Integers of fixed width are big-endian; those marked *varint* are LEB128, least significant
-//! group first. Byte strings are a varint length and the bytes. The last four bytes are the
-//! CRC-32C of the record's key followed by all bytes before them, so that a record that was
-//! flipped, cut, or found under a foreign key does not decode.
+//! Integers of fixed width are big-endian. A *varint* is LEB128, least significant group first. A
+//! byte string is its length as a varint, and the bytes. The last four bytes are the CRC-32C of the
+//! record's key and all bytes before them. So a record with flipped bits, a truncated record, or a
+//! record under a wrong key does not decode.
 
 use bytes::Bytes;
 use store::{Key, Value};
 
-/// Why bytes are not a record.
+/// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
     /// The bytes do not match their CRC, or are too short to have one.
     #[error("its checksum does not match")]
     Checksum,
-    /// A newer release wrote the record: its format, its kind, or one of its sections, is not known
-    /// here.
+    /// A newer release wrote the record: its format, its kind or one of its sections is unknown.
     #[error("its format, kind or section is {0}, which this release does not know")]
     Format(u8),
-    /// The bytes match their CRC, and still are not this record.
+    /// The bytes match their CRC, but this field does not decode.
     #[error("its field `{0}` does not decode")]
     Field(&'static str),
 }
 
 const CRC_BYTES: usize = 4;
 
-/// The most bytes of a varint of 64 bits.
+/// The longest varint of 64 bits, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
 
 fn crc(key: &Key, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
 }
 
-/// The checksum of a record's head. It differs from that of a record, so that a record which is cut
-/// behind its head is not taken for a whole one.
+/// The checksum of a record's head. It differs from that of a record, so that a record that is cut
+/// behind its head does not decode as a complete one.
 fn head_crc(key: &Key, bytes: &[u8]) -> u32 {
     !crc(key, bytes)
 }
 
-/// Gives a record its bytes: its newest format, and what two closures write and read.
+/// Defines the bytes of a record type: its newest format, a closure that writes the fields, and a
+/// closure that reads them.
 ///
-/// What is written has the newest format; what is read has any from 1 to that one. A field that
-/// came with format 2 is read as `if from.since(2) { … } else { its default }`.
+/// Records are written in the newest format, and read in each format from 1 to the newest. A field
+/// of format 2 is read as `if from.since(2) { … } else { its default }`.
 macro_rules! record {
     ($name:ident, $newest:literal, |$this:ident, $to:ident| $write:block, |$from:ident| $read:block) => {
         impl $name {
@@ -76,7 +78,7 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Puts a record together.
+/// Writes the bytes of a record.
 #[derive(Debug)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -103,39 +105,41 @@ impl Writer {
         self.u8(value.to_le_bytes()[0])
     }
 
-    /// A signed number, zigzag: small magnitudes are short.
+    /// Writes a signed number as a zigzag varint: small magnitudes are short.
     pub(crate) fn signed(&mut self, value: i64) -> &mut Writer {
         self.varint((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned())
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
-        // A long one comes last. Room for what follows it now spares a copy later.
+        // A long byte string is usually the last field. Space for the CRC behind it avoids a second
+        // allocation and copy.
         self.0.reserve(VARINT_BYTES_MAX + bytes.len() + CRC_BYTES);
         self.varint(bytes.len() as u64).fixed(bytes)
     }
 
-    /// What `write` writes, as a byte string.
+    /// Writes the output of `write` as a byte string.
     pub(crate) fn part(&mut self, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut part = Writer(Vec::new());
         write(&mut part);
         self.bytes(&part.0)
     }
 
-    /// What `write` writes, for itself: no record, but a field of one.
-    pub(crate) fn loose(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    /// Returns the output of `write` without format and CRC: the bytes of a field, and not of a
+    /// record.
+    pub(crate) fn field(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut to = Writer(Vec::new());
         write(&mut to);
         to.0
     }
 
-    /// A tagged section, left out when `write` writes nothing.
+    /// Writes a tagged section, or nothing if `write` writes nothing.
     pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut section = Writer(Vec::new());
         write(&mut section);
         if section.0.is_empty() { self } else { self.u8(tag).bytes(&section.0) }
     }
 
-    /// The checksum of a head, of which all bytes are written.
+    /// Writes the checksum of a head, after all of its bytes.
     pub(crate) fn end_head(&mut self, key: &Key) -> &mut Writer {
         let crc = head_crc(key, &self.0);
         self.fixed(&crc.to_be_bytes())
@@ -144,23 +148,23 @@ impl Writer {
     pub(crate) fn finish(mut self, key: &Key) -> Value {
         let crc = crc(key, &self.0);
         self.0.extend_from_slice(&crc.to_be_bytes());
-        // Records are kept in memory, so unused room would be kept with them.
+        // Records are cached, so unused capacity would stay allocated.
         self.0.shrink_to_fit();
         self.0.into()
     }
 }
 
-/// Takes a record apart. Every method names the field it was reading when it fails.
+/// Reads the bytes of a record. Each method gets the name of the field, for its error.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
-    /// That of the record, also within its sections and parts.
+    /// The format of the record, also within its sections and parts.
     format: u8,
 }
 
 impl<'a> Reader<'a> {
-    /// Checks the CRC and the format, and stands at the first field. Formats from 1 to `newest` are
-    /// read.
+    /// Checks the CRC and the format, and starts at the first field. Accepts formats from 1 to
+    /// `newest`.
     pub(crate) fn new(key: &Key, value: &'a [u8], newest: u8) -> Result<Reader<'a>, DecodeError> {
         let (bytes, sum) = value.split_last_chunk::<CRC_BYTES>().ok_or(DecodeError::Checksum)?;
         if crc(key, bytes).to_be_bytes() != *sum {
@@ -170,13 +174,13 @@ impl<'a> Reader<'a> {
         Reader { bytes, format: *format }.up_to(newest)
     }
 
-    /// Stands at the first field of what was written by [`Writer::loose`]. It has no format, so
-    /// that nothing in it may change.
-    pub(crate) fn loose(bytes: &'a [u8]) -> Reader<'a> {
+    /// Starts at the first field of the output of [`Writer::field`]. It has no format byte, so its
+    /// layout must never change.
+    pub(crate) fn field(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, format: 1 }
     }
 
-    /// Refuses a record of a format that is not known.
+    /// Fails with `Format` if the record has an unknown format.
     fn up_to(self, newest: u8) -> Result<Reader<'a>, DecodeError> {
         if self.since(1) && self.format <= newest {
             Ok(self)
@@ -185,14 +189,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the record has what came with this format.
+    /// Returns true if the record's format is `format` or later.
     pub(crate) fn since(&self, format: u8) -> bool {
         self.format >= format
     }
 
-    /// Checks a head that has a CRC of its own, and stands at its first field: `first_bytes` are
-    /// those of a record, as many as there are, and the head is a byte string behind its format,
-    /// which is one from 1 to `newest`.
+    /// Checks a head, which has a CRC of its own, and starts at its first field. `first_bytes` are
+    /// the beginning of a record. The head is a byte string behind the format byte, which is from 1
+    /// to `newest`.
     pub(crate) fn head(
         key: &Key,
         first_bytes: &'a [u8],
@@ -200,7 +204,8 @@ impl<'a> Reader<'a> {
     ) -> Result<Reader<'a>, DecodeError> {
         let (format, bytes) = first_bytes.split_first().ok_or(DecodeError::Checksum)?;
         let mut reader = Reader { bytes, format: *format };
-        // Bytes that may be damaged say nothing. So whatever is wrong, the error is the checksum.
+        // Before the CRC is checked, the bytes may be damaged, so any error here means a wrong
+        // checksum.
         let mut part = || {
             let head = reader.part("head")?;
             let sealed = first_bytes.len() - reader.bytes.len();
@@ -255,7 +260,7 @@ impl<'a> Reader<'a> {
         Err(DecodeError::Field(field))
     }
 
-    /// A varint of a narrower type.
+    /// Reads a varint of a narrower type.
     pub(crate) fn narrow<T: TryFrom<u64>>(
         &mut self,
         field: &'static str,
@@ -273,13 +278,13 @@ impl<'a> Reader<'a> {
         self.take(n, field)
     }
 
-    /// What was written by [`Writer::part`].
+    /// Reads the output of [`Writer::part`].
     pub(crate) fn part(&mut self, field: &'static str) -> Result<Reader<'a>, DecodeError> {
         let bytes = self.bytes(field)?;
         Ok(Reader { bytes, format: self.format })
     }
 
-    /// Bytes that stay where they are: in `record`, which is being read.
+    /// Reads a byte string without a copy: the result shares the memory of `record`.
     pub(crate) fn shared(
         &mut self,
         record: &Value,
@@ -293,7 +298,7 @@ impl<'a> Reader<'a> {
         text.map(str::to_owned).map_err(|_| DecodeError::Field(field))
     }
 
-    /// The next tagged section, if there is one more.
+    /// Reads the next tagged section; `None` at the end.
     pub(crate) fn section(&mut self) -> Result<Option<(u8, Reader<'a>)>, DecodeError> {
         if self.is_empty() {
             return Ok(None);
@@ -302,7 +307,7 @@ impl<'a> Reader<'a> {
         Ok(Some((tag, self.part("section")?)))
     }
 
-    /// Nothing may be left over.
+    /// Fails if there are unread bytes.
     pub(crate) fn finish(self, field: &'static str) -> Result<(), DecodeError> {
         if self.is_empty() { Ok(()) } else { Err(DecodeError::Field(field)) }
     }

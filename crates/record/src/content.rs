@@ -1,4 +1,6 @@
-//! Contents: where a file's bytes lie.
+//! The content of files: inline bytes or references to blocks.
+//!
+//! For example, an object of 9 MB in blocks of 4 MiB has three slices in the inode's record.
 
 use bytes::Bytes;
 use store::Value;
@@ -6,84 +8,84 @@ use store::Value;
 use crate::BlockId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 
-/// A run of bytes of one block at a position of a file.
+/// A run of bytes of a block, at a position of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Where in the file the run begins.
+    /// The position in the file, in bytes.
     pub position: u64,
-    /// The block that holds it.
+    /// The block that holds the run.
     pub block: BlockId,
-    /// The block's content, in bytes.
+    /// The length of the block's content, in bytes.
     pub block_length: u32,
     /// The CRC-32C of the block's content.
     pub block_crc32c: u32,
-    /// Where in the block's content the run begins.
+    /// The offset of the run in the block's content, in bytes.
     pub offset: u32,
-    /// The run's length in bytes; never 0.
+    /// The length of the run, in bytes; never 0.
     pub length: u32,
 }
 
 impl Slice {
-    /// Where in the file the run ends.
+    /// The position in the file behind the run.
     pub const fn end(&self) -> u64 {
         self.position + self.length as u64
     }
 }
 
-/// A file's bytes.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The bytes themselves, and nothing for an empty file.
+    /// The bytes themselves; empty for an empty file.
     Inline(Bytes),
-    /// Slices in the record, in the order of their positions. No two of them overlap.
+    /// Slices in the inode's record, sorted by position, without overlap.
     Slices(Vec<Slice>),
-    /// Slices in pages of their own, in the order of their positions. A page is never changed: what
-    /// changes a file's slices writes new pages under new numbers.
+    /// Slices in pages, sorted by position. A page never changes: a change of the slices writes new
+    /// pages under new numbers.
     Pages(Vec<PageRef>),
 }
 
-/// A page of a content map, as the inode names it.
+/// The reference of an inode to a page of its content map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRef {
-    /// The position of the file at which it begins.
+    /// The position of the page's first slice.
     pub start: u64,
-    /// Its number; see [`key::map_page`](crate::key::map_page).
+    /// The number of the page; see [`key::map_page`](crate::key::map_page).
     pub page: u32,
-    /// How many bytes its slices hold.
+    /// The bytes in the slices of the page.
     pub bytes: u64,
 }
 
 impl PageRef {
-    /// What an inode says of a page that holds these slices, of which there must be one.
+    /// The reference to a page with these slices, of which there must be one at least.
     pub fn of(page: u32, slices: &[Slice]) -> PageRef {
         PageRef { start: slices[0].position, page, bytes: bytes_of(slices) }
     }
 }
 
-/// The most slices that stand in an inode's record; more go to pages.
+/// The most slices in an inode's record. If there are more, all are in pages.
 pub const INODE_SLICES_MAX: usize = 64;
 
-/// The most slices of one page of a content map.
+/// The most slices of a page.
 pub const PAGE_SLICES_MAX: usize = 512;
 
 const INLINE: u8 = 0;
 const SLICES: u8 = 1;
 const PAGES: u8 = 2;
 
-/// Inline contents of at most so many bytes stay where they are. Longer ones are only staged
-/// inline, and may be destaged into blocks at any time.
+/// The longest content that is inline permanently, in bytes. Longer inline content is staged: a
+/// task moves it into a block later.
 pub const INLINE_PERMANENT_MAX: usize = 4 << 10;
 
-/// The longest content that stands in its record, in bytes.
+/// The longest inline content, in bytes.
 pub const INLINE_BYTES_MAX: u64 = 256 << 10;
 
 impl Content {
-    /// Whether it is in its record only until it is destaged into a block.
+    /// Returns true if the content is inline only until it is moved into a block.
     pub fn is_staged_inline(&self) -> bool {
         matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_PERMANENT_MAX)
     }
 
-    /// How many bytes of the file it holds: all but what lies in holes.
+    /// The bytes of the file that are not in holes.
     pub fn bytes(&self) -> u64 {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
@@ -111,7 +113,7 @@ impl Content {
         }
     }
 
-    /// Inline bytes stay in `record`, which is being read.
+    /// Reads a content. Inline bytes are not copied: they share the memory of `record`.
     pub(crate) fn read(from: &mut Reader<'_>, record: &Value) -> Result<Content, DecodeError> {
         match from.u8("content")? {
             INLINE => Ok(Content::Inline(from.shared(record, "inline bytes")?)),
@@ -129,7 +131,7 @@ impl Content {
     }
 }
 
-/// How many bytes of a file these slices hold.
+/// The bytes in these slices.
 pub fn bytes_of(slices: &[Slice]) -> u64 {
     slices.iter().map(|slice| u64::from(slice.length)).sum()
 }

@@ -1,4 +1,7 @@
-//! Regular files: what an inode says of one.
+//! Regular files: the part of an inode that only files have.
+//!
+//! The head of the inode has the fields that a listing shows, and the rest follows it. For example,
+//! a listing shows size and entity tag, and never reads the content map.
 
 use store::Value;
 
@@ -11,84 +14,85 @@ use crate::section;
 use crate::sum::{HEAD_SUMS_MAX, Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
 
-/// A run of equal parts that a file was completed from.
+/// Consecutive parts of equal length, from which a file was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRun {
-    /// How many parts.
+    /// The number of parts.
     pub count: u32,
-    /// Bytes of each.
+    /// The length of each part, in bytes.
     pub length: u64,
 }
 
 /// A regular file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Counts commits of content; an entity tag or checksum never outlives it.
+    /// The number of content changes. Each change of content also replaces the entity tag and
+    /// checksums.
     pub data_version: u64,
-    /// Names that bind the file.
+    /// The number of names: dentries and version records.
     pub links: u32,
-    /// Whether ranges that nothing holds are zeros. Of other files they are damage.
+    /// True if ranges without a slice are holes (zeros). In other files such a range is damage.
     pub sparse: bool,
-    /// Whether the file's one name says that it is self-contained, see
-    /// [`Dentry::self_contained`](crate::Dentry::self_contained). Whoever makes that untrue changes
-    /// the name in the same plan.
+    /// True if the file's only dentry is marked as self-contained, see
+    /// [`Dentry::self_contained`](crate::Dentry::self_contained). A plan that makes the mark wrong
+    /// also clears it.
     pub told_by_name: bool,
     /// The entity tag of the content.
     pub tag: Tag,
     /// Checksums of the content.
     pub sums: Vec<Sum>,
-    /// The account that wrote it, where that is not the one that the bucket belongs to.
+    /// The account that wrote the object; `None` for the bucket's owner.
     pub writer: Option<AccountId>,
-    /// What S3 keeps with it.
+    /// The S3 metadata.
     pub object: ObjectHeaders,
-    /// The parts it was completed from, if it was.
+    /// The parts from which the file was completed; empty for other files.
     pub parts: Vec<PartRun>,
-    /// The request that gave it its name, if that was one that may be sent again.
+    /// The rename request that gave the file its name, if the client may repeat that request.
     pub renamed_by: Option<RenameToken>,
-    /// Numbers that pages of its content map have had so far: the next one gets this number, so that
-    /// none is used twice.
+    /// The number of pages of the content map that were ever created. The next page gets this
+    /// number, so that no number is used twice.
     pub pages_made: u32,
-    /// Where its bytes lie.
+    /// The content: inline bytes or block references.
     pub content: Content,
 }
 
-/// Stands for a request to rename: eight bytes of a digest of what the client calls it, and eight of
-/// one of the old key. If the answer is lost, and the request comes again, it is known by this to be
-/// done.
+/// Identifies a rename request: eight bytes of a digest of the client's token, and eight bytes of a
+/// digest of the old key. If the response is lost and the client repeats the request, the gateway
+/// finds by this token that the rename was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenameToken(pub [u8; 16]);
 
 impl RenameToken {
-    /// Whether another request was called the same by the client, whatever it asked for.
+    /// Returns true if both requests have the same client token. Their keys may differ.
     pub fn has_same_client_token(&self, other: &RenameToken) -> bool {
         self.0[..8] == other.0[..8]
     }
 }
 
-/// What the head says of a file; see [`File`].
+/// The fields of a file in the head of its inode; see [`File`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHead {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Counts commits of content.
+    /// The number of content changes.
     pub data_version: u64,
-    /// Names that bind the file.
+    /// The number of names.
     pub links: u32,
-    /// Whether ranges that nothing holds are zeros.
+    /// True if ranges without a slice are holes.
     pub sparse: bool,
-    /// How many of its bytes are held; of a file that is not sparse, all.
+    /// The bytes that are not in holes. For a file that is not sparse, the size.
     pub bytes_held: u64,
-    /// Whether its one name says that it is self-contained.
+    /// True if the file's only dentry is marked as self-contained.
     pub told_by_name: bool,
     /// The entity tag of the content.
     pub tag: Tag,
-    /// The account that wrote it, where that is not the one that the bucket belongs to.
+    /// The account that wrote the object; `None` for the bucket's owner.
     pub writer: Option<AccountId>,
-    /// Its storage class, where that is not `STANDARD`.
+    /// The storage class; `None` for `STANDARD`.
     pub class: Option<&'static str>,
-    /// How the first checksums of the content were made, in their order.
+    /// The algorithm and kind of each checksum, in their order.
     pub sums: Vec<(SumAlgorithm, SumKind)>,
 }
 
@@ -132,8 +136,7 @@ impl FileHead {
 }
 
 impl File {
-    /// A file of the first version of its content, with one name and nothing else that is kept with
-    /// it.
+    /// A file with its first content, one name, and no metadata.
     pub const fn new(size: u64, tag: Tag, content: Content) -> File {
         File {
             size,
@@ -162,7 +165,7 @@ impl File {
         if self.sparse { self.content.bytes() } else { self.size }
     }
 
-    /// The number of its storage class, where that is not `STANDARD`.
+    /// The number of the storage class; `None` for `STANDARD`.
     fn class(&self) -> Option<u8> {
         self.object.header(Header::StorageClass).and_then(class_number)
     }
@@ -185,13 +188,13 @@ impl File {
 
     pub(crate) fn write_head(&self, to: &mut Writer) {
         let sparse = if self.sparse { SPARSE } else { 0 };
-        let told = if self.told_by_name { TOLD_BY_NAME } else { 0 };
+        let self_contained = if self.told_by_name { TOLD_BY_NAME } else { 0 };
         let writer = if self.writer.is_some() { HAS_WRITER } else { 0 };
         let class = if self.class().is_some() { HAS_CLASS } else { 0 };
         to.varint(self.size)
             .varint(self.data_version)
             .varint(u64::from(self.links))
-            .u8(sparse | told | writer | class);
+            .u8(sparse | self_contained | writer | class);
         if self.sparse {
             to.varint(self.bytes_held());
         }
@@ -207,7 +210,7 @@ impl File {
         }
     }
 
-    /// What does not stand in the head.
+    /// Writes the part of a file that is not in the head.
     pub(crate) fn write(&self, to: &mut Writer) {
         self.content.write(to);
         to.section(section::SUMS, |to| write_sums(to, &self.sums));
@@ -229,7 +232,7 @@ impl File {
         });
     }
 
-    /// What stands between the head and the sections.
+    /// Reads the fields between the head and the sections.
     pub(crate) fn read(
         head: &FileHead,
         from: &mut Reader<'_>,

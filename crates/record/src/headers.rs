@@ -1,14 +1,15 @@
-//! What S3 keeps with an object besides its bytes.
+//! The S3 metadata of an object. For example, a PUT with `Content-Type: text/plain` and
+//! `x-amz-meta-author: jo` gives one header and one pair of user metadata.
 
 use crate::account::S3Acl;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::object_lock::ObjectLock;
 use crate::section;
 
-/// Begins an access control list.
+/// The format of an access control list.
 const ACL_FORMAT: u8 = 1;
 
-/// The headers that S3 keeps with an object, by what they are.
+/// The headers that S3 stores with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Header {
     /// `Content-Type`
@@ -30,7 +31,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// All of them.
+    /// All headers.
     pub const ALL: [Header; 8] = [
         Header::ContentType,
         Header::CacheControl,
@@ -42,7 +43,7 @@ impl Header {
         Header::StorageClass,
     ];
 
-    /// Its name in lowercase.
+    /// The name in lowercase.
     pub const fn name(self) -> &'static str {
         match self {
             Header::ContentType => "content-type",
@@ -57,8 +58,8 @@ impl Header {
     }
 }
 
-/// The storage classes that heads of inodes tell, each by its place in this list, counted from 1. A
-/// class is a label; `STANDARD` is none.
+/// The storage classes that heads of inodes can hold, each as its position in this list, counted
+/// from 1. A class is only a label; `STANDARD` is not stored.
 pub const STORAGE_CLASSES: [&str; 11] = [
     "REDUCED_REDUNDANCY",
     "STANDARD_IA",
@@ -73,7 +74,7 @@ pub const STORAGE_CLASSES: [&str; 11] = [
     "FSX_OPENZFS",
 ];
 
-/// The number of a storage class; nothing for one that is not known.
+/// The number of a storage class; `None` for an unknown one.
 pub(crate) fn class_number(name: &str) -> Option<u8> {
     let place = STORAGE_CLASSES.iter().position(|class| *class == name)?;
     u8::try_from(place + 1).ok()
@@ -84,7 +85,7 @@ pub(crate) fn class_name(number: u8) -> Option<&'static str> {
     STORAGE_CLASSES.get(usize::from(number).checked_sub(1)?).copied()
 }
 
-/// What S3 keeps with an object besides its bytes.
+/// The S3 metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
     /// Content headers, each at most once.
@@ -93,14 +94,14 @@ pub struct ObjectHeaders {
     pub user: Vec<(String, String)>,
     /// Object tags.
     pub tags: Vec<(String, String)>,
-    /// Whom it is granted to; if nothing is said, to its owner alone.
+    /// The access control list. `None` grants the owner full control, and no others.
     pub acl: Option<S3Acl>,
-    /// What keeps it as it is.
+    /// The retention and legal hold.
     pub lock: ObjectLock,
 }
 
 impl ObjectHeaders {
-    /// Five sections, each left out when empty.
+    /// Writes five sections. An empty one is left out.
     pub(crate) fn write(&self, to: &mut Writer) {
         to.section(section::HEADERS, |to| {
             for (header, value) in &self.headers {
@@ -111,7 +112,7 @@ impl ObjectHeaders {
             to.section(tag, |to| write_pairs(to, pairs));
         }
         if let Some(acl) = &self.acl {
-            // One that grants nothing to anybody is not the same as none.
+            // A list without grants differs from no list, so it has a section.
             to.section(section::ACL, |to| {
                 to.u8(ACL_FORMAT);
                 acl.write(to);
@@ -146,7 +147,7 @@ impl ObjectHeaders {
         Ok(())
     }
 
-    /// A header's value.
+    /// The value of a header.
     pub fn header(&self, header: Header) -> Option<&str> {
         self.headers.iter().find(|(h, _)| *h == header).map(|(_, value)| value.as_str())
     }

@@ -1,20 +1,23 @@
-//! Ids: what is named once and never again.
+//! Ids, which are never used a second time. For example, the block `0a1b…` of a session that has
+//! ended keeps its id, and a new session has another random name, so its blocks have other ids.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The identity of a file or directory. Never reused within a volume.
+/// The number of an inode: the identity of a file or directory. Never used a second time within a
+/// volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 
 impl Ino {
-    /// Bytes of a number in a key or record.
+    /// The length of a number in a key or record, in bytes.
     pub const BYTES: u8 = 8;
-    /// The directory that holds the buckets.
+    /// The directory of all buckets.
     pub const ROOT: Ino = Ino(1);
-    /// The first number that leases hand out; those below are the volume's own.
+    /// The first number that leases contain. Smaller ones are reserved for the volume.
     pub const FIRST_LEASED: Ino = Ino(1024);
-    /// Leases end here; the numbers behind are those of uploads, which are drawn at random.
+    /// The end of the numbers that leases contain. The numbers from here on are random, for
+    /// uploads.
     pub const LEASED_END: Ino = Ino(1 << 63);
 }
 
@@ -23,19 +26,18 @@ impl Ino {
 pub struct Nonce(pub [u8; Nonce::BYTES]);
 
 impl Nonce {
-    /// 80 bits: unique without asking anyone.
+    /// 80 random bits are unique without coordination.
     pub const BYTES: usize = 10;
 }
 
-/// The name of a block: its session's nonce, then a counter of 48 bits.
+/// The id of a block: the nonce of its session, then a counter of 48 bits.
 ///
-/// Drawn by the writer, never by a store: a store that was rolled back cannot hand one out again.
-/// Ids are not secrets; no permission rests on knowing one.
+/// The writer chooses the id, and never the store: a store that was restored to an earlier state
+/// cannot assign an id twice. Ids are not secret; no permission depends on them.
 ///
-/// The counter's highest bit says whether the block is a *pack*: one whose bytes belong to several
-/// files from the start. So whoever meets an id knows what rules its owners follow. The next one
-/// says whether the block is *bare*: a bucket keeps its content as an object without anything else
-/// in it.
+/// The highest bit of the counter marks a *pack*: a block whose bytes belong to several files from
+/// the start. So every reader of an id knows which rules its owners follow. The next bit marks a
+/// *bare* block: its object in a bucket is its content and nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
@@ -51,7 +53,7 @@ impl BlockId {
     /// The counter's bit that marks a bare block.
     pub const BARE_BIT: u64 = 1 << 46;
 
-    /// The block of a session with this counter, marks included.
+    /// The block of a session with this counter, including its mark bits.
     ///
     /// # Panics
     /// If the counter has more than 48 bits.
@@ -63,7 +65,7 @@ impl BlockId {
         BlockId(bytes)
     }
 
-    /// The `counter`th block of a session, as a pack.
+    /// The pack of a session with this counter.
     ///
     /// # Panics
     /// If the counter has more than 46 bits.
@@ -71,7 +73,7 @@ impl BlockId {
         BlockId::marked(session, counter, BlockId::PACK_BIT)
     }
 
-    /// The `counter`th block of a session, bare.
+    /// The bare block of a session with this counter.
     ///
     /// # Panics
     /// If the counter has more than 46 bits.
@@ -84,12 +86,12 @@ impl BlockId {
         BlockId::new(session, counter | bit)
     }
 
-    /// Whether the block is a pack: every owner of bytes in it has a share record.
+    /// Returns true if the block is a pack: every owner of bytes in it has a share record.
     pub fn is_pack(self) -> bool {
         self.counter() & BlockId::PACK_BIT != 0
     }
 
-    /// Whether a bucket keeps nothing but content in the block's object.
+    /// Returns true if the object of the block contains only content.
     pub fn is_bare(self) -> bool {
         self.counter() & BlockId::BARE_BIT != 0
     }
@@ -101,7 +103,7 @@ impl BlockId {
         Nonce(nonce)
     }
 
-    /// The block's number within its session, mark of packs included.
+    /// The number of the block within its session, including its mark bits.
     pub fn counter(self) -> u64 {
         let mut bytes = [0; 8];
         bytes[2..].copy_from_slice(&self.0[Nonce::BYTES..]);
@@ -109,12 +111,12 @@ impl BlockId {
     }
 }
 
-/// Text that is not an id.
+/// The error for a text that is not an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of {0} hexadecimal digits")]
 pub struct IdError(pub(crate) usize);
 
-/// Lowercase hexadecimal, as ids stand in block names and in what operators read.
+/// Lowercase hexadecimal digits: the form of ids in block names and in texts for operators.
 macro_rules! hexadecimal {
     ($id:ident) => {
         impl fmt::Display for $id {

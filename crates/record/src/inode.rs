@@ -1,4 +1,8 @@
-//! Inodes: what a file or directory is, apart from its name.
+//! Inodes: files, directories and other nodes, apart from their names.
+//!
+//! A record begins with a *head* of at most [`InodeHead::BYTES_MAX`] bytes with a checksum of its
+//! own. A listing of 1,000 keys reads only the heads. For example, the record of an inline file of
+//! 200 KiB is long, and its listing reads 160 bytes of it.
 
 use store::{Key, Value};
 
@@ -9,29 +13,29 @@ use crate::sum::HEAD_SUMS_MAX;
 use crate::xattr::Xattr;
 use crate::{Ino, Timestamp, section, xattr};
 
-/// What both views show of any inode.
+/// The attributes that all inodes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Permission bits, as in `st_mode` without the type.
+    /// The permission bits: `st_mode` without the file type.
     pub mode: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group.
+    /// The group.
     pub gid: u32,
-    /// When content or name binding last changed: S3's Last-Modified.
+    /// The time of the last change of content or name: Last-Modified of S3.
     pub changed: Timestamp,
-    /// POSIX mtime, which users may set.
+    /// The time of the last change of content, which users may set (POSIX mtime).
     pub modified: Timestamp,
-    /// POSIX atime, which users may set.
+    /// The time of the last read, which users may set (POSIX atime).
     pub accessed: Timestamp,
-    /// POSIX ctime: when anything about the inode last changed.
+    /// The time of the last change of the inode (POSIX ctime).
     pub status_changed: Timestamp,
-    /// When the inode was made.
+    /// The time of creation.
     pub created: Timestamp,
 }
 
 impl Attributes {
-    /// Those of what is made now.
+    /// The attributes of a node that is created now.
     pub const fn new(mode: u32, uid: u32, gid: u32, now: Timestamp) -> Attributes {
         Attributes {
             mode,
@@ -45,7 +49,7 @@ impl Attributes {
         }
     }
 
-    /// The same with all times set to `now`.
+    /// The same attributes with all times set to `now`.
     #[must_use]
     pub const fn at(self, now: Timestamp) -> Attributes {
         Attributes::new(self.mode, self.uid, self.gid, now)
@@ -82,22 +86,22 @@ impl Attributes {
 /// A directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// Where `..` leads.
+    /// The inode number of the parent directory (`..`).
     pub parent: Ino,
-    /// Its name there, so that one that was moved can be found; empty for the root.
+    /// Its name in the parent directory, so that its path can be found; empty for the root.
     pub name: Vec<u8>,
 }
 
 /// A symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symlink {
-    /// What it says.
+    /// The target path.
     pub target: Vec<u8>,
-    /// Names that bind it.
+    /// The number of names.
     pub links: u32,
 }
 
-/// What only the file view shows.
+/// The kind of a special node, which only mounts show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialKind {
     /// A FIFO.
@@ -113,15 +117,15 @@ pub enum SpecialKind {
 /// A FIFO, socket or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Special {
-    /// Which of them.
+    /// The kind.
     pub kind: SpecialKind,
-    /// Of a device its number, as `st_rdev` has it in the kernel's 32 bits; else 0.
+    /// The device number in the 32 bits of the kernel's `st_rdev`; 0 for a FIFO or socket.
     pub device: u32,
-    /// Names that bind it.
+    /// The number of names.
     pub links: u32,
 }
 
-/// What an inode is.
+/// The part of an inode that depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InodeBody {
     /// A directory.
@@ -134,65 +138,66 @@ pub enum InodeBody {
     Special(Special),
 }
 
-/// A file's or directory's record.
+/// The record of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
-    /// What both views show.
+    /// The attributes.
     pub attributes: Attributes,
-    /// The bucket that it is in; itself for a bucket's directory, and the root for the root. It never
-    /// changes: nothing is moved from one bucket to another.
+    /// The inode number of its bucket: that of the bucket itself for a bucket's directory, and the
+    /// root for the root. It never changes, because no node moves to another bucket.
     pub bucket: Ino,
-    /// Its extended attributes, in the order of their names.
+    /// The extended attributes, sorted by name.
     pub xattrs: Vec<Xattr>,
-    /// What it is.
+    /// The part that depends on the kind.
     pub body: InodeBody,
 }
 
-/// What a listing shows of a file or directory: the first part of its record, which has a checksum
-/// of its own, so that it can be read and verified without the rest.
+/// The first part of an inode's record: the fields that a listing shows. It has a checksum of its
+/// own, so it can be read and verified without the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeHead {
-    /// What both views show.
+    /// The attributes.
     pub attributes: Attributes,
-    /// The bucket that it is in; see [`Inode::bucket`].
+    /// The inode number of its bucket; see [`Inode::bucket`].
     pub bucket: Ino,
-    /// Whether it has extended attributes. Access control lists are some.
+    /// True if it has extended attributes, including access control lists.
     pub has_xattrs: bool,
-    /// What it is.
+    /// The part that depends on the kind.
     pub body: HeadBody,
 }
 
-/// What an inode is, as far as its head says.
+/// The part of an inode's head that depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadBody {
-    /// A directory, and the directory that holds it.
+    /// A directory.
     Directory {
-        /// Where `..` leads.
+        /// The inode number of the parent directory.
         parent: Ino,
     },
     /// A regular file.
     File(FileHead),
     /// A symbolic link.
     Symlink {
-        /// Bytes of what it says.
+        /// The length of the target path, in bytes.
         length: u64,
-        /// Names that bind it.
+        /// The number of names.
         links: u32,
     },
     /// A FIFO, socket or device.
     Special(Special),
 }
 
-/// Stands with the kind of an inode that has extended attributes.
+/// The bit next to the kind that marks an inode with extended attributes.
 const HAS_XATTRS: u8 = 0x80;
 
 impl InodeHead {
-    /// No record's head, with all that stands before it and its checksum, has more bytes.
+    /// The longest head of a record, with the format and length before it and its checksum, in
+    /// bytes.
     pub const BYTES_MAX: u32 = 160;
 }
 
-/// Format, length and checksum; kind, attributes and bucket; numbers, entity tag and checksums of a
-/// file.
+/// The longest head: format, length and checksum; kind, attributes and bucket; then the fields of a
+/// file with entity tag and checksums.
 const LONGEST_HEAD: usize = (1 + 2 + 4)
     + (1 + 3 * 5 + 5 * 10 + 10)
     + (2 * 10 + 5 + 1 + 6 + 1 + (1 + 16 + 5) + HEAD_SUMS_MAX);
@@ -201,7 +206,7 @@ const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is 
 impl Inode {
     const FORMAT: u8 = 1;
 
-    /// The file, if it is one.
+    /// The file; `None` for other kinds.
     pub fn file(&self) -> Option<&File> {
         match &self.body {
             InodeBody::File(file) => Some(file),
@@ -209,7 +214,7 @@ impl Inode {
         }
     }
 
-    /// What it is, in a word.
+    /// The kind of the node.
     pub fn kind(&self) -> Kind {
         match &self.body {
             InodeBody::Directory(_) => Kind::Directory,
@@ -219,7 +224,7 @@ impl Inode {
         }
     }
 
-    /// Names that bind it, unless it is a directory, which has one.
+    /// The number of names. A directory has one.
     pub fn links(&self) -> u32 {
         match &self.body {
             InodeBody::Directory(_) => 1,
@@ -229,7 +234,7 @@ impl Inode {
         }
     }
 
-    /// As [`Inode::links`], to be changed; `None` for a directory.
+    /// A mutable reference to the number of names; `None` for a directory.
     pub fn links_mut(&mut self) -> Option<&mut u32> {
         match &mut self.body {
             InodeBody::Directory(_) => None,
@@ -239,7 +244,7 @@ impl Inode {
         }
     }
 
-    /// What its head says.
+    /// The head of the record.
     pub fn head(&self) -> InodeHead {
         let body = match &self.body {
             InodeBody::Directory(Directory { parent, .. }) => {
@@ -255,7 +260,7 @@ impl Inode {
         InodeHead { attributes, bucket: self.bucket, has_xattrs, body }
     }
 
-    /// The record's bytes.
+    /// Returns the bytes of the record.
     pub fn encode(&self, key: &Key) -> Value {
         let mut to = Writer::new(Inode::FORMAT);
         to.part(|to| self.write_head(to)).end_head(key);
@@ -291,7 +296,7 @@ impl Inode {
         }
     }
 
-    /// The record, if the bytes are one.
+    /// Decodes a record. Inline content shares the memory of `value`.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
         let mut from = Reader::new(key, value, Inode::FORMAT)?;
         let InodeHead { attributes, bucket, has_xattrs, body } = InodeHead::decode(key, value)?;
@@ -324,6 +329,8 @@ impl Inode {
             }
         }
         from.finish("inode")?;
+        // Head and rest have separate checksums. These checks find a head that does not belong to
+        // the rest.
         if has_xattrs == xattrs.is_empty() {
             return Err(DecodeError::Field("extended attributes"));
         }
@@ -337,7 +344,8 @@ impl Inode {
 }
 
 impl InodeHead {
-    /// The head, if a record begins with these bytes; [`InodeHead::BYTES_MAX`] are enough.
+    /// Decodes the head from the first bytes of a record. [`InodeHead::BYTES_MAX`] bytes are
+    /// enough.
     pub fn decode(key: &Key, first_bytes: &[u8]) -> Result<InodeHead, DecodeError> {
         let mut from = Reader::head(key, first_bytes, Inode::FORMAT)?;
         let kind = from.u8("kind")?;
@@ -369,7 +377,7 @@ impl InodeHead {
         Ok(InodeHead { attributes, bucket, has_xattrs, body })
     }
 
-    /// The file, if it is one.
+    /// The file; `None` for other kinds.
     pub fn file(&self) -> Option<&FileHead> {
         match &self.body {
             HeadBody::File(file) => Some(file),

@@ -1,6 +1,9 @@
-//! Keys: which records and counters there are, and in what order they stand.
+//! Keys: the kinds of records and counters, and their order.
 //!
-//! Lowercase spaces are ordered and may be scanned; all others are asked for by key alone.
+//! A key has a space (one byte), a partition (a number, often an inode number) and a suffix. Spaces
+//! with a lowercase letter are ordered and can be scanned; records of the others are read by key
+//! only. For example, all names in a directory are one range: the space of dentries, with the
+//! directory's inode number as partition.
 
 use bytes::Bytes;
 use store::{CounterKey, Follow, Key, Space};
@@ -17,58 +20,60 @@ pub mod space {
     pub const LEASE: Space = Space(b'L');
     /// The readers' epoch: one record.
     pub const EPOCH: Space = Space(b'E');
-    /// Inodes, by number. They sort behind all other records, so that new ones go to the end of an
-    /// engine's index. There B-trees fill their pages; elsewhere they leave them half empty.
+    /// Inodes, by number. They sort behind all other records, so new ones are added at the end of
+    /// an engine's index. There B-trees fill their pages; in the middle they leave pages half
+    /// empty.
     pub const INODE: Space = Space(b'~');
     /// Pages of large content maps, by inode and page.
     pub const MAP: Space = Space(b'M');
-    /// Checksums of the parts a file was completed from, by inode and page.
+    /// Checksums of the parts from which a file was completed, by inode and page.
     pub const PART_SUMS: Space = Space(b'C');
     /// Long extended attributes, by inode and name.
     pub const XATTR: Space = Space(b't');
-    /// What every request needs to know of a bucket, by inode.
+    /// Settings of a bucket that every request needs, by inode.
     pub const BUCKET: Space = Space(b'B');
-    /// What buckets are set to do, by inode and kind.
+    /// Configurations of buckets, by inode and kind.
     pub const BUCKET_CONFIG: Space = Space(b'b');
     /// Names, by directory.
     pub const DENTRY: Space = Space(b'd');
-    /// What keys of objects were bound to before, by bucket and key, newest first.
+    /// Noncurrent versions and delete markers, by bucket and object key, newest first.
     pub const VERSION: Space = Space(b'v');
-    /// Where the null version of a key stands among those, by bucket and key.
+    /// The id of the null version among these records, by bucket and object key.
     pub const NULL_VERSION: Space = Space(b'N');
-    /// Which version records bind an inode, by inode.
+    /// The version records that bind an inode, by inode.
     pub const SUPERSEDED: Space = Space(b'W');
-    /// What lost its name and awaits the reaper.
+    /// Inodes, buckets and references that were removed and wait for the reaper.
     pub const ORPHAN: Space = Space(b'o');
-    /// Blocks that no record names any more and that await deletion.
+    /// Blocks without any reference, which wait for deletion.
     pub const PENDING: Space = Space(b'q');
-    /// Who shares a block.
+    /// The owners of shared blocks.
     pub const SHARE: Space = Space(b'x');
-    /// Multipart uploads, by bucket and key.
+    /// Multipart uploads, by bucket and object key.
     pub const UPLOAD: Space = Space(b'u');
-    /// Completed uploads that still answer, by when they stop doing so.
+    /// Completed uploads that still answer a repeated request, by the time at which they stop.
     pub const EXPIRY: Space = Space(b'e');
     /// Parts, by upload.
     pub const PART: Space = Space(b'p');
-    /// What a session has written ahead of the plan that publishes it.
+    /// Marks of records that a session has written ahead of the plan that publishes them.
     pub const STAGED: Space = Space(b'z');
-    /// Files whose bytes are staged inline: in their records until they are destaged into a block.
+    /// Marks of files whose content is staged inline: in their records until it is destaged into a
+    /// block.
     pub const STAGED_INLINE: Space = Space(b'w');
-    /// Which session keeps which file's content from being deleted.
+    /// Holds: which session protects which file's content from deletion.
     pub const HOLD: Space = Space(b'k');
     /// Locks of files, by inode.
     pub const LOCKS: Space = Space(b'F');
-    /// Where the locks of files are kept: one record.
+    /// The place of file locks: one record.
     pub const LOCK_KEEPING: Space = Space(b'P');
     /// Live sessions.
     pub const SESSION: Space = Space(b's');
-    /// Their heartbeats.
+    /// The heartbeats of sessions.
     pub const HEARTBEAT: Space = Space(b'h');
-    /// Sessions that were ended from outside.
+    /// Sessions that were ended by another session or an operator.
     pub const FENCED: Space = Space(b'f');
-    /// Ended sessions whose blocks were looked at.
+    /// Ended sessions whose blocks a sweep has checked.
     pub const SWEPT: Space = Space(b'c');
-    /// Idempotency slots: what proves that a plan of a session was committed.
+    /// Idempotency slots, which prove that a plan of a session was committed.
     pub const IDEMPOTENCY_SLOT: Space = Space(b'K');
     /// Access keys.
     pub const USER: Space = Space(b'a');
@@ -78,14 +83,15 @@ pub mod space {
     pub const POLICY: Space = Space(b'g');
     /// Counts and times of directories and buckets. Counters only.
     pub const COUNTER: Space = Space(b'n');
-    /// How much of each pack is alive. Counters only.
+    /// Live bytes of each pack. Counters only.
     pub const LIVE: Space = Space(b'l');
 
-    /// Spaces whose records name blocks, in the order in which references move: from parts to the
-    /// file that they become, from files to what is left of them, and on to pending blocks.
+    /// Spaces whose records reference blocks, in the order in which references move: from parts to
+    /// the file that they become, from files to their orphans, and then to pending blocks. A scan
+    /// in this order finds a reference that moves during the scan.
     pub const REFERENCING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
-    /// Every space of records, in the order in which a dump writes them.
+    /// All spaces of records, in the order in which a dump writes them.
     pub const ALL: [Space; 32] = [
         VOLUME,
         LEASE,
@@ -122,7 +128,7 @@ pub mod space {
     ];
 }
 
-/// The volume's own record.
+/// The volume's record.
 pub fn volume() -> Key {
     Key::new(space::VOLUME, 0, b"")
 }
@@ -157,7 +163,7 @@ pub fn xattr(ino: Ino, name: &[u8]) -> Key {
     Key::new(space::XATTR, ino.0, name)
 }
 
-/// All long extended attributes of an inode.
+/// The range of all long extended attributes of an inode.
 pub fn xattrs(ino: Ino) -> (Key, Key) {
     partition(space::XATTR, ino.0)
 }
@@ -167,12 +173,12 @@ pub fn bucket(ino: Ino) -> Key {
     Key::new(space::BUCKET, ino.0, b"")
 }
 
-/// What a bucket is set to do, of one kind.
+/// A configuration of a bucket.
 pub fn bucket_config(ino: Ino, kind: BucketConfigKind) -> Key {
     Key::new(space::BUCKET_CONFIG, ino.0, &[kind as u8])
 }
 
-/// All that a bucket is set to do.
+/// The range of all configurations of a bucket.
 pub fn bucket_configs(ino: Ino) -> (Key, Key) {
     partition(space::BUCKET_CONFIG, ino.0)
 }
@@ -182,17 +188,17 @@ pub fn dentry(parent: Ino, sort_key: &[u8]) -> Key {
     Key::new(space::DENTRY, parent.0, sort_key)
 }
 
-/// All names in a directory: the first key, and the first behind the last.
+/// The range of all names in a directory: its first key, and the first key behind its last.
 pub fn dentries(parent: Ino) -> (Key, Key) {
     partition(space::DENTRY, parent.0)
 }
 
-/// How to get from a dentry to the head of the inode it binds, [`crate::InodeHead`].
+/// How a read follows a dentry to the head of its inode, [`crate::InodeHead`].
 pub fn dentry_to_head() -> Follow {
     Follow { most: Some(crate::InodeHead::BYTES_MAX), ..dentry_to_inode() }
 }
 
-/// How to get from a dentry to the inode it binds.
+/// How a read follows a dentry to its inode.
 pub fn dentry_to_inode() -> Follow {
     Follow {
         prefix: Bytes::from_static(&[space::INODE.0]),
@@ -202,127 +208,129 @@ pub fn dentry_to_inode() -> Follow {
     }
 }
 
-/// A version of an object that is not the current one. Keys hold no NUL, so versions stand in the
-/// order of their keys, and those of one key from the newest to the oldest.
+/// A noncurrent version of an object. Object keys contain no NUL, so versions are sorted by object
+/// key, and those of one key from the newest to the oldest.
 pub fn version(bucket: Ino, object: &[u8], id: VersionStamp) -> Key {
     let newest_first = id.0.map(|byte| !byte);
     Key::new(space::VERSION, bucket.0, &[object, b"\0", &newest_first].concat())
 }
 
-/// All versions of an object but the current one: the first key, and the first behind the last.
+/// The range of all noncurrent versions of an object.
 pub fn versions_of(bucket: Ino, object: &[u8]) -> (Key, Key) {
     let of = |end: &[u8]| Key::new(space::VERSION, bucket.0, &[object, end].concat());
     (of(b"\0"), of(b"\x01"))
 }
 
-/// All versions of a bucket's objects but the current ones.
+/// The range of all noncurrent versions of a bucket's objects.
 pub fn versions(bucket: Ino) -> (Key, Key) {
     partition(space::VERSION, bucket.0)
 }
 
-/// The object and the id that a key of [`version`] is made of; `None` if it is no such key.
+/// The object key and the id in a key of [`version`]; `None` for other keys.
 pub fn version_parts(key: &Key) -> Option<(&[u8], VersionStamp)> {
     let (object, id) = key.suffix().split_last_chunk::<{ VersionStamp::BYTES }>()?;
     let object = object.strip_suffix(b"\0")?;
     Some((object, VersionStamp(id.map(|byte| !byte))))
 }
 
-/// Where the null version of an object stands; see [`crate::NullVersion`].
+/// The record with the id of the null version of an object; see [`crate::NullVersion`].
 pub fn null_version(bucket: Ino, object: &[u8]) -> Key {
     Key::new(space::NULL_VERSION, bucket.0, object)
 }
 
-/// Which version records bind an inode; see [`crate::Superseded`].
+/// The list of version records that bind an inode; see [`crate::Superseded`].
 pub fn superseded(ino: Ino) -> Key {
     Key::new(space::SUPERSEDED, ino.0, b"")
 }
 
-/// Something without a name, awaiting the reaper.
+/// The orphan of this number.
 pub fn orphan(ino: Ino) -> Key {
     Key::new(space::ORPHAN, 0, &ino.0.to_be_bytes())
 }
 
-/// A block awaiting deletion.
+/// A block that waits for deletion.
 pub fn pending(block: BlockId) -> Key {
     Key::new(space::PENDING, 0, &block.0)
 }
 
-/// One owner of a shared block. A block without such records has the one owner that names it; a
-/// pack without them has none.
+/// One owner of a shared block. A block without such records has only the owner that references it.
+/// A pack without such records has none.
 pub fn share(block: BlockId, owner: Ino) -> Key {
     Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
 }
 
-/// All owners of a shared block.
+/// The range of all owners of a shared block.
 pub fn shares(block: BlockId) -> (Key, Key) {
     let first = share(block, Ino(0));
     let last = share(block, Ino(u64::MAX));
     (first, last)
 }
 
-/// The last eight bytes of a block's id. So the shares of one block are together, and those of two
-/// blocks of one session are not.
+/// The last eight bytes of a block's id. So the share records of one block are adjacent, and those
+/// of two blocks of one session are in different partitions.
 fn share_partition(block: BlockId) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&block.0[BlockId::BYTES - 8..]);
     u64::from_be_bytes(bytes)
 }
 
-/// How many bytes of a pack all its owners together name. It says which packs are worth rewriting.
-/// Only its [`shares`] say whether a pack may be deleted.
+/// The number of bytes of a pack that all of its owners together reference. It shows which packs
+/// are worth rewriting. Only the [`shares`] decide whether a pack may be deleted.
 pub fn live(pack: BlockId) -> CounterKey {
     CounterKey(Key::new(space::LIVE, share_partition(pack), &pack.0))
 }
 
-/// A multipart upload. Keys hold no NUL, so uploads stand in the order of their keys.
+/// A multipart upload. Object keys contain no NUL, so uploads are sorted by object key.
 pub fn upload(bucket: Ino, object: &[u8], id: [u8; 16]) -> Key {
     Key::new(space::UPLOAD, bucket.0, &[object, b"\0", &id].concat())
 }
 
-/// All uploads of a bucket.
+/// The range of all uploads of a bucket.
 pub fn uploads(bucket: Ino) -> (Key, Key) {
     partition(space::UPLOAD, bucket.0)
 }
 
-/// A completed upload that answers until then. Times before 1970 count as 1970.
+/// A completed upload that answers a repeated request until this time. Times before 1970 count as
+/// 1970.
 pub fn expiry(until: Timestamp, upload: Ino) -> Key {
     let until = u64::try_from(until.0).unwrap_or(0);
     let suffix = [until.to_be_bytes(), upload.0.to_be_bytes()].concat();
     Key::new(space::EXPIRY, 0, &suffix)
 }
 
-/// One transmission of a part: a part sent twice is two records, in the order of their commits.
+/// One transmission of a part. A part that is sent twice has two records, in the order of their
+/// commits.
 pub fn part(upload: Ino, number: u16, transmission: u32) -> Key {
     let suffix = [&number.to_be_bytes()[..], &transmission.to_be_bytes()].concat();
     Key::new(space::PART, upload.0, &suffix)
 }
 
-/// All parts of an upload.
+/// The range of all parts of an upload.
 pub fn parts(upload: Ino) -> (Key, Key) {
     partition(space::PART, upload.0)
 }
 
-/// What a session has written for an inode that is not published yet.
+/// The mark of records that a session has written for an inode that is not published yet.
 pub fn staged(session: Nonce, ino: Ino) -> Key {
     Key::new(space::STAGED, 0, &[&session.0[..], &ino.0.to_be_bytes()].concat())
 }
 
-/// A file whose bytes are staged inline.
+/// The mark of a file whose content is staged inline.
 pub fn staged_inline(ino: Ino) -> Key {
     Key::new(space::STAGED_INLINE, 0, &ino.0.to_be_bytes())
 }
 
-/// That a session keeps a file's content from being deleted; see [`crate::Hold`].
+/// The hold by which a session protects a file's content from deletion; see [`crate::Hold`].
 pub fn hold(ino: Ino, session: Nonce) -> Key {
     Key::new(space::HOLD, ino.0, &session.0)
 }
 
-/// The locks that are held of a file; see [`crate::FileLocks`].
+/// The locks of a file; see [`crate::FileLocks`].
 pub fn locks(ino: Ino) -> Key {
     Key::new(space::LOCKS, ino.0, b"")
 }
 
-/// Where the locks of files are kept; see [`crate::LockKeeping`].
+/// The place of file locks; see [`crate::LockKeeping`].
 pub fn lock_keeping() -> Key {
     Key::new(space::LOCK_KEEPING, 0, b"")
 }
@@ -337,17 +345,17 @@ pub fn heartbeat(nonce: Nonce) -> Key {
     Key::new(space::HEARTBEAT, 0, &nonce.0)
 }
 
-/// A session that was ended from outside.
+/// A session that was ended by another session or an operator.
 pub fn fenced(nonce: Nonce) -> Key {
     Key::new(space::FENCED, 0, &nonce.0)
 }
 
-/// An ended session whose blocks were looked at.
+/// An ended session whose blocks a sweep has checked.
 pub fn swept(nonce: Nonce) -> Key {
     Key::new(space::SWEPT, 0, &nonce.0)
 }
 
-/// One of the idempotency slots of a session; see [`crate::SlotRecord`].
+/// An idempotency slot of a session; see [`crate::SlotRecord`].
 pub fn idempotency_slot(nonce: Nonce, slot: u16) -> Key {
     Key::new(
         space::IDEMPOTENCY_SLOT,
@@ -377,7 +385,7 @@ pub fn policy(name: &str) -> Key {
     Key::new(space::POLICY, 0, name.as_bytes())
 }
 
-/// All records of a partition.
+/// The range of all records of a partition.
 pub fn partition(space: Space, partition: u64) -> (Key, Key) {
     (Key::new(space, partition, b""), Key::new(space, partition + 1, b""))
 }
@@ -385,16 +393,16 @@ pub fn partition(space: Space, partition: u64) -> (Key, Key) {
 /// The counters of a directory or bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// Names in a directory.
+    /// The number of names in a directory.
     Entries = 0,
-    /// When a name in a directory last changed, in microseconds since 1970. Whoever sets a
-    /// directory's times clears it, and the inode says when.
+    /// The time of the last change of a name in a directory, in microseconds since 1970. A plan
+    /// that sets the directory's times clears it, and the time in the inode counts.
     Modified = 1,
-    /// Objects of a bucket.
+    /// The number of objects of a bucket.
     Objects = 2,
-    /// Bytes of a bucket's files, those awaiting the reaper included.
+    /// The bytes of a bucket's files, including orphans.
     Bytes = 3,
-    /// Directories in a directory.
+    /// The number of subdirectories of a directory.
     Directories = 4,
 }
 

@@ -1,7 +1,10 @@
 //! The persistent records of a volume: their ids, their bytes, and the order of their keys.
 //!
-//! Every byte that reaches a metadata store is laid out here and described in `docs/FORMAT.md`.
-//! Nothing here reads, writes, or knows the time.
+//! This crate defines every byte that is written to a metadata store; `docs/FORMAT.md` describes
+//! them. For example, the dentry of `photos/a.jpg` is the record with the key `d`, inode number of
+//! `photos`, `a.jpg`, and its value has the kind and the inode number of the file.
+//!
+//! This crate does no I/O and does not know the time.
 
 mod account;
 mod bucket;
@@ -64,18 +67,19 @@ pub use xattr::{
     XATTRS_INLINE_BYTES_MAX, Xattr, XattrPlace, XattrValue,
 };
 
-/// An instant: nanoseconds since 1970 in UTC, from 1677 to 2262, by the clock of whoever wrote it.
+/// An instant in nanoseconds since 1970 in UTC, from 1677 to 2262, by the clock of its writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Whole microseconds since 1970, rounded down: what counters keep, of which an engine may
-    /// hold 53 bits exactly.
+    /// Microseconds since 1970, rounded down. Counters hold times in this unit, because an engine
+    /// may hold only 53 bits exactly.
     pub const fn micros(self) -> i64 {
         self.0.div_euclid(1_000)
     }
 
-    /// The instant so many microseconds after 1970, or the first or last that there is.
+    /// The instant this number of microseconds after 1970, or the first or last instant if it is
+    /// out of range.
     pub const fn from_micros(micros: i64) -> Timestamp {
         Timestamp(micros.saturating_mul(1_000))
     }

@@ -1,58 +1,63 @@
-//! How far gateways have come in following the lifecycle of a bucket.
+//! The progress of a lifecycle pass over the keys of a bucket.
+//!
+//! There is one pass each day, and one more when the configurations of the bucket change. Any
+//! gateway that has time processes the next keys and stores the progress. For example,
+//! `KeysAfter("logs/7")` on day 20,000 means that all keys up to `logs/7` are processed for that
+//! day.
 
 use crate::bucket::BucketConfig;
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// One pass over the keys of a bucket. Each day, and whenever the bucket's configurations have
-/// changed, there is one; whichever gateway has time does the next part of it.
+/// One pass over the keys of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecyclePass {
-    /// The version of the configurations that it follows: see [`crate::Bucket::configs_version`].
+    /// The version of the configurations that the pass applies: see
+    /// [`crate::Bucket::configs_version`].
     pub configs_version: u64,
-    /// The day that it is the pass of, counted from 1970.
+    /// The day of the pass, counted from 1970.
     pub day: i64,
-    /// What is left of it.
+    /// The progress.
     pub position: PassPosition,
 }
 
-/// What is left of a [`LifecyclePass`].
+/// The progress of a [`LifecyclePass`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassPosition {
-    /// The keys behind this one, or all of them.
+    /// The pass continues with the keys behind this one; `None` for the first key.
     KeysAfter(Option<Vec<u8>>),
-    /// Nothing.
+    /// All keys are processed.
     Finished,
 }
 
 const ALL: u8 = 0;
-const BEHIND: u8 = 1;
-const NOTHING: u8 = 2;
+const AFTER_KEY: u8 = 1;
+const FINISHED: u8 = 2;
 
 impl LifecyclePass {
-    /// As it is kept.
+    /// The pass as a configuration of the bucket.
     pub fn to_config(&self) -> BucketConfig {
-        let bytes = Writer::loose(|to| {
+        let bytes = Writer::field(|to| {
             to.varint(self.configs_version).signed(self.day);
             match &self.position {
                 PassPosition::KeysAfter(None) => to.u8(ALL),
-                PassPosition::KeysAfter(Some(key)) => to.u8(BEHIND).bytes(key),
-                PassPosition::Finished => to.u8(NOTHING),
+                PassPosition::KeysAfter(Some(key)) => to.u8(AFTER_KEY).bytes(key),
+                PassPosition::Finished => to.u8(FINISHED),
             };
         });
         BucketConfig { bytes: bytes.into() }
     }
 
-    /// The pass that was kept so.
+    /// Decodes a pass from a configuration of the bucket.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the bytes are not a pass.
     pub fn of_config(config: &BucketConfig) -> Result<LifecyclePass, DecodeError> {
-        let mut from = Reader::loose(&config.bytes);
+        let mut from = Reader::field(&config.bytes);
         let (configs_version, day) = (from.varint("configurations")?, from.signed("day")?);
         let position = match from.u8("left")? {
             ALL => PassPosition::KeysAfter(None),
-            BEHIND => PassPosition::KeysAfter(Some(from.bytes("key")?.to_vec())),
-            NOTHING => PassPosition::Finished,
+            AFTER_KEY => PassPosition::KeysAfter(Some(from.bytes("key")?.to_vec())),
+            FINISHED => PassPosition::Finished,
             _ => return Err(DecodeError::Field("left")),
         };
         Ok(LifecyclePass { configs_version, day, position })

@@ -1,42 +1,45 @@
-//! Locks of programs on files, and who keeps them where.
+//! Locks of programs on files, and the place where a volume keeps them.
+//!
+//! For example, two mounts use locks: the record [`LockKeeping`] names both as sharers, and each
+//! locked file has a record [`FileLocks`].
 
 use crate::Nonce;
 use crate::codec::{DecodeError, record};
 
-/// The most locks of one file that are held at a time: what its record holds.
+/// The most locks of one file at a time, so that its record stays small enough.
 pub const LOCKS_PER_FILE_MAX: usize = 1_024;
 
-/// What a lock allows.
+/// The kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RangeLockKind {
-    /// Held by any number of readers.
+    /// Any number of owners may hold it at the same time (a read lock).
     Shared,
-    /// Held by one writer.
+    /// One owner may hold it (a write lock).
     Exclusive,
 }
 
 /// A lock on a range of a file.
 ///
-/// A lock of fcntl(2) belongs to a process, one of flock(2) to an open file; the two kinds do not see
-/// each other.
+/// A lock of fcntl(2) belongs to a process, and one of flock(2) to an open file. The two do not
+/// conflict with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RangeLock {
-    /// The first byte.
+    /// The first byte of the range.
     pub start: u64,
-    /// The last byte.
+    /// The last byte of the range.
     pub last: u64,
-    /// What it allows.
+    /// The kind.
     pub kind: RangeLockKind,
-    /// Who holds it, or asks for it, among those of one session.
+    /// The owner or requester, unique within a session.
     pub owner: u64,
-    /// The process, for those who ask who is in the way.
+    /// The process id, which `F_GETLK` returns.
     pub pid: u32,
-    /// Whether it is one of flock(2).
+    /// True for a lock of flock(2).
     pub flock: bool,
 }
 
 impl RangeLock {
-    /// Whether two locks of different owners cannot be held at a time.
+    /// Returns true if two different owners cannot hold both locks at the same time.
     pub fn excludes(&self, other: &RangeLock) -> bool {
         self.flock == other.flock
             && self.start <= other.last
@@ -45,29 +48,29 @@ impl RangeLock {
     }
 }
 
-/// A lock that a session's program holds.
+/// A lock that a program of a session holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// The session. When it has ended, so has the lock.
+    /// The session. If it has ended, the lock does not count.
     pub session: Nonce,
     /// The lock.
     pub lock: RangeLock,
 }
 
-/// Who wrote a record, and as which of its writes. So no two writes leave the same bytes: a plan that
-/// comes late never takes what stands for what it was made for.
+/// The writer of a record, and the number of the write. It makes the bytes of every write
+/// different, so the guard of a plan that arrives late never matches bytes of another write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The session.
     pub by: Nonce,
-    /// Counts what it wrote.
+    /// The number of the write within the session.
     pub count: u64,
 }
 
-/// The locks that are held of a file, as far as no session keeps them in memory.
+/// The locks of a file, if locks are in records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLocks {
-    /// Who wrote this.
+    /// The writer.
     pub written: Written,
     /// The locks.
     pub held: Vec<HeldLock>,
@@ -112,29 +115,30 @@ record!(
     }
 );
 
-/// Where the locks of a volume are kept.
+/// The place of a volume's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockPlace {
-    /// In the memory of one session.
+    /// The memory of one session.
     Memory {
         /// That session.
         granter: Nonce,
-        /// Sessions that want locks, too, and wait for the granter to publish its own.
+        /// Sessions that wait for the granter to publish its locks, because they want to use locks,
+        /// too.
         asked: Vec<Nonce>,
     },
-    /// In records that these sessions share.
+    /// Records, which these sessions share.
     Records {
-        /// All that may hold locks.
+        /// All sessions that may hold locks.
         sharers: Vec<Nonce>,
     },
 }
 
-/// Where the locks of a volume are kept, as somebody has written it.
+/// The record with the place of a volume's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKeeping {
-    /// Who wrote this.
+    /// The writer.
     pub written: Written,
-    /// Where.
+    /// The place.
     pub place: LockPlace,
 }
 

@@ -1,9 +1,13 @@
-//! Names: dentries, and how they sort.
+//! Names: dentries, and their order.
+//!
+//! For example, the keys `a`, `a.txt` and `a/b` have the dentries `a`, `a.txt` and `a/` in the
+//! bucket, sorted in this order, because `.` is less than `/`. So a depth-first walk over dentries
+//! returns keys in S3's order.
 
 use crate::codec::{DecodeError, record};
 use crate::{Ino, VersionRef, VersionStamp, Versioning};
 
-/// What a dentry binds.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
@@ -12,86 +16,86 @@ pub enum Kind {
     File = 2,
     /// A symbolic link.
     Symlink = 3,
-    /// A device, socket or FIFO; only the file view shows it.
+    /// A device, socket or FIFO. Only mounts show it.
     Special = 4,
 }
 
-/// Why a directory exists.
+/// How a directory came to exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A deeper key implied it; it goes with the last of them.
+    /// A key below it implied it. It is removed with the last key below it.
     Implied = 0,
-    /// Somebody made it; only they remove it.
+    /// A client or program created it. Only a client or program removes it.
     Made = 1,
 }
 
-/// How much a bucket may hold, as its counters count it; nothing that is `None` is bounded.
+/// The limits of a bucket, compared with its counters. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes of its files.
+    /// The most bytes of its files.
     pub bytes: Option<u64>,
-    /// Names of files in it.
+    /// The most names of files in it.
     pub objects: Option<u64>,
 }
 
 impl Quota {
-    /// No bounds.
+    /// No limits.
     pub const NONE: Quota = Quota { bytes: None, objects: None };
 }
 
-/// A binding of a name in a directory.
+/// A binding of a name to an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dentry {
-    /// The inode it binds.
+    /// The inode number.
     pub ino: Ino,
-    /// What that is.
+    /// The kind of the node.
     pub kind: Kind,
-    /// Why it exists. Always [`Origin::Made`] but for directories.
+    /// How a directory came to exist. Always [`Origin::Made`] for other nodes.
     pub origin: Origin,
-    /// The bytes of a regular file that is nothing but its inode and stays so: inline content, one
-    /// name, no parts. Whoever removes the name needs no more of the inode, which is large. `None`
-    /// says nothing of the file.
+    /// The size of a self-contained file: a regular file with inline content, one name, and no
+    /// other records. The removal of such a name deletes the inode without reading it. `None` if
+    /// the file is not marked as self-contained.
     pub self_contained: Option<u64>,
-    /// Whether what it binds has, or had, other names too: whoever removes this one must look at how
-    /// many are left.
+    /// True if the node has, or had, other names. The removal of such a name must read the number
+    /// of names from the inode.
     pub linked: bool,
-    /// Which version of its key a file is; none for the null version.
+    /// The version id of a file; `None` for the null version.
     pub version: Option<VersionStamp>,
-    /// Of a bucket: whether it keeps versions. Whoever binds or removes a key guards this record.
+    /// For a bucket: its versioning state. Each plan that binds or removes a key guards this
+    /// record.
     pub versioning: Versioning,
-    /// Of a bucket: whether its objects may be locked. Then it keeps versions for good.
+    /// For a bucket: true if it has object lock. Then its versioning stays enabled permanently.
     pub locks: bool,
-    /// Of a bucket: how much it may hold. Whoever binds a key guards this record.
+    /// For a bucket: its quota. Each plan that grows the bucket reads this record.
     pub quota: Quota,
 }
 
-/// The bit beside the origin that says how many bytes a self-contained file has.
+/// A bit next to the origin: the dentry has the size of a self-contained file.
 const SELF_CONTAINED: u8 = 2;
 
-/// The bit beside it that says that there may be other names.
+/// A bit next to the origin: the node may have other names.
 const LINKED: u8 = 4;
 
-/// The bit beside a bucket's versioning that says that its objects may be locked.
+/// A bit next to a bucket's versioning state: the bucket has object lock.
 const LOCKS: u8 = 4;
 
-/// The bit beside it that says that it has a quota.
+/// A bit next to a bucket's versioning state: the bucket has a quota.
 const QUOTA: u8 = 8;
 
-/// The bit beside it that says that a file has a version id, or a bucket keeps versions or
-/// has a quota.
+/// A bit next to the origin: the file has a version id, or the bucket has a versioning state or
+/// quota.
 const VERSIONED: u8 = 8;
 
 impl Dentry {
-    /// Where in the record the inode's number stands, for [`crate::key::dentry_to_inode`].
+    /// The offset of the inode number in the record, for [`crate::key::dentry_to_inode`].
     pub(crate) const INO_OFFSET: u8 = 2;
 
-    /// A file's binding.
+    /// The dentry of a file.
     pub const fn file(ino: Ino) -> Dentry {
         Dentry::of(ino, Kind::File)
     }
 
-    /// How clients are told of the file as a version of its key; nothing in a bucket that never kept
-    /// versions.
+    /// The version id of a file for clients; `None` if the bucket does not show versions.
     pub fn version_in(&self, bucket: Versioning) -> Option<VersionRef> {
         match (bucket, self.version) {
             (Versioning::Off | Versioning::Trash, _) => None,
@@ -100,7 +104,7 @@ impl Dentry {
         }
     }
 
-    /// The first binding of anything that somebody made.
+    /// The first dentry of a node that a client or program has created.
     pub const fn of(ino: Ino, kind: Kind) -> Dentry {
         Dentry {
             ino,
@@ -115,7 +119,7 @@ impl Dentry {
         }
     }
 
-    /// A directory's binding.
+    /// The dentry of a directory.
     pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
         Dentry { origin, ..Dentry::of(ino, Kind::Directory) }
     }
@@ -125,11 +129,11 @@ record!(
     Dentry,
     1,
     |this, to| {
-        let told = this.self_contained.map_or(0, |_| SELF_CONTAINED);
+        let has_size = this.self_contained.map_or(0, |_| SELF_CONTAINED);
         let linked = if this.linked { LINKED } else { 0 };
         let (keeps, bounded) = (this.versioning.keeps(), this.quota != Quota::NONE);
         let versioned = if this.version.is_some() || keeps || bounded { VERSIONED } else { 0 };
-        to.u8(this.kind as u8 | (this.origin as u8 | told | linked | versioned) << 4)
+        to.u8(this.kind as u8 | (this.origin as u8 | has_size | linked | versioned) << 4)
             .fixed(&this.ino.0.to_be_bytes());
         if let Some(bytes) = this.self_contained {
             to.varint(bytes);
@@ -156,9 +160,9 @@ record!(
             4 => Kind::Special,
             _ => return Err(DecodeError::Field("kind")),
         };
-        let says_bytes = bits >> 4 & SELF_CONTAINED != 0;
+        let has_size = bits >> 4 & SELF_CONTAINED != 0;
         let linked = bits >> 4 & LINKED != 0;
-        if says_bytes && (kind != Kind::File || linked) {
+        if has_size && (kind != Kind::File || linked) {
             return Err(DecodeError::Field("kind"));
         }
         let versioned = bits >> 4 & VERSIONED != 0;
@@ -168,7 +172,7 @@ record!(
             _ => return Err(DecodeError::Field("origin")),
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
-        let self_contained = if says_bytes { Some(from.varint("bytes")?) } else { None };
+        let self_contained = if has_size { Some(from.varint("bytes")?) } else { None };
         let (mut version, mut versioning, mut locks) = (None, Versioning::Off, false);
         let mut quota = Quota::NONE;
         match kind {
@@ -178,8 +182,8 @@ record!(
                 versioning = Versioning::of(bits & !(LOCKS | QUOTA))?;
                 locks = bits & LOCKS != 0;
                 let bounded = bits & QUOTA != 0;
-                let says_nothing = versioning == Versioning::Off && !bounded;
-                if says_nothing || (locks && versioning != Versioning::Enabled) {
+                let is_empty = versioning == Versioning::Off && !bounded;
+                if is_empty || (locks && versioning != Versioning::Enabled) {
                     return Err(DecodeError::Field("versioning"));
                 }
                 if bounded {
@@ -202,20 +206,19 @@ record!(
     }
 );
 
-/// A dentry's name as the store sorts it: a file's name as it is, a directory's with `/` behind
-/// it, and nothing for the object whose key ends where its directory's does.
+/// The sorted form of a name in a dentry's key: the name of a file, the name of a directory and
+/// `/`, or nothing for the object whose key ends with its directory's `/`.
 ///
-/// Byte order of sort keys, depth first, is the order of object keys; a file and a directory of one
-/// name are two dentries.
+/// The byte order of sort keys in a depth-first walk is the order of object keys. A file and a
+/// directory of one name have two dentries.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SortKey(Vec<u8>);
 
 impl SortKey {
-    /// The sort key of anything that is not a directory; empty for the object `a/` in directory
-    /// `a`.
+    /// The sort key of a node that is not a directory; empty for the object `a/` in directory `a`.
     ///
     /// # Panics
-    /// If the name holds a `/`: it is one component.
+    /// If the name contains `/`: a name is one component.
     pub fn file(name: &[u8]) -> SortKey {
         assert!(!name.contains(&b'/'), "a name is one component");
         SortKey(name.to_vec())
@@ -224,7 +227,7 @@ impl SortKey {
     /// The sort key of a directory.
     ///
     /// # Panics
-    /// If the name holds a `/`: it is one component.
+    /// If the name contains `/`: a name is one component.
     pub fn directory(name: &[u8]) -> SortKey {
         assert!(!name.contains(&b'/'), "a name is one component");
         SortKey([name, b"/"].concat())

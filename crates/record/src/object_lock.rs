@@ -1,41 +1,44 @@
-//! Locks of objects: until when a version stays as it is, whoever wants it gone.
+//! Object lock: protection of a version against removal and change.
+//!
+//! For example, a retention until 2030 in governance mode protects a version from every client but
+//! those that have the bypass permission and use it.
 
 use crate::Timestamp;
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// What keeps a version from being removed or changed.
+/// The protection of a version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectLock {
-    /// Until when, and who may still.
+    /// The retention; `None` if the version has none.
     pub retention: Option<RetainUntil>,
-    /// Whether it stays until somebody says that it need not, if that was ever said.
+    /// True if the version has a legal hold. `None` if none was ever set or removed.
     pub legal_hold: Option<bool>,
 }
 
 /// A retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RetainUntil {
-    /// Who may remove the version before.
+    /// The mode, which decides who may bypass the retention.
     pub mode: RetentionMode,
-    /// The first instant at which everybody may.
+    /// The end: the first instant at which the version is not protected.
     pub until: Timestamp,
 }
 
-/// Who may remove a version that is retained.
+/// The mode of a retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetentionMode {
-    /// Whoever has the permission, and says so.
+    /// A client with the bypass permission may bypass the retention if it requests that.
     Governance = 1,
-    /// Nobody.
+    /// No client may bypass the retention.
     Compliance = 2,
 }
 
-/// The retention that a bucket gives to new objects whose request names none.
+/// The default retention of a bucket, for new objects whose request has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RetentionDefault {
-    /// Who may remove the version before its retention ends.
+    /// The mode of the retention.
     pub mode: RetentionMode,
-    /// How long it lasts, in days of 24 hours.
+    /// Its length, in days of 24 hours.
     pub days: u32,
 }
 
@@ -43,8 +46,8 @@ impl RetentionDefault {
     const NANOSECONDS_OF_DAY: i64 = 86_400_000_000_000;
     const NANOSECONDS_OF_MILLISECOND: i64 = 1_000_000;
 
-    /// The retention of an object that is made at this time. It ends at a full millisecond, as S3 shows
-    /// times.
+    /// The retention of an object that is created at this time. Its end is rounded down to a full
+    /// millisecond, because S3 shows times in milliseconds.
     pub fn beginning(self, now: Timestamp) -> RetainUntil {
         let length = i64::from(self.days).saturating_mul(Self::NANOSECONDS_OF_DAY);
         let until = now.0.saturating_add(length);
@@ -70,17 +73,18 @@ impl RetentionDefault {
     }
 }
 
-/// Bits beside the mode: whether anything was said of a legal hold, and whether there is one.
-const SAYS_HOLD: u8 = 4;
-const HOLDS: u8 = 8;
+/// Bits next to the mode: whether the legal hold was ever set or removed, and whether it is on.
+const HAS_LEGAL_HOLD: u8 = 4;
+const LEGAL_HOLD_ON: u8 = 8;
 
 impl ObjectLock {
-    /// Whether it says nothing.
+    /// Returns true if there is neither a retention nor a legal hold state.
     pub fn is_none(&self) -> bool {
         *self == ObjectLock::default()
     }
 
-    /// Whether the version must stay as it is now; `bypasses` says whether governance does not count.
+    /// Returns true if the version is protected at this time. With `bypasses`, a retention in
+    /// governance mode does not count.
     pub fn holds(&self, now: Timestamp, bypasses: bool) -> bool {
         let retains = |retention: RetainUntil| {
             now < retention.until && !(bypasses && retention.mode == RetentionMode::Governance)
@@ -88,7 +92,8 @@ impl ObjectLock {
         self.legal_hold == Some(true) || self.retention.is_some_and(retains)
     }
 
-    /// Gives the object a bucket's default retention, and never shortens or weakens one that it has.
+    /// Applies a bucket's default retention to an object that is written. A retention that the
+    /// object has is never shortened or weakened.
     pub fn retain(&mut self, default: RetainUntil, now: Timestamp) {
         let held = self.retention.filter(|held| now < held.until);
         self.retention = Some(match held {
@@ -107,8 +112,8 @@ impl ObjectLock {
         let mode = self.retention.map_or(0, |retention| retention.mode as u8);
         let hold = match self.legal_hold {
             None => 0,
-            Some(false) => SAYS_HOLD,
-            Some(true) => SAYS_HOLD | HOLDS,
+            Some(false) => HAS_LEGAL_HOLD,
+            Some(true) => HAS_LEGAL_HOLD | LEGAL_HOLD_ON,
         };
         to.u8(hold | mode);
         if let Some(retention) = self.retention {
@@ -126,8 +131,8 @@ impl ObjectLock {
         };
         let legal_hold = match bits & !3 {
             0 if bits != 0 => None,
-            SAYS_HOLD => Some(false),
-            bits if bits == SAYS_HOLD | HOLDS => Some(true),
+            HAS_LEGAL_HOLD => Some(false),
+            bits if bits == HAS_LEGAL_HOLD | LEGAL_HOLD_ON => Some(true),
             _ => return Err(DecodeError::Field("lock")),
         };
         let until = |mode| Ok(RetainUntil { mode, until: Timestamp(from.signed("until")?) });

@@ -1,5 +1,6 @@
-//! Sections of an inode's or upload's record, by tag. A section that this release does not know is
-//! refused. Everything before the sections, in the head or behind it, grows by formats.
+//! The tags of sections in the records of inodes and uploads. A record with an unknown section is
+//! refused, because a newer release wrote it. The fields before the sections change by formats
+//! instead. For example, a file without user metadata has no section `USER`.
 
 pub(crate) const SUMS: u8 = 1;
 pub(crate) const HEADERS: u8 = 2;

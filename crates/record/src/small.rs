@@ -1,4 +1,7 @@
-//! The small records: the volume, sessions, idempotency slots, orphans, access keys.
+//! Small records: the volume, sessions, idempotency slots, orphans and access keys.
+//!
+//! For example, a session writes a [`SessionRecord`] when it starts, a [`HeartbeatRecord`] every
+//! two seconds, and a [`SlotRecord`] with each commit.
 
 use store::{Key, Value};
 
@@ -6,21 +9,22 @@ use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::{BlockId, Ino, Timestamp};
 
-/// The volume: made once, read at every start.
+/// The volume: written once, and read at every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
-    /// Random; stands in the backing bucket too, so that two volumes never share a prefix.
+    /// The random id. It is also stored in the backing bucket, so that two volumes never share a
+    /// prefix.
     pub id: [u8; 16],
-    /// When the volume was made.
+    /// The time of creation.
     pub made: Timestamp,
-    /// The release family whose records stand here; another one than ours is refused.
+    /// The format of the volume's records. A release refuses a volume of another format.
     pub format: u32,
-    /// Counts restores.
+    /// The number of restores.
     pub generation: u64,
-    /// Content bytes of a full block.
+    /// The content length of a full block, in bytes.
     pub block_bytes: u32,
-    /// True once the place of its blocks bears its mark. From then on a place without the mark is
-    /// another place, and the volume does not open over it.
+    /// True if the block store has the mark of this volume. From then on the volume refuses to open
+    /// with a block store without the mark, because that is another store.
     pub marked: bool,
 }
 
@@ -56,7 +60,7 @@ record!(
     }
 );
 
-/// A record of one number that only grows: the next lease, the epoch.
+/// A number that only grows: the next lease, or the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u64);
 
@@ -72,9 +76,9 @@ record!(
 /// A live session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// When it began.
+    /// The time of its start.
     pub began: Timestamp,
-    /// Where it runs, for people: host and process.
+    /// The host and process, for operators.
     pub place: String,
 }
 
@@ -92,9 +96,9 @@ record!(
 /// A session's heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatRecord {
-    /// Counts heartbeats.
+    /// The number of heartbeats.
     pub count: u64,
-    /// Every operation of the session that began before this epoch has ended.
+    /// All operations of the session that started before this epoch have ended.
     pub passed: u64,
 }
 
@@ -107,23 +111,23 @@ record!(
     |from| { HeartbeatRecord { count: from.varint("count")?, passed: from.varint("passed")? } }
 );
 
-/// A session keeps a file's content from being deleted although it may have lost its name: somebody
-/// reads it for long, or has it open. The key says which file and which session; it counts only as
-/// long as that session lives.
+/// Protects a file's content from deletion, although the file may have no name any more: a program
+/// has it open, or a client reads it for long. The key has the file and the session. A hold counts
+/// only while its session lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Since when.
+    /// The time at which the hold was written.
     pub since: Timestamp,
-    /// What of it is kept.
+    /// The protected content.
     pub what: HoldScope,
 }
 
-/// What a hold keeps.
+/// The content that a hold protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HoldScope {
-    /// The file as it is, though it may have lost its last name: somebody has it open.
+    /// The current content, even if the file has no name: a program has it open.
     File = 0,
-    /// What the file was, too: somebody reads one version of it, whatever is written to it meanwhile.
+    /// Also earlier contents: a client reads one content while others may write to the file.
     Versions = 1,
 }
 
@@ -146,16 +150,16 @@ record!(
 
 /// The proof that a plan was committed, or never will be.
 ///
-/// A session has a number of *idempotency slots*, with one such record each. A plan that is sent in
-/// a slot guards the record's value and writes the next one, so the value says which plan was the
-/// last to happen. Whoever cannot tell whether a plan happened commits the same step with `aborted`
-/// set: then either the plan can never happen, or the record says that it did. A slot is used again
-/// only when the outcome of its plan is known.
+/// A session has a number of *idempotency slots*, each with one such record. A plan that is sent in
+/// a slot guards the record's value and writes the next value, so the value shows which plan was
+/// the last to commit. If the outcome of a plan is unknown, the session commits the same step with
+/// `aborted` set. Then either the plan can never commit, or the record shows that it did. A slot is
+/// used again only when the outcome of its plan is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// Counts the slot's plans.
+    /// The number of plans of the slot.
     pub count: u64,
-    /// Whether this step was taken to keep a plan from happening.
+    /// True if this step was written to prevent the commit of a plan.
     pub aborted: bool,
 }
 
@@ -168,56 +172,56 @@ record!(
     |from| { SlotRecord { count: from.varint("count")?, aborted: from.u8("aborted")? != 0 } }
 );
 
-/// What lost its name.
+/// Something that was removed and waits for the reaper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Orphan {
-    /// A file, or anything else with an inode, which still stands under its number.
+    /// An inode that is not a directory. Its record still exists under its number.
     File {
-        /// The bucket whose bytes it counts among.
+        /// The bucket that counts its bytes.
         bucket: Ino,
     },
-    /// One that nobody can reach any more: its inode's record, moved here.
+    /// An inode that no program can reach any more. Its record was moved here.
     Detached {
-        /// The bucket whose bytes it counts among.
+        /// The bucket that counts its bytes.
         bucket: Ino,
-        /// The bytes of its inode's record.
+        /// The bytes of the inode's record.
         inode: Value,
     },
-    /// A bucket: its uploads go.
+    /// A bucket. The reaper removes its uploads.
     Bucket,
-    /// An upload that was completed or aborted: its record's key.
+    /// An upload that was completed or aborted.
     Upload {
         /// The bytes of the upload's key.
         key: Vec<u8>,
     },
-    /// Bytes of a pack that a file named until they were moved to another one. The file lives on;
-    /// it only lets go of the pack.
+    /// A release of bytes of a pack: the file has moved them to another pack. The file itself
+    /// stays.
     Moved {
-        /// The pack that the bytes were moved from.
+        /// The old pack.
         pack: BlockId,
-        /// The file that they belong to.
+        /// The inode number of the file.
         owner: Ino,
-        /// How many bytes they are.
+        /// The number of bytes.
         length: u64,
     },
-    /// What a write has hidden of a file that lives on: blocks of which it took names away, the last
-    /// ones unless the content says otherwise, and pages of its content map that others have taken the place of.
+    /// References that a write has removed from a file: blocks and pages of the content map. The
+    /// file itself stays, and its content may still reference some of the blocks elsewhere.
     Hidden {
-        /// The file.
+        /// The inode number of the file.
         owner: Ino,
         /// The blocks, each once.
         blocks: Vec<HiddenBlock>,
-        /// Numbers of the pages.
+        /// The numbers of the pages.
         pages: Vec<u32>,
     },
 }
 
-/// A block that a write has hidden of a file.
+/// A block from which a write has removed a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HiddenBlock {
-    /// Which.
+    /// The block.
     pub block: BlockId,
-    /// The block's content, in bytes.
+    /// The length of the block's content, in bytes.
     pub block_length: u32,
 }
 
@@ -286,7 +290,8 @@ record!(
     }
 );
 
-/// A completed upload that has nothing left but its answer. Its key says until when it gives it.
+/// A completed upload that only answers repeated requests. Its key has the time until which it
+/// answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The bytes of the upload's key.
@@ -302,12 +307,13 @@ record!(
     |from| { Expiry { upload: from.bytes("upload")?.into() } }
 );
 
-/// An ended session whose blocks a sweep has looked at.
+/// An ended session whose blocks a sweep has checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweptRecord {
-    /// When it was looked at first.
+    /// The time of the first check.
     pub since: Timestamp,
-    /// Whether there is no need to look again: a later sweep found what had come after the first.
+    /// True if no further check is needed: a later sweep has found the blocks that were written
+    /// after the first.
     pub done: bool,
 }
 
@@ -320,19 +326,19 @@ record!(
     |from| { SweptRecord { since: Timestamp(from.signed("since")?), done: from.u8("done")? != 0 } }
 );
 
-/// A record whose existence says everything.
+/// A record without fields: its existence is the information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark;
 
 impl Mark {
     const FORMAT: u8 = 1;
 
-    /// The record's bytes.
+    /// Returns the bytes of the record.
     pub fn encode(self, key: &Key) -> Value {
         Writer::new(Mark::FORMAT).finish(key)
     }
 
-    /// The record, if the bytes are one.
+    /// Decodes the record. Fails if the bytes are not a mark.
     pub fn decode(key: &Key, value: &Value) -> Result<Mark, DecodeError> {
         Reader::new(key, value, Mark::FORMAT)?.finish("end")?;
         Ok(Mark)
@@ -344,17 +350,17 @@ impl Mark {
 pub struct User {
     /// The account that it belongs to.
     pub account: AccountId,
-    /// The secret, sealed by the key that only gateways hold.
+    /// The secret key, encrypted with a key that only gateways have.
     pub sealed_secret: Vec<u8>,
-    /// Whether the key may be used.
+    /// True if clients may use the key.
     pub enabled: bool,
-    /// Whom files belong to.
+    /// The user that owns files of this access key.
     pub uid: u32,
-    /// See `uid`.
+    /// The group of these files.
     pub gid: u32,
-    /// Permissions that files are not made with.
+    /// Permission bits that new files and directories do not get.
     pub umask: u32,
-    /// Names of policies; with none, everything is denied.
+    /// The names of its policies. Without any, every request is denied.
     pub policies: Vec<String>,
 }
 

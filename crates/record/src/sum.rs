@@ -1,17 +1,18 @@
-//! Checksums that S3 clients know.
+//! Checksums of S3 clients. For example, an upload with `x-amz-checksum-crc32c` stores a `Crc32c`
+//! over the full object.
 
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// The most checksums that an inode's head tells of: as many as there are algorithms, since a file has
-/// each at most once.
+/// The most checksums in an inode's head: the number of algorithms, because a file has at most one
+/// checksum of each.
 pub(crate) const HEAD_SUMS_MAX: usize = 10;
 
-/// How a checksum was made.
+/// The input of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SumKind {
-    /// Over all bytes.
+    /// All bytes of the object.
     FullObject = 0,
-    /// Over the checksums of the parts.
+    /// The checksums of the parts.
     Composite = 1,
 }
 
@@ -20,7 +21,7 @@ impl SumKind {
         SumKind::of(from.u8("checksum kind")?)
     }
 
-    /// A checksum's algorithm and kind in one byte, as in the head of an inode.
+    /// Reads algorithm and kind from one byte, as in the head of an inode.
     pub(crate) fn read_with_algorithm(
         from: &mut Reader<'_>,
     ) -> Result<(SumAlgorithm, SumKind), DecodeError> {
@@ -37,7 +38,7 @@ impl SumKind {
     }
 }
 
-/// A checksum that S3 clients know.
+/// A checksum algorithm of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SumAlgorithm {
     /// CRC-32, 4 bytes.
@@ -66,7 +67,7 @@ pub enum SumAlgorithm {
 const _: () = assert!((SumAlgorithm::Xxhash128 as u8) < 16);
 
 impl SumAlgorithm {
-    /// Bytes of a sum.
+    /// The length of a checksum, in bytes.
     pub const fn length(self) -> usize {
         match self {
             SumAlgorithm::Crc32 | SumAlgorithm::Crc32c => 4,
@@ -102,11 +103,11 @@ impl SumAlgorithm {
 /// A checksum of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// By which algorithm.
+    /// The algorithm.
     pub algorithm: SumAlgorithm,
-    /// Over what.
+    /// The input.
     pub kind: SumKind,
-    /// The sum, [`SumAlgorithm::length`] bytes.
+    /// The checksum, [`SumAlgorithm::length`] bytes.
     pub bytes: Vec<u8>,
 }
 

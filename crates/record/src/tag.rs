@@ -1,28 +1,28 @@
-//! Entity tags.
+//! Entity tags. For example, an upload of 3 parts has a tag of the form `0123…cdef-3`.
 
 use std::fmt;
 
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// An entity tag, as bound to one content.
+/// The entity tag of one content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
     /// The MD5 of the bytes.
     Md5([u8; 16]),
-    /// The MD5 of the parts' MD5s, and how many parts there were.
+    /// The MD5 of the MD5s of the parts, and the number of parts.
     Multipart([u8; 16], u16),
-    /// Nothing but itself; it changes with every change of content.
+    /// Random bytes, and a number that grows with each change of content.
     Opaque([u8; 16], u32),
 }
 
 impl Tag {
-    /// The opaque tag of the first version of a content.
+    /// The opaque tag of a first content.
     pub fn opaque(id: [u8; 16]) -> Tag {
         Tag::Opaque(id, 1)
     }
 }
 
-/// As clients see it, without quotes.
+/// The form of clients, without quotes.
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = self;

@@ -1,4 +1,6 @@
-//! Multipart uploads, their parts, and the checksums that a completed file keeps of them.
+//! Multipart uploads, their parts, and the checksums of parts that a completed file keeps.
+//!
+//! For example, the 10,000 parts of a completed upload have ten pages of [`PartSums`].
 
 use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
@@ -8,95 +10,102 @@ use crate::sum::{Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
 use crate::{Ino, Timestamp};
 
-/// How far an upload has come.
+/// The state of an upload.
+///
+/// ```text
+///  Open ──▶ Done
+///  Open ──▶ Aborted
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadState {
-    /// Parts may arrive.
+    /// It accepts parts.
     Open,
-    /// It was completed: what a repeated Complete answers, and what the reaper must not take.
+    /// It is completed. The fields answer a repeated request to complete it.
     Done {
-        /// The file that the parts became.
+        /// The inode number of the file.
         ino: Ino,
-        /// Its entity tag.
+        /// The entity tag of the file.
         tag: Tag,
-        /// Its checksums.
+        /// The checksums of the file.
         sums: Vec<Sum>,
-        /// The parts whose blocks the file now owns, in ascending order.
+        /// The parts whose blocks the file owns now, in ascending order. The reaper must not delete
+        /// those blocks.
         used: Vec<Ino>,
-        /// When it was completed.
+        /// The time of completion.
         at: Timestamp,
     },
-    /// It was given up.
+    /// It is aborted.
     Aborted,
 }
 
 /// A multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Names its parts' partition. It is drawn at random beyond all numbers that are leased, so
-    /// that no two uploads have the same, whatever a store has forgotten; see [`Upload::number`].
+    /// The number of the partition of its parts. It is random and greater than all leased numbers,
+    /// so that no two uploads have the same number, even if the store was restored to an earlier
+    /// state; see [`Upload::number`].
     pub ino: Ino,
-    /// When it began.
+    /// The time of its start.
     pub begun: Timestamp,
-    /// Owner and group of the file to be.
+    /// The user that will own the file.
     pub uid: u32,
-    /// See `uid`.
+    /// The group of the file.
     pub gid: u32,
-    /// Permissions that the file to be is not made with.
+    /// Permission bits that the file does not get.
     pub umask: u32,
-    /// The access key that began it.
+    /// The access key that started it.
     pub initiator: String,
     /// The account of that access key.
     pub account: AccountId,
-    /// The account that will be the object's writer, where that is not the bucket's.
+    /// The account that will be the object's writer; `None` for the bucket's owner.
     pub writer: Option<AccountId>,
-    /// Which checksum the client promised, and how the parts' sums combine.
+    /// The checksum that the client announced, and how the checksums of parts are combined.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
-    /// What S3 keeps with the object to be.
+    /// The S3 metadata of the object.
     pub object: ObjectHeaders,
-    /// Headers of the request that began the upload, as sent: those that conditions of policies may
-    /// ask for. The permission for each part, and for the completion, depends on them.
+    /// Headers of the request that started the upload, as sent: those that conditions of policies
+    /// may use. The permission for each part, and for the completion, depends on them.
     pub asked: Vec<(String, String)>,
-    /// How far it has come.
+    /// The state.
     pub state: UploadState,
 }
 
 /// One transmission of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number under which it owns blocks: no other file or part has it.
+    /// The number under which it owns blocks. No file and no other part has it.
     pub owner: Ino,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When it arrived.
+    /// The time of arrival.
     pub arrived: Timestamp,
-    /// Its entity tag.
+    /// The entity tag.
     pub tag: PartTag,
-    /// Its checksums.
+    /// The checksums.
     pub sums: Vec<Sum>,
-    /// Whether its blocks have share records, because the part was copied by reference.
+    /// True if its blocks have share records, because the part was copied by reference.
     pub shared: bool,
-    /// Its bytes; positions count from the part's beginning.
+    /// The content. Positions start at 0 with the part.
     pub slices: Vec<Slice>,
 }
 
 /// The entity tag of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartTag {
-    /// The MD5 of its bytes; of a part that was copied by reference, what stands for it.
+    /// The MD5 of the bytes. A part that was copied by reference has a substitute.
     Md5([u8; 16]),
-    /// Random bytes: its MD5 was not computed.
+    /// Random bytes, because the MD5 was not computed.
     Opaque([u8; 16]),
 }
 
 impl PartTag {
-    /// The bytes that the tag of the whole is made from.
+    /// The bytes from which the entity tag of the object is computed.
     pub fn bytes(&self) -> [u8; 16] {
         let (PartTag::Md5(bytes) | PartTag::Opaque(bytes)) = *self;
         bytes
     }
 
-    /// The tag as that of an object.
+    /// The tag in the form of an object's.
     pub fn tag(&self) -> Tag {
         match *self {
             PartTag::Md5(md5) => Tag::Md5(md5),
@@ -105,17 +114,17 @@ impl PartTag {
     }
 }
 
-/// A page of the checksums of the parts that a file was completed from.
+/// A page of the checksums of parts from which a file was completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartSums {
-    /// One for each part, in order.
+    /// The checksums, in the order of the parts.
     pub sums: Vec<Sum>,
 }
 
-/// Parts of one page of [`PartSums`].
+/// The number of parts of one page of [`PartSums`].
 pub const PART_SUMS_PAGE: u32 = 1_000;
 
-/// Sections of an upload's record besides the object's, which are 2 to 4, 7 and 11.
+/// Sections of an upload's record in addition to those of the object, which are 2 to 4, 7 and 11.
 mod section {
     pub(super) const CHECKSUM: u8 = 1;
     pub(super) const SUMS: u8 = 6;
@@ -123,7 +132,7 @@ mod section {
     pub(super) const REQUEST_HEADERS: u8 = 10;
 }
 
-/// Stands for the account that the bucket belongs to.
+/// The value for the account that owns the bucket.
 const NO_WRITER: u64 = AccountId::END;
 const OPEN: u8 = 0;
 const DONE: u8 = 1;
@@ -132,7 +141,7 @@ const ABORTED: u8 = 2;
 impl Upload {
     /// The number of an upload, from random bits.
     pub fn number(random: u64) -> Ino {
-        // The last number of all has no partition behind it.
+        // The largest number has no partition behind it, so it is not used.
         Ino((random | Ino::LEASED_END.0).min(u64::MAX - 1))
     }
 }
@@ -223,7 +232,7 @@ impl UploadState {
         })
     }
 
-    /// Two sections of an upload that is done, each left out when empty.
+    /// Writes two sections of a completed upload. An empty one is left out.
     fn write_sections(&self, to: &mut Writer) {
         let UploadState::Done { sums, used, .. } = self else { return };
         to.section(section::SUMS, |to| write_sums(to, sums));

@@ -1,8 +1,9 @@
-//! Versions of objects: what a key was bound to before, and that it was deleted.
+//! Versions of objects: noncurrent versions, delete markers and items of a trash.
 //!
-//! The current version of a key is what its dentry binds, and stands nowhere else. What it was before
-//! stands here, newest first, in records of the bucket under the whole key: it stays where it is,
-//! whatever becomes of the directories that the key named.
+//! The dentry of a key binds the current version, and no record of this module does. Noncurrent
+//! versions are records of the bucket under the complete object key, newest first. So they stay in
+//! place when a directory of the key is moved or removed. For example, a PUT over `a/b` in a bucket
+//! with versions adds a record with the key `a/b` and the id of the old version.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,33 +12,39 @@ use crate::codec::{DecodeError, record};
 use crate::id::hexadecimal;
 use crate::{IdError, Ino, Timestamp};
 
-/// Whether a bucket keeps what its keys were bound to.
+/// The versioning state of a bucket.
+///
+/// ```text
+///  Off ──▶ Enabled ◀──▶ Suspended
+///  Off ──▶ Suspended
+///  Off ◀──▶ Trash   (back only if the trash is empty)
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Versioning {
-    /// It never did.
+    /// The bucket never had versions.
     #[default]
     Off = 0,
-    /// It does.
+    /// A PUT or DELETE keeps the old version.
     Enabled = 1,
-    /// It did, and keeps what it has: what is written now replaces the null version alone.
+    /// The bucket keeps its existing versions. A PUT replaces only the null version.
     Suspended = 2,
-    /// S3 is told that it never did. What a key loses goes to the bucket's trash: it is kept as a
-    /// version with an id, though no key's current version has one, and there are no markers.
+    /// S3 clients see a bucket that never had versions. A replaced or deleted object is kept as a
+    /// version record with an id. Current objects have no id, and there are no delete markers.
     Trash = 3,
 }
 
 impl Versioning {
-    /// Whether what keys were bound to is kept.
+    /// Returns true if replaced and deleted objects are kept.
     pub fn keeps(self) -> bool {
         self != Versioning::Off
     }
 
-    /// Whether S3 shows versions, and takes their ids.
+    /// Returns true if S3 shows versions and accepts their ids.
     pub fn is_shown(self) -> bool {
         matches!(self, Versioning::Enabled | Versioning::Suspended)
     }
 
-    /// The one of this number.
+    /// The state of this number.
     pub(crate) fn of(number: u8) -> Result<Versioning, DecodeError> {
         match number {
             0 => Ok(Versioning::Off),
@@ -49,16 +56,16 @@ impl Versioning {
     }
 }
 
-/// The name of a version among those of its key: its time in nanoseconds since 1970, then random
-/// bits. Of two versions of a key the newer one has the greater id.
+/// The id of a version: its time in nanoseconds since 1970, then random bits. Of two versions of a
+/// key, the newer one has the greater id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionStamp(pub [u8; VersionStamp::BYTES]);
 
 impl VersionStamp {
-    /// 64 bits of time and 64 random ones, so that nobody guesses one.
+    /// 64 bits of time, and 64 random bits that make ids unguessable.
     pub const BYTES: usize = 16;
 
-    /// That of a version made at this time; one before 1970 counts as 1970.
+    /// The id of a version that is created at this time. A time before 1970 counts as 1970.
     pub fn new(time: Timestamp, random: u64) -> VersionStamp {
         let time = u64::try_from(time.0).unwrap_or(0);
         let mut bytes = [0; VersionStamp::BYTES];
@@ -67,7 +74,8 @@ impl VersionStamp {
         VersionStamp(bytes)
     }
 
-    /// When it was made, by the clock of whoever made it, or a little later than the one before.
+    /// The time of creation by the writer's clock, or slightly later than that of the version
+    /// before.
     pub fn time(self) -> Timestamp {
         let mut time = [0; 8];
         time.copy_from_slice(&self.0[..8]);
@@ -77,49 +85,49 @@ impl VersionStamp {
 
 hexadecimal!(VersionStamp);
 
-/// A version of a key, as clients name it.
+/// The version id of an S3 request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VersionRef {
-    /// The one that was written while versioning was not enabled.
+    /// The null version: the one that was written while versioning was not enabled.
     Null,
-    /// The one of this id.
+    /// The version with this id.
     Id(VersionStamp),
 }
 
-/// A version that is not the current one, or a delete marker. Its key says of which object, and its
-/// id, which for the null version only says where it stands.
+/// A noncurrent version, a delete marker, or an item of a trash. Its key has the object key and an
+/// id. For the null version, the id gives only its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// What it is.
+    /// The object or the marker.
     pub body: VersionBody,
-    /// Whether it is the null version of its key: one that was written, or a marker that was left,
-    /// while versioning was not enabled.
+    /// True for the null version of the key: it was written while versioning was not enabled.
     pub is_null: bool,
-    /// When another one took its place or it was deleted, or the marker was made, by the writer's clock.
+    /// The time at which it became noncurrent, or at which the marker was created, by the writer's
+    /// clock.
     pub since: Timestamp,
-    /// When a pass over the trash first saw the item, by the clock of that gateway. None for other
-    /// versions and for items that no pass has seen.
+    /// The time at which a pass over the trash first saw the item, by the clock of that gateway.
+    /// `None` for other versions, and before the first pass.
     pub seen: Option<Timestamp>,
 }
 
-/// What a [`Version`] is.
+/// The kind of a [`Version`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionBody {
-    /// An object: what its dentry said.
+    /// An object, with the fields of its former dentry.
     Object {
-        /// Its inode.
+        /// The inode number.
         ino: Ino,
         /// See [`crate::Dentry::self_contained`].
         self_contained: Option<u64>,
         /// See [`crate::Dentry::linked`].
         linked: bool,
     },
-    /// That the key was deleted.
+    /// A delete marker.
     Marker,
 }
 
 impl Version {
-    /// The inode, if it is an object.
+    /// The inode number of an object; `None` for a marker.
     pub fn ino(&self) -> Option<Ino> {
         match self.body {
             VersionBody::Object { ino, .. } => Some(ino),
@@ -127,7 +135,7 @@ impl Version {
         }
     }
 
-    /// Whether it is a delete marker.
+    /// Returns true for a delete marker.
     pub fn is_marker(&self) -> bool {
         self.body == VersionBody::Marker
     }
@@ -143,19 +151,19 @@ record!(
     Version,
     1,
     |this, to| {
-        // The inode stands where a dentry has it, so that it is followed alike. A marker's leads
-        // nowhere.
+        // The inode number has the same offset as in a dentry, so that reads can follow both
+        // records. That of a marker is 0.
         let null = if this.is_null { NULL } else { 0 };
-        let (bits, ino, told) = match this.body {
+        let (bits, ino, size) = match this.body {
             VersionBody::Marker => (MARKER, Ino(0), None),
             VersionBody::Object { ino, self_contained, linked } => {
-                let told = self_contained.map_or(0, |_| SELF_CONTAINED);
-                (told | if linked { LINKED } else { 0 }, ino, self_contained)
+                let has_size = self_contained.map_or(0, |_| SELF_CONTAINED);
+                (has_size | if linked { LINKED } else { 0 }, ino, self_contained)
             }
         };
         let seen = this.seen.map_or(0, |_| SEEN);
         to.u8(bits | null | seen).fixed(&ino.0.to_be_bytes()).signed(this.since.0);
-        if let Some(bytes) = told {
+        if let Some(bytes) = size {
             to.varint(bytes);
         }
         if let Some(seen) = this.seen {
@@ -164,8 +172,8 @@ record!(
     },
     |from| {
         let bits = from.u8("kind")?;
-        let of_objects = SELF_CONTAINED | LINKED | SEEN;
-        if bits > 31 || (bits & MARKER != 0 && bits & of_objects != 0) {
+        let object_bits = SELF_CONTAINED | LINKED | SEEN;
+        if bits > 31 || (bits & MARKER != 0 && bits & object_bits != 0) {
             return Err(DecodeError::Field("kind"));
         }
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
@@ -182,7 +190,7 @@ record!(
     }
 );
 
-/// Where among the versions of a key its null version stands, if that is not the current one.
+/// The id of a noncurrent null version of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NullVersion(pub VersionStamp);
 
@@ -195,26 +203,26 @@ record!(
     |from| { NullVersion(VersionStamp(from.fixed("version")?)) }
 );
 
-/// The state of an inode that version records bind: it is a noncurrent version of an object, or an item
-/// of a trash. An inode without this record is bound by dentries alone.
+/// The list of version records that bind an inode: it is a noncurrent version or an item of a
+/// trash. An inode without this record is bound by dentries only.
 ///
-/// The plan that writes or deletes a version record writes this record too. Every plan that changes the
-/// inode guards that this record is absent, so a version never changes. For example, a PUT over a key
-/// writes this record for the replaced inode, and a program that has the file open can no longer write
-/// to that inode.
+/// The plan that writes or deletes a version record also writes this record. Every plan that
+/// changes the inode guards that this record is absent, so a version never changes. For example, a
+/// PUT over a key writes this record for the replaced inode, and a program that has the file open
+/// can then not write to that inode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Superseded {
-    /// The versions, in the order in which they were superseded. More than one if the file had several
-    /// hard links.
+    /// The versions, in the order in which they were superseded. More than one if the file had
+    /// several hard links.
     pub versions: Vec<BoundVersion>,
 }
 
 /// A version record that binds an inode. The bucket is that of the inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundVersion {
-    /// The object's key.
+    /// The object key.
     pub object: Vec<u8>,
-    /// The version.
+    /// The id of the version.
     pub id: VersionStamp,
 }
 

@@ -1,16 +1,17 @@
 //! Extended attributes.
 //!
-//! Short ones stand in the record of their inode, which whoever looks at the inode reads anyway.
-//! Long ones have a record each; the inode says that they are there.
+//! Short values are in the record of their inode, which every operation on the inode reads anyway.
+//! Long values have a record each, and the inode has their lengths. For example, a value of 1,025
+//! bytes is long.
 
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer, record};
 
-/// The longest value that stands in the inode's record, in bytes, if there is room.
+/// The longest value that may be inline in the inode's record, in bytes.
 pub const XATTR_INLINE_BYTES_MAX: usize = 1 << 10;
 
-/// The most bytes of names and values that stand in the inode's record.
+/// The most bytes of names and inline values in an inode's record.
 pub const XATTRS_INLINE_BYTES_MAX: usize = 8 << 10;
 
 /// The longest name, in bytes: `XATTR_NAME_MAX` of Linux.
@@ -19,7 +20,7 @@ pub const XATTR_NAME_BYTES_MAX: usize = 255;
 /// The longest value, in bytes: `XATTR_SIZE_MAX` of Linux.
 pub const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// The most bytes of an inode's names, each with a NUL behind it: `XATTR_LIST_MAX` of Linux.
+/// The most bytes of the names of an inode, each with a NUL behind it: `XATTR_LIST_MAX` of Linux.
 pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// An extended attribute of an inode.
@@ -27,20 +28,20 @@ pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 pub struct Xattr {
     /// Its name, with its prefix: `user.colour`.
     pub name: Vec<u8>,
-    /// What it says.
+    /// Its value, or the length of its value.
     pub value: XattrPlace,
 }
 
-/// Where an extended attribute's value is.
+/// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XattrPlace {
-    /// Here.
+    /// In the inode's record: this value.
     Inline(Vec<u8>),
-    /// In a record of its own, [`XattrValue`]; so many bytes.
+    /// In a record of its own, [`XattrValue`]. The number is its length in bytes.
     Apart(u32),
 }
 
-/// A long value: the key says whose it is.
+/// A long value. Its key has the inode number and the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XattrValue(pub Bytes);
 
