@@ -93,14 +93,14 @@ impl Arrival {
     /// If the range ends at the end of its block, its last sub-block is yielded only if the CRC of
     /// the whole block is the record's. For a range from the beginning of the block this needs no
     /// call.
-    pub fn follow(&mut self, before: u32) {
-        self.opener.follow(before);
+    pub fn set_preceding_crc(&mut self, before: u32) {
+        self.opener.set_preceding_crc(before);
     }
 
     /// Returns the CRC-32C of the block's content up to the last yielded sub-block; `None` if not
     /// all content before it is known.
-    pub fn joined(&self) -> Option<u32> {
-        self.opener.joined()
+    pub fn running_crc(&self) -> Option<u32> {
+        self.opener.running_crc()
     }
 
     /// The number of requests that were repeated because the block was missing or damaged: 0 or 1.

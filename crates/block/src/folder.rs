@@ -57,7 +57,7 @@ impl FolderBlocks {
     }
 
     /// Returns true if a folder of blocks may contain this name.
-    pub fn names(name: &str) -> bool {
+    pub fn is_valid_name(name: &str) -> bool {
         name == files::TEMPORARY || name == files::MARK || name.parse::<Nonce>().is_ok()
     }
 

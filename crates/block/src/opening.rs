@@ -57,13 +57,13 @@ impl Opener {
 
     /// Sets the CRC-32C of the content before the first sub-block. To be called before anything was
     /// yielded.
-    pub(crate) fn follow(&mut self, before: u32) {
+    pub(crate) fn set_preceding_crc(&mut self, before: u32) {
         self.joined = Some(before);
     }
 
     /// Returns the CRC-32C of the block's content up to the last yielded sub-block; `None` if
     /// unknown.
-    pub(crate) fn joined(&self) -> Option<u32> {
+    pub(crate) fn running_crc(&self) -> Option<u32> {
         self.joined
     }
 

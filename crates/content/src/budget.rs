@@ -30,7 +30,7 @@ const UNIT_BYTES: u64 = 1024;
 
 /// The error of a request that was not granted within its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no memory within the deadline")]
+#[error("no memory was granted within the timeout")]
 pub struct Overloaded;
 
 impl From<Overloaded> for ContentError {
@@ -87,24 +87,24 @@ impl ByteBudget {
         }))
     }
 
-    /// Waits in turn until `bytes` are free, at most for `patience`. A request for more than the
+    /// Waits in turn until `bytes` are free, at most for `timeout`. A request for more than the
     /// whole budget gets the whole budget, so a very large request is slow but not impossible.
     ///
     /// # Errors
-    /// Fails with `Overloaded` after `patience`.
-    pub async fn acquire(&self, bytes: u64, patience: Duration) -> Result<Permit, Overloaded> {
-        self.acquire_for(&MemoryHolder::default(), bytes, patience).await
+    /// Fails with `Overloaded` after `timeout`.
+    pub async fn acquire(&self, bytes: u64, timeout: Duration) -> Result<Permit, Overloaded> {
+        self.acquire_for(&MemoryHolder::default(), bytes, timeout).await
     }
 
     /// As [`ByteBudget::acquire`], for a holder that has shares.
     ///
     /// # Errors
-    /// Fails with `Overloaded` after `patience`.
+    /// Fails with `Overloaded` after `timeout`.
     pub async fn acquire_for(
         &self,
         holder: &MemoryHolder,
         bytes: u64,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Permit, Overloaded> {
         let units = self.units_of(bytes);
         let (granted, mut waiting) = oneshot::channel();
@@ -121,7 +121,7 @@ impl ByteBudget {
         };
         // The new request may be entitled to free memory that the requests before it may not have.
         self.grant();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             // Holders are asked again at each interval: some can release memory only after a while.
             let pause = deadline.min(Instant::now() + RELEASE_INTERVAL);

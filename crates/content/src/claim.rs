@@ -166,7 +166,7 @@ async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, uncertain: BTreeS
             Err(error) => {
                 staging.traffic.left_behind.add(1);
                 let again = staging.late.note(id);
-                warn!(block = %id, again, %error, "a staged block could not be deleted");
+                warn!(block = %id, again, %error, "deleting a staged block failed");
             }
         })
         .await;

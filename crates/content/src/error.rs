@@ -11,11 +11,11 @@ pub enum ContentError {
     Unavailable(String),
     /// The block store has no space for more blocks. Nothing was written. The operator must free
     /// space.
-    #[error("no room: {0}")]
+    #[error("no space for blocks: {0}")]
     Full(String),
     /// The byte budget granted no memory within the deadline, because other requests hold it. A
     /// retry may succeed.
-    #[error("overloaded: no memory within the deadline")]
+    #[error("overloaded: no memory was granted within the timeout")]
     Overloaded,
     /// A block, or the record that references it, does not hold the bytes that were written. An
     /// operator must investigate.

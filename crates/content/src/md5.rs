@@ -14,8 +14,8 @@
 //! hashed in the body's own task, and nothing is held for them.
 //!
 //! Hashing sixteen bodies together costs little more than hashing one. So while there are other
-//! bodies, a job waits for theirs, but only so long that the wait is hardly visible in the time of
-//! the request. For example, a whole body of 1 MiB waits 12 ms at most.
+//! bodies, a job waits for theirs, but the wait is short compared with the time of the request. For
+//! example, a whole body of 1 MiB waits 12 ms at most.
 
 use std::mem;
 use std::sync::Arc;

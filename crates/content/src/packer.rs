@@ -132,7 +132,7 @@ pub(crate) async fn pack(
         }
     }
     answer.await.unwrap_or_else(|_| {
-        Err(ContentError::Unavailable("the block of small bodies was not put".to_owned()))
+        Err(ContentError::Unavailable("the task that puts a pack of small bodies ended".to_owned()))
     })
 }
 

@@ -36,7 +36,7 @@ impl StagedContent {
     }
 
     /// The body's MD5; `None` unless the writer was asked for it with
-    /// [`want_md5`](crate::ContentWriter::want_md5).
+    /// [`request_md5`](crate::ContentWriter::request_md5).
     pub fn md5(&self) -> Option<[u8; 16]> {
         self.md5
     }

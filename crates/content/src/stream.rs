@@ -13,7 +13,7 @@
 //!   reader that stops early has cost little, and a reader that continues seldom waits. Runs that
 //!   are in memory are taken from there, without a task and without a permit.
 //!
-//! For example, a GET of a whole object of 20 MiB with cold caches is three arrivals, one for each
+//! For example, a GET of a whole object of 20 MiB with cold caches is two arrivals, one for each
 //! block. A GET of 100 KiB out of it is one run.
 //!
 //! **Invariant.** Every byte was verified by the [`BlockReader`], and the stream never returns
@@ -164,7 +164,7 @@ impl ContentStream {
         };
         let Range { start, end } = range;
         let first = piece().ok_or_else(|| {
-            let what = format!("bytes {start}..{end} of a record with {size} bytes");
+            let what = format!("bytes {start}..{end} are beyond the {size} bytes of the record");
             ContentError::Corrupt(what)
         });
         let zeros = Zeros::new(if first.is_ok() { hole } else { 0 });
@@ -341,7 +341,7 @@ impl Feeder {
                     self.planned.push_back(Piece::Hole(length));
                 }
                 Segment::Hole { position, length } => {
-                    let what = format!("no block holds the {length} bytes at {position}");
+                    let what = format!("no block covers the {length} bytes at {position}");
                     return Err(ContentError::Corrupt(what));
                 }
             }
@@ -366,26 +366,26 @@ impl Feeder {
 
     /// Begins the run that the reader needs next. Waits for memory.
     async fn begin_in_turn(&mut self, run: Run) -> Result<(), ContentError> {
-        let (reading, patience) = (Arc::clone(&self.reading), self.patience());
+        let (reading, timeout) = (Arc::clone(&self.reading), self.memory_timeout());
         let spare = self.spare.take();
         if let Some((run, arrival)) = self.arrival() {
             let permit = match spare {
                 Some(permit) => permit,
-                None => reading.budget.acquire(ARRIVAL_MEMORY_BYTES, patience).await?,
+                None => reading.budget.acquire(ARRIVAL_MEMORY_BYTES, timeout).await?,
             };
             self.push(run, RunState::Unrequested(Box::new(Arriving::new(run, arrival, permit))));
         } else {
             // This run takes a permit of another size. A reader must not hold one permit while it
             // waits for another.
             drop(spare);
-            let permit = reading.budget.acquire(run.sealed_bytes(), patience).await?;
+            let permit = reading.budget.acquire(run.sealed_bytes(), timeout).await?;
             self.begin(run, permit);
         }
         Ok(())
     }
 
     /// Returns the time that the reader waits for the memory of its next run.
-    fn patience(&self) -> Duration {
+    fn memory_timeout(&self) -> Duration {
         let Deadlines { budget, block } = self.reading.deadlines;
         if self.started { block } else { budget }
     }

@@ -227,7 +227,7 @@ impl ContentWriter {
 
     /// Requests the MD5 of the body. To be called before any of the body is written. An announced
     /// size must then be correct.
-    pub fn want_md5(&mut self, wanted: Md5Wanted) {
+    pub fn request_md5(&mut self, wanted: Md5Wanted) {
         // A client that sent an MD5 must learn the result before the object exists, so its MD5 is
         // computed here.
         self.bare = wanted == Md5Wanted::AtFinish && self.may_report_md5();
@@ -247,7 +247,8 @@ impl ContentWriter {
     /// # Errors
     /// Fails with `Unavailable` if the MD5 cannot be computed or was not requested so.
     pub async fn md5(&mut self) -> Result<[u8; 16], ContentError> {
-        let unwanted = || ContentError::Unavailable("no MD5 was computed".to_owned());
+        let unwanted =
+            || ContentError::Unavailable("the MD5 of the body was not requested".to_owned());
         self.md5.as_mut().ok_or_else(unwanted)?.digest().await
     }
 
@@ -264,7 +265,9 @@ impl ContentWriter {
     /// if a block could not be put. After any error the body is lost, and every later call fails.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), ContentError> {
         if self.failed {
-            return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
+            return Err(ContentError::Unavailable(
+                "an earlier error has failed this upload".to_owned(),
+            ));
         }
         // Set during the call, so that a call that is dropped halfway fails the body, too.
         self.failed = true;
@@ -306,7 +309,9 @@ impl ContentWriter {
     /// are deleted.
     pub async fn finish(mut self) -> Result<StagedContent, ContentError> {
         if self.failed {
-            return Err(ContentError::Unavailable("the upload has failed before".to_owned()));
+            return Err(ContentError::Unavailable(
+                "an earlier error has failed this upload".to_owned(),
+            ));
         }
         let mut md5 = self.md5.take();
         let wanted = self.bare || md5.is_some();
@@ -321,7 +326,7 @@ impl ContentWriter {
         let (computed, staged) = (computed?, staged?);
         let md5 = computed.or(staged.md5());
         if wanted && md5.is_none() {
-            let why = "the MD5 of a body is not known: it is not as long as was announced";
+            let why = "the MD5 of the body is unknown: its length differs from the announced one";
             return Err(ContentError::Unavailable(why.to_owned()));
         }
         Ok(staged.with_md5(md5))
@@ -406,10 +411,10 @@ impl ContentWriter {
                 // that was admitted should be finished.
                 None => {
                     whole.granted = target.min(PERMIT_STEP_BYTES);
-                    let patience = self.staging.deadlines.budget;
+                    let timeout = self.staging.deadlines.budget;
                     let granted = u64::from(whole.granted);
                     let budget = &self.staging.budget;
-                    let permit = budget.acquire_for(&self.memory.holder, granted, patience).await?;
+                    let permit = budget.acquire_for(&self.memory.holder, granted, timeout).await?;
                     whole.permit = Some(permit);
                 }
                 Some(permit) => {
@@ -504,9 +509,9 @@ impl ContentWriter {
         // Only the first block waits with the short timeout: a body that was admitted should be
         // finished.
         let Deadlines { budget, block } = self.staging.deadlines;
-        let patience = if self.size == 0 { budget } else { block };
+        let timeout = if self.size == 0 { budget } else { block };
         let granting =
-            self.staging.budget.acquire_for(&self.memory.holder, u64::from(granted), patience);
+            self.staging.budget.acquire_for(&self.memory.holder, u64::from(granted), timeout);
         let permit = granting.await?;
         // If the size was announced, the buffer is allocated once. Otherwise it grows with the
         // permit, by copying.

@@ -324,7 +324,7 @@ impl Files {
         // writer's MD5 cannot be continued.
         let sums = SequentialSums::new().followed_by(extents, size).await;
         if sums.is_none() {
-            writer.want_md5(Md5Wanted::AtFinish);
+            writer.request_md5(Md5Wanted::AtFinish);
         }
         let mut crc = Digest::new(CrcAlgorithm::Crc64Nvme);
         let mut at = 0;

@@ -92,9 +92,9 @@ pub(crate) async fn content(
     let wants_md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
     let early_md5 = wants_md5 && !behind;
     if early_md5 {
-        writer.want_md5(Md5Wanted::BeforeFinish);
+        writer.request_md5(Md5Wanted::BeforeFinish);
     } else if etag_kind == EtagKind::Md5 {
-        writer.want_md5(Md5Wanted::AtFinish);
+        writer.request_md5(Md5Wanted::AtFinish);
     }
     let mut hasher = if behind {
         BodyHasher::new(&expectation, also)

@@ -292,7 +292,7 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
         BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
         BlocksPlace::Folder(path) => {
             let folder = FolderBlocks::open(path).await.map_err(problem)?;
-            private::folder(path, FolderBlocks::names)?;
+            private::folder(path, FolderBlocks::is_valid_name)?;
             layered(folder, seed).await
         }
         BlocksPlace::Bucket(bucket) => {

@@ -9,7 +9,7 @@
 //! as a write does.
 //!
 //! For example, a program writes a 1 GiB file once and then overwrites 60 % of it at random in runs
-//! of 4 KiB. Of each old block of 8 MiB, 3.2 MiB are visible. The compactor copies them, and after
+//! of 4 KiB. Of each old block of 16 MiB, 6.4 MiB are visible. The compactor copies them, and after
 //! that the reaper deletes the old blocks.
 //!
 //! *Trigger*: a write queues its file for [`crate::COMPACT_DELAY`] later; a survey of all inodes
@@ -277,8 +277,8 @@ impl Upkeep {
         reading: &ReaderGuard,
         done: &mut FileDone,
     ) -> Result<ControlFlow<record::BlockId>, VolumeError> {
-        let patience = self.staging.deadlines.block;
-        let _permit = self.staging.budget.acquire(copy::memory_for(batch), patience).await?;
+        let timeout = self.staging.deadlines.block;
+        let _permit = self.staging.budget.acquire(copy::memory_for(batch), timeout).await?;
         let (block, to) = match self.copy_batch(batch).await? {
             Copied::Damaged(damaged) => return Ok(ControlFlow::Break(damaged)),
             Copied::Sealed(block, to) => (block, to),

@@ -38,7 +38,7 @@ pub(crate) async fn delete_late_blocks(volume: Weak<Upkeep>) {
             let deleting =
                 tokio::time::timeout(alive.staging.deadlines.block, alive.blocks.delete(id));
             if !matches!(deleting.await, Ok(Ok(()))) {
-                debug!(block = %id, "a late block could not be deleted this time");
+                debug!(block = %id, "deleting a late block failed");
             }
         }
     }

@@ -287,7 +287,7 @@ impl Upkeep {
         let at = key::epoch();
         let found =
             self.session.store().read(&[Read::Record { key: at.clone(), follow: None }]).await?;
-        let missing = || VolumeError::Corrupt("the epoch is missing".to_owned());
+        let missing = || VolumeError::Corrupt("the epoch record is missing".to_owned());
         let record = value(found.first()).ok_or_else(missing)?;
         let epoch = Sequence::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
         Ok((epoch, record))

@@ -9,7 +9,7 @@
 //! an owner changed meanwhile, its plan is refused and the owner stays in the old pack. This leaves
 //! dead bytes in the new pack and does no other harm.
 //!
-//! For example, ten packs of 8 MiB with 1 MiB of live bytes each become one or two new packs, and
+//! For example, ten packs of 8 MiB with 1 MiB of live bytes each become two new packs, and
 //! the ten old packs are deleted when their readers have ended.
 //!
 //! *Trigger*: [`REPACK_DELAY`] after a pack was queued; every [`SURVEY_INTERVAL`] a survey of all

@@ -94,8 +94,8 @@ const SPREAD: Duration = Duration::from_secs(10);
 /// The share of the listed blocks that a sweep may delete, in percent.
 pub const SWEEP_SHARE_PERCENT: u64 = 5;
 
-/// The number of blocks that a sweep may delete whatever their share: about as many as a killed
-/// session leaves behind.
+/// The number of blocks that a sweep may delete even if their share is exceeded: about as many as a
+/// killed session leaves behind.
 pub const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
 
 /// Blocks deleted at the same time.

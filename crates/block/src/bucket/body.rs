@@ -26,7 +26,7 @@ pub(super) struct Body {
     /// True if the response announced exactly these bytes.
     announced: bool,
     /// The timeout of the next piece.
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Body {
@@ -37,7 +37,7 @@ impl Body {
     pub(super) fn new(
         found: IncomingObject,
         most: u64,
-        patience: Duration,
+        timeout: Duration,
         doing: Doing,
     ) -> Result<Body, BlockError> {
         let announced = found.announced();
@@ -46,7 +46,7 @@ impl Body {
             return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
         }
         let left = announced.unwrap_or(most);
-        Ok(Body { doing, found: Some(found), left, announced: announced.is_some(), patience })
+        Ok(Body { doing, found: Some(found), left, announced: announced.is_some(), timeout })
     }
 
     fn failed(&self, why: String) -> BlockError {
@@ -60,7 +60,7 @@ impl ByteSource for Body {
         // Taken out for the time of the call: after an error or a dropped call the connection is
         // closed.
         let Some(mut found) = self.found.take() else { return Ok(None) };
-        match tokio::time::timeout(self.patience, found.piece()).await {
+        match tokio::time::timeout(self.timeout, found.piece()).await {
             Ok(Ok(Some(piece))) => match self.left.checked_sub(piece.len() as u64) {
                 Some(left) => {
                     self.left = left;
@@ -79,7 +79,7 @@ impl ByteSource for Body {
                 Ok(None)
             }
             Ok(Err(error)) => Err(self.failed(error.to_string())),
-            Err(_) => Err(self.failed(format!("nothing arrived within {:?}", self.patience))),
+            Err(_) => Err(self.failed(format!("nothing arrived within {:?}", self.timeout))),
         }
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Queue {
     pub(super) recent_bodies: usize,
     /// True if the bodies have waited for others for a whole window.
     pub(super) window_passed: bool,
-    /// True if the bodies have waited so long that they no longer wait for packs under way.
+    /// True if the bodies have waited long enough not to wait for packs under way any more.
     pub(super) overdue: bool,
     /// The number of the current window. The timers of earlier windows compare it and do nothing.
     pub(super) window: u64,

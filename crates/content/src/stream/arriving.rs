@@ -49,7 +49,7 @@ impl Arriving {
     /// Passes on the checksum of the bytes of this block that came right before the run.
     pub(super) fn follow(&mut self, block_checksum: &mut BlockChecksum) {
         if let Some(before) = block_checksum.before(&self.run) {
-            self.arrival.follow(before);
+            self.arrival.set_preceding_crc(before);
         }
     }
 
@@ -73,7 +73,7 @@ impl Arriving {
 
     /// Records the checksum up to the end of this run for the next run, and returns the permit.
     pub(super) fn end(self, block_checksum: &mut BlockChecksum) -> Permit {
-        block_checksum.pass(&self.run, self.arrival.joined());
+        block_checksum.pass(&self.run, self.arrival.running_crc());
         self.permit
     }
 

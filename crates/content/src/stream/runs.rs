@@ -133,7 +133,7 @@ impl BlockChecksum {
         if end < run.block.length {
             self.pass(run, Some(joined));
         } else if joined != run.block.crc32c {
-            let what = format!("block {} is not the one that the record names", run.block.id);
+            let what = format!("block {} differs from the one in the record", run.block.id);
             return Err(ContentError::Corrupt(what));
         }
         Ok(())

@@ -28,7 +28,7 @@ async fn ask(bench: &Bench, body: &Bytes) -> StagedContent {
 }
 
 async fn send(mut writer: ContentWriter, wanted: Md5Wanted, body: &Bytes) -> StagedContent {
-    writer.want_md5(wanted);
+    writer.request_md5(wanted);
     for frame in frames(body, 70_000) {
         writer.write(frame).await.unwrap();
     }
@@ -89,7 +89,7 @@ async fn md5_is_computed_where_the_store_will_not_report_it() {
 async fn body_longer_than_announced_has_no_wrong_md5() {
     let bench = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     let mut writer = ContentWriter::new(&bench.writers, Some(2 * MIB));
-    writer.want_md5(Md5Wanted::AtFinish);
+    writer.request_md5(Md5Wanted::AtFinish);
     for frame in frames(&body(8, 3 * MIB), 70_000) {
         writer.write(frame).await.unwrap();
     }

@@ -26,7 +26,7 @@ async fn upload(
     body: &Bytes,
     (quick, pause, sent): (usize, Duration, &Semaphore),
 ) -> (Content, Option<[u8; 16]>) {
-    writer.want_md5(Md5Wanted::AtFinish);
+    writer.request_md5(Md5Wanted::AtFinish);
     let (first, rest) = (body.slice(..quick), body.slice(quick..));
     for frame in frames(&first, 100_000) {
         writer.write(frame).await.unwrap();

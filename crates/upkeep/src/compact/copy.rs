@@ -82,7 +82,9 @@ impl Upkeep {
             for (slice, place) in span.runs {
                 let at = (slice.offset - span.range.start) as usize;
                 let (run, length) = (range_in_block(&slice), slice.length as usize);
-                let short = || VolumeError::Corrupt(format!("block {block} ends too early"));
+                let short = || {
+                    VolumeError::Corrupt(format!("block {block} is shorter than its record says"))
+                };
                 let found = (at + length <= bytes.len()).then(|| bytes.slice(at..at + length));
                 let found = found.ok_or_else(short)?;
                 copy[place as usize..place as usize + length].copy_from_slice(&found);

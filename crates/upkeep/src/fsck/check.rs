@@ -135,7 +135,7 @@ impl Tree {
 fn names(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
     for name in &all.names {
-        let Dentry { ino, kind, self_contained: said, linked, .. } = name.dentry;
+        let Dentry { ino, kind, self_contained: recorded, linked, .. } = name.dentry;
         let bound = all.inodes.get(&ino);
         let directory = all.inodes.get(&Ino(name.key.partition()));
         let holds = directory.is_some_and(|directory| directory.kind == Kind::Directory);
@@ -146,10 +146,10 @@ fn names(all: &mut Inventory, tree: &Tree) {
             findings.insert(Finding::Unlinked(name.key.clone(), ino));
         }
         let Some(bound) = bound else { continue };
-        if said.is_some() && bound.self_contained != said {
+        if recorded.is_some() && bound.self_contained != recorded {
             findings.insert(Finding::NotSelfContained(name.key.clone(), ino));
         }
-        if said.is_some() != bound.told_by_name {
+        if recorded.is_some() != bound.told_by_name {
             findings.insert(Finding::SelfContainedMismatch(name.key.clone(), ino));
         }
         let place = if kind == Kind::Directory { ino } else { Ino(name.key.partition()) };
@@ -167,14 +167,14 @@ fn names(all: &mut Inventory, tree: &Tree) {
 /// Checks noncurrent versions: each is a name of a file and belongs to an existing bucket.
 fn versions(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
-    let said: HashSet<&Key> = all.null_versions.values().collect();
+    let recorded: HashSet<&Key> = all.null_versions.values().collect();
     for (at, version) in &all.versions {
         let bucket = Ino(at.partition());
-        let is_named = said.contains(at);
+        let is_named = recorded.contains(at);
         if !tree.below.contains_key(&bucket) || version.is_null != is_named {
             findings.insert(Finding::StrayVersion(at.clone()));
         }
-        let VersionBody::Object { ino, self_contained: said, linked } = version.body else {
+        let VersionBody::Object { ino, self_contained: recorded, linked } = version.body else {
             continue;
         };
         let bound = all.inodes.get(&ino).filter(|inode| inode.kind == Kind::File);
@@ -185,7 +185,7 @@ fn versions(all: &mut Inventory, tree: &Tree) {
         if !linked && tree.names_of.get(&ino).is_some_and(|names| *names > 1) {
             findings.insert(Finding::Unlinked(at.clone(), ino));
         }
-        if said.is_some() && bound.self_contained != said {
+        if recorded.is_some() && bound.self_contained != recorded {
             findings.insert(Finding::NotSelfContained(at.clone(), ino));
         }
         if bound.bucket != bucket {
@@ -296,7 +296,7 @@ fn uploads(all: &mut Inventory) {
             all.staged.insert(part.ino);
         } else if ended(&upload) {
             // The reaper removes the part's blocks in several steps.
-            all.fading.extend(part.slices.iter().map(|slice| slice.block));
+            all.releasing.extend(part.slices.iter().map(|slice| slice.block));
             all.staged.insert(part.ino);
         } else {
             living.push(part);
@@ -316,7 +316,7 @@ fn pages(all: &mut Inventory) {
             let slices = std::mem::take(&mut page.unnamed);
             if all.replaced_pages.contains(&(*ino, page.page)) {
                 // The blocks that the file no longer references are listed by the same orphan.
-                all.fading.extend(slices.iter().map(|slice| slice.block));
+                all.releasing.extend(slices.iter().map(|slice| slice.block));
                 continue;
             }
             if !excused {
@@ -397,7 +397,7 @@ fn blocks(all: &mut Inventory) {
     for block in all.blocks.keys() {
         let kept = all.named.contains_key(block)
             || all.pending.contains(block)
-            || all.fading.contains(block)
+            || all.releasing.contains(block)
             || all.sessions.contains(&block.session());
         if !kept {
             findings.insert(Finding::Leaked(*block));
@@ -447,7 +447,7 @@ fn packs(all: &mut Inventory) {
     for pack in all.live.keys() {
         found.entry(*pack).or_insert(0);
     }
-    for (pack, found) in found.into_iter().filter(|(pack, _)| !all.restless_packs.contains(pack)) {
+    for (pack, found) in found.into_iter().filter(|(pack, _)| !all.changing_packs.contains(pack)) {
         let recorded = all.live.get(&pack).copied().unwrap_or(0);
         if recorded != found {
             all.findings.insert(Finding::Live { pack, recorded, found });
@@ -486,11 +486,11 @@ fn counters(all: &mut Inventory, tree: &Tree) {
         expected.entry(*at).or_insert(0);
     }
     // If names were added or removed while they were read, the recount proves nothing.
-    let restless: HashSet<Ino> = all.restless.iter().filter_map(|ino| tree.bucket(*ino)).collect();
+    let changing: HashSet<Ino> = all.changing.iter().filter_map(|ino| tree.bucket(*ino)).collect();
     for ((ino, count), found) in expected {
         let of_bucket =
             ![CounterKind::Entries as u8, CounterKind::Directories as u8].contains(&count);
-        if all.restless.contains(&ino) || of_bucket && restless.contains(&ino) {
+        if all.changing.contains(&ino) || of_bucket && changing.contains(&ino) {
             continue;
         }
         let recorded = all.counters.get(&(ino, count)).copied().unwrap_or(0);

@@ -122,7 +122,7 @@ pub(crate) struct Inventory {
     pub(super) detached: HashMap<Ino, u64>,
     pub(super) pending: HashSet<BlockId>,
     /// Blocks that are referenced by records which are being removed.
-    pub(super) fading: HashSet<BlockId>,
+    pub(super) releasing: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
     /// Files that have the mark of staging inline.
@@ -133,8 +133,8 @@ pub(crate) struct Inventory {
     pub(super) of_sessions: Vec<(Key, Nonce)>,
     pub(super) counters: HashMap<(Ino, u8), i64>,
     /// Directories and buckets whose counters changed while names were read.
-    pub(super) restless: HashSet<Ino>,
-    /// The bytes of each pack that each owner references, in whatever state the owner is.
+    pub(super) changing: HashSet<Ino>,
+    /// The bytes of each pack that each owner references, including owners that are being removed.
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
     /// Owners that were moved from a pack to another and have not released their share.
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
@@ -145,7 +145,7 @@ pub(crate) struct Inventory {
     /// The live bytes of each pack, by its counter.
     pub(super) live: HashMap<BlockId, i64>,
     /// Packs whose counters changed while owners were read.
-    pub(super) restless_packs: HashSet<BlockId>,
+    pub(super) changing_packs: HashSet<BlockId>,
     pub(super) blocks: HashMap<BlockId, u64>,
 }
 
@@ -180,10 +180,10 @@ impl Inventory {
         }
         all.live = all.read_live(store, progress).await?;
         let changed = |pack: &&BlockId| lived.get(pack) != all.live.get(pack);
-        all.restless_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
+        all.changing_packs = lived.keys().chain(all.live.keys()).filter(changed).copied().collect();
         all.counters = all.read_counters(store, progress).await?;
         let changed = |at: &&(Ino, u8)| before.get(at) != all.counters.get(at);
-        all.restless =
+        all.changing =
             before.keys().chain(all.counters.keys()).filter(changed).map(|(ino, _)| *ino).collect();
         Ok(all)
     }
@@ -484,19 +484,19 @@ impl Inventory {
             self.detached.insert(ino, inode.file().map_or(0, |file| file.size));
             // Some of its blocks may be deleted already, and none of them is leaked.
             let slices = session::scan::slices_of(&inode);
-            self.fading.extend(slices.iter().map(|slice| slice.block));
+            self.releasing.extend(slices.iter().map(|slice| slice.block));
             self.count_in_packs(ino, slices);
         }
         if let Orphan::Moved { pack, owner, length } = &orphan {
             // Readers may still use the old place, so the pack must exist.
-            self.fading.insert(*pack);
+            self.releasing.insert(*pack);
             self.moved.insert((*pack, *owner), ino);
             let named = self.in_packs.entry((*pack, *owner)).or_default();
             *named = named.saturating_add(i64::try_from(*length).unwrap_or(i64::MAX));
         }
         if let Orphan::Hidden { owner, blocks, pages } = &orphan {
             for HiddenBlock { block, .. } in blocks {
-                self.fading.insert(*block);
+                self.releasing.insert(*block);
                 self.hidden.insert((*block, *owner));
             }
             self.replaced_pages.extend(pages.iter().map(|page| (*owner, *page)));

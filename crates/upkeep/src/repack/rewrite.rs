@@ -176,8 +176,8 @@ impl Upkeep {
     ) -> Result<(), VolumeError> {
         let longest = batch.sources.iter().map(|source| source.block.length).max();
         let memory = u64::from(batch.bytes) + u64::from(longest.unwrap_or(0));
-        let patience = self.staging.deadlines.block;
-        let _permit = self.staging.budget.acquire(memory, patience).await?;
+        let timeout = self.staging.deadlines.block;
+        let _permit = self.staging.budget.acquire(memory, timeout).await?;
         // Permits, orphan numbers and the put come before any swap, so that a failure leaves all
         // owners in place.
         let Some((block, placed)) = self.fill(batch, round).await? else { return Ok(()) };
