@@ -1,12 +1,13 @@
-//! `cargo bench -p benches`: the pure core, a line for each case.
+//! `cargo bench -p benches`: times each case of the pure code, and prints one line for each.
 
 use std::time::{Duration, Instant};
 
-/// How long each case runs.
+/// The duration of each case.
 const TIME: Duration = Duration::from_secs(1);
 
 fn main() {
     for mut case in benches::cases() {
+        // The first run is not timed, because it fills caches.
         (case.work)();
         let (began, mut units) = (Instant::now(), 0_u32);
         while began.elapsed() < TIME {

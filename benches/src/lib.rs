@@ -1,6 +1,7 @@
-//! What the benches time: pieces of the pure core, each as a closure that does one unit of work.
+//! The cases of the benchmark of pure code. Each case is a closure that does one unit of work.
 //!
-//! The same closures run once as tests, so that they do not rot. Timings say nothing there.
+//! For example, one case decodes an inode record. A test runs each closure once, so that the cases
+//! keep working; it does not measure times.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -15,11 +16,11 @@ use record::{
 use s3::response::{ListObjectsV2Output, ObjectEntry};
 use store::{Key, Value};
 
-/// Something to time.
+/// A piece of code to time.
 pub struct Case {
-    /// What one unit of work is.
+    /// The unit of work, as the output names it.
     pub name: &'static str,
-    /// Bytes that one unit of work passes over; 0 where that says nothing.
+    /// The bytes that one unit of work processes; 0 if a rate in bytes makes no sense.
     pub bytes: u64,
     /// Does one unit of work.
     pub work: Box<dyn FnMut()>,
@@ -34,7 +35,7 @@ impl std::fmt::Debug for Case {
 const BLOCK_BYTES: u32 = 4 << 20;
 const PAGE_KEYS: usize = 1_000;
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     vec![encode_inode(), decode_inode(), plan_publish(), seal_block(), open_block(), write_page()]
 }
@@ -74,11 +75,11 @@ fn decode_inode() -> Case {
     Case { name: "decode an inode of four slices", bytes: 0, work: Box::new(work) }
 }
 
-/// A bucket and two directories, as a gateway remembers them.
+/// The records of a bucket and two directories, as in a gateway's record cache.
 #[derive(Debug, Default)]
-struct Remembered(HashMap<Key, Value>);
+struct CachedRecords(HashMap<Key, Value>);
 
-impl Hints for Remembered {
+impl Hints for CachedRecords {
     fn record(&self, key: &Key) -> Option<Option<Value>> {
         self.0.get(key).cloned().map(Some)
     }
@@ -89,10 +90,11 @@ impl Hints for Remembered {
 }
 
 fn plan_publish() -> Case {
-    let mut hints = Remembered::default();
+    let mut hints = CachedRecords::default();
     let names: [(&[u8], Origin); 3] =
         [(b"bucket", Origin::Made), (b"a", Origin::Implied), (b"b", Origin::Implied)];
     let mut parent = Ino::ROOT;
+    // With all parents cached, the planner must need no read, so the case measures planning only.
     for (ino, (name, origin)) in (2_000..).zip(names) {
         let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
         hints.0.insert(slot.clone(), Dentry::directory(Ino(ino), origin).encode(&slot));
@@ -115,7 +117,7 @@ fn plan_publish() -> Case {
         let next = Run::new(&operation, env).advance(&hints);
         assert!(matches!(black_box(next), namespace::Next::Commit(..)), "hints suffice");
     };
-    Case { name: "plan a put below remembered directories", bytes: 0, work: Box::new(work) }
+    Case { name: "plan a put below cached directories", bytes: 0, work: Box::new(work) }
 }
 
 fn content() -> Vec<u8> {

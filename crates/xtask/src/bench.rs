@@ -1,9 +1,10 @@
-//! `cargo xtask bench`: the gateway beside direct MinIO, interleaved, on this machine; and the file
-//! view beside what does the same, which is in [`files`].
+//! `cargo xtask bench`: compares the gateway with direct requests to MinIO on this machine.
+//! [`files`] compares the file view with other file systems.
 //!
-//! Both sides use the same MinIO and the same load. Rounds alternate between them, so that what
-//! else the machine does falls on both; a figure is the median of its rounds. Each engine has
-//! tables of its own, beside a MinIO that is measured again: engines are compared by their ratios.
+//! Both sides use the same MinIO and the same load. Rounds alternate between the sides, so that
+//! other work of the machine slows down both; a figure is the median of its rounds. Each engine has
+//! its own tables, and MinIO is measured again for each of them. Compare engines by their ratios:
+//! for example, two engines with the ratio 2.5 are equally fast, also if their rates differ.
 
 mod cells;
 mod copies;
@@ -42,19 +43,20 @@ use metadata::Metadata;
 pub(crate) use meter::peak_memory;
 pub(crate) use options::Options;
 
-/// The folder of keys that everything lies in.
+/// The prefix of all keys.
 const PREFIX: &str = "bench/";
 
-/// What contents and order follow from: every run does the same.
+/// The seed of contents and of the order of requests. It is fixed, so every run does the same work.
 const SEED: u64 = 0x00A5_41A2;
 
-/// How often the wish to end is looked for.
+/// The pause between two checks whether the user has ended the task.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
-/// How long a gateway that has just started is left alone before its memory is looked at.
+/// The pause between the start of a gateway and the measurement of its idle memory.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
+/// Measures and prints the tables of each engine. Returns true also if a figure is below its
+/// target, because the results depend on the machine.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
         return dist::run_release(workspace);
@@ -74,12 +76,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     let programs = Programs { gateway, minio, mc, python };
     let mut all = Vec::new();
     for (number, &engine) in engines.iter().enumerate() {
-        // Nothing of an engine is left when the next one is measured.
+        // Each engine gets a new folder, which is removed before the next engine is measured.
         let folder = folder.path().join(format!("{number}-{}", engine.name()));
         std::fs::create_dir(&folder)?;
+        // The copied bytes do not pass through the engine, so one engine is enough.
         let copy = if number == 0 { options.copy } else { 0 };
         let figures = one_engine(engine, copy, options, &programs, &folder, stop)
-            .with_context(|| format!("the measurement over {} failed", engine.name()))?;
+            .with_context(|| format!("cannot measure the engine {}", engine.name()))?;
         all.push(figures);
         std::fs::remove_dir_all(&folder)?;
     }
@@ -131,19 +134,19 @@ fn one_engine(
         starts: 1,
     };
     let figures = bench.measure().with_context(|| {
-        format!("the gateway's log ends in:\n{}", tail(bench.gateway.child.log(), 20))
+        format!("the end of the gateway's log:\n{}", tail(bench.gateway.child.log(), 20))
     })?;
     bench.report(&figures)
 }
 
-/// The load on one side.
+/// Creates the bucket of one side, and returns its load generator.
 fn runner(server: &Server) -> Result<Runner> {
     let runner = Runner::new(&server.target(BUCKET), PREFIX, SEED, 1)?;
     runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
     Ok(runner)
 }
 
-/// Passes the wish to end on to the load, for as long as there is one.
+/// Stops the load if the user ends the task. The thread ends when the load has been dropped.
 fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
     let (stop, gauge) = (stop.clone(), Arc::downgrade(gauge));
     std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
@@ -159,7 +162,7 @@ fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// All rows and copies that the user wants.
+    /// Measures all wanted rows and copies.
     fn measure(&mut self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for row in rows::ROWS {

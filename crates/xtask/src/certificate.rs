@@ -1,7 +1,7 @@
 //! A certificate authority for one run, and a server certificate for this machine.
 //!
-//! For example, clients of the cell `folder-https` trust [`Certificate::authority`], and the gateway
-//! presents [`Certificate::chain`].
+//! For example, clients of the cell `folder-https` trust [`Certificate::authority`], and the
+//! gateway presents [`Certificate::chain`].
 
 use std::path::{Path, PathBuf};
 

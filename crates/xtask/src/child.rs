@@ -1,8 +1,8 @@
 //! Child processes, and the ways in which they end.
 //!
 //! Each child runs in its own process group. A signal to the group therefore also reaches the
-//! processes that the child started, and a Ctrl-C at the terminal reaches xtask alone. The output of
-//! a child goes to a file, because a pipe that is not read fills up and blocks its writer.
+//! processes that the child started, and a Ctrl-C at the terminal reaches xtask alone. The output
+//! of a child goes to a file, because a pipe that is not read fills up and blocks its writer.
 //!
 //! For example, a suite that hangs is ended with its browser when its time limit is reached.
 

@@ -1,12 +1,12 @@
 //! `cargo xtask dist`: builds the program for users, with profile-guided optimization (PGO).
 //!
-//! The program is built twice. The first build counts how often each branch and function runs, under
-//! the load of [`training`] over every engine. The second build uses these counts: the compiler
-//! inlines and places frequent code together, and moves rare code away. For example, the code of a
-//! GET stays together, and the code of its errors does not interrupt it.
+//! The program is built twice. The first build counts how often each branch and function runs,
+//! under the load of [`training`] over every engine. The second build uses these counts: the
+//! compiler inlines and places frequent code together, and moves rare code away. For example, the
+//! code of a GET stays together, and the code of its errors does not interrupt it.
 //!
-//! The tool [`MERGER`] merges the counts. It must have the compiler's version of LLVM. Rust's component
-//! `llvm-tools` and Debian's packages `llvm-NN` contain it.
+//! The tool [`MERGER`] merges the counts. It must have the compiler's version of LLVM. Rust's
+//! component `llvm-tools` and Debian's packages `llvm-NN` contain it.
 
 mod training;
 
@@ -53,8 +53,8 @@ pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<
     };
     let shipped = workspace.target.join("shipped/ashlar");
     std::fs::create_dir_all(shipped.parent().context("the program has a parent folder")?)?;
-    // Renaming replaces the name only, so processes that run the old program keep running it. Writing
-    // to the file of a running program fails.
+    // Renaming replaces the name only, so processes that run the old program keep running it.
+    // Writing to the file of a running program fails.
     let fresh = shipped.with_extension("new");
     std::fs::copy(&program, &fresh)?;
     std::fs::rename(&fresh, &shipped)?;
@@ -62,8 +62,8 @@ pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<
     Ok(true)
 }
 
-/// Replaces this process by the release build of xtask with the same arguments. A debug build of the
-/// load is so slow that it would measure itself. Returns only errors.
+/// Replaces this process by the release build of xtask with the same arguments. A debug build of
+/// the load is so slow that it would measure itself. Returns only errors.
 pub(crate) fn run_release(workspace: &Workspace) -> Result<bool> {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--quiet", "--package", "xtask", "--"]);
@@ -72,8 +72,8 @@ pub(crate) fn run_release(workspace: &Workspace) -> Result<bool> {
     Err(command.exec()).context("cannot run cargo")
 }
 
-/// Builds the program with PGO if this machine has the tools for it. Otherwise prints the reason and
-/// builds without PGO. Returns the path of the program.
+/// Builds the program with PGO if this machine has the tools for it. Otherwise prints the reason
+/// and builds without PGO. Returns the path of the program.
 pub(crate) fn best(workspace: &Workspace, options: Build, stop: &Stop) -> Result<PathBuf> {
     if options.plain {
         return plain(workspace, stop);
@@ -121,8 +121,8 @@ fn profiled(
         std::fs::remove_dir_all(&counts)?;
     }
     let profiled = workspace.target.join("dist-profiled");
-    // Cargo compares flags but not the contents of the profile, and would keep crates that were built
-    // with another profile. So remove them if the hash of the profile has changed.
+    // Cargo compares flags but not the contents of the profile, and would keep crates that were
+    // built with another profile. So remove them if the hash of the profile has changed.
     let (mark, hash) = (profiled.join("profile"), hash(&profile)?);
     if profiled.exists() && std::fs::read_to_string(&mark).ok().as_ref() != Some(&hash) {
         std::fs::remove_dir_all(&profiled)?;

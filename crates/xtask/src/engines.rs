@@ -1,7 +1,7 @@
 //! The metadata engines, and the database servers behind them.
 //!
-//! A run starts each server once, on a private port. Each user of a server gets its own database. For
-//! example, the cells `postgres-http` and `mount-postgres` use two databases of one PostgreSQL
+//! A run starts each server once, on a private port. Each user of a server gets its own database.
+//! For example, the cells `postgres-http` and `mount-postgres` use two databases of one PostgreSQL
 //! server. This module knows the URL of an engine; it does not know what the engine does with its
 //! server.
 
@@ -113,8 +113,8 @@ impl Databases {
         Ok(())
     }
 
-    /// Prepares the log of an engine's server as if the server had run for a while. For example, a new
-    /// PostgreSQL creates each log file before its first use, and all commits wait for that.
+    /// Prepares the log of an engine's server as if the server had run for a while. For example, a
+    /// new PostgreSQL creates each log file before its first use, and all commits wait for that.
     pub(crate) fn prepare_log(&self, engine: Engine) -> Result<()> {
         self.server(engine).map_or(Ok(()), |server| catch_panic(|| server.prepare_log()))
     }
@@ -144,8 +144,8 @@ impl Databases {
     }
 }
 
-/// Runs `work`, and returns a panic as an error. The crate `databases` is made for tests and panics,
-/// but here one step must fail and the others must run.
+/// Runs `work`, and returns a panic as an error. The crate `databases` is made for tests and
+/// panics, but here one step must fail and the others must run.
 fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|cause| anyhow!(panic_text(&*cause)))
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: runs each fuzz target for a limited time.
 //!
-//! The assertions of a target are in `tests/fuzz`. libFuzzer calls the target with inputs that reach
-//! more and more of its code, and limits the time and the memory of one input. The build folder
-//! keeps the corpus, so the next run continues with the inputs that this run found. It also keeps
-//! the inputs that break a target.
+//! The assertions of a target are in `tests/fuzz`. libFuzzer calls the target with inputs that
+//! reach more and more of its code, and limits the time and the memory of one input. The build
+//! folder keeps the corpus, so the next run continues with the inputs that this run found. It also
+//! keeps the inputs that break a target.
 //!
 //! For example, `cargo xtask fuzz --seconds 60 xml` runs the target `xml` for a minute.
 

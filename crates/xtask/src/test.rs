@@ -1,5 +1,5 @@
-//! `cargo xtask test`: all checks and tests that a change must pass, in one command, also on a fresh
-//! machine.
+//! `cargo xtask test`: all checks and tests that a change must pass, in one command, also on a
+//! fresh machine.
 //!
 //! Cheap checks come first. Then one build lints the code and makes the programs of the Rust tests
 //! and of the suites, while external programs are installed. Then the Rust tests and the suites run
@@ -285,8 +285,8 @@ impl Steps<'_> {
         self.wanted_step("doc", cargo(&DOC))
     }
 
-    /// Checks licences and advisories if cargo-deny is installed. Building it would take longer than
-    /// all other steps.
+    /// Checks licences and advisories if cargo-deny is installed. Building it would take longer
+    /// than all other steps.
     fn deny(&mut self) -> Result<()> {
         if !self.run.wants("deny") {
             return Ok(());

@@ -35,8 +35,8 @@ const MINIO_GO: (&str, &str) = ("github.com/minio/minio-go/v7", "v7.4.1");
 /// the same version.
 const MINIO_PY: (&str, &str) = ("minio", "7.2.20");
 
-/// The suite of table formats that commit by conditional writes, and of engines that read them. It has
-/// its own Python environment.
+/// The suite of table formats that commit by conditional writes, and of engines that read them. It
+/// has its own Python environment.
 pub(crate) const TABLES: &str = "tables";
 
 /// Debian packages of the client suites, each with a command that succeeds if it is installed.
@@ -104,8 +104,8 @@ pub(crate) struct Tools {
 pub(crate) struct ExternalSuites {
     /// The Python interpreter with MinIO's client.
     pub(crate) python_minio: PathBuf,
-    /// The Python interpreter with table formats and their readers; empty if the suite [`TABLES`] is
-    /// not wanted.
+    /// The Python interpreter with table formats and their readers; empty if the suite [`TABLES`]
+    /// is not wanted.
     pub(crate) python_tables: PathBuf,
     /// The folder of versitygw's sources. The other `_source` fields are like it.
     pub(crate) versitygw_source: PathBuf,
@@ -167,8 +167,8 @@ impl Tools {
         Ok(installer.folder.join("bin").join(program))
     }
 
-    /// Finds or installs the needs of the suites of other projects. The environment of [`TABLES`] is
-    /// large, so it is prepared only if `suites` contains that suite.
+    /// Finds or installs the needs of the suites of other projects. The environment of [`TABLES`]
+    /// is large, so it is prepared only if `suites` contains that suite.
     pub(crate) fn prepare_external(
         workspace: &Workspace,
         install: bool,
@@ -398,8 +398,8 @@ fn user_id() -> Result<String> {
     Ok(stdout(command)?.trim().to_owned())
 }
 
-/// Returns true if a program was built from the wanted version of its module. Go records the version
-/// in each program.
+/// Returns true if a program was built from the wanted version of its module. Go records the
+/// version in each program.
 fn has_version(path: &Path, tool: &GoTool) -> bool {
     if !is_executable(path) {
         return false;

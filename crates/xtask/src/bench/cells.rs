@@ -1,4 +1,7 @@
-//! The rounds of one row, and what every process spends meanwhile.
+//! The rounds of one row, and the costs of all processes during each round.
+//!
+//! For example, the row `PUT 4 KiB ×16` with three rounds is measured in the order MinIO, gateway,
+//! gateway, MinIO, MinIO, gateway.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,19 +16,21 @@ use super::meter;
 use super::rows::Row;
 use crate::progress::Mark;
 
-/// Objects from which on the growth of a store tells the bytes of one: files grow by some MiB.
+/// The fewest new objects from which the metadata bytes of one object are computed. The files of
+/// stores grow in steps of some MiB, so with fewer objects the result would be wrong.
 const COUNTABLE_OBJECTS: u64 = 10_000;
 
-/// Objects that a cold round reads at the least. They take a second or two: what a gateway that has
-/// just started does but once, as touching memory for the first time, is a small part of it.
+/// The fewest objects that a cold round reads. They take a second or two, so the one-time costs of
+/// a new gateway, such as the first use of memory, are a small part of the round.
 const COLD_ROUND_OBJECTS: usize = 150;
 
-/// Rounds that write such objects without being timed, at most.
+/// The most rounds that write objects for cold rounds. They are not timed.
 const COLD_PUT_ROUNDS_MAX: u32 = 4;
 
-/// One round on one side, and what it cost around it.
+/// One round on one side, and its costs.
 struct Cell {
     round: Round,
+    /// The CPU time of the gateway. The next two fields are the CPU times of the other processes.
     gateway: Duration,
     database: Duration,
     minio: Duration,
@@ -33,7 +38,7 @@ struct Cell {
 }
 
 impl Bench<'_> {
-    /// Rounds of requests, alternating.
+    /// Measures one row: rounds that alternate between the sides.
     pub(super) fn row(&mut self, row: &Row) -> Result<Figure> {
         let mut workload = row.workload(self.options.time());
         if row.cold {
@@ -45,7 +50,7 @@ impl Bench<'_> {
         let running = progress.begin(row.name);
         let before = self.metadata.bytes()?;
         for number in 0..self.options.rounds {
-            // Each round begins with the other side, so that neither always runs on a warm machine.
+            // Rounds begin with a different side in turn, so that no side always runs first.
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in order {
                 self.runners[side].prepare(&workload, &self.gauge).context(row.name)?;
@@ -61,6 +66,7 @@ impl Bench<'_> {
         Ok(figure)
     }
 
+    /// Measures one round on one side. Fails if a request failed.
     fn cell(&mut self, side: usize, workload: &Workload) -> Result<Cell> {
         let before = self.spent()?;
         let round = self.runners[side].round(workload, &self.gauge)?;
@@ -74,15 +80,17 @@ impl Bench<'_> {
         Ok(Cell { round, gateway: used(0), database: used(1), minio: used(2), counters })
     }
 
-    /// The CPU time of gateway, database and MinIO so far, and what the gateway has counted.
+    /// Returns the CPU times of gateway, database and MinIO up to now, and the gateway's counters.
     fn spent(&self) -> Result<([Duration; 3], Counters)> {
         let gateway = meter::cpu_time(self.gateway.child.pid())?;
         let minio = meter::cpu_time(self.minio.child.pid())?;
         Ok(([gateway, self.metadata.cpu(), minio], Counters::read(&self.admin)?))
     }
 
-    /// Gives each round its share of the objects that nobody has read yet, of which there are
-    /// [`COLD_ROUND_OBJECTS`] for each if some more rounds can write as many.
+    /// Sets the number of objects that each cold round reads. A cold round reads objects that were
+    /// not read before, so this first writes more of them until each round has
+    /// [`COLD_ROUND_OBJECTS`] or until [`COLD_PUT_ROUNDS_MAX`] rounds have written. Fails if a
+    /// round would have no object.
     fn share_unread(&mut self, workload: &mut Workload) -> Result<()> {
         let bytes = workload.object_bytes;
         let rounds = usize::try_from(self.options.rounds)?;
@@ -95,7 +103,7 @@ impl Bench<'_> {
                 }
                 let round = runner.round(&put, &self.gauge)?;
                 if round.errors > 0 {
-                    bail!("{} objects could not be written", round.errors);
+                    bail!("{} writes of objects failed", round.errors);
                 }
             }
         }
@@ -109,10 +117,12 @@ impl Bench<'_> {
     }
 }
 
+/// Returns the figure of a row: medians of its rounds. `stored` is the metadata bytes of one
+/// object.
 fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
     let middle =
         |side: usize, of: &dyn Fn(&Cell) -> f64| median(cells[side].iter().map(of).collect());
-    let late = |side, percent| {
+    let latency = |side, percent| {
         middle(side, &|cell: &Cell| cell.round.percentile(percent).as_secs_f64() * 1e3)
     };
     let requests = |cell: &Cell| cell.round.requests.max(1);
@@ -120,8 +130,8 @@ fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
         gateway: middle(1, &|cell| micros_each(cell.gateway, requests(cell))),
         database: middle(1, &|cell| micros_each(cell.database, requests(cell))),
         minio: [0, 1].map(|side| middle(side, &|it| micros_each(it.minio, requests(it)))),
-        p50: [late(0, 50.0), late(1, 50.0)],
-        p99: [late(0, 99.0), late(1, 99.0)],
+        p50: [latency(0, 50.0), latency(1, 50.0)],
+        p99: [latency(0, 99.0), latency(1, 99.0)],
         block_requests: middle(1, &|it| each(it.counters.block_requests, requests(it))),
         block_bytes: middle(1, &|it| each(it.counters.block_bytes, requests(it))),
         trips: middle(1, &|it| each(it.counters.trips, requests(it))),
@@ -148,12 +158,12 @@ fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
     }
 }
 
-/// A time in microseconds, shared by requests.
+/// Returns a time in microseconds for each request.
 fn micros_each(time: Duration, requests: u64) -> f64 {
     each(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), requests)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a median has no use for more than 52 bits")]
+#[expect(clippy::cast_precision_loss, reason = "52 bits are enough for a median")]
 fn each(sum: u64, requests: u64) -> f64 {
     sum as f64 / requests as f64
 }

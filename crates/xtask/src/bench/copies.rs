@@ -1,4 +1,4 @@
-//! One large file copied by MinIO's client, as a user would.
+//! One large file that MinIO's client copies up and down, as a user does with `mc cp`.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,11 +18,12 @@ use crate::progress::Mark;
 use crate::servers::{ACCESS_KEY, SECRET_KEY, Server};
 use crate::workspace::stdout;
 
-/// How long one copy may take.
+/// The time limit of one copy.
 const COPY_LIMIT: Duration = Duration::from_mins(30);
 
 impl Bench<'_> {
-    /// One large file up and down with mc, and its checksum.
+    /// Measures copies of one large file to both sides and back. Fails if a copy differs from the
+    /// file.
     pub(super) fn copies(&mut self) -> Result<Vec<Figure>> {
         let mib = if self.options.quick { self.copy.min(256) } else { self.copy };
         let source = self.folder.join("source");
@@ -31,8 +32,9 @@ impl Bench<'_> {
         let mut times: [[Vec<f64>; 2]; 2] = Default::default();
         let mut cpu: [Vec<f64>; 2] = Default::default();
         let running = self.progress.begin(&format!("mc cp {mib} MiB"));
-        // No row needs any more what the load wrote, and the disk may have no room for both. What
-        // was written through the gateway stays: the gateway would reclaim it while it is measured.
+        // No later row reads the load's objects, and the disk may be too small for them and the
+        // file. The gateway's objects stay, because otherwise it would delete their blocks during
+        // the measurement.
         self.runners[0].clean()?;
         for number in 0..self.options.rounds {
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
@@ -47,7 +49,7 @@ impl Bench<'_> {
                 let back = self.folder.join("back");
                 let down = self.mc(server, &["cp", "--quiet", &object, path(&back)?])?;
                 if sha256(&back)? != sum {
-                    bail!("{} gave back another file than it was given", server.endpoint);
+                    bail!("{} returned a file that differs from the uploaded one", server.endpoint);
                 }
                 if side == 1 {
                     cpu[0].push(middle.saturating_sub(start).as_secs_f64());
@@ -75,7 +77,7 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    /// Runs MinIO's client and returns how long it took.
+    /// Runs MinIO's client and returns the time that it took.
     fn mc(&self, server: &Server, arguments: &[&str]) -> Result<Duration> {
         self.stop.check()?;
         let mut command = Command::new(&self.programs.mc);
@@ -91,13 +93,14 @@ impl Bench<'_> {
     }
 }
 
-/// A file without equal parts, so that nothing can be saved by finding them.
+/// Writes a file of random bytes, so that compression and deduplication save nothing.
 pub(super) fn write_random(path: &Path, mib: u64) -> Result<()> {
     let mut file = File::create(path)?;
     std::io::copy(&mut File::open("/dev/urandom")?.take(mib << 20), &mut file)?;
     Ok(file.sync_all()?)
 }
 
+/// Returns the SHA-256 of a file in hexadecimal.
 pub(super) fn sha256(path: &Path) -> Result<String> {
     let mut command = Command::new("sha256sum");
     command.arg("--").arg(path);
@@ -105,6 +108,7 @@ pub(super) fn sha256(path: &Path) -> Result<String> {
     Ok(line.split_whitespace().next().context("sha256sum prints a sum")?.to_owned())
 }
 
+/// Returns a path as an argument for mc.
 pub(super) fn path(path: &Path) -> Result<&str> {
-    path.to_str().context("a path for mc is UTF-8")
+    path.to_str().context("mc takes paths in UTF-8 only")
 }

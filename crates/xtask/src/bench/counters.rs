@@ -1,4 +1,4 @@
-//! What the gateway counts, read from its metrics.
+//! The gateway's counters, read from its metrics.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,35 +7,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// How long the gateway may take to tell.
+/// The time limit for the answer of the metrics endpoint.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long after its port answers a gateway may take to say where its metrics are.
+/// The time that a gateway has, after its port is open, until its log names the metrics address.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often its log is looked at meanwhile.
+/// The pause between two reads of the log.
 const LOG_POLL: Duration = Duration::from_millis(20);
 
-/// Work behind the gateway, summed over all kinds.
+/// The gateway's requests to its stores, summed over all labels of each counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Requests to the block store.
     pub(super) block_requests: u64,
-    /// Bytes to and from it.
+    /// Bytes written to and read from the block store.
     pub(super) block_bytes: u64,
     /// Round trips to the metadata store.
     pub(super) trips: u64,
 }
 
 impl Counters {
-    /// Asks the gateway whose metrics are at `address`.
+    /// Reads the counters from the metrics at `address`. Fails if a counter is missing.
     pub(super) fn read(address: &str) -> Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT))?;
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        Self::parse(&String::from_utf8_lossy(&answer)).context("the gateway's metrics lack some")
+        Self::parse(&String::from_utf8_lossy(&answer))
+            .context("the metrics do not have all counters that the benchmark needs")
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -46,7 +47,7 @@ impl Counters {
         })
     }
 
-    /// What was counted since `before`.
+    /// Returns the difference to `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             block_requests: self.block_requests.saturating_sub(before.block_requests),
@@ -56,7 +57,7 @@ impl Counters {
     }
 }
 
-/// The sum over all labels of a counter; `None` if there is none of that name.
+/// Returns the sum of a counter over all labels, or `None` if the text has no counter of that name.
 fn sum(text: &str, name: &str) -> Option<u64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
@@ -67,8 +68,8 @@ fn sum(text: &str, name: &str) -> Option<u64> {
     text.lines().filter_map(value).reduce(|one, other| one + other)
 }
 
-/// Where a gateway serves its metrics, as it says in its log when it is ready. It may be asked a
-/// moment earlier: its port answers before that.
+/// Returns the address of a gateway's metrics, which the gateway writes to its log when it is
+/// ready. The port answers earlier, so this waits up to [`ANNOUNCED_WITHIN`] for the line.
 pub(crate) fn admin(log: &Path) -> Result<String> {
     let began = Instant::now();
     loop {
@@ -77,7 +78,7 @@ pub(crate) fn admin(log: &Path) -> Result<String> {
             return Ok(address.to_owned());
         }
         if began.elapsed() > ANNOUNCED_WITHIN {
-            bail!("the gateway's log does not say where its metrics are")
+            bail!("the gateway's log has no address of its metrics")
         }
         std::thread::sleep(LOG_POLL);
     }

@@ -1,4 +1,4 @@
-//! What was measured, as rows of Markdown tables.
+//! Results as rows of Markdown tables and as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,48 +8,51 @@ use super::rows::Wanted;
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) name: String,
-    /// In `unit`, direct and ours.
+    /// The values of direct MinIO and of the gateway, in `unit`.
     pub(super) sides: [f64; 2],
     pub(super) unit: &'static str,
-    /// More is better, as for rates; less is, as for times.
+    /// True for rates, false for times.
     pub(super) more_is_better: bool,
+    /// The targets of the ratio.
     pub(super) wanted: Option<Wanted>,
     pub(super) cost: Option<Cost>,
     pub(super) remark: String,
 }
 
-/// What one request costs; for the whole of it, medians of rounds.
+/// The costs of one request. Each value is a median of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     /// CPU time of the gateway, in microseconds.
     pub(super) gateway: f64,
     /// CPU time of the database server, in microseconds.
     pub(super) database: f64,
-    /// CPU time of MinIO, in microseconds, direct and ours.
+    /// CPU time of MinIO in microseconds, for direct requests and for those of the gateway.
     pub(super) minio: [f64; 2],
-    /// Milliseconds, direct and ours.
+    /// The median latency in milliseconds, of direct MinIO and of the gateway.
     pub(super) p50: [f64; 2],
+    /// The 99th percentile of the latency, like `p50`.
     pub(super) p99: [f64; 2],
     /// Requests to the block store.
     pub(super) block_requests: f64,
-    /// Bytes to and from it.
+    /// Bytes written to and read from the block store.
     pub(super) block_bytes: f64,
     /// Round trips to the metadata store.
     pub(super) trips: f64,
-    /// Seconds of the gateway's CPU time for a GB of bodies.
+    /// CPU time of the gateway in seconds, for each GB of bodies.
     pub(super) seconds_per_gb: f64,
-    /// Bytes that the metadata store grew by for each object, where enough were written to tell.
+    /// Growth of the metadata store in bytes for each object; `None` if too few objects were
+    /// written.
     pub(super) stored: Option<f64>,
 }
 
 impl Figure {
-    /// How much better ours is.
+    /// The ratio. A value above 1 means that the gateway is better.
     pub(super) fn ratio(&self) -> f64 {
         let [direct, ours] = self.sides;
         if self.more_is_better { ours / direct } else { direct / ours }
     }
 
-    /// Direct, ours, and the ratio.
+    /// The values of both sides and the ratio, as text.
     pub(super) fn sides(&self) -> String {
         let ([direct, ours], unit) = (self.sides.map(rounded), self.unit);
         format!("{direct} {unit}, {ours} {unit}, {:.2}", self.ratio())
@@ -87,7 +90,8 @@ impl Figure {
             .to_owned()
     }
 
-    /// `None` for what is not made of requests of ours.
+    /// The row of the table of costs. `None` if the workload does not consist of requests of the
+    /// load.
     pub(super) fn cost_row(&self) -> Option<String> {
         let cost = self.cost?;
         let ([p50, p50_ours], [p99, p99_ours]) = (cost.p50, cost.p99);
@@ -134,7 +138,7 @@ impl Figure {
     }
 }
 
-/// Three digits, and thousands as they are.
+/// Returns a number with three digits; numbers from 1000 have no decimals.
 pub(super) fn rounded(value: f64) -> String {
     match value {
         _ if value >= 100.0 => format!("{value:.0}"),

@@ -1,10 +1,14 @@
-//! `cargo xtask bench --files`: a mount beside what does the same, interleaved, on this machine.
+//! `cargo xtask bench --files`: compares a mount with other file systems on this machine. Rounds
+//! alternate between the sides.
 //!
-//! Each engine has tables of its own. SQLite keeps blocks in a folder, so what is beside it is a
-//! local folder and a file system in memory; other engines keep them in MinIO, which is measured
-//! directly, too, and through s3fs-fuse. The programs that do the work are those of users where they
-//! cost little beside it: tar, git, cp, rm, ls, pandas. What costs less than starting a program is
-//! done by the crate `load`.
+//! Each engine has its own tables. With SQLite, blocks are in a folder, and the mount is compared
+//! with a local folder and with a file system in memory (the null file system). With other engines,
+//! blocks are in MinIO, and the mount is also compared with direct requests to MinIO and with
+//! s3fs-fuse.
+//!
+//! If a row's work takes long, programs of users do it: tar, git, cp, rm, ls, pandas. If starting a
+//! program would take longer than the work, the crate `load` does it. For example, tar unpacks an
+//! archive, and `load` removes single files.
 
 mod amounts;
 mod figure;
@@ -42,20 +46,21 @@ use requests::Tracer;
 use sides::Other;
 use stage::Stage;
 
-/// Rows that are measured together, by the names that `--only` picks them by.
+/// A group of rows that are measured together. `--only` selects it by the names of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Large,
     Cached,
     Unpack,
     Trees,
+    /// Operations on small files, with this number of threads.
     Entries(usize),
     Overwrites,
     Listing,
 }
 
 impl Group {
-    /// All of them. The listing comes last: it starts Ashlar anew, several times.
+    /// All groups. The listing comes last, because it restarts Ashlar several times.
     const ALL: [Self; 8] = [
         Self::Entries(small::THREADS[0]),
         Self::Entries(small::THREADS[1]),
@@ -67,6 +72,7 @@ impl Group {
         Self::Listing,
     ];
 
+    /// The names of the rows.
     fn names(self) -> Vec<String> {
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         match self {
@@ -82,7 +88,7 @@ impl Group {
         }
     }
 
-    /// Whether it compares with something in MinIO and with nothing else.
+    /// Returns true if the group compares with MinIO only, so it cannot run without MinIO.
     fn needs_minio(self) -> bool {
         matches!(self, Self::Large | Self::Overwrites)
     }
@@ -100,31 +106,32 @@ impl Group {
     }
 }
 
-/// The groups that have a row which the user wants.
+/// Returns the groups with at least one row that the user wants.
 fn wanted(options: &Options) -> Vec<Group> {
     let wants = |group: &Group| group.names().iter().any(|name| options.wants(name));
     Group::ALL.into_iter().filter(wants).collect()
 }
 
-/// Measures, prints tables for each engine, and returns true: a figure is not a verdict.
+/// Measures and prints the tables of each engine. Returns true also if a figure is below its
+/// target, because the results depend on the machine.
 pub(super) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if let Some(obstacle) = obstacle() {
         bail!("cannot measure a mount here: {obstacle}");
     }
     let groups = wanted(options);
     if groups.is_empty() {
-        bail!("no row has a name with {}", options.only.join(" or "));
+        bail!("no row has a name that contains {}", options.only.join(" or "));
     }
     let (progress, engines) = (Rc::new(Progress::terminal_only()), options.engines());
     let folder = options.make_folder()?;
     let programs = FilePrograms::prepare(workspace, options, &engines, &progress, stop)?;
     let mut all = Vec::new();
     for (number, &engine) in engines.iter().enumerate() {
-        // Nothing of an engine is left when the next one is measured.
+        // Each engine gets a new folder, which is removed before the next engine is measured.
         let folder = folder.path().join(format!("{number}-{}", engine.name()));
         std::fs::create_dir(&folder)?;
         let figures = one_engine(engine, options, &groups, &programs, &progress, &folder, stop)
-            .with_context(|| format!("the measurement over {} failed", engine.name()))?;
+            .with_context(|| format!("cannot measure the engine {}", engine.name()))?;
         all.push(figures);
         std::fs::remove_dir_all(&folder)?;
     }
@@ -153,6 +160,7 @@ fn one_engine(
         minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
         minio.make_bucket(&programs.mc, folder, large::DIRECT_BUCKET)?;
     }
+    // Without tracing, the tables lack the numbers of FUSE requests, and the rest is complete.
     let mut remarks = Vec::new();
     let tracer = Tracer::start(folder);
     let tracer = tracer.map_err(|error| remarks.push(format!("FUSE requests: {error:#}"))).ok();
@@ -173,7 +181,7 @@ fn one_engine(
         remarks,
     };
     let figures = stage.measure(groups).with_context(|| {
-        format!("Ashlar's log ends in:\n{}", tail(&folder.join("ashlar.log"), 20))
+        format!("the end of Ashlar's log:\n{}", tail(&folder.join("ashlar.log"), 20))
     })?;
     stage.report(&figures)
 }
@@ -185,8 +193,8 @@ impl Stage<'_> {
         for group in groups {
             let name = group.names().join(", ");
             if group.needs_minio() && self.minio.is_none() {
-                let remark = format!("{name}: over {} blocks lie in a folder", self.engine.name());
-                self.progress.begin(&name).end(Mark::Skipped, "blocks lie in a folder");
+                let remark = format!("{name}: with {} blocks are in a folder", self.engine.name());
+                self.progress.begin(&name).end(Mark::Skipped, "blocks are in a folder");
                 self.remarks.push(remark);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A CSV file overwritten by pandas through s3fs, or on a path, as a user would.
+//! Overwrites of a CSV file by pandas, through s3fs or on a path, as a user does them.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,8 +16,9 @@ use crate::workspace::stdout;
 /// The row's name.
 pub(super) const NAME: &str = "pandas CSV overwrite";
 
-/// Writes a file of some 150 KB at each of two sides, then overwrites both in turns; prints the
-/// seconds of each overwrite, those of the first side before those of the second.
+/// A program in Python that writes a file of about 150 KB on each of two sides, and then overwrites
+/// both files alternately. It prints the seconds of each overwrite: first all of the first side,
+/// then all of the second side.
 const PROGRAM: &str = r#"
 import sys, time
 import numpy, pandas
@@ -43,28 +44,29 @@ for path, options in sides:
 print(*sum(times, []))
 "#;
 
-/// Overwrites of each side in a round.
+/// The number of overwrites on each side in a round.
 const OVERWRITES: usize = 30;
 
-/// Rounds for each one of other rows. A round is a process of an interpreter, some of which are a
-/// quarter slower than others for all of their life; so both sides are measured by the same ones.
+/// The number of rounds for each round of other rows. A round is one interpreter process. Some
+/// processes are slower than others by a quarter from start to end, so each process measures both
+/// sides, and more processes are needed.
 pub(super) const ROUNDS_FACTOR: u32 = 3;
 
-/// Where a frame is written.
+/// The target of the overwrites.
 #[derive(Clone, Debug)]
 pub(super) struct FrameSide {
     /// A path, or a URL of S3.
     pub(super) path: String,
-    /// Who serves that URL.
+    /// The endpoint of the URL; `None` for a path.
     pub(super) endpoint: Option<String>,
 }
 
 impl Bench<'_> {
-    /// Rounds of overwrites, alternating; nothing where there is no pandas.
+    /// Measures the row. Returns `None` if pandas is not installed.
     pub(super) fn frames(&mut self) -> Result<Option<Figure>> {
         let running = self.progress.begin(NAME);
         let Some(python) = &self.programs.python else {
-            running.end(Mark::Skipped, "no pandas: cargo xtask test installs it");
+            running.end(Mark::Skipped, "pandas is not installed; cargo xtask test installs it");
             return Ok(None);
         };
         let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
@@ -91,7 +93,7 @@ impl Bench<'_> {
     }
 }
 
-/// The seconds of an overwrite at each of two servers, in the middle of a round.
+/// Runs one round, and returns the median seconds of an overwrite on each of two servers.
 fn overwrites(python: &Path, servers: [&Server; 2]) -> Result<[f64; 2]> {
     let sides = servers.map(|server| FrameSide {
         path: format!("s3://{BUCKET}/frame.csv"),
@@ -101,7 +103,7 @@ fn overwrites(python: &Path, servers: [&Server; 2]) -> Result<[f64; 2]> {
     middles(&text, OVERWRITES)
 }
 
-/// The program that overwrites a frame so many times at each side.
+/// Returns the command that overwrites a file `count` times on each side.
 pub(super) fn program(python: &Path, sides: &[FrameSide; 2], count: usize) -> Command {
     let mut command = Command::new(python);
     command.args(["-c", PROGRAM, ACCESS_KEY, SECRET_KEY]).arg(count.to_string());
@@ -111,11 +113,16 @@ pub(super) fn program(python: &Path, sides: &[FrameSide; 2], count: usize) -> Co
     command
 }
 
-/// The seconds in the middle of each side's, of what it has printed.
+/// Returns the median seconds of each side from the output of the program.
 pub(super) fn middles(text: &str, count: usize) -> Result<[f64; 2]> {
     let times: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-    let times = times.context("the program prints seconds")?;
-    ensure!(times.len() == 2 * count, "it prints {} seconds, not {}", times.len(), 2 * count);
+    let times = times.context("the program printed something that is not a number of seconds")?;
+    ensure!(
+        times.len() == 2 * count,
+        "the program printed {} numbers, not {}",
+        times.len(),
+        2 * count
+    );
     let (one, other) = times.split_at(count);
     Ok([one, other].map(|round| median(round.to_vec())))
 }

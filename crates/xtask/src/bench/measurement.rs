@@ -1,4 +1,5 @@
-//! One engine's measurement: both sides while they run, and a gateway that starts anew.
+//! The measurement of one engine: the running servers of both sides, and restarts of the gateway
+//! for cold rows.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
@@ -17,19 +18,19 @@ use crate::engines::Engine;
 use crate::progress::Progress;
 use crate::servers::{Blocks, Server};
 
-/// The bucket that each side is asked to write to, and the database that a server keeps it in.
+/// The name of the bucket on both sides, of the metadata database and of the prefix of blocks.
 pub(super) const BUCKET: &str = "bench";
 
-/// The programs that take part.
+/// The paths of the programs.
 pub(super) struct Programs {
     pub(super) gateway: PathBuf,
     pub(super) minio: PathBuf,
     pub(super) mc: PathBuf,
-    /// An interpreter with pandas and s3fs, if this machine has one already.
+    /// A Python interpreter with pandas and s3fs; `None` if it is not installed.
     pub(super) python: Option<PathBuf>,
 }
 
-/// One engine's measurement: the two sides and what is around them.
+/// The state of one engine's measurement.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) engine: Engine,
@@ -39,24 +40,25 @@ pub(super) struct Bench<'a> {
     pub(super) folder: PathBuf,
     pub(super) minio: Server,
     pub(super) gateway: Server,
-    /// The gateway's counters.
+    /// The address of the gateway's metrics.
     pub(super) admin: String,
     pub(super) metadata: Metadata<'a>,
-    /// Direct and ours.
+    /// The load on direct MinIO and on the gateway.
     pub(super) runners: [Runner; 2],
     pub(super) gauge: Arc<Gauge>,
-    /// MiB of the file that is copied.
+    /// The size of the copied file in MiB; 0 for no copies.
     pub(super) copy: u64,
-    /// MiB of the gateway: just started, and the most so far.
+    /// The memory of the gateway in MiB shortly after its start.
     pub(super) idle_mib: f64,
+    /// The peak memory of all gateways that have ended, in MiB.
     pub(super) peak_mib: f64,
-    /// Gateways that were started.
+    /// The number of gateways that were started.
     pub(super) starts: u32,
 }
 
 impl Bench<'_> {
-    /// Ends the gateway, and starts one that keeps nothing of what the last one knew but what
-    /// lies in the database, the bucket and the file of its master key.
+    /// Replaces the gateway by a new one with empty caches. The new gateway has the same database,
+    /// the same bucket and a copy of the master key, and a new data folder.
     pub(super) fn begin_cold(&mut self) -> Result<()> {
         let old = self.folder.join(self.data_folder());
         self.end_gateway()?;
@@ -65,7 +67,7 @@ impl Bench<'_> {
         let data = folder.join("data");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
         std::fs::copy(old.join("data/master.key"), data.join("master.key"))
-            .context("the gateway left no master key")?;
+            .context("the gateway has no master key to copy")?;
         let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
         let (program, place) = (&self.programs.gateway, &self.metadata.place);
         let settings = self.options.settings(self.engine);
@@ -75,12 +77,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Where the current gateway keeps what is its own, below our folder.
+    /// The folder of the present gateway, relative to the folder of the measurement.
     fn data_folder(&self) -> String {
         if self.starts == 1 { String::new() } else { format!("start-{}", self.starts) }
     }
 
-    /// Remembers its peak, and asks it to end, which it must do in order.
+    /// Records the gateway's peak memory and ends it. Fails if its exit status is not 0.
     pub(super) fn end_gateway(&mut self) -> Result<()> {
         self.peak_mib = self.peak_mib.max(peak_memory(self.gateway.child.pid())?);
         let status = self.gateway.child.end()?;

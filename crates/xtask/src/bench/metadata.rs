@@ -1,4 +1,4 @@
-//! The metadata store below the gateway, seen from outside: what it costs and how much it holds.
+//! The CPU time and the size of the gateway's metadata store, measured from outside.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,30 +11,30 @@ use databases::Database;
 use super::meter;
 use crate::engines::{Databases, Engine};
 
-/// How long Redis may take to answer.
+/// The time limit for an answer of Redis.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// An empty metadata store, and how to look at it.
+/// A metadata store that was empty at first, and the way to measure it.
 pub(super) struct Metadata<'a> {
     /// The URL for `--meta`.
     pub(super) place: String,
     server: Option<&'a Database>,
-    holds: Holds,
+    size: SizeSource,
 }
 
-/// What says how much a store holds.
-enum Holds {
-    /// All files of a folder.
+/// The source of a store's size.
+enum SizeSource {
+    /// All files below a folder.
     Folder(PathBuf),
-    /// A SQLite file, with what waits in the log beside it.
+    /// A SQLite file together with its write-ahead log.
     File(PathBuf),
-    /// The memory of a Redis.
+    /// The memory of the Redis at this address.
     Memory(SocketAddr),
 }
 
 impl<'a> Metadata<'a> {
-    /// A fresh store of an engine whose server runs, in a database called `name`; what has no
-    /// server lies in `folder`.
+    /// Creates an empty store of an engine. If the engine has a server, it must run, and `name` is
+    /// the name of the database. SQLite's file is in `folder`.
     pub(super) fn fresh(
         databases: &'a Databases,
         engine: Engine,
@@ -43,52 +43,57 @@ impl<'a> Metadata<'a> {
     ) -> Result<Self> {
         let place = databases.fresh(engine, folder, name)?;
         let server = databases.server(engine);
-        let holds = match (engine, server) {
-            (Engine::Postgres, Some(server)) => Holds::Folder(server.folder().join("data/base")),
-            (Engine::Mysql, Some(server)) => Holds::Folder(server.folder().join("data").join(name)),
-            (_, Some(server)) => Holds::Memory(server.address()),
+        let size = match (engine, server) {
+            (Engine::Postgres, Some(server)) => {
+                SizeSource::Folder(server.folder().join("data/base"))
+            }
+            (Engine::Mysql, Some(server)) => {
+                SizeSource::Folder(server.folder().join("data").join(name))
+            }
+            (_, Some(server)) => SizeSource::Memory(server.address()),
             (_, None) => {
-                Holds::File(place.strip_prefix("sqlite:").context("a file has a path")?.into())
+                SizeSource::File(place.strip_prefix("sqlite:").context("a file has a path")?.into())
             }
         };
-        Ok(Self { place, server, holds })
+        Ok(Self { place, server, size })
     }
 
-    /// Tells a Redis when to sync its append-only file; other stores are left as they are.
+    /// Sets `appendfsync` of a Redis to `when`. Does nothing for other engines.
     pub(super) fn sync_redis(&self, when: &str) -> Result<()> {
-        let Holds::Memory(address) = self.holds else { return Ok(()) };
+        let SizeSource::Memory(address) = self.size else { return Ok(()) };
         let answer = ask_redis(address, &format!("CONFIG SET appendfsync {when}"))?;
-        ensure!(answer.starts_with("+OK"), "Redis does not sync {when}: {}", answer.trim());
+        ensure!(answer.starts_with("+OK"), "Redis refuses appendfsync {when}: {}", answer.trim());
         Ok(())
     }
 
-    /// The CPU time that the server has used so far; none where the gateway does the work itself.
+    /// The CPU time that the server has used up to now. It is 0 for SQLite, which runs in the
+    /// gateway.
     pub(super) fn cpu(&self) -> Duration {
         self.server.map_or(Duration::ZERO, |it| meter::cpu_time_of_tree(&it.processes()))
     }
 
-    /// The bytes that the store occupies: on disk, or in memory where everything is there.
+    /// The size of the store in bytes: on disk, or in memory for Redis.
     pub(super) fn bytes(&self) -> Result<u64> {
-        match &self.holds {
-            Holds::Folder(folder) => size_below(folder),
-            Holds::File(file) => {
+        match &self.size {
+            SizeSource::Folder(folder) => size_below(folder),
+            SizeSource::File(file) => {
                 let log = std::fs::read(beside(file, "-wal")).unwrap_or_default();
                 match logged_size(&log) {
                     Some(bytes) => Ok(bytes),
                     None => Ok(file.metadata().map_or(0, |found| found.len())),
                 }
             }
-            Holds::Memory(address) => used_memory(*address),
+            SizeSource::Memory(address) => used_memory(*address),
         }
     }
 }
 
-/// The size that the last commit in a write-ahead log gave the database; `None` if it has no
-/// commit.
+/// Returns the size of the database after the last commit in SQLite's write-ahead log, or `None` if
+/// the log has no commit.
 ///
-/// The log is a header of 32 bytes and frames: a header of 24 bytes and a page each. A frame that
-/// ends a commit holds the database's pages in its second word. Frames from before the log began
-/// anew have another salt.
+/// The log is a header of 32 bytes and then frames. Each frame is a header of 24 bytes and a page.
+/// In the last frame of a commit, the second word is the number of pages of the database. Frames of
+/// an earlier use of the log have another salt.
 fn logged_size(log: &[u8]) -> Option<u64> {
     let word = |bytes: &[u8], place: usize| {
         let word = bytes.get(place..place + 4)?;
@@ -102,14 +107,15 @@ fn logged_size(log: &[u8]) -> Option<u64> {
     Some(u64::from(pages) * u64::from(page_bytes))
 }
 
-/// The file whose name is longer by `suffix`.
+/// Returns the path with `suffix` appended to the name.
 fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// The sizes of all files below a folder; a file that vanishes meanwhile holds nothing.
+/// Returns the sum of the sizes of all files below a folder. A file that is deleted during the call
+/// counts as empty.
 fn size_below(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     let entries = std::fs::read_dir(folder);
@@ -124,14 +130,15 @@ fn size_below(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// All memory that a Redis has allocated, but for what is on its way to or from clients and its
-/// file. Its own `used_memory_dataset` would leave out the tables that its keys are found by, which
-/// other engines count as indexes.
+/// Returns the memory that a Redis has allocated, without the buffers of clients and of the
+/// append-only file. Redis' own `used_memory_dataset` also excludes the hash tables of its keys,
+/// but these are its index, and the sizes of other engines include their indexes.
 fn used_memory(address: SocketAddr) -> Result<u64> {
     let answer = ask_redis(address, "INFO memory")?;
-    used_memory_in(&answer).context("Redis does not tell its memory")
+    used_memory_in(&answer).context("the answer of Redis has no used_memory")
 }
 
+/// Sends one command, and returns the answer.
 fn ask_redis(address: SocketAddr, command: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
@@ -145,8 +152,8 @@ fn used_memory_in(answer: &str) -> Option<u64> {
     let field = |name: &str| -> Option<u64> {
         answer.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
     };
-    let passing = field("mem_clients_normal:").unwrap_or(0) + field("mem_aof_buffer:").unwrap_or(0);
-    Some(field("used_memory:")?.saturating_sub(passing))
+    let buffers = field("mem_clients_normal:").unwrap_or(0) + field("mem_aof_buffer:").unwrap_or(0);
+    Some(field("used_memory:")?.saturating_sub(buffers))
 }
 
 #[cfg(test)]

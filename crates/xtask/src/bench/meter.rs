@@ -1,25 +1,25 @@
-//! What a process costs, read from /proc.
+//! CPU time and memory of processes, read from /proc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// Clock ticks per second in /proc on Linux; a constant of its interface to user space.
+/// The clock ticks per second in /proc. It is a constant of Linux' interface to programs.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The CPU time that a process has used so far, in user and kernel mode.
+/// Returns the CPU time of a process up to now, in user and kernel mode.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("process {pid} has ended"))?;
-    let ticks = cpu_ticks(&text).context("/proc/PID/stat has another form")?;
+    let ticks = cpu_ticks(&text).context("cannot parse /proc/PID/stat")?;
     Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// The CPU time of these processes and of all that they started, ended ones included.
+/// Returns the CPU time of these processes and of all their descendants, including ended ones.
 ///
-/// A worker need not be in its server's group: PostgreSQL gives each a session of its own. One that
-/// ends meanwhile has left its time to the one that started it, or will.
+/// The process group is not enough, because a worker can have its own: PostgreSQL starts a session
+/// for each worker. When a worker ends, the kernel adds its CPU time to that of its parent.
 pub(crate) fn cpu_time_of_tree(roots: &[u32]) -> Duration {
     let mut stats = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -37,7 +37,7 @@ pub(crate) fn cpu_time_of_tree(roots: &[u32]) -> Duration {
     Duration::from_millis(ticks.sum::<u64>() * 1000 / TICKS_PER_SECOND)
 }
 
-/// The roots and all below them, each once.
+/// Returns the roots and their descendants, each once. `parents` maps a process to its parent.
 fn tree(roots: &[u32], parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
     let mut found: BTreeSet<u32> = roots.iter().copied().collect();
     loop {
@@ -51,12 +51,12 @@ fn tree(roots: &[u32], parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
     }
 }
 
-/// The most memory that a process has ever had resident, in MiB.
+/// Returns the peak resident memory of a process in MiB.
 pub(crate) fn peak_memory(pid: u32) -> Result<f64> {
     status(pid, "VmHWM:")
 }
 
-/// The memory that a process has resident now, in MiB.
+/// Returns the resident memory of a process in MiB.
 pub(super) fn memory(pid: u32) -> Result<f64> {
     status(pid, "VmRSS:")
 }
@@ -64,26 +64,27 @@ pub(super) fn memory(pid: u32) -> Result<f64> {
 fn status(pid: u32, field: &str) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("process {pid} has ended"))?;
-    kib(&text, field).map(|kib| kib / 1024.0).context("/proc/PID/status has another form")
+    kib(&text, field).map(|kib| kib / 1024.0).context("cannot parse /proc/PID/status")
 }
 
-/// Field 4.
+/// Returns field 4 of `stat`: the parent.
 fn parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Fields 14 and 15: the process itself.
+/// Returns the sum of fields 14 and 15 of `stat`: the ticks of the process itself.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     two_fields(stat, 14)
 }
 
-/// Fields 16 and 17: its children that have ended.
+/// Returns the sum of fields 16 and 17 of `stat`: the ticks of children that have ended.
 fn ended_ticks(stat: &str) -> Option<u64> {
     two_fields(stat, 16)
 }
 
-/// A field and the next one; the name in field 2 may hold spaces, so counting starts behind it.
+/// Returns the sum of a field and the next one. The name in field 2 may contain spaces, so fields
+/// are counted from the end of the name.
 fn two_fields(stat: &str, field: usize) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(field - 3);

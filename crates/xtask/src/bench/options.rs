@@ -1,4 +1,4 @@
-//! How to measure, as the command line says it.
+//! The command line of `cargo xtask bench`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,49 +10,51 @@ use tempfile::TempDir;
 use crate::dist;
 use crate::engines::Engine;
 
-/// How large the gateway's cache in memory may be, which is what it takes by itself on a machine of
-/// 16 GiB and more.
+/// The size of the gateway's cache in memory. It equals the gateway's default on a machine with 16
+/// GiB or more, and is set so that all machines measure the same.
 pub(super) const CACHE_MIB: f64 = 1024.0;
+/// The setting of [`CACHE_MIB`].
 const CACHE_SETTING: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "1GiB");
 
-/// How to measure.
+/// Options of `cargo xtask bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// Measure the file view instead of S3, on a mount: beside MinIO, s3fs-fuse, a local folder and
-    /// a file system in memory. SQLite has its blocks in a folder then, other engines in MinIO.
+    /// Measure a mount instead of S3, and compare it with MinIO, s3fs-fuse, a local folder and a
+    /// file system in memory. SQLite has its blocks in a folder then, other engines in MinIO.
     #[arg(long)]
     pub(super) files: bool,
-    /// The metadata engine below; may be given several times. If none is named, it is SQLite, and
-    /// with --files Redis besides.
+    /// The metadata engine. May be given several times. The default is SQLite, and with --files
+    /// Redis and SQLite.
     #[arg(long, value_enum, value_name = "NAME")]
     engine: Vec<Engine>,
-    /// When Redis syncs its append-only file: at each write, or once a second, as the targets were
-    /// measured. Then the gateway is told that it may rely on no more (`relaxed`).
+    /// When Redis syncs its append-only file: for each write, or once a second. The targets hold
+    /// for once a second, and the gateway then runs with --metadata-durability=relaxed.
     #[arg(long, value_enum, value_name = "WHEN", default_value = "everysec")]
     pub(super) redis_fsync: RedisFsync,
-    /// Rounds of a second, small files and few of them: shows that it runs, not how fast.
+    /// Measure rounds of one second with few and small files. This shows that the benchmark works;
+    /// the figures mean nothing.
     #[arg(long)]
     pub(super) quick: bool,
-    /// Rounds for each figure.
+    /// The number of rounds for each figure.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) rounds: u32,
-    /// Seconds that a round lasts.
+    /// The duration of a round in seconds.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(super) seconds: u64,
-    /// Only rows whose names contain one of these words, such as "PUT 4" or "cold".
+    /// Measure only rows whose names contain one of these texts, for example "PUT 4" or "cold".
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     pub(super) only: Vec<String>,
-    /// MiB of the file that mc copies, with the first engine only: its bytes pass by all engines
-    /// alike. 0 leaves the copies out.
+    /// The size in MiB of the file that mc copies; 0 for no copies. The copies run with the first
+    /// engine only, because their bytes do not pass through the engine.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     pub(super) copy: u64,
-    /// Measure this program instead of what `cargo xtask dist` makes of this checkout.
+    /// Measure this program instead of the build of `cargo xtask dist` of this checkout.
     #[arg(long, value_name = "PROGRAM")]
     pub(super) binary: Option<PathBuf>,
     #[command(flatten)]
     pub(super) build: dist::Build,
-    /// Where to keep data meanwhile, instead of the folder for temporary files; a full run takes up
-    /// to 50 GB.
+    /// The folder of the data during the run, instead of the folder for temporary files. A full run
+    /// needs up to 50 GB.
     #[arg(long, value_name = "FOLDER")]
     pub(super) folder: Option<PathBuf>,
     /// Write all figures to a file, as JSON.
@@ -63,14 +65,14 @@ pub(crate) struct Options {
 /// When Redis syncs its append-only file.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RedisFsync {
-    /// Before it answers a write: nothing acknowledged is lost.
+    /// Before it answers a write: no acknowledged write is lost.
     Always,
-    /// Once a second: a crash of the machine takes back what was acknowledged in the last one.
+    /// Once a second: a crash of the machine loses the acknowledged writes of the last second.
     Everysec,
 }
 
 impl RedisFsync {
-    /// As Redis names it.
+    /// The value of Redis' `appendfsync`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -80,8 +82,8 @@ impl RedisFsync {
 }
 
 impl Options {
-    /// What the gateway is told: how large its cache may be, and what the metadata store below it
-    /// may lose.
+    /// The gateway's settings as variables: the size of its cache, and the durability of its
+    /// metadata store.
     pub(super) fn settings(&self, engine: Engine) -> &'static [(&'static str, &'static str)] {
         match (engine, self.redis_fsync) {
             (Engine::Redis, RedisFsync::Everysec) => {
@@ -100,12 +102,12 @@ impl Options {
         }
     }
 
-    /// How long a round lasts.
+    /// The duration of a round.
     pub(super) fn time(&self) -> Duration {
         Duration::from_secs(if self.quick { 1 } else { self.seconds })
     }
 
-    /// A folder for what a run keeps meanwhile.
+    /// Creates the folder of the data during the run.
     pub(super) fn make_folder(&self) -> Result<TempDir> {
         let mut maker = tempfile::Builder::new();
         maker.prefix("ashlar-bench-");
@@ -115,13 +117,15 @@ impl Options {
         })
     }
 
-    /// Writes all figures to the file that was named, if one was.
+    /// Writes all figures to the file of `--json`, if the user wants one.
     pub(super) fn keep(&self, figures: Vec<Value>) -> Result<()> {
         let Some(file) = &self.json else { return Ok(()) };
         let text = serde_json::to_string_pretty(&Value::Array(figures))?;
-        std::fs::write(file, text + "\n").with_context(|| format!("{}", file.display()))
+        std::fs::write(file, text + "\n")
+            .with_context(|| format!("cannot write {}", file.display()))
     }
 
+    /// Returns true if the user wants a row of this name.
     pub(super) fn wants(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.only.is_empty() || self.only.iter().any(|words| name.contains(&words.to_lowercase()))

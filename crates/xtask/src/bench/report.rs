@@ -1,4 +1,4 @@
-//! The tables of one engine, in Markdown, so that a document may quote them.
+//! The tables of one engine in Markdown, which `docs/BENCHMARKS.md` quotes.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use super::measurement::Bench;
 use super::options::CACHE_MIB;
 use crate::engines::Engine;
 
-/// What the resources of a gateway are to stay within.
+// The limits of a gateway's resources. The unit is in the name: seconds of CPU for a GB of bodies,
+// microseconds of CPU for a request, and memory.
 const PUT_SECONDS: Limit = Limit { must: 3.0, goal: 1.6 };
 const COLD_SECONDS: Limit = Limit { must: 0.9, goal: 0.6 };
 const WARM_SECONDS: Limit = Limit { must: 0.45, goal: 0.3 };
@@ -22,14 +23,16 @@ const PEAK_MB: Limit = Limit { must: 300.0, goal: 150.0 };
 
 const MB_PER_MIB: f64 = 1.048_576;
 
-/// At most so much.
+/// The most that a resource may use.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
+    /// More is a defect.
     must: f64,
+    /// Up to this the result is good.
     goal: f64,
 }
 
-/// A resource, how much of it was used, and how much may be.
+/// A resource with its use and its limit.
 #[derive(Debug)]
 struct Resource {
     name: String,
@@ -62,7 +65,7 @@ impl Resource {
 }
 
 impl Bench<'_> {
-    /// Prints what was measured, and returns it for a file.
+    /// Ends the gateway, prints the tables, and returns the figures as JSON.
     pub(super) fn report(&mut self, figures: &[Figure]) -> Result<Value> {
         self.end_gateway()?;
         let engine = self.engine;
@@ -129,7 +132,7 @@ impl Bench<'_> {
             let named = "database CPU for a PUT 4 KiB".to_owned();
             all.push(Resource::new(named, cost.database, "µs", put.map(limit)));
         }
-        // Of the sizes whose objects rest in blocks, so that contents do not count.
+        // Objects of these sizes have their content in blocks, so it does not count as metadata.
         for name in ["PUT 4 KiB", "PUT 64 KiB"] {
             let limit = stored.map(limit).filter(|_| name == "PUT 64 KiB");
             let used = cost(name).and_then(|it| it.stored);
@@ -138,10 +141,10 @@ impl Bench<'_> {
         }
         let named = "resident memory, idle".to_owned();
         all.push(Resource::new(named, self.idle_mib, "MiB", Some(IDLE_MIB)));
-        let named = "resident memory, peak, cache included".to_owned();
+        let named = "resident memory, peak, including the cache".to_owned();
         all.push(Resource::new(named, self.peak_mib, "MiB", None));
         let above = (self.peak_mib - CACHE_MIB).max(0.0) * MB_PER_MIB;
-        let named = "resident memory, peak above what the cache may take".to_owned();
+        let named = "resident memory, peak above the size of the cache".to_owned();
         all.push(Resource::new(named, above, "MB", Some(PEAK_MB)));
         all
     }

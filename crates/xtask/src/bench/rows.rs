@@ -1,4 +1,4 @@
-//! The rows of the comparison, and the ratios that they are to reach.
+//! The rows of the comparison with MinIO, and the target ratios.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ pub(super) struct Row {
     pub(super) verb: Verb,
     pub(super) object_bytes: u64,
     pub(super) clients: usize,
-    /// Objects are read once, by a gateway that has just started.
+    /// True if each object is read once only, by a gateway with empty caches.
     pub(super) cold: bool,
     pub(super) wanted: Wanted,
 }
 
-/// How much better than direct MinIO ours is to be.
+/// The targets of a ratio.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// What is less is a defect.
+    /// A smaller ratio is a defect.
     pub(super) must: f64,
-    /// What counts as done well.
+    /// From this ratio on the result is good.
     pub(super) goal: f64,
 }
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// All rows, in the order in which they are measured: what one writes, a later one reads or
-/// deletes.
+/// All rows in the order of their measurement. Later rows read or delete the objects that earlier
+/// rows wrote.
 pub(super) const ROWS: [Row; 13] = [
     row("PUT 4 KiB ×16", Verb::Put, 4 * KIB, 16, 2.1, 4.3),
     row("PUT 64 KiB ×16", Verb::Put, 64 * KIB, 16, 1.3, 2.0),
@@ -64,7 +64,7 @@ impl Row {
 }
 
 impl Wanted {
-    /// What a ratio amounts to.
+    /// Returns the target that a ratio reaches, as tables print it.
     pub(super) fn verdict(self, ratio: f64) -> &'static str {
         match ratio {
             _ if ratio >= self.goal => "goal",

@@ -4,9 +4,9 @@
 //! compiler treats code without counts as code that never runs. For example, without DELETE in the
 //! load, users would get slow deletes.
 //!
-//! The gateways under load keep their blocks in a bucket of another gateway of the same program, and
-//! that gateway keeps its blocks in a folder. So both block stores are counted, and the training needs
-//! no server except the databases.
+//! The gateways under load keep their blocks in a bucket of another gateway of the same program,
+//! and that gateway keeps its blocks in a folder. So both block stores are counted, and the
+//! training needs no server except the databases.
 
 use std::path::Path;
 use std::sync::Arc;

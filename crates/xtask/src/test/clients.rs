@@ -1,10 +1,11 @@
-//! The client suites: real clients with default settings, in cells of one engine, one block store and
-//! one scheme.
+//! The client suites: real clients with default settings, in cells of one engine, one block store
+//! and one scheme.
 //!
 //! S3 clients behave differently over http and https, so both schemes have cells. Engines and block
-//! stores are independent: every engine has cells with MinIO, and SQLite also has cells with a folder.
-//! A plain run takes each suite in the cells where its result can differ; `--full` takes every suite in
-//! every cell. For example, a plain run takes `rclone` to `minio-http` but not to `minio-https`.
+//! stores are independent: every engine has cells with MinIO, and SQLite also has cells with a
+//! folder. A plain run takes each suite in the cells where its result can differ; `--full` takes
+//! every suite in every cell. For example, a plain run takes `rclone` to `minio-http` but not to
+//! `minio-https`.
 //!
 //! Cells share servers, but each has its own database and prefix. So several cells run at the same
 //! time, because a client and its gateway mostly wait for each other.
@@ -61,20 +62,20 @@ const LIFECYCLE: &str = "lifecycle";
 const SUITES_ON_A_FOLDER: [&str; 7] =
     ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE];
 
-/// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in the
-/// cells of other engines.
+/// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
+/// the cells of other engines.
 const SUITES_ON_A_BUCKET: [&str; 5] = ["s3fs", "pyarrow", "rclone", "restic", COLUMNAR];
 
-/// The suites of a plain run over https. They run in `folder-https` only, because the listener does not
-/// depend on the engine or the block store. Their clients sign requests differently over https; the
-/// other suites use one of these clients.
+/// The suites of a plain run over https. They run in `folder-https` only, because the listener does
+/// not depend on the engine or the block store. Their clients sign requests differently over https;
+/// the other suites use one of these clients.
 const SUITES_OVER_HTTPS: [&str; 3] = ["boto3", "mc", BROWSER];
 
 /// The suites of a plain run on every engine. They use metadata more than others.
 const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 
-/// The files of these suites that a plain run takes on SQLite only. They test permissions. The gateway
-/// decides on permissions after it has read the records, so the engine makes no difference.
+/// The files of these suites that a plain run takes on SQLite only. They test permissions. The
+/// gateway decides on permissions after it has read the records, so the engine makes no difference.
 const FILES_ON_ONE_ENGINE: [&str; 3] =
     ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
 
@@ -208,8 +209,8 @@ fn subjects(reference: bool, engines: &[Engine]) -> Vec<Subject> {
     folder.into_iter().chain(engines.iter().copied().map(Subject::Bucket)).collect()
 }
 
-/// Returns two cells (http and https) for each subject, with the suites whose steps are wanted. Cells
-/// without suites are left out.
+/// Returns two cells (http and https) for each subject, with the suites whose steps are wanted.
+/// Cells without suites are left out.
 fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &subject in subjects {
@@ -292,7 +293,8 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
-/// Stops the server under test. Fails the step if the server ended before or if its exit status is not
+/// Stops the server under test. Fails the step if the server ended before or if its exit status is
+/// not
 /// 0. The remark is its peak memory.
 pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
     let peak = crate::bench::peak_memory(server.child.pid());
@@ -356,8 +358,8 @@ fn one_suite(
     outcome
 }
 
-/// Runs a suite with pytest and returns its result. `log` is the suite's log, and `server` is the log of
-/// the server under test, which the report of a failure shows.
+/// Runs a suite with pytest and returns its result. `log` is the suite's log, and `server` is the
+/// log of the server under test, which the report of a failure shows.
 pub(super) fn pytest(
     run: &Run<'_>,
     command: Command,

@@ -1,11 +1,11 @@
 //! Draws the metadata engine that a run tests more thoroughly than the others.
 //!
-//! Some suites take long, and a second engine would mostly repeat the result of the first one. Such a
-//! suite runs on one engine in each run. The date selects the engine, so all runs of one day draw the
-//! same engine, and consecutive days draw all engines in turn.
+//! Some suites take long, and a second engine would mostly repeat the result of the first one. Such
+//! a suite runs on one engine in each run. The date selects the engine, so all runs of one day draw
+//! the same engine, and consecutive days draw all engines in turn.
 //!
-//! For example, with all four engines wanted, four days in a row draw `SQLite`, `PostgreSQL`, `MariaDB`
-//! and Redis.
+//! For example, with all four engines wanted, four days in a row draw `SQLite`, `PostgreSQL`,
+//! `MariaDB` and Redis.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,12 +1,12 @@
-//! `--external`: the suites of other projects, and programs that depend on the guarantees of S3. They run
-//! against the gateway with SQLite and a folder.
+//! `--external`: the suites of other projects, and programs that depend on the guarantees of S3.
+//! They run against the gateway with SQLite and a folder.
 //!
-//! They test what client suites leave out. For example, they test the texts of errors, operations that
-//! Ashlar does not have, and writers that use conditional writes against each other.
+//! They test what client suites leave out. For example, they test the texts of errors, operations
+//! that Ashlar does not have, and writers that use conditional writes against each other.
 //!
-//! A file next to each suite lists the cases that Ashlar does not pass, each with a reason. A case that
-//! fails without being in the list fails the run. A case in the list that passes also fails the run, so
-//! that the list stays correct.
+//! A file next to each suite lists the cases that Ashlar does not pass, each with a reason. A case
+//! that fails without being in the list fails the run. A case in the list that passes also fails
+//! the run, so that the list stays correct.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,11 +34,11 @@ const TERRAFORM: &str = "terraform";
 const TERRAFORM_MIRRORS: [&str; 3] =
     ["/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins", "/opt/tf-plugins"];
 
-/// The cells. The results of these suites do not depend on the engine, so both cells have SQLite. A suite
-/// is the files `test_NAME.py` and `test_NAME_*.py`.
+/// The cells. The results of these suites do not depend on the engine, so both cells have SQLite. A
+/// suite is the files `test_NAME.py` and `test_NAME_*.py`.
 ///
-/// minio-go needs both schemes: over https it sends unsigned bodies and uses encryption; over http it
-/// signs each chunk.
+/// minio-go needs both schemes: over https it sends unsigned bodies and uses encryption; over http
+/// it signs each chunk.
 const CELLS: [Cell; 2] = [
     Cell {
         name: "external",
@@ -156,7 +156,8 @@ fn one_suite(
     Ok(outcome)
 }
 
-/// Returns the folder that contains Terraform's aws provider below the name of a registry, or `None`.
+/// Returns the folder that contains Terraform's aws provider below the name of a registry, or
+/// `None`.
 fn terraform_mirror() -> Option<PathBuf> {
     let has_provider = |folder: &PathBuf| {
         let registries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,9 +1,9 @@
-//! The suites of the file view: file system testers of other projects and real programs, on a mount of a
-//! gateway that also serves S3.
+//! The suites of the file view: file system testers of other projects and real programs, on a mount
+//! of a gateway that also serves S3.
 //!
-//! Each engine has one cell. SQLite's cell has its blocks in a folder, the others in MinIO. A suite has a
-//! short and a whole form. For example, a plain run takes the short form of `fsx`, and `--files` takes
-//! the whole one.
+//! Each engine has one cell. SQLite's cell has its blocks in a folder, the others in MinIO. A suite
+//! has a short and a whole form. For example, a plain run takes the short form of `fsx`, and
+//! `--files` takes the whole one.
 //!
 //! A mount ends with its program. If a program is killed and leaves its mount, dropping the
 //! [`MountPoint`] unmounts it.
@@ -36,8 +36,8 @@ const SUITES: [&str; 10] =
 /// The suites that a plain run leaves out. They take minutes, and their main result is speed.
 const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 
-/// The suites of a plain run on every engine. They compare the file view with S3, so engines can give
-/// different results.
+/// The suites of a plain run on every engine. They compare the file view with S3, so engines can
+/// give different results.
 const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
 
 /// The additional suites of a plain run on the drawn engine.
@@ -82,8 +82,8 @@ pub(super) fn engines(cells: &[Cell]) -> Vec<Engine> {
     cells.iter().map(|cell| cell.engine).collect()
 }
 
-/// Returns one cell for each engine, with the suites whose steps are wanted. `drawn` is the drawn engine
-/// of a plain run, which takes fewer suites on the other engines; `None` takes all suites.
+/// Returns one cell for each engine, with the suites whose steps are wanted. `drawn` is the drawn
+/// engine of a plain run, which takes fewer suites on the other engines; `None` takes all suites.
 fn cells(
     engines: &[Engine],
     drawn: Option<Engine>,
@@ -92,7 +92,8 @@ fn cells(
 ) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &engine in engines {
-        // MariaDB is the slowest engine for single changes, and PostgreSQL covers the same decisions.
+        // MariaDB is the slowest engine for single changes, and PostgreSQL covers the same
+        // decisions.
         let whole = whole && engine != Engine::Mysql;
         let mut cell = Cell { engine, suites: Vec::new(), whole };
         let name = cell.name();
@@ -113,8 +114,8 @@ fn cells(
     cells
 }
 
-/// Runs the suites of a cell on a new volume, and checks the volume with `ashlar fsck`. `testers` is the
-/// folder of the file system testers.
+/// Runs the suites of a cell on a new volume, and checks the volume with `ashlar fsck`. `testers`
+/// is the folder of the file system testers.
 pub(super) fn one_cell(
     steps: &mut Steps<'_>,
     cell: &Cell,
@@ -209,7 +210,8 @@ fn command(
     Ok(command)
 }
 
-/// Runs `ashlar fsck` after the gateway has ended. The records and blocks that the suites left must agree.
+/// Runs `ashlar fsck` after the gateway has ended. The records and blocks that the suites left must
+/// agree.
 fn check(
     run: &Run<'_>,
     cell: &Cell,

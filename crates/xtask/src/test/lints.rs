@@ -1,8 +1,8 @@
 //! One build that lints as it compiles.
 //!
-//! `cargo clippy` analyses the whole workspace without making programs, so `cargo build` would analyse
-//! it again. Clippy's driver is a complete compiler. If it compiles the workspace members, one analysis
-//! gives the warnings and the programs.
+//! `cargo clippy` analyses the whole workspace without making programs, so `cargo build` would
+//! analyse it again. Clippy's driver is a complete compiler. If it compiles the workspace members,
+//! one analysis gives the warnings and the programs.
 //!
 //! Warnings do not end the build, so a run with a warning still shows the results of its tests. The
 //! step `clippy` fails if the log of the build has a warning.
@@ -20,8 +20,9 @@ const COMPILER: &str = "clippy-driver";
 const LINES_OF_REPORT: usize = 200;
 
 impl Run<'_> {
-    /// A cargo command that compiles workspace members with [`COMPILER`]. All commands that build or
-    /// run the same programs must come from here, because cargo builds again if the compiler differs.
+    /// A cargo command that compiles workspace members with [`COMPILER`]. All commands that build
+    /// or run the same programs must come from here, because cargo builds again if the compiler
+    /// differs.
     pub(super) fn linting_cargo(&self) -> Command {
         let mut command = self.workspace.cargo();
         command.env("RUSTC_WORKSPACE_WRAPPER", COMPILER).env("CARGO_TERM_COLOR", "never");

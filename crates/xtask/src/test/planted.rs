@@ -1,13 +1,14 @@
 //! Planted faults: proof that the model of both views finds faults.
 //!
-//! Each patch in `tests/it/planted` plants one fault. The variable `ASHLAR_TEST_PLANTED` turns the fault on
-//! by the name of the patch. A plain run checks that the patches apply. The proof copies the checkout,
-//! applies all patches to the copy, and builds the tests of the copy once. Then the model must pass without
-//! a fault, and it must fail with each fault. For example, with `page-of-one-entry` a lifecycle pass stays
-//! at a page that has one entry, and the model must report it.
+//! Each patch in `tests/it/planted` plants one fault. The variable `ASHLAR_TEST_PLANTED` turns the
+//! fault on by the name of the patch. A plain run checks that the patches apply. The proof copies
+//! the checkout, applies all patches to the copy, and builds the tests of the copy once. Then the
+//! model must pass without a fault, and it must fail with each fault. For example, with
+//! `page-of-one-entry` a lifecycle pass stays at a page that has one entry, and the model must
+//! report it.
 //!
-//! A crash of the product, a build that fails or a patch that does not apply proves nothing, so each of
-//! these fails its step.
+//! A crash of the product, a build that fails or a patch that does not apply proves nothing, so
+//! each of these fails its step.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,8 @@ pub(super) fn check(run: &Run<'_>) -> Result<StepOutcome> {
     Ok(outcome)
 }
 
-/// Builds the tests with all faults, and runs the model with each of the wanted ones and without any.
+/// Builds the tests with all faults, and runs the model with each of the wanted ones and without
+/// any.
 pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
     let mut copy = None;
     steps.step("planted build", |run| {
@@ -177,8 +179,8 @@ fn faults(root: &Path) -> Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Copies the files that git tracks or would track. An unchanged file keeps its modification time, so
-/// cargo builds only the changed crates.
+/// Copies the files that git tracks or would track. An unchanged file keeps its modification time,
+/// so cargo builds only the changed crates.
 fn copied(workspace: &Workspace) -> Result<Copy> {
     let folder = workspace.target.join("planted");
     let copy = Copy { source: folder.join("source"), target: folder.join("target") };
@@ -225,8 +227,8 @@ fn remove_others(source: &Path, folder: &Path, names: &[&str]) -> Result<()> {
 /// Applies all patches to the copy, and checks that the changed files contain the faults.
 fn apply(copy: &Copy, faults: &[Fault]) -> Result<()> {
     let mut command = git(&copy.source);
-    // The copy is inside of the checkout. In a repository, git ignores the paths of a patch that are not
-    // below the current folder, so it must not find the checkout's repository.
+    // The copy is inside of the checkout. In a repository, git ignores the paths of a patch that
+    // are not below the current folder, so it must not find the checkout's repository.
     let above = copy.source.parent().context("the copy is in a folder")?;
     command.env("GIT_CEILING_DIRECTORIES", above).arg("apply");
     command.args(faults.iter().map(|fault| &fault.patch));
@@ -249,8 +251,8 @@ fn git(folder: &Path) -> Command {
     command
 }
 
-/// Returns the complaint of the model from the log of its run, with the act before it. Fails with the
-/// reason if the log does not show that the model has found the fault.
+/// Returns the complaint of the model from the log of its run, with the act before it. Fails with
+/// the reason if the log does not show that the model has found the fault.
 fn complaint(passed: bool, log: &str) -> Result<String, &'static str> {
     if passed {
         return Err("the model passes with the fault");

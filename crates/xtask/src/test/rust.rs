@@ -36,8 +36,8 @@ fn tests_at_once() -> usize {
 impl Run<'_> {
     /// Runs all tests in Rust, one program after the other.
     ///
-    /// Only a full run tests the examples in documentation, because cargo must start rustdoc for every
-    /// crate to find them.
+    /// Only a full run tests the examples in documentation, because cargo must start rustdoc for
+    /// every crate to find them.
     pub(super) fn rust_tests(&self, services: &Services<'_>) -> Result<StepOutcome> {
         let engines = self.engines();
         let mut command = self.tests(services, &engines);
@@ -57,8 +57,8 @@ impl Run<'_> {
     /// Runs the tests of `tests/it` at full length, on the drawn engine only.
     pub(super) fn long_proofs(&self, services: &Services<'_>) -> Result<StepOutcome> {
         let mut command = self.tests(services, &[self.drawn]);
-        // The command names the whole workspace, not the package `it`, so that dependencies keep their
-        // features and are not built again.
+        // The command names the whole workspace, not the package `it`, so that dependencies keep
+        // their features and are not built again.
         command.args(["--test", "it"]).env("ASHLAR_TEST_SCALE", "full");
         let outcome = self.watch_for(command, "proofs", PROOFS_LIMIT)?;
         Ok(self.counted(outcome, "proofs"))

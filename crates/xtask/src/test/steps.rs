@@ -18,12 +18,12 @@ use crate::engines::{self, Engine};
 use crate::progress::{Mark, Progress};
 use crate::workspace::Workspace;
 
-/// The time limit of a cargo step. The longest one, all tests, takes a third of it on an idle machine
-/// with two cores.
+/// The time limit of a cargo step. The longest one, all tests, takes a third of it on an idle
+/// machine with two cores.
 const CARGO_LIMIT: Duration = Duration::from_mins(40);
 
-/// The number of jobs that run at the same time. A cell keeps about one core busy. The tests in Rust
-/// mostly wait, so a cell that runs with them uses the idle core.
+/// The number of jobs that run at the same time. A cell keeps about one core busy. The tests in
+/// Rust mostly wait, so a cell that runs with them uses the idle core.
 const JOBS_AT_ONCE: usize = 2;
 
 /// The number of log lines that the report of a failed step shows.
@@ -37,21 +37,21 @@ pub(crate) struct Options {
     /// "rust". May be given several times.
     ///
     /// Client suites run in cells. The cells folder-http and minio-http have SQLite as engine, with
-    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http and redis-http have blocks
-    /// in MinIO. Each cell also exists with https.
+    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http and redis-http have
+    /// blocks in MinIO. Each cell also exists with https.
     #[arg(long, value_name = "NAME")]
     pub(super) only: Vec<String>,
     /// Test only this metadata engine: the tests of its crate, the gateway's tests and the client
-    /// suites on it. Tests that need all engines are left out. May be given several times; without it,
-    /// all engines are tested.
+    /// suites on it. Tests that need all engines are left out. May be given several times; without
+    /// it, all engines are tested.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
     pub(super) engine: Vec<Engine>,
     /// Run all steps of a plain run, every client suite in every cell, the planted faults, and the
     /// tests of `tests/it` at full length on the drawn engine. This takes hours.
     #[arg(long, conflicts_with_all = ["reference", "files", "external"])]
     pub(super) full: bool,
-    /// Test this engine more thoroughly than the others. By default, the date selects the engine. Use
-    /// it to repeat a run of another day.
+    /// Test this engine more thoroughly than the others. By default, the date selects the engine.
+    /// Use it to repeat a run of another day.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with = "reference")]
     pub(super) drawn: Option<Engine>,
     /// Keep the folder with all logs and data, and print its path.
@@ -60,13 +60,13 @@ pub(crate) struct Options {
     /// Install nothing. A missing program is a failure.
     #[arg(long)]
     pub(super) skip_install: bool,
-    /// Run the client suites against plain MinIO instead of the gateway. If a suite fails there too,
-    /// the suite is wrong and not the gateway.
+    /// Run the client suites against plain MinIO instead of the gateway. If a suite fails there
+    /// too, the suite is wrong and not the gateway.
     #[arg(long)]
     pub(super) reference: bool,
     /// Run only the suites of the file view, at full length: pjdfstest, fsx and real programs on a
-    /// mount, in the cells mount-folder, mount-postgres, mount-mysql and mount-redis. A plain run takes
-    /// a short part of them.
+    /// mount, in the cells mount-folder, mount-postgres, mount-mysql and mount-redis. A plain run
+    /// takes a short part of them.
     #[arg(long, conflicts_with = "reference")]
     pub(super) files: bool,
     /// Run only the suites of other projects and of programs that depend on the guarantees of S3:
@@ -128,8 +128,8 @@ impl Steps<'_> {
         if self.run.wants(name) { self.step(name, work) } else { Ok(()) }
     }
 
-    /// Runs one step and records it. An error of `work` makes the step fail. This function fails only
-    /// if the user ends the run.
+    /// Runs one step and records it. An error of `work` makes the step fail. This function fails
+    /// only if the user ends the run.
     pub(super) fn step(
         &mut self,
         name: &str,

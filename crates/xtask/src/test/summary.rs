@@ -39,8 +39,8 @@ pub(crate) fn cargo_lines(log: &str) -> Vec<String> {
     log.lines().filter(|line| line.starts_with("test result: ")).map(str::to_owned).collect()
 }
 
-/// Returns the output of the failed tests of a `cargo test` run: for each test binary, the lines from
-/// `failures:` to its result.
+/// Returns the output of the failed tests of a `cargo test` run: for each test binary, the lines
+/// from `failures:` to its result.
 pub(crate) fn cargo_failures(log: &str) -> String {
     let mut report = String::new();
     let mut failing = false;
@@ -69,8 +69,8 @@ pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
     Some((line.to_owned(), counts(listed)))
 }
 
-/// Returns the summaries of runners that tests start, such as pjdfstest. The suites print them at the
-/// end of their report, after the word `told:`.
+/// Returns the summaries of runners that tests start, such as pjdfstest. The suites print them at
+/// the end of their report, after the word `told:`.
 pub(crate) fn inner_summaries(log: &str) -> Vec<String> {
     log.lines().filter_map(|line| line.strip_prefix("told: ")).map(str::to_owned).collect()
 }

@@ -2,9 +2,9 @@
 //! exists.
 //!
 //! A path in backticks may be short: `commit.rs` or `volume/src/tests/commit.rs` names each file
-//! whose path ends so. In a path, `*` replaces a part of a name and `…` replaces folders. Words such
-//! as `NAME` are placeholders. Pages of other projects cannot be checked, so a link with a scheme
-//! is left alone.
+//! whose path ends so. In a path, `*` replaces a part of a name and `…` replaces folders. Words
+//! such as `NAME` are placeholders. Pages of other projects cannot be checked, so a link with a
+//! scheme is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 //! A unit is the sources of one crate without its tests, or one page. Each unit is held to the
 //! limits of the table in `docs/STYLE.md`. Fenced code, rows of tables and text in backticks are
 //! not counted. Limits are for 10,000 words (or for all sentences) and are rounded up, so a unit of
-//! 4,000 words may have one mark where 10,000 words may have one, and none more. Examples are rounded
-//! down: a unit of 4,000 words needs none by the rate, but each unit of more than 1,000 words needs
-//! one.
+//! 4,000 words may have one mark where 10,000 words may have one, and none more. Examples are
+//! rounded down: a unit of 4,000 words needs none by the rate, but each unit of more than 1,000
+//! words needs one.
 //!
 //! For example, the sentence "What is written is synced." has two marks: it opens with `What`, and
 //! `What is` is a clause without a noun. The rule does not judge whether text without marks is

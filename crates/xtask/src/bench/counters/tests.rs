@@ -9,21 +9,21 @@ ashlar_blocks_bytes_total{operation=\"put\"} 4096\n\
 ashlar_blocks_bytes_total{operation=\"get\"} 4\n";
 
 #[test]
-fn all_kinds_of_a_counter_are_summed() {
+fn a_counter_is_summed_over_its_labels() {
     let expected = Counters { block_requests: 3, block_bytes: 4100, trips: 12 };
     assert_eq!(Counters::parse(TEXT), Some(expected));
-    assert_eq!(Counters::parse(""), None, "a gateway that counts nothing is another one");
+    assert_eq!(Counters::parse(""), None, "metrics without the counters are refused");
 }
 
 #[test]
-fn what_was_counted_before_does_not_count() {
+fn earlier_counts_are_subtracted() {
     let before = Counters { block_requests: 1, block_bytes: 100, trips: 2 };
     let since = Counters::parse(TEXT).expect("counters").since(before);
     assert_eq!(since, Counters { block_requests: 2, block_bytes: 4000, trips: 10 });
 }
 
 #[test]
-fn the_log_says_where_the_metrics_are() {
+fn the_address_of_metrics_is_found_in_the_log() {
     let line = "INFO serving endpoint=\"http://127.0.0.1:1\" admin=\"http://127.0.0.1:2\" meta=x";
     assert_eq!(admin_in(line), Some("127.0.0.1:2"));
     assert_eq!(admin_in("admin=\"off\""), None);

@@ -18,13 +18,13 @@ fn figure(more_is_better: bool, wanted: Option<Wanted>) -> Figure {
 }
 
 #[test]
-fn a_ratio_above_one_means_that_ours_is_better() {
+fn a_ratio_above_one_means_that_the_gateway_is_better() {
     assert!((figure(true, None).ratio() - 2.5).abs() < 1e-9);
     assert!((figure(false, None).ratio() - 0.4).abs() < 1e-9);
 }
 
 #[test]
-fn every_row_has_as_many_columns_as_its_head() {
+fn every_row_has_the_columns_of_its_header() {
     let columns = |line: &str| line.matches('|').count();
     let first = |titles: String| columns(titles.lines().next().expect("a head"));
     for wanted in [None, Some(Wanted { must: 2.0, goal: 4.0 })] {
@@ -36,7 +36,7 @@ fn every_row_has_as_many_columns_as_its_head() {
 }
 
 #[test]
-fn a_row_says_what_it_reaches() {
+fn a_row_shows_the_reached_target() {
     let row = figure(true, Some(Wanted { must: 2.0, goal: 4.0 })).ratio_row();
     assert_eq!(row, "| PUT 4 KiB x16 | 100 /s | 250 /s | 2.50 | 2 | 4 | must |");
 }

@@ -1,29 +1,30 @@
-//! How much is done in each row, long and short.
+//! The amounts of work in each row, for a full run and for `--quick`.
 
 /// Amounts of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amounts {
-    /// MiB of the large file.
+    /// The size of the large file in MiB.
     pub(super) large_mib: u64,
-    /// MiB of the file that is read from the cache: what a cache in memory holds.
+    /// The size in MiB of the file that is read from the cache. It fits into the cache.
     pub(super) cached_mib: u64,
-    /// Reads of 4 KiB at random places.
+    /// The number of reads of 4 KiB at random offsets.
     pub(super) random_reads: usize,
-    /// Files that are unpacked.
+    /// The number of files that tar unpacks.
     pub(super) unpacked: u64,
-    /// Files that are unpacked where it is slow, and where requests are counted.
+    /// The number of files that tar unpacks on s3fs-fuse, which is slow, and while requests are
+    /// counted.
     pub(super) unpacked_few: u64,
-    /// Files that are cloned, copied and removed.
+    /// The number of files that are cloned, copied and removed.
     pub(super) cloned: u64,
-    /// Files that each thread makes and removes.
+    /// The number of files that each thread creates and removes.
     pub(super) entries: u64,
-    /// Files that are listed.
+    /// The number of files that ls lists.
     pub(super) listed: u64,
-    /// Overwrites of a frame in a round.
+    /// The number of overwrites of a CSV file in a round.
     pub(super) overwrites: usize,
 }
 
-/// What a user waits for.
+/// The amounts of a full run: long enough for stable figures.
 const WHOLE: Amounts = Amounts {
     large_mib: 4096,
     cached_mib: 768,
@@ -36,7 +37,7 @@ const WHOLE: Amounts = Amounts {
     overwrites: 30,
 };
 
-/// Enough to see that it runs.
+/// The amounts of `--quick`: enough to see that the benchmark works.
 const QUICK: Amounts = Amounts {
     large_mib: 512,
     cached_mib: 256,

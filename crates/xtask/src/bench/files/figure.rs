@@ -1,4 +1,4 @@
-//! What was measured of the file view, as rows of Markdown tables.
+//! Results of the file view as rows of Markdown tables and as JSON.
 
 use serde_json::{Value, json};
 
@@ -9,61 +9,64 @@ use super::super::rows::Wanted;
 #[derive(Debug)]
 pub(super) struct FileFigure {
     pub(super) name: String,
-    /// What was measured beside ours, if anything was.
+    /// The result of the side that Ashlar is compared with.
     pub(super) beside: Option<Beside>,
+    /// The result of Ashlar, in `unit`.
     pub(super) ours: f64,
     pub(super) unit: &'static str,
-    /// More is better, as for rates; less is, as for times.
+    /// True for rates, false for times.
     pub(super) more_is_better: bool,
-    pub(super) bar: Bar,
+    pub(super) target: Target,
     pub(super) cost: Option<FileCost>,
 }
 
-/// The same work somewhere else.
+/// The result of the same work on another side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
     pub(super) name: &'static str,
-    /// In the figure's unit.
+    /// The value in the unit of the figure.
     pub(super) value: f64,
 }
 
-/// What a figure is to reach.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bar {
-    /// To be so many times as good as what is beside it.
-    Times(Wanted),
-    /// To be so much, whatever is beside it.
+pub(super) enum Target {
+    /// A ratio to the other side.
+    Ratio(Wanted),
+    /// A value, independent of the other side.
     AtLeast(Wanted),
-    /// To be no more than this.
+    /// The largest good value.
     AtMost(f64),
-    /// Nothing: it says what something else depends on.
+    /// No target. The figure explains another one.
     Nothing,
 }
 
-/// What one operation costs; but for its requests, medians of rounds.
+/// The costs of one operation. All values except the numbers of requests are medians of rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileCost {
-    /// Requests of the kernel, and of which kinds, where it counts them.
+    /// FUSE requests of the kernel, as a number and as a list of kinds; `None` if the kernel cannot
+    /// count them.
     pub(super) requests: Option<(f64, String)>,
-    /// Requests for the same at what is beside ours, where that is a file system of this kind.
+    /// The same for the other side, if it is a FUSE file system.
     pub(super) requests_beside: Option<(f64, String)>,
     /// Round trips to the metadata store.
     pub(super) trips: f64,
     /// Requests to the block store.
     pub(super) block_requests: f64,
-    /// CPU time of Ashlar and of the database server, in microseconds.
+    /// CPU time of Ashlar in microseconds.
     pub(super) ashlar: f64,
+    /// CPU time of the database server in microseconds.
     pub(super) database: f64,
 }
 
 impl FileFigure {
-    /// How many times as good ours is.
+    /// The ratio; a value above 1 means that Ashlar is better. `None` if nothing is compared.
     pub(super) fn ratio(&self) -> Option<f64> {
         let beside = self.beside?.value;
         Some(if self.more_is_better { self.ours / beside } else { beside / self.ours })
     }
 
-    /// Both sides, for the line that a row ends with.
+    /// The values of both sides and the ratio, for the progress line of a row.
     pub(super) fn sides(&self) -> String {
         let (ours, unit) = (rounded(self.ours), self.unit);
         match (self.beside, self.ratio()) {
@@ -77,10 +80,11 @@ impl FileFigure {
 
     /// The head of the table of ratios.
     pub(super) fn titles() -> &'static str {
-        "| work | beside it | there | Ashlar | ratio | must | goal | reached |\n\
+        "| work | compared with | its result | Ashlar | ratio | must | goal | reached |\n\
          |---|---|---:|---:|---:|---:|---:|---|"
     }
 
+    /// The row of the table of ratios.
     pub(super) fn row(&self) -> String {
         let (ours, unit) = (rounded(self.ours), self.unit);
         let (name, there) = match self.beside {
@@ -95,32 +99,32 @@ impl FileFigure {
         )
     }
 
-    /// Must, goal, and which of them is reached.
+    /// Must, goal, and the target that the figure reaches, as text.
     fn reached(&self) -> (String, String, &'static str) {
         let nothing = || "–".to_owned();
-        match (self.bar, self.ratio()) {
-            (Bar::Times(wanted), Some(ratio)) => {
+        match (self.target, self.ratio()) {
+            (Target::Ratio(wanted), Some(ratio)) => {
                 let times = |number: f64| format!("× {number}");
                 (times(wanted.must), times(wanted.goal), wanted.verdict(ratio))
             }
-            (Bar::AtLeast(wanted), _) => {
+            (Target::AtLeast(wanted), _) => {
                 (wanted.must.to_string(), wanted.goal.to_string(), wanted.verdict(self.ours))
             }
-            (Bar::AtMost(most), _) => {
+            (Target::AtMost(most), _) => {
                 let verdict = if self.ours <= most { "must" } else { "**above**" };
                 (format!("≤ {most}"), nothing(), verdict)
             }
-            (Bar::Times(_), None) | (Bar::Nothing, _) => (nothing(), nothing(), "–"),
+            (Target::Ratio(_), None) | (Target::Nothing, _) => (nothing(), nothing(), "–"),
         }
     }
 
     /// The head of the table of costs.
     pub(super) fn cost_titles() -> &'static str {
-        "| one of | FUSE requests | of these kinds | beside it | metadata trips | block requests | \
+        "| one of | FUSE requests | of these kinds | compared with | metadata trips | block requests | \
          Ashlar µs | database µs |\n|---|---:|---|---:|---:|---:|---:|---:|"
     }
 
-    /// `None` for what does not consist of operations.
+    /// The row of the table of costs. `None` if the work does not consist of operations.
     pub(super) fn cost_row(&self) -> Option<String> {
         let cost = self.cost.as_ref()?;
         let number = |requests: &Option<(f64, String)>| {
@@ -140,10 +144,12 @@ impl FileFigure {
     }
 
     pub(super) fn json(&self) -> Value {
-        let (must, goal) = match self.bar {
-            Bar::Times(wanted) | Bar::AtLeast(wanted) => (Some(wanted.must), Some(wanted.goal)),
-            Bar::AtMost(most) => (Some(most), None),
-            Bar::Nothing => (None, None),
+        let (must, goal) = match self.target {
+            Target::Ratio(wanted) | Target::AtLeast(wanted) => {
+                (Some(wanted.must), Some(wanted.goal))
+            }
+            Target::AtMost(most) => (Some(most), None),
+            Target::Nothing => (None, None),
         };
         let requests = |counted: &Option<(f64, String)>| {
             counted.as_ref().map(|(each, kinds)| json!({ "each": each, "kinds": kinds }))

@@ -1,4 +1,4 @@
-//! One large file: written and read once with blocks in MinIO, and read from the cache.
+//! One large file: written and read once with blocks in MinIO, and read again from the cache.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,27 +11,29 @@ use load::{copy_file, forget_pages, median, read_file, read_randomly};
 use super::super::copies::{path, sha256, write_random};
 use super::super::measurement::BUCKET;
 use super::super::rows::Wanted;
-use super::figure::{Bar, Beside, FileFigure};
+use super::figure::{Beside, FileFigure, Target};
 use super::stage::{Sample, Stage, cost, make_folder, number, rate};
 use crate::progress::Mark;
 use crate::servers::{ACCESS_KEY, SECRET_KEY};
 
-/// The bucket that is written to directly.
+/// The bucket of direct requests to MinIO.
 pub(super) const DIRECT_BUCKET: &str = "direct";
 
+// The targets of copies, of reads from the cache, and of random reads.
 const ONCE: Wanted = Wanted { must: 0.9, goal: 1.0 };
 const CACHED: Wanted = Wanted { must: 0.7, goal: 0.9 };
 const RANDOM: Wanted = Wanted { must: 0.6, goal: 0.9 };
 
-/// The rows' names.
+// The names of the rows.
 pub(super) const WRITE: &str = "write of a large file";
 pub(super) const READ: &str = "cold read of a large file";
 pub(super) const READ_CACHED: &str = "read from the cache";
 pub(super) const READ_RANDOM: &str = "4 KiB random reads, cached";
 
 impl Stage<'_> {
-    /// A file copied to the mount and back, beside MinIO's client. Ashlar starts anew before each
-    /// read; MinIO's file is in the kernel's memory for both.
+    /// Measures copies of a file to the mount and back, compared with MinIO's client. Ashlar
+    /// restarts before each read, so its caches are empty. For both sides, MinIO's own file is in
+    /// the kernel's page cache.
     pub(super) fn large(&mut self) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let mib = self.amounts.large_mib;
@@ -65,7 +67,7 @@ impl Stage<'_> {
             ours: number(mib) / median(ours),
             unit: "MiB/s",
             more_is_better: true,
-            bar: Bar::Times(ONCE),
+            target: Target::Ratio(ONCE),
             cost: Some(cost(samples)),
         };
         let figures = [figure(WRITE, up, &cost_up), figure(READ, down, &cost_down)];
@@ -73,8 +75,9 @@ impl Stage<'_> {
         Ok(figures.into())
     }
 
+    /// Copies the file to MinIO and back, and returns both times.
     fn direct_copies(&self, source: &Path, sum: &str) -> Result<[Duration; 2]> {
-        let minio = self.minio.as_ref().context("blocks lie in MinIO")?;
+        let minio = self.minio.as_ref().context("this row needs MinIO")?;
         let (object, back) = (format!("s/{DIRECT_BUCKET}/copy"), self.folder.join("back"));
         self.mc(&["alias", "set", "s", &minio.endpoint, ACCESS_KEY, SECRET_KEY])?;
         let up = self.mc(&["cp", "--quiet", path(source)?, &object])?;
@@ -85,12 +88,14 @@ impl Stage<'_> {
         Ok([up, down])
     }
 
+    /// Runs MinIO's client, and returns the time that it took.
     fn mc(&self, arguments: &[&str]) -> Result<Duration> {
         let mut command = Command::new(&self.programs.mc);
         command.arg("--config-dir").arg(self.folder.join("mc")).args(arguments);
         self.program(command)
     }
 
+    /// Copies the file to the mount and back.
     fn our_copies(&mut self, source: &Path, sum: &str) -> Result<[Sample; 2]> {
         let (mib, back) = (self.amounts.large_mib, self.folder.join("back"));
         let (from, to) = (source.to_owned(), self.ashlar()?.root().join("large"));
@@ -115,8 +120,9 @@ impl Stage<'_> {
         })
     }
 
-    /// A file that was read before, read once more when the kernel has forgotten it: beside the
-    /// null file system, from its beginning to its end and at random places.
+    /// Measures reads from Ashlar's cache, compared with the null file system: from the beginning
+    /// to the end, and at random offsets. The kernel's pages of the file are dropped before each
+    /// read.
     pub(super) fn cached(&mut self) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let mib = self.amounts.cached_mib;
@@ -162,7 +168,7 @@ impl Stage<'_> {
                 ours: rate(&ours[way]),
                 unit: reads.unit(),
                 more_is_better: true,
-                bar: Bar::Times(reads.wanted()),
+                target: Target::Ratio(reads.wanted()),
                 cost: Some(cost),
             });
         }
@@ -174,7 +180,7 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// The file's bytes once more, of which the kernel knows nothing.
+    /// Drops the kernel's pages of the file and reads it. Returns the time of the reads.
     fn read_again(&self, path: PathBuf, way: Way, seed: u32) -> Result<Duration> {
         let reads = self.amounts.random_reads;
         self.work(move |gauge| {
@@ -187,10 +193,12 @@ impl Stage<'_> {
     }
 }
 
-/// How a file is read.
+/// A way to read a file.
 #[derive(Clone, Copy, Debug)]
 enum Way {
+    /// From the beginning to the end.
     Through,
+    /// In pieces of 4 KiB at random offsets.
     Random,
 }
 
@@ -218,7 +226,7 @@ impl Way {
         }
     }
 
-    /// MiB, or reads.
+    /// The number of operations: MiB or reads.
     fn operations(self, stage: &Stage<'_>) -> u64 {
         match self {
             Self::Through => stage.amounts.cached_mib,
@@ -227,11 +235,11 @@ impl Way {
     }
 }
 
-/// That a file has come back as it was given away; then it is removed.
+/// Checks the content of the copy and removes it.
 fn check(back: &Path, sum: &str) -> Result<()> {
-    ensure!(back.exists(), "nothing came back");
+    ensure!(back.exists(), "the copy does not exist");
     if sha256(back)? != sum {
-        bail!("another file came back than was given away");
+        bail!("the copy differs from the file");
     }
     Ok(std::fs::remove_file(back)?)
 }

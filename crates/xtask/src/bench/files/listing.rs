@@ -1,4 +1,4 @@
-//! A large tree listed by an Ashlar that has just started.
+//! A listing of a large tree, by an Ashlar with empty caches.
 
 use std::process::Command;
 use std::rc::Rc;
@@ -7,28 +7,28 @@ use std::time::Duration;
 use anyhow::Result;
 use load::{EntryVerb, SmallFiles, median};
 
-use super::figure::{Bar, FileFigure};
+use super::figure::{FileFigure, Target};
 use super::stage::{Stage, cost, make_folder, number};
 use crate::progress::Mark;
 
-/// Files of each directory.
+/// The number of files in each directory.
 pub(super) const DIRECTORY_FILES: u64 = 1_000;
 
-/// Directories that are filled at a time.
+/// The number of directories that are filled at the same time.
 const FILLED_AT_A_TIME: u64 = 4;
 
-/// How long an Ashlar that has just started is watched: what it asks of the database by itself.
+/// The time during which the background requests of a new Ashlar are counted.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The rows' names.
+// The names of the rows.
 pub(super) const LIST: &str = "cold ls -lR";
 pub(super) const TRIPS: &str = "its round trips for 1,000 entries";
 
-/// Round trips to the metadata store for 1,000 entries.
+/// The most round trips to the metadata store for 1,000 entries.
 const TRIPS_MAX: f64 = 1.0;
 
 impl Stage<'_> {
-    /// `ls -lR` of directories of 1,000 files, each time after a new start.
+    /// Measures `ls -lR` of directories of 1,000 files. Ashlar restarts before each listing.
     pub(super) fn listing(&mut self) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let files = self.amounts.listed;
@@ -40,6 +40,7 @@ impl Stage<'_> {
             let idle = self.sample(1, |stage| stage.stop.sleep(IDLE).map(|()| IDLE))?;
             let sample = self.sample(files, Self::list)?;
             let took = number(files) / sample.rate;
+            // Requests in the background do not belong to the listing.
             let asked = sample.trips * number(files) - idle.trips * took / IDLE.as_secs_f64();
             seconds.push(took);
             trips.push(asked.max(0.0) * 1e3 / number(files));
@@ -55,14 +56,14 @@ impl Stage<'_> {
             ours: median(seconds),
             unit: "s",
             more_is_better: false,
-            bar: Bar::Nothing,
+            target: Target::Nothing,
             cost: Some(cost),
         };
         let trips = FileFigure {
             name: TRIPS.to_owned(),
             ours: median(trips),
             unit: "",
-            bar: Bar::AtMost(TRIPS_MAX),
+            target: Target::AtMost(TRIPS_MAX),
             cost: None,
             ..figure
         };
@@ -74,7 +75,7 @@ impl Stage<'_> {
         Ok(vec![figure, trips])
     }
 
-    /// Makes all directories and files, empty: what they hold does not show.
+    /// Creates the directories and empty files. A listing does not depend on the content of files.
     fn fill(&self) -> Result<()> {
         let folder = self.ashlar()?.root().join("listed");
         let directories = self.amounts.listed / DIRECTORY_FILES;
@@ -90,6 +91,7 @@ impl Stage<'_> {
         Ok(())
     }
 
+    /// Lists the tree, and returns the time.
     fn list(&self) -> Result<Duration> {
         let mut ls = Command::new("ls");
         ls.arg("-lR").arg(self.ashlar()?.root().join("listed"));

@@ -1,4 +1,5 @@
-//! A CSV file overwritten by pandas: on a path of the mount, and through s3fs on MinIO directly.
+//! Overwrites of a CSV file by pandas: on a path of the mount, and through the Python library s3fs
+//! directly on MinIO.
 
 use std::rc::Rc;
 
@@ -7,22 +8,22 @@ use load::median;
 
 use super::super::frames::{FrameSide, ROUNDS_FACTOR, middles, program};
 use super::super::rows::Wanted;
-use super::figure::{Bar, Beside, FileFigure};
+use super::figure::{Beside, FileFigure, Target};
 use super::large::DIRECT_BUCKET;
 use super::stage::{Sample, Stage, cost};
 use crate::progress::Mark;
 
-/// The row's name.
+/// The name of the row.
 pub(super) const OVERWRITE: &str = "pandas CSV overwrite on a path";
 
 const WANTED: Wanted = Wanted { must: 2.0, goal: 3.0 };
 
 impl Stage<'_> {
-    /// Rounds of overwrites, both sides in turns in one process.
+    /// Measures rounds of overwrites. One process overwrites both sides alternately.
     pub(super) fn overwrites(&mut self) -> Result<FileFigure> {
         let progress = Rc::clone(&self.progress);
         let running = progress.begin(OVERWRITE);
-        let minio = self.minio.as_ref().context("there is a MinIO")?;
+        let minio = self.minio.as_ref().context("this row needs MinIO")?;
         let count = self.amounts.overwrites;
         let path = self.ashlar()?.root().join("frame.csv");
         let direct = FrameSide {
@@ -46,7 +47,7 @@ impl Stage<'_> {
             ours,
             unit: "ms",
             more_is_better: false,
-            bar: Bar::Times(WANTED),
+            target: Target::Ratio(WANTED),
             cost: Some(cost(&samples)),
         };
         running.end(Mark::Passed, &figure.sides());

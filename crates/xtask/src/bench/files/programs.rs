@@ -1,4 +1,4 @@
-//! The programs that take part, built or found.
+//! The programs of the measurement, built or found.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,25 +12,27 @@ use crate::progress::{Mark, Progress};
 use crate::tools::Tools;
 use crate::workspace::{Workspace, which};
 
-/// How long one build may take.
+/// The time limit of one build.
 const BUILD_LIMIT: Duration = Duration::from_hours(1);
 
-/// Where everything is.
+/// The paths of the programs.
 #[derive(Debug)]
 pub(super) struct FilePrograms {
     pub(super) ashlar: PathBuf,
-    /// The file system in memory, built as Ashlar is.
+    /// The null file system, which keeps files in memory and uses Ashlar's FUSE crate.
     pub(super) null: PathBuf,
     pub(super) minio: PathBuf,
     pub(super) mc: PathBuf,
-    /// An interpreter with pandas and s3fs.
+    /// A Python interpreter with pandas and s3fs.
     pub(super) python: PathBuf,
-    /// s3fs-fuse, if it is installed.
+    /// s3fs-fuse; `None` if it is not installed.
     pub(super) s3fs: Option<PathBuf>,
 }
 
 impl FilePrograms {
-    /// Builds ours for release, in minutes: both sides of FUSE alike, and not as `dist` would.
+    /// Builds Ashlar and the null file system with the release profile, and finds or installs the
+    /// rest. Both have the same profile, so that their ratio is fair; the profile of `dist` would
+    /// build longer.
     pub(super) fn prepare(
         workspace: &Workspace,
         options: &Options,
@@ -53,10 +55,16 @@ impl FilePrograms {
     }
 }
 
-fn build(workspace: &Workspace, what: &[&str], progress: &Progress, stop: &Stop) -> Result<()> {
-    let name = what.last().copied().unwrap_or_default();
+/// Builds one program; `selection` are the arguments that select it.
+fn build(
+    workspace: &Workspace,
+    selection: &[&str],
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<()> {
+    let name = selection.last().copied().unwrap_or_default();
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--release", "--locked"]).args(what);
+    cargo.args(["build", "--release", "--locked"]).args(selection);
     let folder = workspace.tools();
     std::fs::create_dir_all(&folder)?;
     let log = folder.join(format!("release-{name}.log"));

@@ -1,4 +1,4 @@
-//! The tables of one engine, in Markdown, so that a document may quote them.
+//! The tables of one engine in Markdown, which `docs/BENCHMARKS.md` quotes.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::stage::Stage;
 use crate::engines::Engine;
 
 impl Stage<'_> {
-    /// Prints what was measured, and returns it for a file.
+    /// Prints the tables, and returns the figures as JSON.
     pub(super) fn report(&self, figures: &[FileFigure]) -> Result<Value> {
         let (engine, rounds) = (self.engine, self.options.rounds);
         let fsync = (engine == Engine::Redis).then(|| self.options.redis_fsync.name());
@@ -30,7 +30,7 @@ impl Stage<'_> {
         if Self::unpacks_fewer(figures) {
             let (few, all) = (self.amounts.unpacked_few, self.amounts.unpacked);
             line(&format!(
-                "\ns3fs-fuse unpacked {few} files instead of {all}; rates are compared."
+                "\ns3fs-fuse unpacked {few} files instead of {all}; the ratio compares rates."
             ))?;
         }
         if !self.remarks.is_empty() {
@@ -49,6 +49,7 @@ impl Stage<'_> {
         }))
     }
 
+    /// Returns true if a figure compares with s3fs-fuse, which unpacks fewer files.
     fn unpacks_fewer(figures: &[FileFigure]) -> bool {
         figures.iter().any(|it| it.beside.is_some_and(|beside| beside.name == "s3fs-fuse"))
     }

@@ -1,4 +1,4 @@
-//! What is mounted: Ashlar, and what it is measured beside.
+//! The mounted file systems: Ashlar, and those that it is compared with.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -13,27 +13,28 @@ use crate::child::{Child, Stop};
 use crate::mount_point::MountPoint;
 use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 
-/// How long the null file system lets the kernel remember names and attributes, in milliseconds.
+/// The time in milliseconds for which the null file system allows the kernel to cache names and
+/// attributes.
 const NULL_TIMEOUT_MS: &str = "60000";
 
-/// The bucket that s3fs-fuse shows.
+/// The bucket that s3fs-fuse mounts.
 pub(super) const S3FS_BUCKET: &str = "s3fs";
 
-/// The gateway with a mount. Dropped, the program ends before its mount is taken away.
+/// A gateway with a mount. Dropping the value ends the program first, and then removes the mount.
 #[derive(Debug)]
 pub(super) struct Ashlar {
     pub(super) server: Server,
     pub(super) mount: MountPoint,
-    /// Where its counters are.
+    /// The address of its metrics.
     pub(super) admin: String,
 }
 
-/// How an Ashlar is started.
+/// The parameters for starting an Ashlar.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Starting<'a> {
     pub(super) programs: &'a FilePrograms,
     pub(super) folder: &'a Path,
-    /// The metadata store.
+    /// The URL of the metadata store.
     pub(super) place: &'a str,
     pub(super) blocks: Blocks<'a>,
     pub(super) settings: &'a [(&'a str, &'a str)],
@@ -41,6 +42,7 @@ pub(super) struct Starting<'a> {
 }
 
 impl Ashlar {
+    /// Starts a gateway with a mount, and waits for the mount.
     pub(super) fn start(starting: Starting<'_>) -> Result<Self> {
         let Starting { programs, folder, place, blocks, settings, stop } = starting;
         let mount = MountPoint::make()?;
@@ -53,38 +55,37 @@ impl Ashlar {
         Ok(Self { server, mount, admin })
     }
 
-    /// Ends it, which it must do in order.
+    /// Ends the gateway. Fails if its exit status is not 0 or if its mount remains.
     pub(super) fn end(mut self) -> Result<()> {
         let status = self.server.child.end()?;
         if !status.success() {
             bail!("Ashlar ended with {status}");
         }
         if self.mount.is_mounted()? {
-            bail!("Ashlar has ended, and its mount has not");
+            bail!("Ashlar ended, but its mount is still there");
         }
         Ok(())
     }
 
-    /// The bucket that programs work in.
+    /// The path of the bucket in which programs work.
     pub(super) fn root(&self) -> PathBuf {
         self.mount.folder().join(BUCKET)
     }
 }
 
-/// Leaves the next start in a folder nothing of what the last one kept for itself but its master
-/// key.
+/// Replaces the data folder of an ended Ashlar by a new one that has only the master key, so that
+/// the next Ashlar starts with empty caches. `number` makes the name of the old log unique.
 pub(super) fn forget(folder: &Path, number: u32) -> Result<()> {
     let (data, old) = (folder.join("data"), folder.join(format!("data-{number}")));
-    std::fs::rename(&data, &old).context("Ashlar left no folder of its own")?;
+    std::fs::rename(&data, &old).context("Ashlar has no data folder to move")?;
     std::fs::rename(folder.join("ashlar.log"), folder.join(format!("ashlar-{number}.log")))?;
     std::fs::DirBuilder::new().mode(0o700).create(&data)?;
     std::fs::copy(old.join("master.key"), data.join("master.key"))
-        .context("Ashlar left no master key")?;
+        .context("Ashlar has no master key to copy")?;
     Ok(std::fs::remove_dir_all(&old)?)
 }
 
-/// Another file system of the kernel's FUSE. Dropped, the program ends before its mount is taken
-/// away.
+/// Another FUSE file system. Dropping the value ends the program first, and then removes the mount.
 #[derive(Debug)]
 pub(super) struct Other {
     _program: Child,
@@ -92,7 +93,7 @@ pub(super) struct Other {
 }
 
 impl Other {
-    /// The null file system.
+    /// Starts the null file system.
     pub(super) fn null(programs: &FilePrograms, folder: &Path, stop: &Stop) -> Result<Self> {
         let mount = MountPoint::make()?;
         let mut command = Command::new(&programs.null);
@@ -100,7 +101,7 @@ impl Other {
         Self::start(command, "null", folder, mount, stop)
     }
 
-    /// s3fs-fuse as it comes, on a bucket of a MinIO.
+    /// Starts s3fs-fuse with its default settings, on a bucket of MinIO.
     pub(super) fn s3fs(program: &Path, minio: &Server, folder: &Path, stop: &Stop) -> Result<Self> {
         let mount = MountPoint::make()?;
         let passwords = folder.join("s3fs.password");
@@ -127,7 +128,7 @@ impl Other {
         stop: &Stop,
     ) -> Result<Self> {
         let mut program = Child::spawn(command, name, &folder.join(format!("{name}.log")))?;
-        mount.wait(&mut program, stop).with_context(|| format!("{name} was not mounted"))?;
+        mount.wait(&mut program, stop).with_context(|| format!("{name} did not mount"))?;
         Ok(Self { _program: program, mount })
     }
 }

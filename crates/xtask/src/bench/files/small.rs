@@ -1,4 +1,4 @@
-//! Names of small files made, asked for, opened and removed, beside the null file system.
+//! Operations on small files: create, stat, open and remove, compared with the null file system.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,26 +10,26 @@ use load::{EntryVerb, Pass, SmallFiles};
 
 use super::super::measurement::BUCKET;
 use super::super::rows::Wanted;
-use super::figure::{Bar, Beside, FileFigure};
+use super::figure::{Beside, FileFigure, Target};
 use super::requests::Requests;
 use super::stage::{Sample, Stage, cost, make_folder, rate};
 use crate::progress::Mark;
 
-/// Threads of the rows.
+/// The numbers of threads of the rows.
 pub(super) const THREADS: [usize; 2] = [1, 4];
 
 const WANTED: Wanted = Wanted { must: 0.25, goal: 0.5 };
 
-/// Files of the pass in which requests are counted.
+/// The number of files in the pass that counts FUSE requests.
 const COUNTED: u64 = 200;
 
-/// The name of a row.
+/// Returns the name of a row.
 pub(super) fn name(verb: EntryVerb, threads: usize) -> String {
     format!("{verb} ×{threads}")
 }
 
 impl Stage<'_> {
-    /// Rounds of all verbs with so many threads, alternating.
+    /// Measures all verbs with a number of threads. Rounds alternate between the sides.
     pub(super) fn entries(&mut self, threads: usize) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let running = progress.begin(&format!("small files ×{threads}"));
@@ -66,7 +66,7 @@ impl Stage<'_> {
                 ours: rate(&ours[number]),
                 unit: "/s",
                 more_is_better: true,
-                bar: Bar::Times(WANTED),
+                target: Target::Ratio(WANTED),
                 cost: Some(cost),
             });
         }
@@ -75,7 +75,8 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// What each verb asks of the null file system and of ours, where the kernel counts it.
+    /// Counts the FUSE requests of each verb, for the null file system and for Ashlar. Returns
+    /// nothing if the kernel cannot count them.
     fn count_entries(&self, roots: &[PathBuf; 2]) -> Result<Vec<[Requests; 2]>> {
         let devices = [self.null.mount.device()?, self.ashlar()?.mount.device()?];
         let mut all = Vec::new();
@@ -98,7 +99,7 @@ impl Stage<'_> {
     }
 }
 
-/// One side's folders of small files.
+/// The folders of small files on one side, for one round.
 struct Round {
     entries: Arc<SmallFiles>,
 }

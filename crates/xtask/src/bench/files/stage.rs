@@ -1,8 +1,9 @@
-//! One engine's measurement: what is mounted and served while it lasts, and how work is done there.
+//! The measurement of one engine: its servers and mounts, and the ways to run work on them.
 //!
-//! A mount whose server is stuck keeps whoever calls it, and cannot be asked to end. So nothing
-//! here touches a mount but threads and programs that are given up after a while; then the mount is
-//! taken from them.
+//! A call to a mount whose server is stuck never returns, and the thread or program that made it
+//! ignores signals. So only separate threads and programs access mounts here, and each has a time
+//! limit. After the limit, the mount is aborted, and all calls to it fail. For example, a `tar`
+//! that hangs ends after [`WORK_LIMIT`], and the benchmark reports it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,19 +29,21 @@ use crate::engines::Engine;
 use crate::progress::Progress;
 use crate::servers::{Blocks, Server};
 
-/// How long one piece of work on a mount may take.
+/// The time limit of one piece of work on a mount.
 const WORK_LIMIT: Duration = Duration::from_mins(20);
 
-/// How long one that was asked to stop may take until its next look.
+/// The time that a piece of work has to end after the user has ended the task.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a piece of work that goes on is looked after.
+/// The pause between two checks of running work.
 const WORK_POLL: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether a program has ended: often, since some take a tenth of a second.
+/// The pause between two checks whether a program has ended. It is short, because some programs
+/// take only a tenth of a second.
 const PROGRAM_POLL: Duration = Duration::from_millis(1);
 
-/// One engine's measurement. What is dropped first ends first.
+/// The state of one engine's measurement. The order of the fields is the order in which they end:
+/// mounts end before the servers that they need.
 pub(super) struct Stage<'a> {
     pub(super) options: &'a Options,
     pub(super) amounts: Amounts,
@@ -49,20 +52,20 @@ pub(super) struct Stage<'a> {
     pub(super) programs: &'a FilePrograms,
     pub(super) progress: Rc<Progress>,
     pub(super) folder: PathBuf,
-    /// Counts requests, where the kernel does.
+    /// Counts FUSE requests; `None` if the kernel cannot count them.
     pub(super) tracer: Option<Tracer>,
     pub(super) null: Other,
     pub(super) ashlar: Option<Ashlar>,
-    /// What blocks are in, and what is measured beside ours; none where blocks lie in a folder.
+    /// MinIO, which keeps the blocks and is compared with Ashlar; `None` if blocks are in a folder.
     pub(super) minio: Option<Server>,
     pub(super) metadata: Metadata<'a>,
-    /// Times that Ashlar was started anew.
+    /// The number of restarts of Ashlar.
     pub(super) restarts: u32,
-    /// What was left out, and why.
+    /// The parts that were left out, each with the reason.
     pub(super) remarks: Vec<String>,
 }
 
-/// What was spent on our side.
+/// The costs of Ashlar and its database up to a moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     ashlar: Duration,
@@ -70,10 +73,12 @@ pub(super) struct Spent {
     counters: Counters,
 }
 
-/// A round of ours: how fast it was, and what each of its operations cost.
+/// The result of one round on Ashlar. All fields except `rate` are costs of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
+    /// Operations in a second.
     pub(super) rate: f64,
+    /// CPU time of Ashlar in microseconds; the next field is the CPU time of the database server.
     pub(super) ashlar: f64,
     pub(super) database: f64,
     pub(super) trips: f64,
@@ -81,7 +86,7 @@ pub(super) struct Sample {
 }
 
 impl Stage<'_> {
-    /// How its Ashlar is started.
+    /// Returns the parameters for starting Ashlar.
     fn starting<'b>(
         &'b self,
         settings: &'b [(&'b str, &'b str)],
@@ -92,7 +97,7 @@ impl Stage<'_> {
         Starting { programs, folder, place, blocks, settings, stop }
     }
 
-    /// Where blocks are.
+    /// Returns the place of the blocks.
     fn blocks(&self) -> Blocks<'_> {
         match &self.minio {
             Some(minio) => Blocks::Bucket(&minio.endpoint, super::super::measurement::BUCKET),
@@ -100,8 +105,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Starts Ashlar; one that ran before ends first, and leaves the next one nothing but the
-    /// stores.
+    /// Starts or restarts Ashlar. The new one has the same stores and empty caches.
     pub(super) fn start_ashlar(&mut self) -> Result<()> {
         if let Some(old) = self.ashlar.take() {
             old.end()?;
@@ -115,11 +119,13 @@ impl Stage<'_> {
         self.work(move |_| make_folder(&root))
     }
 
+    /// Returns the running Ashlar.
     pub(super) fn ashlar(&self) -> Result<&Ashlar> {
-        self.ashlar.as_ref().context("Ashlar runs while it is measured")
+        self.ashlar.as_ref().context("Ashlar does not run")
     }
 
-    /// Runs load on a mount: in a thread that is left behind if it does not come back.
+    /// Runs load on a mount in a new thread, and returns its result. After the time limit, aborts
+    /// the mounts, abandons the thread and fails.
     pub(super) fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Gauge) -> Result<T, Trouble> + Send + 'static,
@@ -128,13 +134,13 @@ impl Stage<'_> {
         let (done, all) = sync_channel(1);
         let theirs = Arc::clone(&gauge);
         std::thread::Builder::new().name("load".to_owned()).spawn(move || {
-            let _given_up = done.send(work(&theirs));
+            let _abandoned = done.send(work(&theirs));
         })?;
         let mut end = Instant::now() + WORK_LIMIT;
         loop {
             match all.recv_timeout(WORK_POLL) {
                 Ok(result) => return Ok(result?),
-                Err(RecvTimeoutError::Disconnected) => bail!("the load has failed by itself"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the thread of the load panicked"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.stop.is_set() && !gauge.is_stopped() {
@@ -144,17 +150,17 @@ impl Stage<'_> {
             if Instant::now() > end {
                 self.abort();
                 self.stop.check()?;
-                bail!("a piece of work took longer than {} s", WORK_LIMIT.as_secs());
+                bail!("the load took longer than {} s", WORK_LIMIT.as_secs());
             }
         }
     }
 
-    /// Runs a program that works on a mount, and returns how long it took.
+    /// Runs a program that works on a mount, and returns the time that it took.
     pub(super) fn program(&self, command: Command) -> Result<Duration> {
         Ok(self.run(command)?.0)
     }
 
-    /// The same, and what it has printed.
+    /// Runs a program that works on a mount, and returns the time that it took and its output.
     pub(super) fn run(&self, command: Command) -> Result<(Duration, String)> {
         let path = Path::new(command.get_program());
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -166,7 +172,7 @@ impl Stage<'_> {
                 break status;
             }
             if self.stop.is_set() || begin.elapsed() > WORK_LIMIT {
-                // A program that waits for a mount hears no signal.
+                // A program that waits for a mount ignores signals, so the mount must end first.
                 self.abort();
                 child.end()?;
                 self.stop.check()?;
@@ -183,7 +189,7 @@ impl Stage<'_> {
         Ok((took, text))
     }
 
-    /// Takes the mounts from whoever waits for them.
+    /// Aborts the mounts, so that all waiting calls fail.
     fn abort(&self) {
         self.null.mount.abort();
         if let Some(ashlar) = &self.ashlar {
@@ -191,7 +197,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What was spent on our side so far.
+    /// Returns the costs of Ashlar and its database up to now.
     pub(super) fn spent(&self) -> Result<Spent> {
         let ashlar = self.ashlar()?;
         Ok(Spent {
@@ -201,7 +207,7 @@ impl Stage<'_> {
         })
     }
 
-    /// A round of so many operations of ours, with what they cost.
+    /// Runs a round of `operations` on Ashlar, and returns its rate and costs.
     pub(super) fn sample(
         &self,
         operations: u64,
@@ -212,7 +218,7 @@ impl Stage<'_> {
         self.since(before, operations, took)
     }
 
-    /// What each of so many operations cost since.
+    /// Returns the rate and costs of `operations` that took `took`, with the costs since `before`.
     pub(super) fn since(&self, before: Spent, operations: u64, took: Duration) -> Result<Sample> {
         let after = self.spent()?;
         let micros = |one: Duration, other: Duration| {
@@ -228,7 +234,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Counts the kernel's requests to a mount meanwhile, if it can.
+    /// Runs `work` and counts the kernel's requests to a mount during it. The count is `None` if
+    /// the kernel cannot count them.
     pub(super) fn counted<T>(
         &self,
         device: Option<u32>,
@@ -242,8 +249,8 @@ impl Stage<'_> {
         Ok((done, Some(tracer.end()?)))
     }
 
-    /// Has everything written out that programs have left to the kernel, so that the next round
-    /// does not wait for it.
+    /// Writes all dirty pages of the file system of `folder` to disk, so that the next round does
+    /// not wait for them.
     pub(super) fn settle(&self) -> Result<()> {
         let folder = std::fs::File::open(&self.folder)?;
         rustix::fs::syncfs(&folder)?;
@@ -251,7 +258,7 @@ impl Stage<'_> {
     }
 }
 
-/// The medians of what operations cost.
+/// Returns the median costs of the samples.
 pub(super) fn cost(samples: &[Sample]) -> FileCost {
     let middle = |of: fn(&Sample) -> f64| load::median(samples.iter().map(of).collect());
     FileCost {
@@ -264,12 +271,12 @@ pub(super) fn cost(samples: &[Sample]) -> FileCost {
     }
 }
 
-/// The median of rates.
+/// Returns the median rate of the samples.
 pub(super) fn rate(samples: &[Sample]) -> f64 {
     load::median(samples.iter().map(|it| it.rate).collect())
 }
 
-/// Makes a folder, unless it is there.
+/// Creates a folder and its parents if they do not exist.
 pub(super) fn make_folder(folder: &Path) -> Result<(), Trouble> {
     std::fs::create_dir_all(folder).map_err(|source| Trouble::System {
         doing: format!("make the folder {}", folder.display()),
@@ -277,7 +284,7 @@ pub(super) fn make_folder(folder: &Path) -> Result<(), Trouble> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate has no use for more than 52 bits")]
+#[expect(clippy::cast_precision_loss, reason = "52 bits are enough for a rate")]
 pub(super) fn number(count: u64) -> f64 {
     count as f64
 }

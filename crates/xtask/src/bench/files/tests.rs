@@ -8,7 +8,7 @@ fn picked(words: &[&str]) -> Vec<Group> {
 }
 
 #[test]
-fn rows_are_picked_by_words_of_their_names() {
+fn rows_are_selected_by_words_of_their_names() {
     assert_eq!(picked(&["--files"]), Group::ALL);
     assert_eq!(picked(&["--files", "--only", "untar,clone"]), [Group::Unpack, Group::Trees]);
     assert_eq!(picked(&["--files", "--only", "unlink ×4"]), [Group::Entries(4)]);
@@ -24,7 +24,7 @@ fn names_of_rows_differ() {
 }
 
 #[test]
-fn what_is_beside_minio_alone_needs_it() {
+fn groups_that_compare_with_minio_only_need_it() {
     let needing: Vec<Group> = Group::ALL.into_iter().filter(|it| it.needs_minio()).collect();
     assert_eq!(needing, [Group::Overwrites, Group::Large]);
 }

@@ -1,5 +1,5 @@
-//! Trees of small files: unpacked beside s3fs-fuse; cloned, copied and removed beside a local
-//! folder.
+//! Trees of small files. Unpacking is compared with s3fs-fuse; cloning, copying and removing are
+//! compared with a local folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,27 +10,29 @@ use anyhow::{Context as _, Result};
 use load::{PACKAGE_FILES, median, package_folder, plant};
 
 use super::super::rows::Wanted;
-use super::figure::{Bar, Beside, FileFigure};
+use super::figure::{Beside, FileFigure, Target};
 use super::sides::{Other, S3FS_BUCKET};
 use super::stage::{Sample, Stage, cost, make_folder, number, rate};
 use crate::progress::Mark;
 
-/// What contents follow from: every run does the same.
+/// The seed of contents. It is fixed, so every run does the same work.
 const SEED: u64 = 0x00A5_41A4;
 
-/// The rows' names.
+// The names of the rows.
 pub(super) const UNPACK: &str = "untar, beside s3fs-fuse";
 pub(super) const UNPACK_RATE: &str = "untar, files a second";
 pub(super) const CLONE: &str = "git clone";
 pub(super) const COPY: &str = "copy of a tree";
 pub(super) const REMOVE: &str = "rm -r of a tree";
 
-/// How many times as fast as s3fs-fuse, and how many files a second.
+/// The target ratio of unpacking to s3fs-fuse.
 const UNPACK_TIMES: Wanted = Wanted { must: 20.0, goal: 50.0 };
+/// The target rate of unpacking, in files a second.
 const UNPACK_FILES: Wanted = Wanted { must: 1_500.0, goal: 4_000.0 };
+/// The target ratios to a local folder.
 const LOCAL: Wanted = Wanted { must: 0.25, goal: 0.5 };
 
-/// What is done with a tree, in this order.
+/// The steps with a tree, in their order.
 const STEPS: [Step; 3] = [Step::Clone, Step::Copy, Step::Remove];
 
 #[derive(Clone, Copy, Debug)]
@@ -50,16 +52,17 @@ impl Step {
     }
 }
 
-/// Where trees come from.
+/// The sources of trees.
 struct Sources {
-    /// A folder of packages.
+    /// A folder with packages.
     tree: PathBuf,
-    /// A repository that has them in its one commit.
+    /// A Git repository with one commit of the packages.
     repository: PathBuf,
 }
 
 impl Stage<'_> {
-    /// An archive unpacked by tar; a smaller one by s3fs-fuse, whose rate does not depend on it.
+    /// Measures tar unpacking an archive. s3fs-fuse unpacks a smaller one, because its rate does
+    /// not depend on the number of files.
     pub(super) fn unpack(&mut self) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let files = self.amounts.unpacked;
@@ -100,18 +103,18 @@ impl Stage<'_> {
             ours: rate(&ours),
             unit: "/s",
             more_is_better: true,
-            bar: Bar::Times(UNPACK_TIMES),
+            target: Target::Ratio(UNPACK_TIMES),
             cost: Some(cost),
         };
         let rate = FileFigure {
             name: UNPACK_RATE.to_owned(),
             beside: None,
-            bar: Bar::AtLeast(UNPACK_FILES),
+            target: Target::AtLeast(UNPACK_FILES),
             cost: None,
             ..figure
         };
         running.end(Mark::Passed, &figure.sides());
-        // Without anything beside it the one says what the other does.
+        // Without s3fs-fuse, both figures have the same value, so one row is enough.
         Ok(if figure.beside.is_some() {
             vec![figure, rate]
         } else {
@@ -119,22 +122,24 @@ impl Stage<'_> {
         })
     }
 
-    /// s3fs-fuse on our MinIO; none where it is not installed, or where there is no MinIO.
+    /// Starts s3fs-fuse on MinIO. Returns `None` if s3fs-fuse is not installed or if MinIO does not
+    /// run.
     fn s3fs(&mut self) -> Result<Option<Other>> {
         let Some(minio) = &self.minio else {
             let name = self.engine.name();
-            self.remarks.push(format!("{UNPACK}: over {name} blocks lie in a folder"));
+            self.remarks.push(format!("{UNPACK}: with {name} blocks are in a folder"));
             return Ok(None);
         };
         let Some(program) = &self.programs.s3fs else {
-            self.remarks.push(format!("{UNPACK}: it is not installed (apt-get install s3fs)"));
+            self.remarks
+                .push(format!("{UNPACK}: s3fs-fuse is not installed (apt-get install s3fs)"));
             return Ok(None);
         };
         minio.make_bucket(&self.programs.mc, &self.folder, S3FS_BUCKET)?;
         Other::s3fs(program, minio, &self.folder, self.stop).map(Some)
     }
 
-    /// All files in one archive, and some in another.
+    /// Creates an archive with all files, and one with some of them.
     fn archives(&self) -> Result<[PathBuf; 2]> {
         let tree = self.folder.join("packages");
         plant(&tree, self.amounts.unpacked, SEED)?;
@@ -150,6 +155,7 @@ impl Stage<'_> {
         Ok([whole?, few?])
     }
 
+    /// Unpacks an archive into a new folder, and returns the time of tar.
     fn untar(&self, archive: &Path, folder: &Path) -> Result<Duration> {
         let made = folder.to_owned();
         self.work(move |_| make_folder(&made))?;
@@ -164,8 +170,8 @@ impl Stage<'_> {
         self.program(rm)
     }
 
-    /// A repository cloned, a tree copied and removed, beside the local folder that all of it comes
-    /// from.
+    /// Measures cloning a repository, and copying and removing a tree, compared with a local
+    /// folder. The repository and the tree are in a local folder, too.
     pub(super) fn trees(&mut self) -> Result<Vec<FileFigure>> {
         let progress = Rc::clone(&self.progress);
         let files = self.amounts.cloned;
@@ -197,7 +203,7 @@ impl Stage<'_> {
                 ours: rates[1],
                 unit: "files/s",
                 more_is_better: true,
-                bar: Bar::Times(LOCAL),
+                target: Target::Ratio(LOCAL),
                 cost: Some(cost),
             });
         }
@@ -227,7 +233,7 @@ impl Stage<'_> {
         }
     }
 
-    /// A tree, and a repository with one commit of it, packed.
+    /// Creates a tree, and a packed repository with one commit of it.
     fn sources(&self) -> Result<Sources> {
         let tree = self.folder.join("packages");
         plant(&tree, self.amounts.cloned, SEED)?;
@@ -247,7 +253,8 @@ impl Stage<'_> {
     }
 }
 
-/// Git as nobody has set it up, so that every machine does the same.
+/// A git command without the settings of the machine and the user, so that every machine does the
+/// same.
 fn git() -> Command {
     let mut git = Command::new("git");
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");

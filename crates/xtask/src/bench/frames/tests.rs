@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn each_side_has_the_middle_of_its_seconds() {
+fn each_side_has_the_median_of_its_seconds() {
     let found = middles("0.3 0.1 0.2 3 1 2\n", 3).expect("six numbers");
     assert_eq!(found.map(|it| format!("{it:.1}")), ["0.2", "2.0"]);
     assert!(middles("0.3 0.1 0.2\n", 3).is_err(), "half of them are missing");

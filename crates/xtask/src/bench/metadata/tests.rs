@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 
 #[test]
-fn every_server_tells_what_it_costs_and_holds() {
+fn cpu_time_and_size_of_every_server_are_measured() {
     let wanted = std::env::var_os("ASHLAR_TEST_ENGINES").unwrap_or_default();
     let wanted = wanted.to_string_lossy();
     for engine in Engine::ALL.into_iter().filter(|engine| engine.has_server()) {
@@ -23,15 +23,15 @@ fn every_server_tells_what_it_costs_and_holds() {
         // The system counts in hundredths of a second; Redis needs less than that to start.
         let limit = Instant::now() + ANSWER_LIMIT;
         while metadata.cpu() == Duration::ZERO {
-            assert!(metadata.bytes().expect("it tells") > 0, "{engine:?} holds nothing");
-            assert!(Instant::now() < limit, "{engine:?} works without any cost");
+            assert!(metadata.bytes().expect("a size") > 0, "{engine:?} is empty");
+            assert!(Instant::now() < limit, "{engine:?} used no CPU time");
         }
-        assert!(metadata.bytes().expect("it tells") > 0, "{engine:?} holds nothing");
+        assert!(metadata.bytes().expect("a size") > 0, "{engine:?} is empty");
     }
 }
 
 #[test]
-fn redis_tells_its_memory_among_other_things() {
+fn the_memory_of_redis_excludes_its_buffers() {
     let answer = "$99\r\n# Memory\r\nused_memory:1048576\r\nused_memory_human:1.00M\r\n+OK\r\n";
     assert_eq!(used_memory_in(answer), Some(1 << 20));
     let busy = "used_memory:1048576\r\nmem_clients_normal:4000\r\nmem_aof_buffer:576\r\n";
@@ -40,7 +40,7 @@ fn redis_tells_its_memory_among_other_things() {
 }
 
 #[test]
-fn folders_below_a_folder_count() {
+fn the_size_of_a_folder_includes_its_subfolders() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("a")).expect("a folder");
     std::fs::write(folder.path().join("a/b"), [0; 100]).expect("a file");
@@ -64,7 +64,7 @@ fn log(salt: u64, frames: &[(u64, u32)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_log_tells_the_size_after_its_last_commit() {
+fn the_size_is_that_of_the_last_commit_in_the_log() {
     assert_eq!(logged_size(&log(7, &[(7, 0), (7, 5), (7, 9), (7, 0)])), Some(9 << 10));
     assert_eq!(logged_size(&log(8, &[(8, 5), (7, 9)])), Some(5 << 10), "the rest is old");
     assert_eq!(logged_size(&log(8, &[(7, 9)])), None);

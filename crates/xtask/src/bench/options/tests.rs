@@ -8,13 +8,13 @@ struct Line {
     options: Options,
 }
 
-/// The options of these words of a command line.
+/// Parses the words of a command line.
 pub(in crate::bench) fn options(words: &[&str]) -> Options {
     Line::try_parse_from([&["bench"], words].concat()).expect("good options").options
 }
 
 #[test]
-fn sqlite_is_measured_unless_others_are_named() {
+fn the_default_engine_is_sqlite() {
     let engines = |words: &[&str]| options(words).engines();
     assert_eq!(engines(&[]), [Engine::Sqlite]);
     assert_eq!(engines(&["--engine", "redis"]), [Engine::Redis]);
@@ -25,14 +25,14 @@ fn sqlite_is_measured_unless_others_are_named() {
 }
 
 #[test]
-fn the_file_view_is_measured_over_a_server_and_a_file() {
+fn the_default_engines_of_the_file_view_are_redis_and_sqlite() {
     assert_eq!(options(&["--files"]).engines(), [Engine::Redis, Engine::Sqlite]);
     let named = options(&["--files", "--engine", "postgres"]);
     assert_eq!(named.engines(), [Engine::Postgres]);
 }
 
 #[test]
-fn the_gateway_knows_when_redis_may_lose_a_second() {
+fn the_gateway_runs_relaxed_if_redis_syncs_once_a_second() {
     let settings = |words: &[&str], engine| options(words).settings(engine);
     let strict = [("ASHLAR_CACHE_MEMORY", "1GiB")];
     let relaxed = [("ASHLAR_CACHE_MEMORY", "1GiB"), ("ASHLAR_METADATA_DURABILITY", "relaxed")];

@@ -3,7 +3,7 @@ use super::super::listing::DIRECTORY_FILES;
 use super::*;
 
 #[test]
-fn amounts_come_out_even() {
+fn amounts_are_whole_packages_and_full_directories() {
     for amounts in [WHOLE, QUICK] {
         assert_eq!(amounts.unpacked % load::PACKAGE_FILES, 0, "whole packages");
         assert_eq!(amounts.unpacked_few % load::PACKAGE_FILES, 0, "whole packages");
@@ -14,7 +14,7 @@ fn amounts_come_out_even() {
 }
 
 #[test]
-fn what_is_read_from_the_cache_fits_into_it() {
+fn the_cached_file_fits_into_the_cache() {
     for amounts in [WHOLE, QUICK] {
         let mib = u32::try_from(amounts.cached_mib).expect("a small number");
         assert!(f64::from(mib) < CACHE_MIB * 0.8);

@@ -11,20 +11,20 @@ const TRACE: &str = "\
 ";
 
 #[test]
-fn events_are_counted_by_the_kinds_of_requests() {
+fn requests_are_counted_by_kind() {
     let found: Vec<(String, u64)> = kinds(TRACE).into_iter().collect();
     let wanted = [("53", 1), ("CREATE", 1), ("LOOKUP", 2)];
     assert_eq!(found, wanted.map(|(kind, count)| (kind.to_owned(), count)));
 }
 
 #[test]
-fn events_that_made_room_for_others_count() {
+fn overwritten_events_are_counted() {
     let stats = "entries: 7\noverrun: 3\ncommit overrun: 5\nbytes: 900\nnow ts: 12.5\n";
-    assert_eq!(written(stats), 10);
+    assert_eq!(event_count(stats), 10);
 }
 
 #[test]
-fn an_operation_is_told_by_what_it_consists_of() {
+fn the_kinds_of_an_operation_are_listed_by_frequency() {
     let count = |kind: &str, count| (kind.to_owned(), count);
     let kinds = BTreeMap::from([count("LOOKUP", 200), count("CREATE", 100), count("READ", 2)]);
     let requests = Requests { sent: 302, kinds };
@@ -33,7 +33,7 @@ fn an_operation_is_told_by_what_it_consists_of() {
 }
 
 #[test]
-fn kinds_are_scaled_to_all_that_was_sent() {
+fn kinds_are_scaled_to_the_number_of_sent_requests() {
     let requests = Requests { sent: 400, kinds: BTreeMap::from([("READ".to_owned(), 100)]) };
     assert_eq!(requests.kinds(100), "READ 4");
     assert_eq!(Requests::default().kinds(0), "");
