@@ -63,7 +63,7 @@ fn asked(store: &Faulty) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lone_read_waits_for_nobody() {
+async fn a_lone_read_is_sent_at_once() {
     let (store, coalescer, tasks) = coalescer(2).await;
     for turn in 0..2 {
         let begun = Instant::now();
@@ -76,7 +76,7 @@ async fn a_lone_read_waits_for_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_leaves_together_and_is_told_apart() {
+async fn waiting_reads_are_sent_together_and_answered_apart() {
     let (store, coalescer, _tasks) = coalescer(40).await;
     let begun = Instant::now();
     let all = join_all((0..40).map(|n| {
@@ -93,7 +93,7 @@ async fn what_waits_leaves_together_and_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_several_ask_is_asked_once() {
+async fn a_question_of_several_callers_is_sent_once() {
     let (store, coalescer, _tasks) = coalescer(10).await;
     let counter = Read::Counter(key::counter(record::Ino(1), key::CounterKind::Objects));
     let all = join_all((0..10).map(|n| {
@@ -112,7 +112,7 @@ async fn what_several_ask_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_coalesced_read_is_bounded_and_those_who_came_first_leave_first() {
+async fn a_coalesced_read_is_bounded_and_in_order() {
     let (store, coalescer, _tasks) = coalescer(300).await;
     let all = join_all((0..300).map(|n| {
         let coalescer = &coalescer;
@@ -129,7 +129,7 @@ async fn a_coalesced_read_is_bounded_and_those_who_came_first_leave_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_line_is_full_reads_go_by_themselves() {
+async fn reads_are_sent_alone_when_the_queue_is_full() {
     let (store, coalescer, _tasks) = coalescer(1).await;
     let all = join_all((0..COALESCE_CALLERS_MAX + 50).map(|_| {
         let coalescer = &coalescer;
@@ -141,7 +141,7 @@ async fn when_the_line_is_full_reads_go_by_themselves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_are_not_short_or_not_allowed_delay_nobody() {
+async fn long_and_invalid_reads_delay_no_other() {
     let (store, coalescer, _tasks) = coalescer(SHORT_QUESTIONS_MAX + 1).await;
     let long = (0..=SHORT_QUESTIONS_MAX).flat_map(ask).collect::<Vec<_>>();
     let (start, end) = key::dentries(record::Ino(1));
@@ -163,7 +163,7 @@ async fn reads_that_are_not_short_or_not_allowed_delay_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trouble_of_the_store_is_told_to_all_in_the_same_words() {
+async fn a_store_error_reaches_all_callers() {
     let (store, coalescer, _tasks) = coalescer(8).await;
     let fails = Some(StoreErrorKind::Unavailable);
     *store.reading.lock().unwrap() = Reading { takes: TRIP, fails, ..Reading::default() };
@@ -182,7 +182,7 @@ async fn trouble_of_the_store_is_told_to_all_in_the_same_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_record_is_the_trouble_of_those_who_ask_for_it() {
+async fn a_damaged_record_fails_only_its_callers() {
     let (store, coalescer, _tasks) = coalescer(8).await;
     let damaged = Some(at(5));
     *store.reading.lock().unwrap() = Reading { takes: TRIP, damaged, ..Reading::default() };
@@ -200,7 +200,7 @@ async fn a_damaged_record_is_the_trouble_of_those_who_ask_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_leave_take_nothing_along() {
+async fn dropped_callers_do_not_affect_others() {
     let (store, coalescer, _tasks) = coalescer(4).await;
     let asks = [ask(0), ask(1), ask(2), ask(3)];
     let [first, second, third, fourth] = asks.each_ref().map(|ask| Box::pin(coalescer.read(ask)));
@@ -219,7 +219,7 @@ async fn callers_that_leave_take_nothing_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_read_holds_others_only_for_a_moment() {
+async fn a_slow_read_delays_others_only_briefly() {
     let (store, coalescer, _tasks) = coalescer(30).await;
     let slow = Duration::from_millis(500);
     reads_take(&store, slow);
@@ -242,7 +242,7 @@ async fn a_slow_read_holds_others_only_for_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_beyond_the_deadline() {
+async fn no_caller_waits_beyond_the_deadline() {
     let (store, coalescer, tasks) = coalescer(8).await;
     reads_take(&store, 3 * META_READ_DEADLINE);
     let begun = Instant::now();
@@ -259,7 +259,7 @@ async fn nobody_waits_beyond_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_never_joins_one_that_left_before_it_was_asked() {
+async fn a_read_never_joins_one_that_was_sent_before() {
     let (store, coalescer, _tasks) = coalescer(1).await;
     let read = async || coalescer.read(&ask(0)).await.unwrap();
     let begin = async {

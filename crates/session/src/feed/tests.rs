@@ -9,7 +9,7 @@ fn plan(keys: &[Key]) -> Plan {
 }
 
 #[test]
-fn own_changes_are_told_apart_as_often_as_they_were_sent() {
+fn each_own_write_covers_one_notification() {
     let own = SelfWrites::default();
     let (mine, other) = (key::inode(Ino(1)), key::inode(Ino(2)));
     own.sent(&plan(std::slice::from_ref(&mine)));
@@ -21,7 +21,7 @@ fn own_changes_are_told_apart_as_often_as_they_were_sent() {
 }
 
 #[test]
-fn a_plan_that_did_not_happen_covers_nothing() {
+fn a_plan_that_did_not_commit_covers_no_notification() {
     let own = SelfWrites::default();
     let at = key::inode(Ino(1));
     own.sent(&plan(std::slice::from_ref(&at)));
@@ -30,7 +30,7 @@ fn a_plan_that_did_not_happen_covers_nothing() {
 }
 
 #[test]
-fn what_is_waited_for_is_bounded() {
+fn awaited_self_writes_are_bounded() {
     let own = SelfWrites::default();
     for number in 0..3 * SELF_WRITES_MAX as u64 {
         own.sent(&plan(&[key::inode(Ino(number))]));

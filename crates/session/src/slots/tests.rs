@@ -5,7 +5,7 @@ fn slots() -> IdempotencySlots {
 }
 
 #[test]
-fn a_settled_slot_is_taken_again_where_it_stands() {
+fn a_settled_slot_is_reused_at_its_step() {
     let slots = slots();
     let taken = slots.try_take().unwrap();
     assert_eq!(taken.guard(), Guard::Absent(taken.key().clone()));
@@ -30,7 +30,7 @@ fn an_aborted_step_differs_from_a_taken_one() {
 }
 
 #[test]
-fn lost_slots_run_out() {
+fn lost_slots_are_never_used_again() {
     let slots = slots();
     for _ in 0..SLOTS_MAX {
         let taken = slots.try_take().unwrap();

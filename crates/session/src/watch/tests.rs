@@ -49,7 +49,7 @@ fn plan() -> Plan {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_remembered_with_peers_unless_it_is_pushed() {
+async fn with_peers_only_pushed_coherence_allows_caching() {
     for (coherence, pushed) in [(Coherence::Strict, false), (Coherence::Pushed, true)] {
         let (watches, _told) = watched(coherence);
         assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "nothing was heard");
@@ -62,14 +62,14 @@ async fn nothing_is_remembered_with_peers_unless_it_is_pushed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_remembered_if_nobody_watches() {
+async fn nothing_may_be_cached_without_a_watch() {
     let watches = Watches::default();
     assert_eq!(watches.cache_validity(Some(soon())).left(), Duration::ZERO);
     assert!(watches.committed(&plan()).is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_and_nodes_of_a_plan_are_taken_back() {
+async fn names_and_nodes_of_a_plan_are_invalidated() {
     let (watches, told) = watched(Coherence::Strict);
     assert!(watches.committed(&plan()).is_none(), "nothing was given out");
     let _trust: CacheValidity = watches.cache_validity(Some(soon()));
@@ -89,7 +89,7 @@ async fn names_and_nodes_of_a_plan_are_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_heeded_waits_until_all_has_run_out() {
+async fn an_unconfirmed_invalidation_waits_until_caches_expire() {
     for dropped in [true, false] {
         let (watches, told) = watched(Coherence::Strict);
         let _trust: CacheValidity = watches.cache_validity(Some(soon()));
@@ -107,7 +107,7 @@ async fn who_is_not_heeded_waits_until_all_has_run_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_change_is_taken_back_and_nobody_waits() {
+async fn changes_of_other_sessions_are_invalidated_without_waiting() {
     let (watches, told) = watched(Coherence::Pushed);
     watches.feed_checked(Moment::now());
     let _trust: CacheValidity = watches.cache_validity(None);

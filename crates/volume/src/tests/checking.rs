@@ -226,7 +226,7 @@ async fn damaged_ownership_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn damaged_ends_of_uploads_are_found() {
+async fn damaged_records_of_ended_uploads_are_found() {
     let forgotten = broken_once(true, async |store, _, _| {
         let (expiry, _) = first(store, space::EXPIRY).await;
         write(store, Write::Delete(expiry)).await;
@@ -266,7 +266,7 @@ async fn damaged_blocks_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_beside_a_busy_gateway_finds_nothing_false() {
+async fn fsck_beside_a_busy_gateway_reports_no_false_finding() {
     let (store, blocks, volume, _) = furnished().await;
     let busy = async {
         for round in 0..400_u32 {

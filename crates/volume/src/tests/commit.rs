@@ -24,7 +24,7 @@ async fn objects(store: &dyn MetaStore, bucket: record::Ino) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remembered_parents_make_one_trip_of_each_operation() {
+async fn operations_with_cached_parents_cost_one_round_trip() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
@@ -49,7 +49,7 @@ async fn remembered_parents_make_one_trip_of_each_operation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn plans_that_wait_share_a_round_trip() {
+async fn waiting_plans_share_a_round_trip() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     let bucket = make_bucket(&volume).await;
@@ -66,7 +66,7 @@ async fn plans_that_wait_share_a_round_trip() {
 
 /// On a runtime of threads, where whoever a task wakes goes before those who are ready already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn plans_that_are_about_to_come_share_a_round_trip() {
+async fn plans_of_ready_tasks_share_a_round_trip() {
     const WRITERS: usize = 8;
     const TURNS: u64 = 20;
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -93,7 +93,7 @@ async fn plans_that_are_about_to_come_share_a_round_trip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_counts_once() {
+async fn a_plan_whose_answer_was_lost_is_committed_once() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -108,7 +108,7 @@ async fn a_lost_answer_counts_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_request_is_made_again() {
+async fn a_plan_whose_request_was_lost_is_sent_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -121,7 +121,7 @@ async fn a_lost_request_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_original_never_commits_after_its_tombstone() {
+async fn a_late_plan_never_commits_after_its_tombstone() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -142,7 +142,7 @@ async fn a_late_original_never_commits_after_its_tombstone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_commit_failing_once_loses_nothing_and_doubles_nothing() {
+async fn each_operation_happens_once_if_every_commit_fails_once() {
     for fault in [Fault::Unavailable, Fault::LostRequest, Fault::LostAnswer] {
         for skip in 0..12 {
             let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -177,7 +177,7 @@ async fn a_refused_publication_deletes_its_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_is_answered_at_the_deadline() {
+async fn a_caller_gets_unknown_at_the_deadline_if_the_store_hangs() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -199,7 +199,7 @@ async fn a_store_that_hangs_is_answered_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_program_waits_until_a_store_that_hangs_has_answered() {
+async fn a_file_program_waits_for_a_hanging_store() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     let bucket = make_bucket(&volume).await;
@@ -222,7 +222,7 @@ async fn a_file_program_waits_until_a_store_that_hangs_has_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubt_holds_its_epoch_until_it_is_settled() {
+async fn a_plan_of_unknown_outcome_pins_its_epoch_until_it_settles() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
@@ -236,7 +236,7 @@ async fn a_doubt_holds_its_epoch_until_it_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_the_caller_stops_nothing() {
+async fn a_plan_is_committed_after_its_caller_was_dropped() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;

@@ -158,7 +158,7 @@ const MOST: [(usize, usize); 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_blocks_moves_and_nothing_else_changes() {
+async fn compaction_moves_visible_bytes_and_keeps_the_content() {
     let (store, blocks, volume) = world().await;
     let mut file = Written::new(&volume, b"x", 5 * BLOCK).await;
     let before = file.write(&volume, &MOST).await;
@@ -190,7 +190,7 @@ async fn what_is_left_of_blocks_moves_and_nothing_else_changes() {
 
 /// Also of files whose map is in pages, and whose runs are short.
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_of_a_file_stays_within_twice_what_shows() {
+async fn stored_bytes_stay_within_twice_the_visible_bytes() {
     let (store, blocks, volume) = world().await;
     let size = 80 * BLOCK;
     let mut file = Written::new(&volume, b"x", size).await;
@@ -222,7 +222,7 @@ async fn what_is_stored_of_a_file_stays_within_twice_what_shows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_is_written_to_all_the_time_is_compacted_beside_it() {
+async fn a_file_under_constant_writes_is_compacted() {
     let (store, blocks, volume) = world().await;
     let size = 70 * BLOCK;
     let mut file = Written::new(&volume, b"x", size).await;
@@ -251,7 +251,7 @@ async fn a_file_that_is_written_to_all_the_time_is_compacted_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_compactors_at_once_do_no_harm() {
+async fn two_concurrent_compactors_keep_the_content() {
     let (store, blocks, volume) = world().await;
     let other = open(&store, &blocks, false).await;
     let size = 70 * BLOCK;
@@ -273,7 +273,7 @@ async fn two_compactors_at_once_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_ends_with_the_bytes_that_it_began_with() {
+async fn a_reader_gets_the_bytes_of_its_beginning_to_its_end() {
     let (store, blocks, volume) = world().await;
     for size in [5 * BLOCK, 80 * BLOCK] {
         let mut file = Written::new(&volume, b"x", size).await;
@@ -296,7 +296,7 @@ async fn a_reader_ends_with_the_bytes_that_it_began_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_keep_what_they_share() {
+async fn compaction_keeps_blocks_that_copies_share() {
     let (store, blocks, volume) = world().await;
     let mut file = Written::new(&volume, b"x", 5 * BLOCK).await;
     copy(&volume, b"x", b"copy").await;
@@ -326,7 +326,7 @@ async fn copies_keep_what_they_share() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_of_long_files_are_compacted_until_each_has_its_own() {
+async fn copies_of_long_files_are_compacted_into_own_blocks() {
     let (store, blocks, volume) = world().await;
     let size = 80 * BLOCK;
     let mut file = Written::new(&volume, b"x", size).await;
@@ -346,7 +346,7 @@ async fn copies_of_long_files_are_compacted_until_each_has_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_in_pages_lets_go_of_its_pack() {
+async fn compaction_releases_the_pack_of_a_file_in_pages() {
     let (store, blocks, volume) = world().await;
     let old = pack(&volume, &THREE).await;
     complete_with_copy(&volume, b"big", b"b").await;
@@ -364,7 +364,7 @@ async fn a_file_in_pages_lets_go_of_its_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
+async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
     for (fault, moved) in [(Fault::Stuck, false), (Fault::Hang, true)] {
         let (store, blocks, volume) = world().await;
         let mut file = Written::new(&volume, b"x", 80 * BLOCK).await;
@@ -391,7 +391,7 @@ async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn swaps_whose_answer_was_lost_count_once() {
+async fn a_swap_whose_answer_was_lost_is_done_once() {
     for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
         let (store, blocks, volume) = world().await;
         let mut file = Written::new(&volume, b"x", 80 * BLOCK).await;
@@ -430,7 +430,7 @@ async fn a_damaged_block_stays_and_the_others_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_by_itself_soon_after_a_write() {
+async fn background_compaction_runs_soon_after_a_write() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks, true).await;
     make_bucket(&volume).await;
@@ -447,7 +447,7 @@ async fn it_goes_by_itself_soon_after_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_process_has_left_is_found() {
+async fn files_of_an_earlier_process_are_compacted() {
     for size in [5 * BLOCK, 80 * BLOCK] {
         let (store, blocks, volume) = world().await;
         let mut file = Written::new(&volume, b"x", size).await;

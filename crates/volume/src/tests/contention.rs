@@ -42,7 +42,7 @@ async fn put_all(volume: &Volume, objects: &[(String, usize)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_together_has_a_share_each_and_goes_with_the_last() {
+async fn concurrent_bodies_share_a_pack_until_the_last_is_deleted() {
     let (store, blocks, volume) = world().await;
     let objects: Vec<(String, usize)> = (0..17).map(|n| (format!("m{n:02}"), 20_000)).collect();
     put_all(&volume, &objects).await;
@@ -68,7 +68,7 @@ async fn what_comes_together_has_a_share_each_and_goes_with_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_of_a_pack_costs_one_commit_its_share_included() {
+async fn a_member_of_a_pack_costs_one_commit_with_its_share() {
     let (store, _, volume) = world().await;
     put(&volume, "first", 20_000, WriteCondition::None).await.unwrap();
     let names: Vec<String> = (0..9).map(|n| format!("m{n}")).collect();
@@ -83,7 +83,7 @@ async fn a_member_of_a_pack_costs_one_commit_its_share_included() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_never_published_holds_no_pack() {
+async fn an_unpublished_body_keeps_no_pack() {
     let (store, blocks, volume) = world().await;
     let objects = ["x", "there", "new"].map(|name| (name.to_owned(), 20_000));
     put_all(&volume, &objects[..2]).await;
@@ -166,7 +166,7 @@ async fn collect(volume: &Volume, random: &mut SmallRng) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_at_once_nothing_is_lost_and_nothing_stays() {
+async fn two_gateways_at_once_lose_no_object_and_leave_no_block() {
     for seed in 0..30 {
         let (store, blocks, volume) = world().await;
         let other = open(store.clone(), blocks.clone()).await;

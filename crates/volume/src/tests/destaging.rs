@@ -69,7 +69,7 @@ async fn marks(store: &Faulty) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_comes_alone_is_staged_inline_until_it_is_destaged() {
+async fn a_lone_body_is_staged_inline_until_it_is_destaged() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 150_000).await;
     assert_eq!(count_blocks(&blocks).await, 0);
@@ -97,7 +97,7 @@ async fn a_body_that_comes_alone_is_staged_inline_until_it_is_destaged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_are_destaged_into_one_block() {
+async fn several_bodies_are_destaged_into_one_block() {
     let (store, blocks, volume) = world().await;
     let bodies = [("a", 20_000), ("b", 150_000), ("c", 70_000)];
     for (name, bytes) in bodies {
@@ -114,7 +114,7 @@ async fn several_are_destaged_into_one_block() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_replaced_or_removed_meanwhile_never_reaches_the_blocks() {
+async fn bodies_replaced_before_destaging_are_never_put() {
     let (store, blocks, volume) = world().await;
     for _ in 0..3 {
         put(&volume, "a", 150_000).await;
@@ -136,7 +136,7 @@ async fn what_is_replaced_or_removed_meanwhile_never_reaches_the_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_by_itself_after_a_while() {
+async fn destaging_runs_by_itself_after_a_while() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open_with(&store, &blocks, STAGED_INLINE_BYTES, true).await;
     make_bucket(&volume).await;
@@ -153,7 +153,7 @@ async fn it_goes_by_itself_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_together_is_packed() {
+async fn concurrent_bodies_are_packed_and_not_staged() {
     let (store, blocks, volume) = world().await;
     let all = ["a", "b", "c", "d"].map(|name| put(&volume, name, 50_000));
     futures::future::join_all(all).await;
@@ -163,7 +163,7 @@ async fn what_comes_together_is_packed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_limit_bodies_go_into_blocks() {
+async fn bodies_beyond_the_staging_limit_are_put_into_blocks() {
     let (store, blocks, volume) = world().await;
     for round in 0..8_u64 {
         put(&volume, &round.to_string(), 200_000).await;
@@ -179,7 +179,7 @@ async fn beyond_the_limit_bodies_go_into_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_session_left_is_destaged_by_another() {
+async fn bodies_of_a_killed_session_are_destaged_by_another() {
     let (store, blocks, volume) = world().await;
     for name in ["a", "b"] {
         put(&volume, name, 150_000).await;
@@ -200,7 +200,7 @@ async fn what_a_killed_session_left_is_destaged_by_another() {
 /// Who remembers that a file is nothing but its record may delete that without another look. A
 /// body that is staged inline is no such file: its bytes may lie in a block by then.
 #[tokio::test(start_paused = true)]
-async fn what_another_gateway_destaged_is_reaped_with_its_block() {
+async fn a_body_destaged_by_another_gateway_is_reaped_with_its_block() {
     let (store, blocks, volume) = world().await;
     let other = open_with(&store, &blocks, 0, false).await;
     for name in ["replaced", "removed"] {
@@ -218,7 +218,7 @@ async fn what_another_gateway_destaged_is_reaped_with_its_block() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_that_destage_the_same_do_no_harm() {
+async fn two_destagers_of_one_body_keep_its_content() {
     let (store, blocks, volume) = world().await;
     let other = open_with(&store, &blocks, 0, false).await;
     for name in ["a", "b", "c"] {
@@ -236,7 +236,7 @@ async fn two_that_destage_the_same_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_meanwhile_is_kept_and_the_body_is_destaged_later() {
+async fn a_change_during_destaging_is_kept_and_destaging_is_retried() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     // The change is under way when the record is read, and lands before the swap.
@@ -255,7 +255,7 @@ async fn a_change_meanwhile_is_kept_and_the_body_is_destaged_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_of_what_rests_stands_by_itself() {
+async fn a_copy_of_a_staged_body_is_independent_of_it() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     copy(&volume, b"a", b"twin").await;
@@ -268,7 +268,7 @@ async fn a_copy_of_what_rests_stands_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_leaves_nothing() {
+async fn a_refused_put_leaves_no_staged_body() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     let refused = try_put(&volume, "a", 120_000, WriteCondition::IfAbsent).await;
@@ -281,7 +281,7 @@ async fn what_is_refused_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
+async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
     for (fault, destaged) in [(Fault::Stuck, false), (Fault::Hang, true)] {
         let (store, blocks, volume) = world().await;
         put(&volume, "a", 100_000).await;
@@ -305,7 +305,7 @@ async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn swaps_whose_answer_was_lost_count_once() {
+async fn a_swap_whose_answer_was_lost_is_done_once() {
     for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
         let (store, blocks, volume) = world().await;
         put(&volume, "a", 100_000).await;
@@ -327,7 +327,7 @@ async fn swaps_whose_answer_was_lost_count_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_tried_again() {
+async fn a_failed_destaging_is_retried() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     store.reading.lock().unwrap().fails = Some(StoreErrorKind::Unavailable);
@@ -364,7 +364,7 @@ async fn a_damaged_record_does_not_keep_others_staged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_finds_what_is_staged_inline_without_a_mark() {
+async fn fsck_finds_staged_bodies_without_a_mark() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     let ino = lookup(&volume, b"a").await.unwrap().ino;
@@ -393,7 +393,7 @@ async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_stays_if_its_file_came_while_it_was_looked_for() {
+async fn a_mark_stays_if_its_file_is_published_during_the_lookup() {
     let (store, volume, ino) = one_that_rests().await;
     let at = key::inode(ino);
     let inode = faulty::get(&*store, &at).await.unwrap();

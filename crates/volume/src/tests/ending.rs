@@ -83,7 +83,7 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_completed_uploads_than_a_pass_takes_do_not_stop_the_reaper() {
+async fn many_completed_uploads_do_not_stop_the_reaper() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -97,7 +97,7 @@ async fn more_completed_uploads_than_a_pass_takes_do_not_stop_the_reaper() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completed_upload_does_not_keep_the_reaper_from_hurrying() {
+async fn a_completed_upload_does_not_slow_the_reaper() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -152,7 +152,7 @@ async fn complete(volume: &Arc<Volume>, id: UploadId) -> Result<Tag, VolumeError
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
+async fn a_completed_upload_answers_until_it_expires() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
     let options = VolumeOptions {
@@ -187,7 +187,7 @@ async fn a_completed_upload_answers_until_its_time_has_come_and_goes_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_that_goes_takes_the_answers_of_its_uploads_along() {
+async fn a_deleted_bucket_removes_records_of_completed_uploads() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -206,7 +206,7 @@ async fn a_bucket_that_goes_takes_the_answers_of_its_uploads_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ended_uploads_are_passed_once_by_a_listing_with_a_delimiter() {
+async fn a_listing_with_a_delimiter_skips_ended_uploads() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     let bucket = make_bucket(&volume).await;
@@ -238,7 +238,7 @@ async fn ended_uploads_are_passed_once_by_a_listing_with_a_delimiter() {
 
 /// Two that complete the same upload: one is told what the other one did, however far it had come.
 #[tokio::test(start_paused = true)]
-async fn whoever_completes_what_was_completed_meanwhile_hears_of_it() {
+async fn a_concurrent_complete_returns_the_first_result() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = || VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
     let first = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();

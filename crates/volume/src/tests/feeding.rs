@@ -31,7 +31,7 @@ async fn two() -> (Arc<MemoryStore>, Arc<Volume>, Arc<Volume>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hint_that_another_made_stale_misleads_nobody() {
+async fn an_old_hint_never_leads_to_a_wrong_answer() {
     let (_store, one, other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     lookup(&other, b"a").await.unwrap();
@@ -46,7 +46,7 @@ async fn a_hint_that_another_made_stale_misleads_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_own_changes_make_a_volume_forget_nothing() {
+async fn own_changes_do_not_invalidate_the_cache() {
     let (_store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
@@ -57,7 +57,7 @@ async fn its_own_changes_make_a_volume_forget_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_keeps_policies_is_told_of_changes_elsewhere() {
+async fn policy_changes_of_other_gateways_are_notified() {
     let (_store, one, other) = two().await;
     let mut changes = other.access_changes();
     changes.mark_unchanged();
@@ -70,7 +70,7 @@ async fn whoever_keeps_policies_is_told_of_changes_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_falls_behind_forgets_everything() {
+async fn a_gap_in_the_feed_drops_all_records() {
     let (store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     // More at once than is remembered, while nobody asks.

@@ -308,7 +308,7 @@ async fn count(store: &dyn MetaStore, ino: Ino, kind: CounterKind) -> i64 {
 /// What is copied is as it was in every respect, no block is read or written for it, and each side
 /// can be changed and deleted without the other one.
 #[tokio::test(start_paused = true)]
-async fn a_fork_is_the_bucket_once_more_and_shares_its_blocks() {
+async fn a_fork_has_the_content_of_its_bucket_and_shares_its_blocks() {
     let world = World::new().await;
     furnish(&world).await;
     world.volume.reap_now().await.unwrap();
@@ -450,7 +450,7 @@ async fn a_fork_has_current_versions_and_is_not_locked() {
 
 /// However others write, replace and delete meanwhile, each file is as it was at some instant.
 #[tokio::test(start_paused = true)]
-async fn each_file_of_a_fork_is_whole_though_others_write() {
+async fn each_file_of_a_fork_is_of_one_instant_beside_writers() {
     const FILES: u8 = 80;
     let world = World::new().await;
     let volume = &world.volume;
@@ -499,7 +499,7 @@ impl ForkWatch for Told {
 /// A wide directory is read in pages, its files come several at a time, and the names of a fork
 /// that exists already are refused.
 #[tokio::test(start_paused = true)]
-async fn a_fork_takes_pages_of_names_and_a_name_that_is_free() {
+async fn a_fork_reads_many_names_and_needs_a_free_bucket_name() {
     let world = World::new().await;
     for number in 0..300 {
         put(&world.volume, format!("w/{}/{number}", number % 3).as_bytes(), 100).await;

@@ -17,7 +17,7 @@ fn reads_take(store: &Faulty, takes: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_load_lookups_share_trips_and_see_all_that_was_acknowledged() {
+async fn coalesced_lookups_see_all_acknowledged_commits() {
     const READERS: u64 = 16;
     const WRITES: u64 = 60;
     let store = Faulty::new();

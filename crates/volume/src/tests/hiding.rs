@@ -76,7 +76,7 @@ fn punch(all: &[Slice]) -> impl FnOnce(&mut File) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hidden_blocks_go_and_what_is_named_stays() {
+async fn hidden_blocks_are_deleted_and_named_blocks_stay() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     let all = slices(&volume, b"x").await;
@@ -157,7 +157,7 @@ async fn a_hole_in_any_other_file_is_damage() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_goes_when_another_has_taken_its_place() {
+async fn a_replaced_map_page_is_deleted() {
     let (store, blocks, volume) = world_of(1).await;
     put(&volume, b"x", 1_200).await;
     let all = slices(&volume, b"x").await;
@@ -187,7 +187,7 @@ async fn a_page_goes_when_another_has_taken_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_of_what_was_there_before_holds_it() {
+async fn a_reader_keeps_hidden_blocks_that_it_found() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     let reader = open(store.clone(), blocks.clone()).await;
@@ -211,7 +211,7 @@ async fn a_reader_of_what_was_there_before_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_is_hidden_while_readers_are_waited_for_stays_for_their_successors() {
+async fn a_block_hidden_during_the_wait_stays_for_later_readers() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     let all = slices(&volume, b"x").await;
@@ -234,7 +234,7 @@ async fn a_block_that_is_hidden_while_readers_are_waited_for_stays_for_their_suc
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hidden_of_a_file_that_is_gone_goes_all_the_same() {
+async fn hidden_blocks_of_a_deleted_file_are_deleted() {
     for block_bytes in [65_536, 256] {
         let (store, blocks, volume) = world_of(block_bytes).await;
         put(&volume, b"x", 200_000).await;
@@ -276,7 +276,7 @@ fn repaged_writes(ino: Ino, slices: &[Slice]) -> Vec<Write> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hidden_of_a_pack_counts_no_more_and_its_share_goes_later() {
+async fn hidden_bytes_of_a_pack_leave_its_live_count_before_its_share() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     let all = slices(&volume, b"a").await;
@@ -312,7 +312,7 @@ async fn what_is_hidden_of_a_pack_counts_no_more_and_its_share_goes_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_others_share_is_only_let_go_of() {
+async fn a_hidden_shared_block_is_released_and_not_deleted() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     copy(&volume, b"x", b"y").await;
@@ -329,7 +329,7 @@ async fn a_block_that_others_share_is_only_let_go_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_of_many_blocks_goes_in_steps_that_survive_any_failure() {
+async fn reaping_an_orphan_of_many_blocks_survives_any_failure() {
     let (mut fired, mut complete) = (0, 0);
     for skip in [0, 1, 2, 3, 4, 5, 9, 18] {
         for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
@@ -373,7 +373,7 @@ async fn an_orphan_of_many_blocks_goes_in_steps_that_survive_any_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_cannot_be_read_keeps_what_it_has_hidden() {
+async fn an_undecodable_owner_keeps_its_hidden_blocks() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     put(&volume, b"y", 200_000).await;
@@ -394,7 +394,7 @@ async fn an_owner_that_cannot_be_read_keeps_what_it_has_hidden() {
 
 /// Blocks of a session that is gone are not swept while they are listed as hidden.
 #[tokio::test(start_paused = true)]
-async fn hidden_blocks_are_named_to_the_sweeper() {
+async fn the_sweeper_spares_hidden_blocks() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     let all = slices(&volume, b"x").await;

@@ -34,7 +34,7 @@ async fn begin(volume: &Volume, name: &[u8]) -> (ContentStream, Vec<u8>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_lasts_holds_its_file_and_no_other() {
+async fn a_long_reader_holds_only_its_file() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let deleting = open(store.clone(), blocks.clone()).await;
     make_bucket(&deleting).await;
@@ -72,7 +72,7 @@ async fn a_reader_that_lasts_holds_its_file_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_writes_nothing_where_nothing_dies() {
+async fn a_reader_writes_no_hold_without_deletions() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
@@ -83,7 +83,7 @@ async fn a_reader_writes_nothing_where_nothing_dies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_came_with_the_record_hold_nothing_back() {
+async fn inline_content_needs_no_pin() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -120,7 +120,7 @@ async fn a_hold_ends_with_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_whose_hold_is_not_sure_pins_on() {
+async fn a_reader_keeps_its_pin_until_its_hold_is_committed() {
     for fault in [Fault::Unavailable, Fault::LostRequest, Fault::LostAnswer] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let volume = open(store.clone(), blocks.clone()).await;
@@ -146,7 +146,7 @@ async fn a_reader_whose_hold_is_not_sure_pins_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pack_stays_for_whoever_reads_on_what_was_moved_out_of_it() {
+async fn a_rewritten_pack_stays_for_its_readers() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -170,7 +170,7 @@ async fn a_pack_stays_for_whoever_reads_on_what_was_moved_out_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn freed_blocks_are_kept_for_longer_than_the_store_may_forget() {
+async fn freed_blocks_are_kept_for_the_deletion_grace() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let grace = DELETION_GRACE_RELAXED;
     let options = VolumeOptions {
@@ -250,7 +250,7 @@ async fn put_back(grace: Duration) -> (usize, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_forgot_two_seconds_loses_nothing_that_was_there_before() {
+async fn a_store_that_loses_two_seconds_loses_no_older_object() {
     assert_eq!(put_back(DELETION_GRACE_RELAXED).await, (11, 0));
     let (_, lost) = put_back(Duration::ZERO).await;
     assert!(lost > 0, "without the grace nothing was lost either: this proves nothing");
@@ -258,7 +258,7 @@ async fn a_store_that_forgot_two_seconds_loses_nothing_that_was_there_before() {
 
 /// A block whose time has come while the store is away is not asked for over and over.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_is_not_asked_without_a_pause() {
+async fn an_unreachable_store_is_asked_with_pauses() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let grace = Duration::from_secs(10);
     let options = VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
@@ -287,7 +287,7 @@ async fn a_store_that_is_away_is_not_asked_without_a_pause() {
 
 /// A plan that was thought lost may put a hold in another one's place.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_came_late_goes_with_the_one_that_it_replaced() {
+async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -311,7 +311,7 @@ async fn a_hold_that_came_late_goes_with_the_one_that_it_replaced() {
 
 /// A store that was put back may have forgotten the epoch in which somebody reads.
 #[tokio::test(start_paused = true)]
-async fn an_epoch_that_the_store_forgot_is_not_given_again() {
+async fn a_lost_epoch_is_not_used_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let deleting = open(store.clone(), blocks.clone()).await;
     make_bucket(&deleting).await;
@@ -345,7 +345,7 @@ async fn held(store: &Faulty) -> HoldScope {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_keeps_no_more_than_those_need_who_are_left() {
+async fn a_hold_is_weakened_when_its_version_readers_end() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;

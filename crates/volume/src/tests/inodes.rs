@@ -94,7 +94,7 @@ fn orphan(ino: Ino, bucket: Ino) -> Write {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_lost_its_name_goes_with_its_attributes() {
+async fn unlinked_nodes_are_reaped_with_their_attributes() {
     let (store, blocks, volume, bucket) = world().await;
     let inos = volume.session.allocate_inodes(4).await.unwrap();
     let (before, mut writes) = (records(&*store, space::INODE).await, Vec::new());
@@ -114,7 +114,7 @@ async fn whatever_lost_its_name_goes_with_its_attributes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_with_attributes_goes_with_them_however_many_there_are() {
+async fn a_file_with_many_xattrs_is_reaped_with_them() {
     for (bytes, count) in [(5, 1), (200_000, 2), (200_000, 9_000)] {
         let (store, blocks, volume, bucket) = world().await;
         put(&volume, b"x", bytes).await;
@@ -137,7 +137,7 @@ async fn a_file_with_attributes_goes_with_them_however_many_there_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_holds_something_is_not_reaped() {
+async fn a_directory_with_entries_is_not_reaped() {
     let (store, _, volume, bucket) = world().await;
     publish(&volume, b"d/x", 5).await.unwrap();
     let slot = key::dentry(bucket, b"d/");
@@ -193,7 +193,7 @@ fn merged(writes: Vec<Write>) -> Vec<Write> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn links_and_what_only_files_show_are_legal() {
+async fn hard_links_and_special_files_pass_fsck() {
     let (store, blocks, volume, bucket, _) = furnished().await;
     publish(&volume, b"a/b", 5).await.unwrap();
     let report = crate::fsck(store.clone(), blocks.clone(), &crate::NoProgress).await.unwrap();
@@ -297,7 +297,7 @@ async fn damaged_attributes_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn damaged_orders_of_slices_are_found() {
+async fn slices_out_of_order_are_found() {
     for pages in [false, true] {
         for damage in ["swapped", "overlapping", "late", "less"] {
             let of_page = ["late", "less"].contains(&damage);

@@ -64,7 +64,7 @@ impl BlockStore for Late {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_lands_after_its_put_was_given_up_is_deleted_again() {
+async fn a_block_that_arrives_after_its_put_timed_out_is_deleted() {
     let (store, blocks) = (Faulty::new(), Arc::new(Late::default()));
     let deadlines = Deadlines { block: Duration::from_secs(5), ..Deadlines::default() };
     let options = VolumeOptions { inline_bytes_max: 16, deadlines, ..VolumeOptions::default() };

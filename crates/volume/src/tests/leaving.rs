@@ -14,7 +14,7 @@ use super::{count_blocks, make_bucket, publish};
 use crate::{CompletePart, CompleteUpload, CopyChanges, Volume, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
+async fn a_copy_whose_client_disconnects_deletes_its_staged_records() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_copy_whose_client_leaves_takes_back_what_it_staged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_whose_client_leaves_comes_to_its_end() {
+async fn a_complete_whose_client_disconnects_finishes() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();

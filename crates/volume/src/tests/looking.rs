@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn what_was_swept_is_not_looked_at_again() {
+async fn a_swept_session_is_not_swept_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     killed(&store, &blocks).await;
     let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
@@ -42,7 +42,7 @@ async fn what_was_swept_is_not_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_failed_is_tried_again() {
+async fn a_failed_sweep_is_retried() {
     let (store, blocks) = (Faulty::new(), Arc::new(Unlistable::default()));
     let options = VolumeOptions { collect: false, block_bytes: 16, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_sweep_that_failed_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_session_left_that_closed_elsewhere_goes_too() {
+async fn leftovers_of_a_session_closed_elsewhere_are_swept() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume =
         Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
@@ -79,7 +79,7 @@ async fn what_a_session_left_that_closed_elsewhere_goes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_session_shared_with_a_source_that_is_gone_goes_too() {
+async fn staged_shares_of_a_deleted_source_are_swept() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = || VolumeOptions { collect: false, block_bytes: 256, ..Default::default() };
     let volume = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
@@ -105,7 +105,7 @@ async fn what_a_dead_session_shared_with_a_source_that_is_gone_goes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_takes_long_holds_no_reaper_back() {
+async fn a_long_sweep_does_not_delay_the_reaper() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     killed(&store, &blocks).await;
     let volume = open(store.clone(), blocks.clone()).await;
@@ -145,7 +145,7 @@ async fn left_a_part(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_part_that_becomes_a_file_while_a_sweep_looks_keeps_its_blocks() {
+async fn a_part_completed_during_a_sweep_keeps_its_blocks() {
     for space in [space::PART, space::INODE, space::MAP, space::ORPHAN, space::PENDING] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let (volume, id) = left_a_part(&store, &blocks).await;
@@ -174,7 +174,7 @@ async fn a_part_that_becomes_a_file_while_a_sweep_looks_keeps_its_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_outlives_its_source_while_a_sweep_looks_keeps_its_blocks() {
+async fn a_copy_whose_source_is_deleted_during_a_sweep_keeps_its_blocks() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     // Its numbers are smaller than the other's.
     let volume = open(store.clone(), blocks.clone()).await;

@@ -51,7 +51,7 @@ async fn a_new_volume_marks_its_blocks_and_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_without_the_mark_that_was_set_is_refused() {
+async fn a_location_without_its_mark_is_refused() {
     let (store, marked) = memory();
     let volume = open(store.clone(), marked.clone()).await;
     assert!(volume.record().marked, "the record says so before the first session");
@@ -104,7 +104,7 @@ async fn blocks_of_another_volume_are_not_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_made_only_if_the_options_allow_it() {
+async fn a_volume_is_created_only_if_the_options_allow_it() {
     let (store, blocks) = memory();
     let session = SessionOptions { creates_volume: false, ..SessionOptions::default() };
     let options = VolumeOptions { session, ..VolumeOptions::default() };
@@ -117,7 +117,7 @@ async fn a_volume_is_made_only_if_the_options_allow_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_before_the_mark_is_made_good_by_the_next_start() {
+async fn the_next_start_writes_a_mark_that_a_crash_prevented() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     store.inject(Some(key::space::VOLUME), Fault::Hang);
     let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
@@ -145,7 +145,7 @@ async fn a_new_store_over_the_blocks_of_a_volume_is_refused_and_sweeps_nothing()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_has_no_blocks_yet_keeps_its_place() {
+async fn a_marked_location_without_blocks_is_refused_to_other_volumes() {
     let (store, blocks) = memory();
     let owner = open(store, blocks.clone()).await;
     let said = refused(&Arc::new(MemoryStore::new()), &blocks).await;
@@ -174,7 +174,7 @@ async fn a_foreign_store_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_store_over_blocks_that_bear_no_mark_is_refused() {
+async fn a_new_store_over_unmarked_blocks_is_refused() {
     let (store, blocks) = memory();
     blocks.put(&a_block()).await.unwrap();
     let said = refused(&store, &blocks).await;
@@ -187,7 +187,7 @@ async fn a_new_store_over_blocks_that_bear_no_mark_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_that_is_not_understood_is_refused() {
+async fn a_mark_of_unknown_format_is_refused() {
     let ours = format!("ashlar volume {} format 1\n", "ab".repeat(16));
     for mark in ["", "mine", &ours.replace("at 1", "at 2"), &ours[1..], &ours.replace("ab", "a")] {
         let (store, blocks) = memory();
@@ -235,7 +235,7 @@ impl BlockStore for Contended {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_volumes_at_the_same_instant_the_slower_is_refused() {
+async fn the_slower_of_two_volumes_over_one_location_is_refused() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(Contended::default()));
     let error = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap_err();
     let start = format!("the blocks belong to volume {}, but the", "cd".repeat(16));
@@ -243,7 +243,7 @@ async fn of_two_volumes_at_the_same_instant_the_slower_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_gateways_that_make_one_volume_share_its_mark() {
+async fn two_gateways_that_create_one_volume_share_its_mark() {
     let (store, blocks) = memory();
     let (one, two) =
         futures::join!(open(store.clone(), blocks.clone()), open(store.clone(), blocks.clone()));

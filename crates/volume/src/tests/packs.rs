@@ -158,7 +158,7 @@ async fn cached() -> (Arc<MemoryBlocks>, Arc<Cache<Arc<MemoryBlocks>>>, Arc<Volu
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_small_is_in_memory_when_it_was_written() {
+async fn a_small_body_is_in_memory_after_its_write() {
     let (blocks, cache, volume) = cached().await;
     let most = REMEMBERED_BYTES_MAX as usize;
     let staged = [most, most + 1, 20_000].map(|bytes| super::staged(&volume, bytes));
@@ -181,7 +181,7 @@ async fn what_is_small_is_in_memory_when_it_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_lets_go_of_what_was_deleted() {
+async fn deleted_blocks_leave_the_memory_cache() {
     let (_, cache, volume) = cached().await;
     let sub_block = SUB_BLOCK_BYTES as usize;
     let members = [("a", 2 * sub_block), ("b", 3 * sub_block + 1_000), ("c", 2 * sub_block)];
@@ -205,7 +205,7 @@ async fn memory_lets_go_of_what_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_that_die_together_go_in_one_pass() {
+async fn members_deleted_together_are_reaped_in_one_pass() {
     let (store, blocks, volume) = world().await;
     let names: Vec<String> = (0..150).map(|n| format!("m{n:03}")).collect();
     let members: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 100)).collect();
@@ -247,7 +247,7 @@ async fn a_member_that_is_not_published_yet_keeps_its_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_in_doubt_keeps_its_pack() {
+async fn a_plan_of_unknown_outcome_keeps_its_pack() {
     let (store, blocks, volume) = world().await;
     let mut laid = lay(&volume, &THREE).await;
     publish_member(&volume, &laid, "a").await;
@@ -264,7 +264,7 @@ async fn a_plan_in_doubt_keeps_its_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_are_owners_of_their_own() {
+async fn a_copy_of_a_pack_member_is_an_owner() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     copy(&volume, b"b", b"twin").await;
@@ -311,7 +311,7 @@ fn completed_bytes(of: &str, length: usize) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_hand_their_bytes_of_a_pack_to_the_file() {
+async fn packed_parts_pass_their_shares_to_the_file() {
     // Blocks that are so short that the file's map lies in pages.
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
@@ -340,7 +340,7 @@ async fn parts_hand_their_bytes_of_a_pack_to_the_file() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upload_that_is_given_up_leaves_its_packs() {
+async fn an_aborted_upload_releases_its_packs() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     let given_up = upload(&volume, b"big").await;
@@ -358,7 +358,7 @@ async fn an_upload_that_is_given_up_leaves_its_packs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_staged_of_packs_is_taken_back() {
+async fn staged_pack_shares_are_taken_back() {
     for killed in [false, true] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
@@ -397,7 +397,7 @@ async fn what_was_staged_of_packs_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_without_a_record_takes_no_pack_along() {
+async fn an_owner_without_a_record_does_not_delete_its_pack() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     let (share, _) = store.walk(space::SHARE, None, 10).await.unwrap().records.swap_remove(0);
@@ -425,7 +425,7 @@ async fn an_owner_without_a_record_takes_no_pack_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_counter_that_is_wrong_is_found() {
+async fn a_wrong_live_counter_is_found() {
     let (store, blocks, volume) = world().await;
     let id = pack(&volume, &THREE).await;
     let add = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), -1)] };

@@ -63,7 +63,7 @@ async fn share(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_hole_hides_goes_and_a_reader_sees_zeros() {
+async fn punching_a_hole_deletes_its_blocks_and_reads_zeros() {
     for (block_bytes, left) in [(65_536, 2), (1_024, 3)] {
         let (store, blocks, volume) = world_of(block_bytes).await;
         put(&volume, b"x", 200_000).await;
@@ -118,7 +118,7 @@ async fn data_and_holes_are_found_in_slices_and_in_pages() {
 /// Whichever of two files that share blocks goes first, the other one is whole, and when both are
 /// gone nothing is left.
 #[tokio::test(start_paused = true)]
-async fn files_that_share_blocks_go_one_by_one() {
+async fn shared_blocks_are_deleted_with_their_last_file() {
     for (block_bytes, first, then) in
         [(65_536, b"x", b"y"), (65_536, b"y", b"x"), (256, b"x", b"y"), (256, b"y", b"x")]
     {
@@ -154,7 +154,7 @@ async fn files_that_share_blocks_go_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_of_packs_are_shared_by_halves() {
+async fn half_of_a_pack_member_can_be_shared() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"y", 100_000).await;
     let id = pack(&volume, &[("a", 40_000), ("b", 1_000)]).await;
@@ -185,7 +185,7 @@ async fn members_of_packs_are_shared_by_halves() {
 
 /// What a file shares is rewritten with the pack that it is in.
 #[tokio::test(start_paused = true)]
-async fn what_is_shared_of_a_sparse_pack_moves_with_its_other_owners() {
+async fn shared_ranges_of_a_sparse_pack_are_rewritten_with_it() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"y", 100_000).await;
     pack(&volume, &[("a", 4_000), ("b", 40_000)]).await;
@@ -206,7 +206,7 @@ async fn what_is_shared_of_a_sparse_pack_moves_with_its_other_owners() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_that_was_let_go_of_is_named_again_once_it_is_gone() {
+async fn a_released_block_cannot_be_shared_until_it_is_reaped() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     copy(&volume, b"x", b"z").await;
@@ -223,7 +223,7 @@ async fn a_block_that_was_let_go_of_is_named_again_once_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_another_by_now_is_not_shared() {
+async fn a_changed_source_is_not_shared() {
     let (store, blocks, volume) = world_of(65_536).await;
     put(&volume, b"x", 200_000).await;
     put(&volume, b"y", 100_000).await;
@@ -358,7 +358,7 @@ proptest! {
 /// Who reads a large file a little at a time asks for a page of its content map once. What memory
 /// has of its content is had without asking anybody.
 #[tokio::test]
-async fn a_page_of_a_content_map_is_asked_for_once() {
+async fn a_map_page_is_read_once() {
     const BLOCK_BYTES: u32 = 64 << 10;
     let (store, _blocks, volume) = world_of(BLOCK_BYTES).await;
     let body: Vec<u8> = (0..200 * BLOCK_BYTES).map(|at| at.to_le_bytes()[1]).collect();

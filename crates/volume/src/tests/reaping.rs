@@ -69,7 +69,7 @@ pub(super) async fn read(volume: &Volume, name: &[u8]) -> Result<Vec<u8>, Volume
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_deleted_or_replaced_goes_with_its_blocks() {
+async fn deleted_and_replaced_objects_are_reaped_with_their_blocks() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -95,7 +95,7 @@ async fn what_is_deleted_or_replaced_goes_with_its_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
+async fn a_file_without_blocks_is_deleted_at_once_and_readers_keep_it() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let deleting = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&deleting).await;
@@ -139,7 +139,7 @@ async fn a_file_without_blocks_goes_at_once_and_who_found_it_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_on_another_gateway_holds_the_reaper_back() {
+async fn a_reader_on_another_gateway_delays_the_reaper() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let reaping = open(store.clone(), blocks.clone()).await;
     make_bucket(&reaping).await;
@@ -164,7 +164,7 @@ async fn a_reader_on_another_gateway_holds_the_reaper_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_block_goes_with_its_last_owner() {
+async fn a_shared_block_is_deleted_with_its_last_owner() {
     for order in [[&b"a"[..], b"b", b"c"], [b"c", b"b", b"a"], [b"b", b"a", b"c"]] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let volume = open(store.clone(), blocks.clone()).await;
@@ -187,7 +187,7 @@ async fn a_shared_block_goes_with_its_last_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_die_together_leave_nothing() {
+async fn owners_deleted_together_leave_no_block() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let second = open(store.clone(), blocks.clone()).await;
@@ -211,7 +211,7 @@ async fn owners_that_die_together_leave_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_content_map_goes_page_by_page() {
+async fn a_large_content_map_is_reaped_page_by_page() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 1, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
@@ -229,7 +229,7 @@ async fn a_large_content_map_goes_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reaper_that_fails_anywhere_goes_on_where_it_stopped() {
+async fn a_reaper_continues_after_a_failure_at_any_step() {
     let (mut fired, mut complete) = (0, 0);
     for skip in 0..24 {
         for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
@@ -302,7 +302,7 @@ pub(super) fn finished(tag: Tag) -> ObjectDigests {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ended_upload_leaves_what_the_file_took_over() {
+async fn a_completed_upload_keeps_the_blocks_of_its_file() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(crate::SetClock::new(record::Timestamp(1_000_000)));
     let options = VolumeOptions {

@@ -40,7 +40,7 @@ async fn assert_all_there(volume: &Volume) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_alive_of_sparse_packs_moves_to_one_pack() {
+async fn live_members_of_sparse_packs_move_to_one_pack() {
     let (store, blocks, volume) = world().await;
     let old = sparse(&volume).await;
     let before = lookup(&volume, b"e").await.unwrap();
@@ -73,7 +73,7 @@ async fn what_is_alive_of_sparse_packs_moves_to_one_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_told_by_the_reaper_and_goes_by_itself() {
+async fn the_reaper_starts_the_rewriter() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume =
         Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
@@ -107,7 +107,7 @@ async fn sparse_packs_of_earlier_sessions_are_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_ends_with_the_bytes_that_it_began_with() {
+async fn a_reader_gets_the_bytes_of_its_beginning_to_its_end() {
     let (store, blocks, volume) = world().await;
     let old = sparse(&volume).await;
     let object = volume.stat("b", b"e").await.unwrap();
@@ -125,7 +125,7 @@ async fn a_reader_ends_with_the_bytes_that_it_began_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_spares_what_was_moved_and_may_still_be_read() {
+async fn a_sweep_spares_rewritten_packs_with_readers() {
     let (store, blocks, volume) = world().await;
     let old = sparse(&volume).await;
     volume.close().await;
@@ -145,7 +145,7 @@ async fn a_sweep_spares_what_was_moved_and_may_still_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_move_with_their_bytes_once() {
+async fn copies_of_one_member_are_rewritten_once() {
     let (store, blocks, volume) = world().await;
     pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
     copy(&volume, b"b", b"twin").await;
@@ -202,7 +202,7 @@ async fn a_file_in_pages_keeps_its_pack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_changes_meanwhile_stays_and_comes_later() {
+async fn a_member_changed_during_a_rewrite_moves_in_a_later_one() {
     let (store, blocks, volume) = world().await;
     sparse(&volume).await;
     // The change is under way when the rewriter reads the owner's record, and lands before its
@@ -228,7 +228,7 @@ async fn who_changes_meanwhile_stays_and_comes_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_rewriters_at_once_do_no_harm() {
+async fn two_concurrent_rewriters_keep_the_content() {
     let (store, blocks, volume) = world().await;
     let other = open(store.clone(), blocks.clone()).await;
     let old = sparse(&volume).await;
@@ -248,7 +248,7 @@ async fn two_rewriters_at_once_do_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
+async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
     for (fault, moved) in [(Fault::Stuck, false), (Fault::Hang, true)] {
         let (store, blocks, volume) = world().await;
         let old = sparse(&volume).await;
@@ -273,7 +273,7 @@ async fn a_kill_between_put_and_swap_leaves_what_is_swept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn swaps_whose_answer_was_lost_count_once() {
+async fn a_swap_whose_answer_was_lost_is_done_once() {
     for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
         let (store, blocks, volume) = world().await;
         sparse(&volume).await;
@@ -293,7 +293,7 @@ async fn swaps_whose_answer_was_lost_count_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_pack_is_left_as_it_is() {
+async fn a_damaged_pack_is_not_rewritten() {
     let (store, blocks, volume) = world().await;
     let old = sparse(&volume).await;
     blocks.delete(old[0]).await.unwrap();
@@ -310,7 +310,7 @@ async fn a_damaged_pack_is_left_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pack_that_nobody_moved_to_is_deleted() {
+async fn a_new_pack_without_members_is_deleted() {
     let (store, blocks, volume) = world().await;
     let laid = lay(&volume, &[("a", 1_000), ("c", 90_000)]).await;
     publish_member(&volume, &laid, "a").await;
@@ -332,7 +332,7 @@ async fn a_new_pack_that_nobody_moved_to_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blocks_that_are_no_packs_are_none_of_its_business() {
+async fn the_rewriter_ignores_ordinary_blocks() {
     let (store, _, volume) = world().await;
     put(&volume, b"alone", 30_000).await;
     copy(&volume, b"alone", b"twin").await;
@@ -341,7 +341,7 @@ async fn blocks_that_are_no_packs_are_none_of_its_business() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_beside_packs_that_come_and_go_finds_nothing_false() {
+async fn fsck_beside_changing_packs_reports_no_false_finding() {
     let (store, blocks, volume) = world().await;
     let busy = async {
         for round in 0..300_usize {

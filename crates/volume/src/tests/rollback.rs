@@ -152,7 +152,7 @@ fn of(gateway: u8, n: u8) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_number_that_is_leased_twice_gives_nobody_the_bytes_of_another() {
+async fn an_inode_number_leased_twice_mixes_no_content() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let old = open(&store, &blocks).await;
     make_bucket(&old).await;
@@ -198,7 +198,7 @@ async fn set_lease(store: &Restorable, next: u64) {
 }
 
 #[tokio::test]
-async fn a_session_whose_lease_was_forgotten_ends_itself_when_it_is_given_it_again() {
+async fn a_session_that_gets_its_lost_lease_again_ends_itself() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks).await;
     let first: Vec<Ino> = volume.session.allocate_inodes(100).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_session_whose_lease_was_forgotten_ends_itself_when_it_is_given_it_aga
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_meets_a_foreign_token_acknowledges_nothing() {
+async fn a_batch_that_meets_a_foreign_slot_acknowledges_nothing() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks).await;
     make_bucket(&volume).await;
@@ -251,7 +251,7 @@ async fn commit_mark(volume: &Volume, n: u64) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_restore_under_gateways_loses_what_came_after_and_mixes_nothing() {
+async fn a_restore_under_gateways_loses_only_later_commits() {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let mut gateways = vec![open(&store, &blocks).await, open(&store, &blocks).await];
     make_bucket(&gateways[0]).await;

@@ -13,7 +13,7 @@ use super::{lookup, make_bucket, open, publish};
 use crate::{NoProgress, Volume, VolumeError, VolumeOptions, fsck};
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_made_once_and_opened_after() {
+async fn a_volume_is_created_once_and_then_opened() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let first = open(store.clone(), blocks.clone()).await;
     let second = open(store.clone(), blocks.clone()).await;
@@ -29,7 +29,7 @@ async fn a_volume_is_made_once_and_opened_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_format_is_refused_with_a_sentence() {
+async fn an_unknown_volume_format_is_refused_with_a_reason() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     volume.close().await;
@@ -50,7 +50,7 @@ async fn another_format_is_refused_with_a_sentence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_session_leaves_no_record_of_itself() {
+async fn a_closed_session_leaves_no_record() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     make_bucket(&volume).await;
@@ -70,7 +70,7 @@ async fn a_closed_session_leaves_no_record_of_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fenced_session_commits_nothing_and_says_so() {
+async fn a_fenced_session_commits_nothing_and_reports_it() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let zombie = open(store.clone(), blocks.clone()).await;
     make_bucket(&zombie).await;
@@ -85,7 +85,7 @@ async fn a_fenced_session_commits_nothing_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beat_in_between_saves_a_session() {
+async fn a_beat_in_between_keeps_a_session_from_being_fenced() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let alive = open(store.clone(), blocks.clone()).await;
     let other = open(store.clone(), blocks.clone()).await;
@@ -111,7 +111,7 @@ async fn a_silent_session_is_ended_by_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sole_process_ends_what_was_left_over_at_once() {
+async fn a_sole_process_ends_leftover_sessions_at_once() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let killed = open(store.clone(), blocks.clone()).await;
     let nonce = killed.session.nonce();
@@ -127,7 +127,7 @@ async fn a_sole_process_ends_what_was_left_over_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beat_whose_answer_was_lost_is_the_own_one() {
+async fn a_beat_whose_answer_was_lost_is_recognized() {
     for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable, Fault::Delayed] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let volume = open(store.clone(), blocks).await;

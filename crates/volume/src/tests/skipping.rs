@@ -33,7 +33,7 @@ async fn orphans(store: &Faulty) -> Vec<Ino> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_file_that_cannot_be_read_is_kept_and_the_others_go() {
+async fn an_undecodable_removed_file_is_kept_and_others_are_reaped() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -53,7 +53,7 @@ async fn a_dead_file_that_cannot_be_read_is_kept_and_the_others_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_cannot_be_read_is_kept_and_the_others_go() {
+async fn an_undecodable_orphan_is_kept_and_others_are_reaped() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -70,7 +70,7 @@ async fn an_orphan_that_cannot_be_read_is_kept_and_the_others_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_cannot_be_read_stops_its_own_file_only() {
+async fn an_undecodable_map_page_stops_only_its_own_file() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();

@@ -39,7 +39,7 @@ async fn eventually_knows(volume: &Volume, name: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_only_session_reads_what_it_knows_without_a_round_trip() {
+async fn a_sole_session_reads_current_entries_without_a_round_trip() {
     let (store, blocks) = Default::default();
     let volume = keep(&store, &blocks).await;
     make_bucket(&volume).await;
@@ -57,7 +57,7 @@ async fn the_only_session_reads_what_it_knows_without_a_round_trip() {
 
 /// The newcomer changes what the other knows as soon as it is let, again and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_is_heard_of_before_it_changes_anything() {
+async fn authority_ends_before_a_new_session_changes_anything() {
     let (store, blocks) = Default::default();
     let one = keep(&store, &blocks).await;
     make_bucket(&one).await;
@@ -97,7 +97,7 @@ async fn whoever_comes_is_heard_of_before_it_changes_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_left_as_the_only_one_finds_out() {
+async fn a_session_becomes_authoritative_when_its_peers_end() {
     let (store, blocks) = Default::default();
     let one = keep(&store, &blocks).await;
     make_bucket(&one).await;
@@ -111,7 +111,7 @@ async fn who_is_left_as_the_only_one_finds_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_from_outside_is_made_in_a_session() {
+async fn a_change_by_a_short_session_ends_authority() {
     let (store, blocks) = Default::default();
     let one = keep(&store, &blocks).await;
     make_bucket(&one).await;
@@ -131,7 +131,7 @@ async fn a_change_from_outside_is_made_in_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_volume_knows_nothing() {
+async fn a_closed_volume_answers_nothing_from_its_cache() {
     let (store, blocks) = Default::default();
     let one = keep(&store, &blocks).await;
     make_bucket(&one).await;

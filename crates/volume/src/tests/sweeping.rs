@@ -29,7 +29,7 @@ pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> N
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_spares_the_living_and_what_is_named() {
+async fn a_sweep_spares_live_sessions_and_named_blocks() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let dead = killed(&store, &blocks).await;
     let volume = open(store.clone(), blocks.clone()).await;
@@ -51,7 +51,7 @@ async fn a_sweep_spares_the_living_and_what_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_process_left_goes_by_itself() {
+async fn leftovers_of_a_killed_process_are_swept_in_the_background() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     killed(&store, &blocks).await;
     let volume =
@@ -65,7 +65,7 @@ async fn what_a_killed_process_left_goes_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_does_not_decode_stops_every_deletion() {
+async fn an_undecodable_record_stops_every_deletion() {
     for space in [space::INODE, space::MAP, space::PART, space::ORPHAN, space::PENDING] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         killed(&store, &blocks).await;
@@ -98,7 +98,7 @@ async fn a_sweep_beyond_its_share_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_staged_for_a_plan_that_never_came_goes() {
+async fn staged_records_of_a_dead_session_are_deleted() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
@@ -168,7 +168,7 @@ impl BlockStore for Unlistable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_breaks_off_deletes_nothing() {
+async fn an_incomplete_block_listing_deletes_nothing() {
     let (store, blocks) = (Faulty::new(), Arc::new(Unlistable::default()));
     let options = VolumeOptions { collect: false, block_bytes: 16, ..VolumeOptions::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_listing_that_breaks_off_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_fails_leaves_its_source_the_owner_it_was() {
+async fn a_failed_copy_leaves_its_source_the_only_owner() {
     // So many blocks that the copy is staged ahead of its plan.
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };

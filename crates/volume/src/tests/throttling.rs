@@ -53,7 +53,7 @@ async fn reap(priority: Priority, served: bool) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_reaper_rests_while_others_are_served() {
+async fn the_reaper_pauses_while_requests_are_served() {
     let alone = reap(Priority::Background, false).await;
     assert!(alone >= READ * 10, "it read: {alone:?}");
     let beside = reap(Priority::Background, true).await;
@@ -63,7 +63,7 @@ async fn the_reaper_rests_while_others_are_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reaper_that_is_waited_for_does_not_rest() {
+async fn a_reaper_with_a_waiting_caller_does_not_pause() {
     let alone = reap(Priority::Urgent, false).await;
     let beside = reap(Priority::Urgent, true).await;
     assert!(beside < alone * 2, "{beside:?}, and {alone:?} where nobody was served");

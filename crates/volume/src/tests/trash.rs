@@ -80,7 +80,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn what_programs_delete_and_replace_is_in_the_trash() {
+async fn objects_deleted_by_programs_are_in_the_trash() {
     let world = World::new().await;
     world.put("gone", 7).await;
     world.put("replaced", 70_000).await;
@@ -103,7 +103,7 @@ async fn what_programs_delete_and_replace_is_in_the_trash() {
 }
 
 #[tokio::test]
-async fn what_comes_back_brings_its_directories_and_takes_nothing_elses_place() {
+async fn restore_creates_directories_and_replaces_nothing() {
     let world = World::new().await;
     world.put("a/b/c", 7).await;
     world.volume.delete("b", vec![(b"a/b/c".to_vec(), None)]).await.unwrap();
@@ -119,7 +119,7 @@ async fn what_comes_back_brings_its_directories_and_takes_nothing_elses_place() 
 }
 
 #[tokio::test]
-async fn what_was_lost_later_stays_when_the_trash_is_emptied_up_to_then() {
+async fn emptying_the_trash_keeps_later_items() {
     let world = World::new().await;
     world.put("a", 1).await;
     world.put("a", 2).await;

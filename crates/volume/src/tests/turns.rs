@@ -56,7 +56,7 @@ async fn write_and_delete(volume: &Volume, rounds: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writers_of_one_key_in_two_gateways_are_all_served() {
+async fn all_writers_of_one_key_on_two_gateways_succeed() {
     for versioning in [Versioning::Off, Versioning::Enabled] {
         let (store, one, other, _) = world().await;
         one.set_bucket("b", BucketChange::Versioning(versioning)).await.unwrap();
@@ -71,7 +71,7 @@ async fn writers_of_one_key_in_two_gateways_are_all_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_slowest_of_many_writers_waits_for_each_other_one_once() {
+async fn a_slow_writer_waits_for_each_other_writer_once() {
     const WRITERS: u64 = 50;
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
@@ -116,7 +116,7 @@ async fn writers_of_other_keys_do_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_never_catches_up_ends_at_the_deadline() {
+async fn a_writer_that_never_wins_fails_at_the_deadline() {
     let (store, one, _, bucket) = world().await;
     for name in ["x", "y", "k"] {
         publish(&one, name.as_bytes(), 1).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_writer_that_never_catches_up_ends_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_deleted_does_not_keep_the_others() {
+async fn a_key_that_cannot_be_deleted_does_not_delay_others() {
     let (store, one, _, bucket) = world().await;
     let names = ["x", "y", "k", "d/1", "d/2", "e"];
     for name in names {

@@ -36,7 +36,7 @@ async fn listed(volume: &Volume, limit: usize) -> Vec<VersionRef> {
 /// object or a delete marker. Then `null` names the current version, and the other one has its id
 /// as its name: each is listed once, read and removed.
 #[tokio::test]
-async fn a_second_null_version_that_a_directory_brings_is_reached_by_its_id() {
+async fn a_second_null_version_after_a_move_is_reached_by_its_id() {
     for marker in [false, true] {
         for keeps in [Versioning::Enabled, Versioning::Suspended] {
             let store = Arc::new(MemoryStore::new());

@@ -116,7 +116,7 @@ async fn listed(volume: &Volume, limit: usize, delimiter: bool) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_show_each_version_once_and_nothing_is_left_of_those_that_went() {
+async fn pages_show_each_version_once_and_removed_versions_leave_no_block() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -166,7 +166,7 @@ async fn retained(clock: &Arc<SetClock>, mode: RetentionMode) -> (Arc<Volume>, V
 const UNTIL: Timestamp = Timestamp(2_000_000);
 
 #[tokio::test]
-async fn a_clock_that_is_set_forward_ends_no_retention() {
+async fn a_clock_set_forward_ends_no_retention() {
     for mode in [RetentionMode::Governance, RetentionMode::Compliance] {
         let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
         let (volume, version) = retained(&clock, mode).await;
@@ -194,7 +194,7 @@ async fn a_clock_that_is_set_forward_ends_no_retention() {
 }
 
 #[test]
-fn a_lock_says_until_when_it_holds() {
+fn a_lock_holds_until_its_retention_ends() {
     let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until: UNTIL });
     let lock = ObjectLock { retention, legal_hold: None };
     assert!(lock.holds(Timestamp(UNTIL.0 - 1), true) && !lock.holds(UNTIL, false));

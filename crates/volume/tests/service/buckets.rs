@@ -50,7 +50,7 @@ async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
 
 /// Two gateways, of which one removes the bucket that the other one remembers.
 #[tokio::test]
-async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
+async fn a_bucket_removed_by_another_client_gets_no_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let open = || Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
     let (one, other) = (open().await.unwrap(), open().await.unwrap());
@@ -67,7 +67,7 @@ async fn a_bucket_that_somebody_else_removed_gets_no_tags() {
 }
 
 #[tokio::test]
-async fn what_a_volume_holds_is_told_by_its_counters() {
+async fn holdings_equal_the_counters_of_the_volume() {
     let volume = volume().await;
     volume.create_bucket("other", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let (first, second) = (bytes(10_000, 1), bytes(100, 2));

@@ -92,7 +92,7 @@ async fn a_rename_is_one_commit() {
 }
 
 #[tokio::test]
-async fn an_append_is_one_commit_whatever_is_there() {
+async fn an_append_is_one_commit_at_any_size() {
     let volume = volume().await;
     for length in [100, 600 << 10, 40 << 20] {
         put(&volume, "log", &bytes(length, 1)).await.unwrap();
@@ -118,7 +118,7 @@ async fn an_append_is_one_commit_whatever_is_there() {
 }
 
 #[tokio::test]
-async fn deletes_one_by_one_are_a_commit_each() {
+async fn single_deletes_are_one_commit_each() {
     let volume = volume().await;
     directory(&volume, 200).await;
     // What is remembered of the directory are the newest names, which go first; the others follow
@@ -187,7 +187,7 @@ async fn deletes_of_deep_keys_are_few_round_trips() {
 }
 
 #[tokio::test]
-async fn a_delete_of_a_judged_object_is_one_commit() {
+async fn a_delete_of_an_expected_object_is_one_commit() {
     let volume = volume().await;
     directory(&volume, 3).await;
     let object = volume.stat("bkt", b"a/b/0001").await.unwrap();

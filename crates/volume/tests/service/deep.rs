@@ -64,7 +64,7 @@ const ONE_A_LEVEL: u64 = LEVELS as u64 + 2;
 
 /// As the only session and beside a peer: then all that is answered is read.
 #[tokio::test]
-async fn a_key_below_sixty_unknown_directories_is_served_in_one_read_a_level() {
+async fn a_key_below_sixty_uncached_directories_costs_one_read_a_level() {
     for peer in [false, true] {
         let place = Place::default();
         let first = place.open().await;
@@ -137,7 +137,7 @@ async fn names_of_neighbouring_directories_are_removed_by_few_plans() {
 }
 
 #[tokio::test]
-async fn pages_of_deep_keys_have_bounded_costs_and_all_keys() {
+async fn pages_of_deep_keys_cost_bounded_reads_and_list_all_keys() {
     let place = Place::default();
     let volume = place.open().await;
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();

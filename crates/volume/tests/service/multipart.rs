@@ -172,7 +172,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
 }
 
 #[tokio::test]
-async fn the_client_says_which_transmission_counts_whatever_clocks_say() {
+async fn the_listed_tag_chooses_the_transmission_at_any_clock() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let gateway = |behind: i64| {
         let clock = SetClock::new(Timestamp(1_800_000_000_000_000_000 - behind * 1_000_000_000));

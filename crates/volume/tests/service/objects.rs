@@ -11,7 +11,7 @@ use super::multipart::begin;
 use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume, volume_of};
 
 #[tokio::test]
-async fn what_is_put_is_read() {
+async fn an_object_is_read_as_it_was_put() {
     let volume = volume().await;
     let block = BLOCK_BYTES as usize;
     for length in [0, 1, 4_096, 4_097, block - 1, block, block + 1, 70 * block + 5] {
@@ -22,7 +22,7 @@ async fn what_is_put_is_read() {
 }
 
 #[tokio::test]
-async fn a_large_map_lies_in_pages_and_ranges_find_theirs() {
+async fn a_large_map_is_in_pages_and_ranges_read_theirs() {
     let volume = volume().await;
     let content = bytes(70 * BLOCK_BYTES as usize + 5, 9);
     put(&volume, "k", &content).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
 }
 
 #[tokio::test]
-async fn a_copy_has_the_checksums_it_is_given_or_those_of_its_source() {
+async fn a_copy_has_the_given_checksums_or_those_of_its_source() {
     let volume = volume().await;
     let sum = |algorithm: SumAlgorithm| Sum {
         algorithm,
@@ -256,7 +256,7 @@ async fn a_source_that_stays_is_copied_onto_itself_and_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_with_its_blocks() {
+async fn a_deleted_object_is_gone_with_its_blocks() {
     let volume = volume().await;
     for key in ["a", "a/b", "a/b/c", "a//", "/"] {
         put(&volume, key, &bytes(2 * BLOCK_BYTES as usize, 1)).await.unwrap();
@@ -276,7 +276,7 @@ async fn what_is_deleted_is_gone_with_its_blocks() {
 }
 
 #[tokio::test]
-async fn what_a_key_makes_lacks_the_permissions_of_its_umask() {
+async fn new_objects_respect_the_umask_of_their_access_key() {
     let volume = volume().await;
     let owner = FileOwner { umask: 0o027, ..owner() };
     let mut writer = volume.writer(Some(1));

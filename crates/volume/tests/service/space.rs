@@ -149,7 +149,7 @@ async fn worst(rewriting: bool) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_stored_stays_within_twice_what_is_alive() {
+async fn stored_bytes_stay_within_twice_the_live_bytes() {
     let worst_without = worst(false).await;
     assert!(worst_without > BOUND_PERCENT * 5 / 4, "{worst_without} % needs no rewriting");
     let worst = worst(true).await;

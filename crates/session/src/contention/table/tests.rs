@@ -17,7 +17,7 @@ fn absent(name: &str) -> Guard {
 }
 
 #[test]
-fn a_plan_waits_for_the_latest_earlier_reservation_of_what_it_writes() {
+fn a_plan_waits_for_the_latest_earlier_reservation() {
     let table = Table::default();
     assert!(table.is_empty());
     let first = table.join(&[absent("a"), absent("b")]).unwrap();
@@ -34,7 +34,7 @@ fn a_plan_waits_for_the_latest_earlier_reservation_of_what_it_writes() {
 }
 
 #[test]
-fn a_range_is_reserved_for_what_is_written_into_it() {
+fn a_reserved_range_delays_writes_into_it() {
     let table = Table::default();
     let place = table.join(&[Guard::Empty(key("d"), key("f"))]).unwrap();
     for (name, waits) in [("c", false), ("d", true), ("e", true), ("f", false)] {
@@ -50,7 +50,7 @@ fn a_range_is_reserved_for_what_is_written_into_it() {
 }
 
 #[test]
-fn the_line_is_bounded() {
+fn the_queue_is_bounded() {
     let table = Table::default();
     let places: Vec<u64> =
         (0..RESERVATIONS_MAX).map(|_| table.join(&[absent("a")]).unwrap()).collect();

@@ -56,7 +56,7 @@ pub(super) fn known(cache: &RecordCache, directory: Ino, at: &str) -> Option<boo
 }
 
 #[tokio::test]
-async fn what_never_was_in_a_directory_that_was_made_is_not_there() {
+async fn a_new_directory_answers_absent_names() {
     let (_store, cache, cached) = bench(1 << 20);
     let (made, other) = (Ino(7), Ino(8));
     cached.commit(&[makes(made, &["a"])]).await.unwrap();
@@ -70,7 +70,7 @@ async fn what_never_was_in_a_directory_that_was_made_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_bound_anew_is_not_made() {
+async fn a_moved_directory_is_not_complete() {
     let (store, cache, cached) = bench(1 << 20);
     let old = Ino(7);
     store.commit_now(&[makes(old, &["a"])]).await;
@@ -84,7 +84,7 @@ async fn a_directory_that_is_bound_anew_is_not_made() {
 }
 
 #[tokio::test]
-async fn names_that_are_on_their_way_are_not_known_to_be_missing() {
+async fn names_in_flight_are_not_answered_as_absent() {
     let (_store, cache, cached) = bench(1 << 20);
     let made = Ino(7);
     let making = [makes(made, &[])];
@@ -104,7 +104,7 @@ async fn names_that_are_on_their_way_are_not_known_to_be_missing() {
 }
 
 #[tokio::test]
-async fn what_was_not_made_is_not_known() {
+async fn a_directory_whose_creation_failed_is_not_complete() {
     let (store, cache, cached) = bench(1 << 20);
     let taken = Ino(7);
     store.commit_now(&[makes(taken, &["a"])]).await;
@@ -116,7 +116,7 @@ async fn what_was_not_made_is_not_known() {
 }
 
 #[tokio::test]
-async fn peers_may_add_names() {
+async fn directories_are_not_complete_with_peers() {
     let (_store, cache, cached) = bench(1 << 20);
     let (made, later) = (Ino(7), Ino(8));
     cached.commit(&[makes(made, &[])]).await.unwrap();
@@ -133,7 +133,7 @@ async fn peers_may_add_names() {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_and_what_was_made_first_goes() {
+async fn oldest_complete_directories_are_evicted_first() {
     let (_store, cache, cached) = bench(64 << 10);
     for number in 0..200 {
         let names: Vec<String> = (0..10).map(|at| format!("n{at}")).collect();

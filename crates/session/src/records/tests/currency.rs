@@ -69,7 +69,7 @@ fn knows(cache: &RecordCache, key: &Key) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_or_read_need_not_be_read() {
+async fn written_and_read_records_are_answered_from_the_cache() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     store.commit_now(&[put(&at(2), "two")]).await;
@@ -82,7 +82,7 @@ async fn what_was_written_or_read_need_not_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_right_to_answer_ends_by_itself() {
+async fn authority_ends_by_itself() {
     let (_store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     cache.extend_authority(Moment::now().after(Duration::from_millis(500)));
@@ -94,7 +94,7 @@ async fn the_right_to_answer_ends_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peers_make_hints_of_all() {
+async fn peers_make_all_entries_hints() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     cache.end_authority();
@@ -112,7 +112,7 @@ async fn peers_make_hints_of_all() {
 
 /// Reads and batches that left while others were there may come back when they no longer are.
 #[tokio::test(start_paused = true)]
-async fn what_left_beside_peers_teaches_hints_only() {
+async fn results_sent_while_peers_existed_are_hints() {
     let (store, cache, cached) = authoritative();
     cache.end_authority();
     let reading = cache.begin_read();
@@ -129,7 +129,7 @@ async fn what_left_beside_peers_teaches_hints_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_left_before_a_commit_teaches_nothing_of_it() {
+async fn a_read_sent_before_a_commit_is_a_hint() {
     let (store, cache, cached) = authoritative();
     store.commit_now(&[put(&at(1), "old"), put(&at(2), "other")]).await;
     let both = [asks(&at(1)), asks(&at(2))].concat();
@@ -145,7 +145,7 @@ async fn a_read_that_left_before_a_commit_teaches_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
+async fn a_record_is_a_hint_while_a_batch_writes_it() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "old")]).await.unwrap();
     let plans = [put(&at(1), "new")];
@@ -160,7 +160,7 @@ async fn nothing_is_known_of_a_record_while_a_batch_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_batches_that_raced_nobody_knows_the_last() {
+async fn racing_batches_leave_a_hint() {
     let (store, cache, cached) = authoritative();
     let (first, last) = ([put(&at(1), "first")], [put(&at(1), "last")]);
     let (one, other) = (cache.begin_batch(&first), cache.begin_batch(&last));
@@ -175,7 +175,7 @@ async fn of_batches_that_raced_nobody_knows_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_plan_teaches_nothing() {
+async fn a_refused_plan_leaves_a_hint() {
     let (store, cache, cached) = authoritative();
     store.commit_now(&[put(&at(1), "old")]).await;
     let mut refused = put(&at(1), "new");
@@ -186,7 +186,7 @@ async fn a_refused_plan_teaches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_comes_late_is_seen() {
+async fn a_late_batch_is_seen() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "old")]).await.unwrap();
     store.inject(None, Fault::Delayed);
@@ -202,7 +202,7 @@ async fn a_batch_that_comes_late_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_whose_caller_left_is_seen() {
+async fn a_batch_of_a_dropped_caller_is_seen() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "old")]).await.unwrap();
     store.inject(None, Fault::Hang);
@@ -215,7 +215,7 @@ async fn a_batch_whose_caller_left_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_never_happens_does_no_harm() {
+async fn a_batch_that_never_commits_leaves_a_hint() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "old")]).await.unwrap();
     store.inject(None, Fault::Unavailable);
@@ -226,7 +226,7 @@ async fn a_batch_that_never_happens_does_no_harm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_is_followed_to_one_that_is_known() {
+async fn a_followed_record_is_answered_from_the_cache() {
     let (_store, cache, cached) = authoritative();
     let name = key::dentry(Ino::ROOT, b"name");
     let mut bytes = vec![0; usize::from(key::dentry_to_inode().offset)];
@@ -267,7 +267,7 @@ async fn memory_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_too_many_doubts_nothing_is_current_any_more() {
+async fn too_many_unknown_outcomes_disable_current_entries() {
     let (_store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     for number in 0..=UNKNOWN_KEYS_MAX as u64 {
@@ -285,7 +285,7 @@ async fn with_too_many_doubts_nothing_is_current_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reads_may_be_told_is_bounded() {
+async fn keys_written_during_reads_are_bounded() {
     let (store, cache, cached) = authoritative();
     store.commit_now(&[put(&at(1), "old")]).await;
     let reading = cache.begin_read();
@@ -304,7 +304,7 @@ async fn what_reads_may_be_told_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_memory_every_read_asks_the_store() {
+async fn without_a_cache_every_read_asks_the_store() {
     let cache = RecordCache::new(0, true);
     let store = Arc::new(MemoryStore::new());
     let cached = CachedStore::new(store, Arc::clone(&cache));

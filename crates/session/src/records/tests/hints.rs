@@ -22,7 +22,7 @@ fn memory(bytes: u64) -> Arc<RecordCache> {
 }
 
 #[test]
-fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
+fn written_records_are_hints_and_deleted_ones_are_not() {
     let hints = memory(1 << 20);
     let (key, value) = dentry(b"a");
     let put = Plan { guards: Vec::new(), writes: vec![Write::Put(key.clone(), value.clone())] };
@@ -36,7 +36,7 @@ fn what_a_plan_wrote_is_remembered_and_what_it_deleted_is_not() {
 }
 
 #[test]
-fn large_values_and_other_spaces_are_not_remembered() {
+fn large_values_and_other_spaces_are_not_cached() {
     let hints = memory(1 << 20);
     let inode = key::inode(Ino(7));
     hints.note_refusal(&inode, Some(&Value::from(vec![1; 100])));
@@ -90,7 +90,7 @@ fn put((key, value): (Key, Value)) -> Plan {
 }
 
 #[test]
-fn inodes_push_out_inodes_alone() {
+fn inodes_evict_only_inodes() {
     let hints = memory(1 << 20);
     let name = dentry(b"a");
     hints.note_committed(&put(name.clone()));
@@ -107,7 +107,7 @@ fn inodes_push_out_inodes_alone() {
 
 /// The beginning of a record is no record: it is not remembered, and does not outdate one.
 #[test]
-fn what_came_cut_is_not_remembered() {
+fn cut_records_are_not_cached() {
     let hints = memory(1 << 20);
     let (slot, bound) = dentry(b"a");
     let target = key::inode(Ino(10));
@@ -129,7 +129,7 @@ fn what_came_cut_is_not_remembered() {
 }
 
 #[test]
-fn without_room_nothing_is_remembered() {
+fn a_cache_of_zero_bytes_stores_nothing() {
     let hints = memory(0);
     let (key, value) = dentry(b"a");
     hints.note_refusal(&key, Some(&value));
@@ -139,7 +139,7 @@ fn without_room_nothing_is_remembered() {
 
 /// What is current serves planners, too, and stays for them when peers come.
 #[tokio::test]
-async fn what_was_current_is_a_hint_once_peers_have_come() {
+async fn current_entries_become_hints_when_peers_come() {
     let cache = RecordCache::new(1 << 20, true);
     cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
     let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));
@@ -174,7 +174,7 @@ async fn what_was_current_is_a_hint_once_peers_have_come() {
 
 /// While a batch is under way planners go on with what was known before.
 #[tokio::test]
-async fn what_is_being_written_is_a_hint() {
+async fn records_in_flight_are_hints() {
     let cache = RecordCache::new(1 << 20, true);
     cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
     let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));

@@ -249,7 +249,7 @@ async fn play(seed: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn reads_see_what_was_acknowledged_at_one_instant() {
+async fn reads_see_acknowledged_commits_at_one_instant() {
     let mut known = 0;
     for seed in 0..60 {
         known += play(seed).await;
@@ -258,7 +258,7 @@ async fn reads_see_what_was_acknowledged_at_one_instant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_see_what_was_acknowledged_on_two_threads() {
+async fn reads_on_two_threads_see_acknowledged_commits() {
     for seed in 100..130 {
         play(seed).await;
     }
@@ -365,7 +365,7 @@ async fn play_with_names(seed: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn no_name_that_was_acknowledged_is_missing() {
+async fn no_acknowledged_name_is_answered_as_absent() {
     let mut known = 0;
     for seed in 0..20 {
         known += play_with_names(seed).await;
@@ -374,7 +374,7 @@ async fn no_name_that_was_acknowledged_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_name_is_missing_on_two_threads() {
+async fn no_acknowledged_name_is_absent_on_two_threads() {
     for seed in 100..110 {
         play_with_names(seed).await;
     }

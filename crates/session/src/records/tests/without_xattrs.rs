@@ -57,7 +57,7 @@ fn change(ino: u64) -> [Plan; 1] {
 }
 
 #[tokio::test]
-async fn a_listing_tells_which_inodes_have_none() {
+async fn a_listing_shows_which_inodes_have_no_xattrs() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
     assert!(!cache.has_no_xattrs(Ino(10)), "nobody has looked");
@@ -69,7 +69,7 @@ async fn a_listing_tells_which_inodes_have_none() {
 }
 
 #[tokio::test]
-async fn what_is_changed_is_not_bare_from_when_that_is_sent() {
+async fn a_changed_inode_may_have_xattrs_from_its_sending_on() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
     cached.read(&page()).await.unwrap();
@@ -88,7 +88,7 @@ async fn what_is_changed_is_not_bare_from_when_that_is_sent() {
 }
 
 #[tokio::test]
-async fn nothing_is_known_where_others_may_change_it() {
+async fn xattrs_are_unknown_with_peers() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
     cached.read(&page()).await.unwrap();

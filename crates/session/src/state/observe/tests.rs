@@ -16,7 +16,7 @@ fn look(others: &mut SilenceTracker, from: Instant, times: u32) -> usize {
 }
 
 #[test]
-fn whoever_shows_no_beat_for_long_enough_is_silent() {
+fn a_session_without_a_new_beat_becomes_silent() {
     let (mut others, start) = (SilenceTracker::default(), Instant::now());
     assert_eq!(look(&mut others, start, 15), 0);
     assert_eq!(look(&mut others, start + SILENCE, 1), 1);
@@ -24,7 +24,7 @@ fn whoever_shows_no_beat_for_long_enough_is_silent() {
 }
 
 #[test]
-fn time_in_which_nobody_looked_does_not_count() {
+fn unobserved_time_is_no_silence() {
     let (mut others, start) = (SilenceTracker::default(), Instant::now());
     assert_eq!(look(&mut others, start, 5), 0);
     // The store was away for an hour, for the other session as for this one.
@@ -34,7 +34,7 @@ fn time_in_which_nobody_looked_does_not_count() {
 }
 
 #[test]
-fn a_session_without_a_readable_beat_has_passed_nothing() {
+fn a_session_without_a_valid_beat_has_passed_epoch_zero() {
     let seen = ObservedSession { nonce: Nonce([1; 10]), beat: None };
     assert_eq!(seen.passed(), 0);
 }

@@ -17,7 +17,7 @@ fn sizes(sequences: &[Vec<PlanPart>]) -> Vec<Vec<usize>> {
 }
 
 #[test]
-fn names_of_one_directory_are_plans_that_follow_each_other() {
+fn plans_of_one_directory_run_in_sequence() {
     let sequences = line_up((0..600).map(|n| format!("a/b/{n}")));
     assert_eq!(sizes(&sequences), [[250, 250, 100]]);
 }
@@ -39,7 +39,7 @@ fn neighbours_share_a_plan() {
 }
 
 #[test]
-fn no_plan_is_larger_than_every_engine_takes() {
+fn each_plan_fits_the_limits_of_every_engine() {
     let deep = |n: usize| format!("{n}/{}", "d/".repeat(511));
     let sequences = line_up((0..20).map(deep));
     assert_eq!(sizes(&sequences), vec![vec![1]; 20], "each alone, and none behind another");
@@ -52,7 +52,7 @@ fn no_plan_is_larger_than_every_engine_takes() {
 }
 
 #[test]
-fn a_plan_is_cut_into_two_halves() {
+fn a_plan_is_split_into_two_halves() {
     let mut sequences = line_up(["a/1", "a/2", "a/3", "b/1", "b/2"].map(str::to_owned));
     let part = sequences.pop().unwrap().pop().unwrap();
     let (first, second) = part.halves();
