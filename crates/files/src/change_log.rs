@@ -243,7 +243,7 @@ impl Files {
             error!(%failure, "cannot log a change in the ledger; the operation fails with EIO");
             Errno::IO
         };
-        let is_new = !state.log.is_begun();
+        let is_new = !state.log.has_begun();
         if is_new {
             state.log.log = Some(ledger.begin_log(state.node.ino).map_err(failed)?);
         }
@@ -282,20 +282,20 @@ impl Files {
         if let Err(failure) = ledger.trim_log(log, end) {
             error!(%failure, "cannot trim the log of dirty data in the ledger");
         }
-        let relog = |state: &mut FileState, change: &FileChange<'_>| {
+        let log_again = |state: &mut FileState, change: &FileChange<'_>| {
             // A failure is logged by `log`. The next worker then knows less about a file without a
             // name.
             let _reported = self.log(state, change);
         };
         if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
-            relog(state, &FileChange::Name { directory, name: &name });
+            log_again(state, &FileChange::Name { directory, name: &name });
         }
         if state.unlinked {
-            relog(state, &FileChange::Unlinked);
+            log_again(state, &FileChange::Unlinked);
         }
         if has_record {
             let record: Bytes = state.node.record.clone();
-            relog(state, &FileChange::Record { record: &record });
+            log_again(state, &FileChange::Record { record: &record });
         }
     }
 
@@ -327,7 +327,7 @@ impl Files {
 
     /// Logs a name of a file, if its log has begun.
     pub(crate) fn log_named(&self, state: &mut FileState, name: &NodeName) {
-        if state.log.is_begun() {
+        if state.log.has_begun() {
             let NodeName { directory, name } = name;
             // If this fails, the first flush of the next worker can fail with `ESTALE`.
             let _reported = self.log(state, &FileChange::Name { directory: *directory, name });
@@ -336,10 +336,10 @@ impl Files {
 
     /// Logs the name of a file that is opened for writing, if its dentry is marked self-contained
     /// (`told_by_name`): the first flush changes the dentry too, so it needs the name.
-    pub(crate) fn log_told_name(&self, state: &mut FileState) -> Result<(), Errno> {
-        let is_told = state.node.inode.file().is_some_and(|file| file.told_by_name);
-        if is_told
-            && !state.log.is_begun()
+    pub(crate) fn log_self_contained_name(&self, state: &mut FileState) -> Result<(), Errno> {
+        let is_self_contained = state.node.inode.file().is_some_and(|file| file.told_by_name);
+        if is_self_contained
+            && !state.log.has_begun()
             && let Some(NodeName { directory, name }) = self.names.get(state.node.ino)
         {
             self.log(state, &FileChange::Name { directory, name: &name })?;
@@ -353,7 +353,7 @@ impl Files {
             && let Some(file) = self.open.get(ino)
         {
             let mut state = file.state.lock().await;
-            if state.log.is_begun() && !state.unlinked {
+            if state.log.has_begun() && !state.unlinked {
                 self.log_named(&mut state, name);
             }
         }

@@ -119,7 +119,7 @@ impl Files {
                 note: Some(&flushing.note),
                 own_retention,
             };
-            let sums = sums.clone().filter(|sums| sums.are_of(found.data_version));
+            let sums = sums.clone().filter(|sums| sums.match_version(found.data_version));
             let (mut extents, mut tail) = (flushing.extents.clone(), None);
             let (base_end, size) = match (flushing.cut, flushing.tail) {
                 (Some(cut), _) => (cut.min(found.size), flushing.size),
@@ -139,7 +139,7 @@ impl Files {
             match self.commit_onto(commit).await {
                 Ok((node, sums)) => {
                     let version = node.inode.file().map(|file| file.data_version);
-                    let sums = sums.map(|sums| sums.of_version(version));
+                    let sums = sums.map(|sums| sums.with_version(version));
                     let own_retention =
                         if changes_content { retention(&node) } else { own_retention };
                     return Ok(Flushed { node, sums, tail, own_retention });
@@ -205,7 +205,7 @@ impl Files {
         if size <= self.options.full_rewrite_bytes_max {
             return self.write_sequentially(write, extents, size).await;
         }
-        let sums = SequentialSums::new().followed_by(extents, size).await;
+        let sums = SequentialSums::new().extended_with(extents, size).await;
         let all: Vec<Extent> = extents.iter().cloned().collect();
         let (first, rest) = first_batch(&all, &[]);
         let complete = sums.as_ref().filter(|_| rest.is_empty());
@@ -243,7 +243,7 @@ impl Files {
             return Ok((node, None));
         }
         let sums = match sums {
-            Some(sums) if cut.is_none() => sums.followed_by(&extents, size).await,
+            Some(sums) if cut.is_none() => sums.extended_with(&extents, size).await,
             _ => None,
         };
         // Other clients may have written elsewhere in the file. That conflicts only with the
@@ -322,7 +322,7 @@ impl Files {
         let mut writer = self.volume.writer(Some(size));
         // A later flush may continue at the end of this file. It needs running checksums; the
         // writer's MD5 cannot be continued.
-        let sums = SequentialSums::new().followed_by(extents, size).await;
+        let sums = SequentialSums::new().extended_with(extents, size).await;
         if sums.is_none() {
             writer.request_md5(Md5Wanted::AtFinish);
         }

@@ -119,7 +119,7 @@ impl DirtyExtents {
 
     /// Adds older extents below these: bytes of `older` are visible before `end` where nothing
     /// newer is.
-    pub(crate) fn put_under(&mut self, older: &FrozenExtents, end: u64) {
+    pub(crate) fn insert_below(&mut self, older: &FrozenExtents, end: u64) {
         let newer = std::mem::take(self);
         for (position, bytes) in older.pieces(0..end) {
             self.write(position, &bytes);

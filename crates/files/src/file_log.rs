@@ -23,7 +23,7 @@ impl FileLog {
     }
 
     /// Returns true if the log has begun.
-    pub(crate) fn is_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.log.is_some()
     }
 }

@@ -218,10 +218,10 @@ impl FileState {
     /// commits both.
     fn restore_dirty(&mut self, flushing: &FlushingData) {
         self.tail = self.joined_tail(flushing);
-        self.dirty.put_under(&flushing.extents, self.cut.unwrap_or(u64::MAX));
+        self.dirty.insert_below(&flushing.extents, self.cut.unwrap_or(u64::MAX));
         self.cut = [self.cut, flushing.cut].into_iter().flatten().min();
         let permit = flushing.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.hold(permit);
+        self.add_permit(permit);
         // A modification time that was set before the last write is not the final one.
         let modified = flushing.change.modified.filter(|_| self.write_time.is_none());
         let first = AttributeChange { modified, ..flushing.change };

@@ -14,8 +14,8 @@ use crate::files::Files;
 
 impl Files {
     /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
-    pub async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
-        self.locks.try_lock(ino, asked).await?;
+    pub async fn try_lock(&self, ino: Ino, requested: RangeLock) -> Result<(), Errno> {
+        self.locks.try_lock(ino, requested).await?;
         self.refresh_under_lock(ino).await;
         Ok(())
     }
@@ -26,8 +26,8 @@ impl Files {
     /// # Errors
     /// `EDEADLK` if programs of this mount would wait for each other in a circle, for range locks
     /// only.
-    pub async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
-        let granted = self.locks.lock(ino, asked).await?;
+    pub async fn lock(&self, ino: Ino, requested: RangeLock) -> Result<(), Errno> {
+        let granted = self.locks.lock(ino, requested).await?;
         self.refresh_under_lock(ino).await;
         granted.keep();
         Ok(())
@@ -55,14 +55,14 @@ impl Files {
         self.locks.unlock(ino, owner, flock, start, last).await
     }
 
-    /// Returns a lock that conflicts with `asked`, if there is one. Its `pid` is 0 if another mount
+    /// Returns a lock that conflicts with `requested`, if there is one. Its `pid` is 0 if another mount
     /// holds it.
     pub async fn conflicting_lock(
         &self,
         ino: Ino,
-        asked: &RangeLock,
+        requested: &RangeLock,
     ) -> Result<Option<RangeLock>, Errno> {
-        self.locks.conflicting(ino, asked).await
+        self.locks.conflicting(ino, requested).await
     }
 
     /// Refreshes an open file after a lock was granted: another mount may have written to it before

@@ -48,7 +48,7 @@ const CLAIM_TIMEOUT: Duration = Duration::from_secs(3);
 const PAGES_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The pause before the kernel is asked again for pages that it did not give back.
-const AGAIN_AFTER: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The bytes whose locks represent the maps of a file. Programs can lock bytes below `1 << 63`
 /// only.
@@ -98,9 +98,9 @@ impl Files {
             handle.uncached.store(true, Ordering::Relaxed);
             return true;
         }
-        let asked = self.locks.conflicting(handle.file.ino, &CLAIM);
-        let asked = tokio::time::timeout(CLAIM_TIMEOUT, asked).await;
-        let is_claimed = !matches!(asked, Ok(Ok(None)));
+        let requested = self.locks.conflicting(handle.file.ino, &CLAIM);
+        let requested = tokio::time::timeout(CLAIM_TIMEOUT, requested).await;
+        let is_claimed = !matches!(requested, Ok(Ok(None)));
         if is_claimed {
             handle.uncached.store(true, Ordering::Relaxed);
         }

@@ -55,7 +55,7 @@ impl ObjectAttribute {
     }
 
     /// Returns true if an attribute of this name can be read. Some S3 names are too long for one.
-    fn is_to_be_had(attribute: &[u8]) -> bool {
+    fn is_readable(attribute: &[u8]) -> bool {
         attribute.len() <= record::XATTR_NAME_BYTES_MAX
             && !matches!(ObjectAttribute::of(attribute), None | Some(ObjectAttribute::Unknown))
     }
@@ -70,7 +70,7 @@ pub(crate) fn names(object: &ObjectHeaders) -> Vec<Vec<u8>> {
     };
     let names = ObjectItem::all(object);
     let names = names.iter().map(|item| [PREFIX, name(item).as_bytes()].concat());
-    names.filter(|name| ObjectAttribute::is_to_be_had(name)).collect()
+    names.filter(|name| ObjectAttribute::is_readable(name)).collect()
 }
 
 impl Files {
@@ -92,18 +92,18 @@ impl Files {
         }
     }
 
-    /// Sets an attribute, or removes it if `value` is `None`. `had` is true if it must exist
+    /// Sets an attribute, or removes it if `value` is `None`. `must_exist` is true if it must exist
     /// before, false if it must not, and `None` if either is fine.
     ///
     /// # Errors
     /// `EPERM` for the entity tag; `EINVAL` if S3 does not accept the name or the value; `ENODATA`
-    /// or `EEXIST` if `had` does not hold.
+    /// or `EEXIST` if `must_exist` does not hold.
     pub(crate) async fn set_object_attribute(
         &self,
         ino: Ino,
         attribute: &ObjectAttribute,
         value: Option<&[u8]>,
-        had: Option<bool>,
+        must_exist: Option<bool>,
     ) -> Result<(), Errno> {
         let item = match (attribute, value) {
             (ObjectAttribute::Item(item), _) => item,
@@ -112,7 +112,7 @@ impl Files {
             (ObjectAttribute::Unknown, None) => return Err(Errno::NODATA),
         };
         let value = value.map(|value| text(item, value)).transpose()?;
-        let set = || self.changing().set_object_item(ino, item, value, had);
+        let set = || self.changing().set_object_item(ino, item, value, must_exist);
         self.retry_until_deadline(set).await.map(drop)
     }
 }

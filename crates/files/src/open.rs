@@ -244,7 +244,7 @@ impl FileState {
     }
 
     /// Adds memory to the permit that this file holds.
-    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+    pub(crate) fn add_permit(&mut self, permit: Option<Permit>) {
         match (&mut self.permit, permit) {
             (Some(held), Some(permit)) => held.merge(permit),
             (held @ None, permit) => *held = permit,

@@ -108,7 +108,7 @@ impl Files {
             return Ok(opened);
         }
         let mut state = handle.file.state.lock().await;
-        self.log_told_name(&mut state)?;
+        self.log_self_contained_name(&mut state)?;
         if !mode.truncates || self.resent_requests.has_executed(self.request) {
             return Ok(opened);
         }

@@ -42,7 +42,7 @@ pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
 const SKIPPED_BYTES_MAX: u64 = 2 << 20;
 
 /// The reach of a stream as a multiple of the sequential run, and its limits in bytes.
-const REACH_TIMES: u64 = 4;
+const REACH_FACTOR: u64 = 4;
 const REACH_BYTES_MIN: u64 = 256 << 10;
 const REACH_BYTES_MAX: u64 = 256 << 20;
 
@@ -103,7 +103,7 @@ impl ReadAhead {
                 *slot = None;
                 // At the end of the file there is nothing to fetch ahead.
                 if range.end < file.size {
-                    let reach = run_bytes.saturating_mul(REACH_TIMES);
+                    let reach = run_bytes.saturating_mul(REACH_FACTOR);
                     let reach = reach.clamp(REACH_BYTES_MIN, REACH_BYTES_MAX);
                     let end = at.saturating_add(reach).min(file.size);
                     *slot = Stream::begin(volume, slots, node, reading, at..end);

@@ -115,7 +115,7 @@ impl Files {
             // A program that reads from the beginning sees the present names.
             *pages = Pages::default();
         }
-        self.turn_to(&cursor, &mut pages, wanted).await?;
+        self.seek_page(&cursor, &mut pages, wanted).await?;
         let Some(page) = &pages.page else { return Ok(()) };
         let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
         // The page may have been read for an earlier reply, so its validity is shorter now.
@@ -156,7 +156,12 @@ impl Files {
 
     /// Reads pages until the current one contains the position `wanted`. Sets no page if the
     /// directory ends before it.
-    async fn turn_to(&self, cursor: &Cursor, pages: &mut Pages, wanted: u64) -> Result<(), Errno> {
+    async fn seek_page(
+        &self,
+        cursor: &Cursor,
+        pages: &mut Pages,
+        wanted: u64,
+    ) -> Result<(), Errno> {
         loop {
             let (position, from) = match &pages.page {
                 Some(page) if page.position <= wanted && wanted < page.end() => return Ok(()),

@@ -46,7 +46,7 @@ impl SequentialSums {
 
     /// Adds extents to the checksums. Returns `None` unless the extents follow each other without a
     /// gap, from the present end to `size`.
-    pub(crate) async fn followed_by(
+    pub(crate) async fn extended_with(
         mut self,
         extents: &FrozenExtents,
         size: u64,
@@ -66,12 +66,12 @@ impl SequentialSums {
     }
 
     /// Sets the data version of the file that has this content.
-    pub(crate) fn of_version(self, version: Option<u64>) -> SequentialSums {
+    pub(crate) fn with_version(self, version: Option<u64>) -> SequentialSums {
         SequentialSums { version, ..self }
     }
 
     /// Returns true if these are the checksums of data version `version`.
-    pub(crate) fn are_of(&self, version: u64) -> bool {
+    pub(crate) fn match_version(&self, version: u64) -> bool {
         self.version == Some(version)
     }
 

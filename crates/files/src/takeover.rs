@@ -245,7 +245,7 @@ impl Files {
                 let range = state.replay_range(change);
                 let growth = range.map_or(0, |range| state.dirty.growth(range));
                 // The limit held this data before, so it fits again.
-                state.hold(self.memory.try_acquire(growth));
+                state.add_permit(self.memory.try_acquire(growth));
                 state.replay(change);
             }
             let has_record = record.is_some();

@@ -101,7 +101,7 @@ impl Files {
         let now = self.volume.now();
         self.log(&mut state, &FileChange::Write { position, bytes, appends, drop_rights, now })?;
         let unreserved = if permit.is_some() { 0 } else { growth };
-        state.hold(permit);
+        state.add_permit(permit);
         state.note_write(position, end, appends);
         state.dirty.write(position, bytes);
         state.size = state.size.max(end);
@@ -129,7 +129,7 @@ impl Files {
             let held = state.permit.as_ref().map_or(0, Permit::bytes);
             // A flush may have freed this write's memory in the meantime.
             if !state.deleted && state.dirty.bytes() > held {
-                state.hold(Some(permit));
+                state.add_permit(Some(permit));
             }
         }
         Ok(*written)

@@ -58,7 +58,7 @@ impl Files {
         ino: Ino,
         name: &[u8],
         value: &[u8],
-        how: XattrWrite,
+        condition: XattrWrite,
         drop_group_id: bool,
     ) -> Result<(), Errno> {
         self.check_writable()?;
@@ -66,12 +66,12 @@ impl Files {
             return self.set_acl(ino, kind, value, drop_group_id).await;
         }
         if let Some(attribute) = ObjectAttribute::of(name) {
-            let had = match how {
+            let must_exist = match condition {
                 XattrWrite::Set => None,
                 XattrWrite::Create => Some(false),
                 XattrWrite::Replace => Some(true),
             };
-            return self.set_object_attribute(ino, &attribute, Some(value), had).await;
+            return self.set_object_attribute(ino, &attribute, Some(value), must_exist).await;
         }
         is_kept(name)?;
         if name == CAPABILITIES
@@ -85,7 +85,7 @@ impl Files {
             return Err(Errno::TOOBIG);
         }
         let value = Bytes::copy_from_slice(value);
-        let change = match how {
+        let change = match condition {
             XattrWrite::Set => XattrChange::Set(value),
             XattrWrite::Create => XattrChange::Create(value),
             XattrWrite::Replace => XattrChange::Replace(value),

@@ -61,7 +61,7 @@ impl BufferPool {
     }
 
     /// Returns a small buffer with a copy of `content`, which has at most `SMALL_BYTES` bytes.
-    pub(crate) fn small_with(self: &Arc<BufferPool>, content: &[u8]) -> PooledBuffer {
+    pub(crate) fn small_copy(self: &Arc<BufferPool>, content: &[u8]) -> PooledBuffer {
         let bytes = self.lock().small.pop();
         let mut bytes = bytes.unwrap_or_else(|| Vec::with_capacity(SMALL_BYTES));
         bytes.extend_from_slice(content);

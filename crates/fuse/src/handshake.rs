@@ -158,7 +158,7 @@ impl Negotiated {
 /// The reaction to an INIT.
 ///
 /// ```text
-///   INIT ──a version that we speak─────▶ Agree       (the session begins)
+///   INIT ──a version that we speak────▶ Agree       (the session begins)
 ///        ──a newer major version──────▶ SpeakOlder  (the kernel sends INIT again)
 ///        ──too old────────────────────▶ Refuse      (EPROTO, the mount fails)
 /// ```

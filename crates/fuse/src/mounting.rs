@@ -74,13 +74,13 @@ fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, M
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the kinds of `std::io` errors grow")]
-fn folder_error(error: io::Error, what: &'static str) -> MountError {
+fn folder_error(error: io::Error, step: &'static str) -> MountError {
     match error.kind() {
         io::ErrorKind::NotFound => MountError::Missing,
         io::ErrorKind::NotADirectory => MountError::NotAFolder,
         io::ErrorKind::NotConnected => MountError::Dead,
-        io::ErrorKind::PermissionDenied => MountError::NotPermitted { what: what.to_owned() },
-        _ => MountError::Other { what, source: error },
+        io::ErrorKind::PermissionDenied => MountError::NotPermitted { step: step.to_owned() },
+        _ => MountError::Other { step, source: error },
     }
 }
 
@@ -108,9 +108,9 @@ fn open_device() -> Result<OwnedFd, MountError> {
                 MountError::DeviceMissing
             }
             SystemErrno::ACCESS | SystemErrno::PERM => {
-                MountError::NotPermitted { what: format!("opening {DEVICE}") }
+                MountError::NotPermitted { step: format!("opening {DEVICE}") }
             }
-            error => MountError::Other { what: "opening /dev/fuse", source: error.into() },
+            error => MountError::Other { step: "opening /dev/fuse", source: error.into() },
         }
     })
 }
@@ -136,16 +136,16 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
     match mounted {
         Ok(()) => Ok(Device::new(device)),
         Err(SystemErrno::PERM | SystemErrno::ACCESS) => {
-            Err(MountError::NotPermitted { what: "mount(2)".to_owned() })
+            Err(MountError::NotPermitted { step: "mount(2)".to_owned() })
         }
         Err(SystemErrno::NODEV) => Err(MountError::DeviceMissing),
-        Err(error) => Err(MountError::Other { what: "mount(2)", source: error.into() }),
+        Err(error) => Err(MountError::Other { step: "mount(2)", source: error.into() }),
     }
 }
 
 /// Removes a mount. Never accesses it, so this works if its server does not answer.
 pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
-    let failed = |what| move |source| UnmountError::Other { what, source };
+    let failed = |step| move |source| UnmountError::Other { step, source };
     let folder = resolve(folder).map_err(failed("looking at the folder"))?;
     let mounted = table::find(&folder).map_err(failed("reading the table of mounts"))?;
     if mounted.is_none() {
@@ -165,7 +165,7 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
         Err(SystemErrno::BUSY) => Err(UnmountError::Busy),
         Err(SystemErrno::INVAL) => Err(UnmountError::NotMounted),
         Err(SystemErrno::PERM) => Err(UnmountError::NotPermitted),
-        Err(error) => Err(UnmountError::Other { what: "umount(2)", source: error.into() }),
+        Err(error) => Err(UnmountError::Other { step: "umount(2)", source: error.into() }),
     }
 }
 

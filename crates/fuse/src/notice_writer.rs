@@ -30,44 +30,44 @@ pub(crate) struct NoticeWriter(Mutex<WriterChannels>);
 #[derive(Debug)]
 struct WriterChannels {
     messages: SyncSender<Vec<u8>>,
-    written: Receiver<Result<(), Errno>>,
+    results: Receiver<Result<(), Errno>>,
 }
 
 impl NoticeWriter {
     /// Starts the thread. It ends when the writer is dropped.
     pub(crate) fn start(device: &Device) -> io::Result<NoticeWriter> {
         let (messages, to_write) = sync_channel::<Vec<u8>>(1);
-        let (write_ends, written) = sync_channel(1);
-        let (begins, begun) = sync_channel(1);
-        let theirs = device.clone();
+        let (result_sender, results) = sync_channel(1);
+        let (ready, is_ready) = sync_channel(1);
+        let shared = device.clone();
         thread::Builder::new().name("fuse-notice-writer".to_owned()).spawn(move || {
-            let apart = isolate_descriptors(theirs);
-            let (device, result) = match apart {
+            let isolated = isolate_descriptors(shared);
+            let (device, result) = match isolated {
                 Ok(device) => (Some(device), Ok(())),
                 Err(error) => (None, Err(error)),
             };
             // `start` waits for this result. If it has given up, the thread ends too.
-            if begins.send(result).is_err() {
+            if ready.send(result).is_err() {
                 return;
             }
             let Some(device) = device else { return };
             for message in to_write {
-                if write_ends.send(device.write(&[IoSlice::new(&message)])).is_err() {
+                if result_sender.send(device.write(&[IoSlice::new(&message)])).is_err() {
                     return;
                 }
             }
         })?;
         // Wait until the thread has its own file table. Until then it shares this process's
         // descriptor, which must not be closed.
-        let begun = begun.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
-        begun.map(|()| NoticeWriter(Mutex::new(WriterChannels { messages, written })))
+        let is_ready = is_ready.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+        is_ready.map(|()| NoticeWriter(Mutex::new(WriterChannels { messages, results })))
     }
 
     /// Writes one message, and waits until the kernel has processed it.
     pub(crate) fn write(&self, message: Vec<u8>) -> Result<(), Errno> {
         let channels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         channels.messages.send(message).map_err(|_| Errno::ENODEV)?;
-        channels.written.recv().unwrap_or(Err(Errno::ENODEV))
+        channels.results.recv().unwrap_or(Err(Errno::ENODEV))
     }
 }
 

@@ -47,11 +47,11 @@ fn body_of(header: &InHeader, message: &[u8]) -> Option<Range<usize>> {
 impl Request {
     /// Parses a message that did not come through a session: header and body, as in memory.
     pub fn from_message(message: &[u8]) -> Result<Request, MalformedRequest> {
-        let what = "its length is not what its header announces";
-        let header = header_of(message).ok_or(MalformedRequest { opcode: 0, what })?;
+        let reason = "its length does not match its header";
+        let header = header_of(message).ok_or(MalformedRequest { opcode: 0, reason })?;
         // A pool for this buffer alone.
         let pool = BufferPool::new(SMALL_BYTES + 1, 1);
-        Request::parse(header, pool.small_with(message))
+        Request::parse(header, pool.small_copy(message))
     }
 
     /// Parses the buffer as a request.
@@ -59,9 +59,9 @@ impl Request {
         header: InHeader,
         buffer: PooledBuffer,
     ) -> Result<Request, MalformedRequest> {
-        let what = "its extensions are longer than itself";
+        let reason = "its extensions are longer than the message";
         let body =
-            body_of(&header, &buffer).ok_or(MalformedRequest { opcode: header.opcode, what })?;
+            body_of(&header, &buffer).ok_or(MalformedRequest { opcode: header.opcode, reason })?;
         // Decoded here only to validate; `operation` decodes again, from bytes that cannot have
         // changed.
         decode(header.opcode, NodeId(header.nodeid), &buffer[body.clone()])?;

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   start / resume ──▶ reading ──stop_reading──▶ Stopped     (the mount stays)
-//!                         │──the mount ends────▶ Unmounted   (calls destroyed)
+//!                         ├──the mount ends────▶ Unmounted   (calls destroyed)
 //!                         └──a read fails──────▶ Failed      (the mount stays, not served)
 //! ```
 
@@ -380,7 +380,7 @@ impl Server {
             self.serve(header, buffer);
             return None;
         }
-        self.serve(header, self.pool.small_with(&buffer));
+        self.serve(header, self.pool.small_copy(&buffer));
         Some(buffer)
     }
 
@@ -462,15 +462,15 @@ impl Server {
     }
 
     /// Runs a method of the file system, and counts a panic. The session continues after it.
-    fn catch_panic(&self, what: &'static str, part: impl FnOnce()) {
+    fn catch_panic(&self, method: &'static str, part: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(part)).is_err() {
-            self.count_panic(what);
+            self.count_panic(method);
         }
     }
 
-    fn count_panic(&self, what: &'static str) {
+    fn count_panic(&self, method: &'static str) {
         count(&self.channel.counts.panics);
-        error!(what, "a request handler panicked");
+        error!(method, "a request handler panicked");
     }
 
     fn lock(&self) -> MutexGuard<'_, Readers> {

@@ -7,10 +7,12 @@
 //! executed.
 //!
 //! ```text
-//!   entered ──sent──▶ SENT ──settled(true)───▶ DONE ──────────┐
-//!   NOTHING_SENT       │                                      ├──▶ removed (the request is answered)
-//!        ▲             └──settled(false)──▶ NOTHING_SENT ─────┘
+//!   NOT_SENT ──sent──▶ SENT ──settled(true)──▶ DONE
+//!       ▲                │
+//!       └─settled(false)─┘
 //! ```
+//!
+//! In each state, the entry is removed when the request is answered.
 //!
 //! For example, a worker is killed in state SENT. The next worker reads the slot from the store: if
 //! its step is the entry's step, the change was committed, and the request is answered without
@@ -42,8 +44,8 @@ pub(crate) const TABLE: u64 = 0;
 pub(crate) const WORDS: usize = 4;
 
 /// The state is stored above the slot's number.
-pub(crate) const KNOWN_SHIFT: u32 = 32;
-pub(crate) const NOTHING_SENT: u64 = 0;
+pub(crate) const PROGRESS_SHIFT: u32 = 32;
+pub(crate) const NOT_SENT: u64 = 0;
 pub(crate) const SENT: u64 = 1;
 pub(crate) const DONE: u64 = 2;
 
@@ -60,7 +62,7 @@ pub(crate) struct Journal {
 pub(crate) struct InheritedEntry {
     pub(crate) index: u32,
     pub(crate) node: u64,
-    pub(crate) known: u64,
+    pub(crate) progress: u64,
     pub(crate) slot: u16,
     pub(crate) step: u64,
 }
@@ -94,14 +96,14 @@ pub(crate) struct NotedRequest {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     pub(crate) node: u64,
-    pub(crate) known: u64,
+    pub(crate) progress: u64,
     pub(crate) slot: u16,
     pub(crate) step: u64,
 }
 
 impl State {
     pub(crate) fn entry(self, request: u64) -> [u64; WORDS] {
-        [request, self.node, self.known << KNOWN_SHIFT | u64::from(self.slot), self.step]
+        [request, self.node, self.progress << PROGRESS_SHIFT | u64::from(self.slot), self.step]
     }
 }
 
@@ -110,9 +112,18 @@ impl Journal {
         let (table, entries) = Table::open(file, TABLE, JOURNAL_AT, JOURNAL_MAX)?;
         let inherited: HashMap<u64, InheritedEntry> = entries
             .into_iter()
-            .map(|(index, [request, node, known, step])| {
-                let slot = u16::try_from(known & u64::from(u16::MAX)).unwrap_or_default();
-                (request, InheritedEntry { index, node, known: known >> KNOWN_SHIFT, slot, step })
+            .map(|(index, [request, node, progress, step])| {
+                let slot = u16::try_from(progress & u64::from(u16::MAX)).unwrap_or_default();
+                (
+                    request,
+                    InheritedEntry {
+                        index,
+                        node,
+                        progress: progress >> PROGRESS_SHIFT,
+                        slot,
+                        step,
+                    },
+                )
             })
             .collect();
         // Entries of earlier workers occupy places until they are resolved.
@@ -153,16 +164,16 @@ impl Note {
     pub fn sent(&self, slot: u16, step: u64) -> io::Result<()> {
         let Some(noted) = &self.0 else { return Ok(()) };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = State { known: SENT, slot, step, ..*state };
+        *state = State { progress: SENT, slot, step, ..*state };
         noted.journal.table.put(noted.index, state.entry(noted.request))
     }
 
     /// Records the outcome of the change. Call this before the slot is used again.
-    pub fn settled(&self, happened: bool) {
+    pub fn settled(&self, is_committed: bool) {
         let Some(noted) = &self.0 else { return };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = if happened { DONE } else { NOTHING_SENT };
-        *state = State { known, slot: 0, step: 0, ..*state };
+        let progress = if is_committed { DONE } else { NOT_SENT };
+        *state = State { progress, slot: 0, step: 0, ..*state };
         if let Err(error) = noted.journal.table.put(noted.index, state.entry(noted.request)) {
             warn!(%error, "cannot write an entry of the ledger's journal");
         }

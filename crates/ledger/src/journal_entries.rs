@@ -7,9 +7,7 @@ use record::Ino;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::dirty::DirtyLog;
-use crate::journal::{
-    DONE, InDoubt, InheritedEntry, NOTHING_SENT, Note, NotedRequest, SENT, State,
-};
+use crate::journal::{DONE, InDoubt, InheritedEntry, NOT_SENT, Note, NotedRequest, SENT, State};
 use crate::ledger::Ledger;
 
 impl Ledger {
@@ -47,7 +45,7 @@ impl Ledger {
     /// Returns the requests of earlier workers whose outcome is unknown.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
         let inherited = self.journal.inherited();
-        let in_doubt = inherited.iter().filter(|(_, inherited)| inherited.known == SENT);
+        let in_doubt = inherited.iter().filter(|(_, inherited)| inherited.progress == SENT);
         in_doubt
             .map(|(request, inherited)| InDoubt {
                 request: *request,
@@ -57,31 +55,34 @@ impl Ledger {
             .collect()
     }
 
-    /// Resolves requests with an unknown outcome. `happened` returns true if the change was
+    /// Resolves requests with an unknown outcome. `is_committed` returns true if the change was
     /// committed, false if not, and `None` if it does not know. Requests that were not executed are
     /// removed.
-    pub fn settle_in_doubt(&self, happened: impl Fn(&InDoubt) -> Option<bool>) -> io::Result<()> {
+    pub fn settle_in_doubt(
+        &self,
+        is_committed: impl Fn(&InDoubt) -> Option<bool>,
+    ) -> io::Result<()> {
         let mut inherited = self.journal.inherited();
         for (request, entry) in
-            inherited.iter_mut().filter(|(_, inherited)| inherited.known == SENT)
+            inherited.iter_mut().filter(|(_, inherited)| inherited.progress == SENT)
         {
             let fate = InDoubt { request: *request, slot: entry.slot, step: entry.step };
-            match happened(&fate) {
+            match is_committed(&fate) {
                 Some(true) => {
-                    entry.known = DONE;
-                    let state = State { node: entry.node, known: DONE, slot: 0, step: 0 };
+                    entry.progress = DONE;
+                    let state = State { node: entry.node, progress: DONE, slot: 0, step: 0 };
                     self.journal.table.put(entry.index, state.entry(*request))?;
                 }
-                Some(false) => entry.known = NOTHING_SENT,
+                Some(false) => entry.progress = NOT_SENT,
                 None => {}
             }
         }
         inherited.retain(|_, entry| {
-            if entry.known == NOTHING_SENT {
+            if entry.progress == NOT_SENT {
                 self.journal.clear(entry.index);
                 self.journal.permits.add_permits(1);
             }
-            entry.known != NOTHING_SENT
+            entry.progress != NOT_SENT
         });
         Ok(())
     }
@@ -91,7 +92,7 @@ impl Ledger {
     pub fn take_executed(&self, request: u64) -> Option<(Ino, Note)> {
         let InheritedEntry { index, node, .. } = self.journal.inherited().remove(&request)?;
         let journal = Arc::clone(&self.journal);
-        let state = Mutex::new(State { node, known: DONE, slot: 0, step: 0 });
+        let state = Mutex::new(State { node, progress: DONE, slot: 0, step: 0 });
         let noted = NotedRequest { journal, index, request, state, permit: None };
         Some((Ino(node), Note(Some(Arc::new(noted)))))
     }

@@ -331,7 +331,7 @@ impl Mounted {
             }
             let _gave_up = ended.send(unmounted);
         });
-        let failed = |source| UnmountError::Other { what: "starting a thread", source };
+        let failed = |source| UnmountError::Other { step: "starting a thread", source };
         thread.map_err(failed)?;
         end.await.unwrap_or(Ok(()))
     }

@@ -61,7 +61,7 @@ proptest! {
                         older.write(at as u64, &bytes);
                         bytes.iter().zip(at..).for_each(|(byte, at)| below[at] = Some(*byte));
                     }
-                    extents.put_under(&older.freeze(), SPAN as u64);
+                    extents.insert_below(&older.freeze(), SPAN as u64);
                     for (above, below) in model.iter_mut().zip(below) {
                         *above = above.or(below);
                     }

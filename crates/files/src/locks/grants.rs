@@ -20,21 +20,21 @@ const LOCKS_WAITED_FOR_MAX: usize = 1 << 16;
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Locks {
-    /// Returns a lock that conflicts with `asked`. Its `pid` is 0 if another mount holds it.
+    /// Returns a lock that conflicts with `requested`. Its `pid` is 0 if another mount holds it.
     pub(crate) async fn conflicting(
         &self,
         ino: Ino,
-        asked: &RangeLock,
+        requested: &RangeLock,
     ) -> Result<Option<RangeLock>, Errno> {
         loop {
-            let held = self.tables().change(ino, |table| table.conflicting_held(asked));
+            let held = self.tables().change(ino, |table| table.conflicting_held(requested));
             if held.is_some() {
                 return Ok(held);
             }
             if *self.current_location().await? == Location::Memory {
                 return Ok(None);
             }
-            match retry_until_deadline(self.io_timeout, || self.volume.find_lock(ino, asked))
+            match retry_until_deadline(self.io_timeout, || self.volume.find_lock(ino, requested))
                 .await?
             {
                 ConflictSearch::Free => return Ok(None),
@@ -47,8 +47,8 @@ impl Locks {
     }
 
     /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
-    pub(crate) async fn try_lock(&self, ino: Ino, asked: RangeLock) -> Result<(), Errno> {
-        match self.change(ino, Change::Lock(asked, None)).await? {
+    pub(crate) async fn try_lock(&self, ino: Ino, requested: RangeLock) -> Result<(), Errno> {
+        match self.change(ino, Change::Lock(requested, None)).await? {
             Changed::Done | Changed::Relocated => Ok(()),
             Changed::BlockedHere | Changed::BlockedElsewhere => Err(Errno::AGAIN),
         }
@@ -56,20 +56,24 @@ impl Locks {
 
     /// Takes a lock, and waits until it is free. Fails with `EDEADLK` or `ENOLCK`. If the future,
     /// or the returned grant, is dropped before [`LockGrant::keep`], the lock is given up.
-    pub(crate) async fn lock(&self, ino: Ino, asked: RangeLock) -> Result<LockGrant<'_>, Errno> {
+    pub(crate) async fn lock(
+        &self,
+        ino: Ino,
+        requested: RangeLock,
+    ) -> Result<LockGrant<'_>, Errno> {
         let (number, wake) = {
             let mut tables = self.tables();
             if tables.files.get(&ino).is_some_and(|t| t.waiting() >= LOCKS_WAITED_FOR_MAX) {
                 return Err(Errno::NOLCK);
             }
             // Checked before the waiter is added, so that it does not count itself.
-            if tables.is_deadlock(ino, &asked) {
+            if tables.is_deadlock(ino, &requested) {
                 return Err(Errno::DEADLK);
             }
-            tables.change(ino, |table| table.wait(asked))
+            tables.change(ino, |table| table.wait(requested))
         };
         // From here on, dropping this future removes the waiter and its lock.
-        let grant = LockGrant { locks: self, ino, asked, number };
+        let grant = LockGrant { locks: self, ino, requested, number };
         let mut watch: Option<LockWatch> = None;
         loop {
             let turn = self.tables().files.get(&ino).and_then(|table| table.wait_state(number));
@@ -90,7 +94,7 @@ impl Locks {
                     let watch = watch.get_or_insert_with(|| self.volume.lock_notices().watch(ino));
                     // Before the attempt: a notification that comes during it must not be lost.
                     watch.mark_seen();
-                    let change = Change::Lock(asked, Some(number));
+                    let change = Change::Lock(requested, Some(number));
                     self.change(ino, change).await?;
                 }
             }
@@ -206,11 +210,11 @@ impl Locks {
         }
         let record_lock = self.record_lock(ino);
         let locked = record_lock.lock().await;
-        let (after, asked) = match self.tables().plan_change(ino, &change)? {
+        let (after, requested) = match self.tables().plan_change(ino, &change)? {
             Ok(after) => after,
             Err(changed) => return Ok(changed),
         };
-        match self.set_in_records(ino, &after, asked.as_ref()).await {
+        match self.set_in_records(ino, &after, requested.as_ref()).await {
             Ok(SetLocksResult::Done) => {
                 if self.tables().apply(ino, &change, after) {
                     return Ok(Changed::Done);
@@ -246,14 +250,14 @@ impl Locks {
         &self,
         ino: Ino,
         own: &[RangeLock],
-        asked: Option<&RangeLock>,
+        requested: Option<&RangeLock>,
     ) -> Result<SetLocksResult, Errno> {
         // Before the commit: from now on the record may list locks of this session.
         self.tables().in_records.insert(ino);
-        let set = async || match self.volume.set_locks(ino, own, asked).await {
+        let set = async || match self.volume.set_locks(ino, own, requested).await {
             // The write contains all locks that are held, so it may be repeated.
             Err(VolumeError::Unknown(why)) => {
-                self.tables().doubt(ino);
+                self.tables().mark_doubtful(ino);
                 Err(VolumeError::Unavailable(why))
             }
             set => set,
@@ -265,7 +269,7 @@ impl Locks {
             Ok(SetLocksResult::Done) if own.is_empty() && !tables.doubtful.contains_key(&ino) => {
                 tables.in_records.remove(&ino);
             }
-            Err(_) => tables.doubt(ino),
+            Err(_) => tables.mark_doubtful(ino),
             Ok(_) => {}
         }
         let doubts = !tables.doubtful.is_empty();
@@ -294,7 +298,7 @@ impl Locks {
 pub(crate) struct LockGrant<'a> {
     locks: &'a Locks,
     ino: Ino,
-    asked: RangeLock,
+    requested: RangeLock,
     number: u64,
 }
 
@@ -307,10 +311,10 @@ impl LockGrant<'_> {
 
 impl Drop for LockGrant<'_> {
     fn drop(&mut self) {
-        let (ino, asked) = (self.ino, self.asked);
+        let (ino, requested) = (self.ino, self.requested);
         let granted = self.locks.tables().change(ino, |table| table.give_up(self.number));
         if let (Some(before), Some(locks)) = (granted, self.locks.me.upgrade()) {
-            let restore = Change::Restore(asked, before);
+            let restore = Change::Restore(requested, before);
             self.locks.tasks.spawn(async move {
                 // If the commit fails now, the repair task tries it again.
                 let _restored = locks.change(ino, restore).await;

@@ -90,8 +90,8 @@ impl Locks {
                 // records.
                 if before == Location::Unknown {
                     let mut tables = self.tables();
-                    let files = tables.to_publish();
-                    files.iter().for_each(|(ino, _)| tables.doubt(*ino));
+                    let files = tables.locks_to_publish();
+                    files.iter().for_each(|(ino, _)| tables.mark_doubtful(*ino));
                 }
                 *location = Location::Records { sessions };
                 drop(location);
@@ -125,7 +125,7 @@ impl Locks {
         (self.before_sharing.0)().await;
         let files = {
             let mut tables = self.tables();
-            let files = tables.to_publish();
+            let files = tables.locks_to_publish();
             // Publishing can commit in part, so mark the files before it.
             tables.in_records.extend(files.iter().map(|(ino, _)| *ino));
             files

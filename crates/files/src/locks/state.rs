@@ -16,7 +16,7 @@ use super::table::{FileTable, WaitState};
 
 /// How long a record is rewritten after a commit with an unknown outcome: the plan may still
 /// arrive.
-const DOUBT_LASTS: Duration = Duration::from_secs(30);
+const DOUBT_DURATION: Duration = Duration::from_secs(30);
 
 /// The maximum number of owners that a deadlock search visits.
 const DEADLOCK_OWNERS_MAX: usize = 64;
@@ -225,23 +225,23 @@ impl Locks {
 }
 
 impl Tables {
-    /// Returns true if the range lock `asked` would deadlock: the holder of a conflicting lock
-    /// waits, directly or through others, for a lock of `asked.owner`. As on a local disk, flock
+    /// Returns true if the range lock `requested` would deadlock: the holder of a conflicting lock
+    /// waits, directly or through others, for a lock of `requested.owner`. As on a local disk, flock
     /// locks are ignored. The search stops at [`DEADLOCK_OWNERS_MAX`] owners.
-    pub(super) fn is_deadlock(&self, ino: Ino, asked: &RangeLock) -> bool {
-        let holders = |ino: Ino, asked: &RangeLock| -> Vec<u64> {
+    pub(super) fn is_deadlock(&self, ino: Ino, requested: &RangeLock) -> bool {
+        let holders = |ino: Ino, requested: &RangeLock| -> Vec<u64> {
             let table = self.files.get(&ino);
-            table.map_or_else(Vec::new, |table| table.conflicting_owners(asked).collect())
+            table.map_or_else(Vec::new, |table| table.conflicting_owners(requested).collect())
         };
-        if asked.flock {
+        if requested.flock {
             return false;
         }
-        let (mut pending, mut seen) = (holders(ino, asked), HashSet::new());
+        let (mut pending, mut seen) = (holders(ino, requested), HashSet::new());
         while let Some(owner) = pending.pop() {
-            if owner == asked.owner {
+            if owner == requested.owner {
                 return true;
             }
-            // Each owner once: waits can form a circle that does not contain `asked.owner`.
+            // Each owner once: waits can form a circle that does not contain `requested.owner`.
             if !seen.insert(owner) {
                 continue;
             }
@@ -275,10 +275,12 @@ impl Tables {
             {
                 Ok(Err(Changed::BlockedHere))
             }
-            Change::Lock(asked, None) if table.has_conflict(asked) => Ok(Err(Changed::BlockedHere)),
-            Change::Lock(asked, _) => match table.with(asked) {
+            Change::Lock(requested, None) if table.has_conflict(requested) => {
+                Ok(Err(Changed::BlockedHere))
+            }
+            Change::Lock(requested, _) => match table.with(requested) {
                 after if after.len() > LOCKS_PER_FILE_MAX => Err(Errno::NOLCK),
-                after => Ok(Ok((after, Some(*asked)))),
+                after => Ok(Ok((after, Some(*requested)))),
             },
         };
         if table.is_empty() {
@@ -319,19 +321,19 @@ impl Tables {
         if let Ok(Ok((after, _))) = self.plan_change(ino, change) {
             self.change(ino, |table| table.set_held(after));
         }
-        self.doubt(ino);
+        self.mark_doubtful(ino);
     }
 }
 
 impl Tables {
     /// Marks the record of a file as doubtful.
-    pub(super) fn doubt(&mut self, ino: Ino) {
+    pub(super) fn mark_doubtful(&mut self, ino: Ino) {
         self.in_records.insert(ino);
-        self.doubtful.insert(ino, Instant::now() + DOUBT_LASTS);
+        self.doubtful.insert(ino, Instant::now() + DOUBT_DURATION);
     }
 
     /// Returns all held locks by file, and the files whose records may still list locks.
-    pub(super) fn to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
+    pub(super) fn locks_to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
         let held = self.files.iter().filter(|(_, table)| !table.held().is_empty());
         let mut files: Vec<Ino> =
             held.map(|(ino, _)| *ino).chain(self.in_records.iter().copied()).collect();

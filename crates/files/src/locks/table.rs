@@ -7,9 +7,10 @@
 //!
 //! ```text
 //!   wait ──▶ BlockedHere ──free──▶ Reserved ──grant──▶ Granted ──remove_granted──▶ (done)
-//!                ▲                    │
-//!        recheck │                    │ another mount holds it
-//!                └── BlockedElsewhere ◀┘
+//!                ▲   ▲                │ │
+//!                │   └────────────────┘ │   another waiter was granted a conflicting lock
+//!        recheck │                      │
+//!                └─ BlockedElsewhere ◀──┘   another mount holds a conflicting lock
 //! ```
 
 use std::sync::Arc;
@@ -89,14 +90,14 @@ impl FileTable {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Returns a held lock that conflicts with `asked`.
-    pub(super) fn conflicting_held(&self, asked: &RangeLock) -> Option<RangeLock> {
-        self.held.iter().find(|held| conflict(held, asked)).copied()
+    /// Returns a held lock that conflicts with `requested`.
+    pub(super) fn conflicting_held(&self, requested: &RangeLock) -> Option<RangeLock> {
+        self.held.iter().find(|held| conflict(held, requested)).copied()
     }
 
-    /// Iterates over the owners of held locks that conflict with `asked`.
-    pub(super) fn conflicting_owners(&self, asked: &RangeLock) -> impl Iterator<Item = u64> {
-        self.held.iter().filter(|held| conflict(held, asked)).map(|held| held.owner)
+    /// Iterates over the owners of held locks that conflict with `requested`.
+    pub(super) fn conflicting_owners(&self, requested: &RangeLock) -> impl Iterator<Item = u64> {
+        self.held.iter().filter(|held| conflict(held, requested)).map(|held| held.owner)
     }
 
     /// Iterates over the range locks for which an owner waits.
@@ -105,12 +106,12 @@ impl FileTable {
         waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)
     }
 
-    /// Returns true if `asked` conflicts with a held lock or a reserved one.
-    pub(super) fn has_conflict(&self, asked: &RangeLock) -> bool {
+    /// Returns true if `requested` conflicts with a held lock or a reserved one.
+    pub(super) fn has_conflict(&self, requested: &RangeLock) -> bool {
         let reserved = |waiting: &Waiting| {
-            waiting.state == WaitState::Reserved && conflict(&waiting.lock, asked)
+            waiting.state == WaitState::Reserved && conflict(&waiting.lock, requested)
         };
-        self.conflicting_held(asked).is_some() || self.waiting.iter().any(reserved)
+        self.conflicting_held(requested).is_some() || self.waiting.iter().any(reserved)
     }
 
     /// Returns the locks held after an owner released a range.

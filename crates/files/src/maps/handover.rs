@@ -4,7 +4,7 @@
 //! claim as for any lock. The holder is notified that the locks of the file changed, and hands
 //! over:
 //!
-//! 1. It keeps the claim for its own programs for [`HELD_AT_LEAST`], so that they make progress.
+//! 1. It keeps the claim for its own programs for [`HELD_MIN`], so that they make progress.
 //! 2. The kernel takes the pages from all maps, writes back the dirty ones, and drops them. A page
 //!    that a program needs meanwhile is provided again, and then this step is repeated.
 //! 3. All files of this mount are flushed, not only this one. For example, SQLite writes to its log
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use volume::Note;
 
-use super::{AGAIN_AFTER, CLAIM, CLAIMED_BYTE, JOINED, PAGES_TIMEOUT, WANTED, WANTED_BYTE};
+use super::{CLAIM, CLAIMED_BYTE, JOINED, PAGES_TIMEOUT, RETRY_PAUSE, WANTED, WANTED_BYTE};
 use crate::files::Files;
 use crate::locks::LockGrant;
 use crate::map_claim::Claim;
@@ -28,9 +28,9 @@ use crate::open::{Handle, OpenFile};
 
 /// The minimum time that a session keeps a claim which others want. With less, its programs would
 /// make no progress.
-const HELD_AT_LEAST: Duration = Duration::from_millis(100);
+const HELD_MIN: Duration = Duration::from_millis(100);
 
-/// How often the pages are taken back before this session gives up for [`AGAIN_AFTER`].
+/// How often the pages are taken back before this session gives up for [`RETRY_PAUSE`].
 const ATTEMPTS_MAX: usize = 16;
 
 impl Files {
@@ -110,7 +110,7 @@ impl Files {
         // Without a minimum time, two busy sessions would pass the claim back and forth without
         // progress.
         if let Some(since) = file.maps.since() {
-            tokio::time::sleep_until(since + HELD_AT_LEAST).await;
+            tokio::time::sleep_until(since + HELD_MIN).await;
         }
         // The pages first, then the dirty data that they have become, then the lock.
         let is_free = self.take_pages_back(file).await
@@ -128,7 +128,7 @@ impl Files {
             file.maps.set(Claim::Held);
             let files = self.for_request(0, Note::none());
             self.spawn(async move {
-                tokio::time::sleep(AGAIN_AFTER).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
                 files.volume.lock_notices().claim_may_be_wanted(ino);
             });
         }
@@ -139,8 +139,8 @@ impl Files {
         if !self.locks.is_shared().await {
             return false;
         }
-        let asked = RangeLock { kind: RangeLockKind::Exclusive, ..WANTED };
-        matches!(self.locks.conflicting(ino, &asked).await, Ok(Some(_)))
+        let requested = RangeLock { kind: RangeLockKind::Exclusive, ..WANTED };
+        matches!(self.locks.conflicting(ino, &requested).await, Ok(Some(_)))
     }
 
     /// Has the kernel write back and drop all pages of a file. Returns false if the kernel does not

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use volume::Note;
 
-use super::{AGAIN_AFTER, JOINED_BYTE, PAGES_TIMEOUT, WANTED_BYTE};
+use super::{JOINED_BYTE, PAGES_TIMEOUT, RETRY_PAUSE, WANTED_BYTE};
 use crate::files::Files;
 use crate::locks::InheritedLocks;
 use crate::open::{HandleId, OpenFile};
@@ -54,7 +54,7 @@ impl Files {
             }
             let mut state = file.state.lock().await;
             // Data or locks that programs rely on may conflict with another session.
-            let is_lost = state.is_dirty() || left.held.iter().any(is_of_program);
+            let is_lost = state.is_dirty() || left.held.iter().any(is_program_lock);
             if is_lost {
                 state.drop_unflushed();
                 self.end_log(&mut state);
@@ -145,7 +145,7 @@ impl Files {
                     if files.invalidate_cache(file.ino).await {
                         return file.maps.end_draining();
                     }
-                    tokio::time::sleep(AGAIN_AFTER).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
             });
         }
@@ -168,6 +168,6 @@ impl Files {
 }
 
 /// Returns true if a program took the lock, and not this session for its maps.
-fn is_of_program(lock: &RangeLock) -> bool {
+fn is_program_lock(lock: &RangeLock) -> bool {
     lock.start < JOINED_BYTE
 }

@@ -35,7 +35,7 @@ fn returned_buffer_is_empty_and_reused() {
 #[test]
 fn small_buffers_do_not_count_as_large_ones() {
     let pool = BufferPool::new(8192, 1);
-    let small: Vec<_> = (0..600).map(|_| pool.small_with(b"abc")).collect();
+    let small: Vec<_> = (0..600).map(|_| pool.small_copy(b"abc")).collect();
     let _large = pool.large();
     assert!(small.iter().all(|it| &**it == b"abc"));
     drop(small);

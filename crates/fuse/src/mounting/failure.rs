@@ -37,12 +37,12 @@ pub enum MountError {
     DeviceMissing,
     /// The operating system denies a step.
     #[error(
-        "not permitted: {what}. In a container, `--device {DEVICE} --cap-add SYS_ADMIN` (and on \
+        "not permitted: {step}. In a container, `--device {DEVICE} --cap-add SYS_ADMIN` (and on \
          some systems `--security-opt apparmor:unconfined`) permit it"
     )]
     NotPermitted {
         /// The step that is denied.
-        what: String,
+        step: String,
     },
     /// The program `fusermount3`, which users other than root need, is not installed.
     #[error("fusermount3 is missing: install the package fuse3, or mount as root")]
@@ -57,10 +57,10 @@ pub enum MountError {
     #[error("the source or the subtype of the mount has characters that are not allowed")]
     Options,
     /// Any other failure.
-    #[error("{what} failed")]
+    #[error("{step} failed")]
     Other {
         /// The step that failed.
-        what: &'static str,
+        step: &'static str,
         /// The cause.
         #[source]
         source: io::Error,
@@ -68,8 +68,8 @@ pub enum MountError {
 }
 
 impl MountError {
-    pub(super) fn other(what: &'static str) -> impl Fn(io::Error) -> MountError {
-        move |source| MountError::Other { what, source }
+    pub(super) fn other(step: &'static str) -> impl Fn(io::Error) -> MountError {
+        move |source| MountError::Other { step, source }
     }
 }
 
@@ -100,10 +100,10 @@ pub enum UnmountError {
     #[error("fusermount3 is missing: install the package fuse3, or unmount as root")]
     NoFusermount,
     /// Any other failure.
-    #[error("{what} failed")]
+    #[error("{step} failed")]
     Other {
         /// The step that failed.
-        what: &'static str,
+        step: &'static str,
         /// The cause.
         #[source]
         source: io::Error,

@@ -43,7 +43,7 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
         if error.kind() == io::ErrorKind::NotFound {
             MountError::NoFusermount
         } else {
-            MountError::Other { what: "starting fusermount3", source: error }
+            MountError::Other { step: "starting fusermount3", source: error }
         }
     })?;
     // The message is one byte and the descriptor. If the program fails, this returns at end of
@@ -72,7 +72,7 @@ pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountErr
         if error.kind() == io::ErrorKind::NotFound {
             UnmountError::NoFusermount
         } else {
-            UnmountError::Other { what: "starting fusermount3", source: error }
+            UnmountError::Other { step: "starting fusermount3", source: error }
         }
     })?;
     if done.status.success() {
@@ -85,7 +85,7 @@ pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountErr
     if message.contains("not permitted") || message.contains("not owned") {
         return Err(UnmountError::NotPermitted);
     }
-    Err(UnmountError::Other { what: "fusermount3", source: io::Error::other(message) })
+    Err(UnmountError::Other { step: "fusermount3", source: io::Error::other(message) })
 }
 
 fn text(message: &[u8]) -> String {

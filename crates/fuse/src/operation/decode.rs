@@ -19,12 +19,12 @@ use crate::node::{FileHandle, FileTime, NodeId};
 
 /// A request whose bytes do not match its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the kernel's request {opcode} is malformed: {what}")]
+#[error("the kernel's request {opcode} is malformed: {reason}")]
 pub struct MalformedRequest {
     /// The operation code.
     pub opcode: u32,
     /// The reason.
-    pub what: &'static str,
+    pub reason: &'static str,
 }
 
 /// The reason why a request is malformed.
@@ -89,7 +89,7 @@ pub(crate) fn decode(
         .or_else(|| directories(opcode, body))
         .or_else(|| rest(opcode, body));
     match decoded {
-        Some(operation) => operation.map_err(|what| MalformedRequest { opcode, what }),
+        Some(operation) => operation.map_err(|reason| MalformedRequest { opcode, reason }),
         None => Ok(FileOperation::Unknown { opcode }),
     }
 }

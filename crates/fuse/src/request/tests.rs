@@ -14,7 +14,7 @@ fn message(opcode: u32, total_extlen: u16, body: &[u8]) -> Vec<u8> {
 }
 
 fn parse(message: &[u8]) -> Option<Request> {
-    let buffer = BufferPool::new(8192, 1).small_with(message);
+    let buffer = BufferPool::new(8192, 1).small_copy(message);
     Request::parse(header_of(message)?, buffer).ok()
 }
 

@@ -20,8 +20,8 @@ fn decoded(opcode: u32, bytes: &[u8]) -> FileOperation<'_> {
 }
 
 #[track_caller]
-fn refused(opcode: u32, bytes: &[u8], what: &'static str) {
-    assert_eq!(decode(opcode, NodeId(7), bytes).unwrap_err(), MalformedRequest { opcode, what });
+fn refused(opcode: u32, bytes: &[u8], reason: &'static str) {
+    assert_eq!(decode(opcode, NodeId(7), bytes).unwrap_err(), MalformedRequest { opcode, reason });
 }
 
 #[test]
