@@ -183,7 +183,7 @@ impl Session {
         &self.epochs
     }
 
-    /// Returns the long readers of this process, and the holds that protect what they read.
+    /// Returns the long readers of this process, and the holds that protect their files.
     pub fn holds(&self) -> &Arc<Holds> {
         &self.holds
     }

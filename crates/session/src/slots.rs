@@ -2,7 +2,7 @@
 //!
 //! A slot is a record with a step counter (see [`record::SlotRecord`]). A plan that is sent in a
 //! slot guards the slot's record and writes the next step. A slot carries one plan at a time, and
-//! is free again when the outcome of that plan is certain. So the record always tells about the
+//! is free again when the outcome of that plan is certain. So the record always describes the
 //! plan that the slot carries:
 //!
 //! - step `n`: the plan has not committed yet;

@@ -1,4 +1,4 @@
-//! Registering a watch for changes of nodes, and the time for which it may cache what it reads.
+//! Registering a watch for changes of nodes, and the validity of the data that it caches.
 
 use std::sync::Arc;
 

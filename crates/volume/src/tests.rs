@@ -58,7 +58,7 @@ impl Volume {
     }
 }
 
-/// A volume that collects only when told to.
+/// Opens a volume without background work.
 pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
@@ -141,7 +141,7 @@ pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<FoundObject, V
     volume.session.run(&Lookup { path: &Path::new(b"b", key), version: None }).await
 }
 
-/// How many blocks there are, whoever wrote them.
+/// Returns the number of blocks of all sessions.
 async fn count_blocks(blocks: &MemoryBlocks) -> usize {
     let mut count = 0;
     for session in blocks.sessions().await.unwrap() {

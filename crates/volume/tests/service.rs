@@ -1,4 +1,4 @@
-//! The volume as its views call it: what operations answer, what they cost, what they move.
+//! The volume as its views call it: results, costs and moved bytes of its operations.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "service/buckets.rs"]

@@ -1,4 +1,4 @@
-//! Reads that wait leave together, and nobody pays for another.
+//! Waiting reads are sent together, and no caller pays for another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// How long a read takes here, unless told otherwise: less than anybody's patience.
+/// Default duration of a read in these tests: less than the patience of any caller.
 const TRIP: Duration = Duration::from_millis(1);
 const _: () = assert!(TRIP.as_millis() < COALESCE_PATIENCE.as_millis());
 

@@ -1,4 +1,4 @@
-//! The memory of records: what is a hint, and what is current.
+//! The record cache: hints and current entries.
 
 mod complete_directories;
 mod currency;

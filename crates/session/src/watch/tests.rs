@@ -12,7 +12,7 @@ use super::{
     CacheValidity, Coherence, NodeChanges, NodeWatch, PendingInvalidation, Watch, Watches,
 };
 
-/// Collects what it is told, and who waits.
+/// Collects the notifications, and the senders that complete them.
 #[derive(Debug, Default)]
 struct Told {
     changes: Mutex<Vec<NodeChanges>>,

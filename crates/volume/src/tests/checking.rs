@@ -1,4 +1,4 @@
-//! A check finds what is wrong, and nothing else.
+//! fsck finds each kind of damage, and reports no false finding.
 
 use std::sync::Arc;
 use std::time::Duration;

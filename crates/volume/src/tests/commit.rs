@@ -1,4 +1,4 @@
-//! What commits cost, and what becomes of them when the store fails.
+//! Costs of commits, and outcomes of plans when the store fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ async fn waiting_plans_share_a_round_trip() {
     assert_eq!(objects(&*store, bucket).await, 200);
 }
 
-/// On a runtime of threads, where whoever a task wakes goes before those who are ready already.
+/// With several threads a task that was just woken runs before those that were ready already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn plans_of_ready_tasks_share_a_round_trip() {
     const WRITERS: usize = 8;
@@ -189,7 +189,7 @@ async fn a_caller_gets_unknown_at_the_deadline_if_the_store_hangs() {
     assert!(took >= COMMIT_DEADLINE && took < COMMIT_DEADLINE + Duration::from_secs(1), "{took:?}");
     assert_eq!(store.fired(), 1);
     assert_eq!(volume.counters().unresolved, 1);
-    // Others are served meanwhile, and the late answer settles the plan.
+    // Other plans are served in the meantime, and the late answer settles the plan.
     publish(&volume, b"two", 3).await.unwrap();
     store.release();
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! Files that are written over at random, and what is stored of them.
+//! Files that are overwritten at random positions, and the bytes that they take up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::{BodyRun, Compacted, FileWrite, Resize, SweepOptions, Volume, VolumeO
 /// Bytes of a block here.
 const BLOCK: usize = 8_192;
 
-/// What is stored of each byte that shows, in percent, once compactor and reaper are idle; and a
-/// hundredth and a half for headers and checksums of such short blocks.
+/// Stored bytes for each visible byte, in percent, once compactor and reaper are idle. Headers and
+/// checksums of such short blocks add one and a half percent.
 const BOUND_PERCENT: u64 = 203;
 
 fn options(collect: bool) -> VolumeOptions {
@@ -44,7 +44,7 @@ async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     (store, blocks, volume)
 }
 
-/// A file that programs write to, and what it must have.
+/// A file that programs write to, and the content that it must have.
 struct Written {
     ino: Ino,
     bytes: Vec<u8>,
@@ -64,7 +64,7 @@ impl Written {
         flush(volume, self.ino, &runs, body).await.unwrap()
     }
 
-    /// What is to be written, which the file is expected to have from now on.
+    /// The next write, which the expected content includes from now on.
     fn draw(&mut self, runs: &[(usize, usize)]) -> (Vec<BodyRun>, Bytes) {
         let mut body = Vec::new();
         let runs = runs.iter().map(|(position, length)| {
@@ -303,7 +303,7 @@ async fn compaction_keeps_blocks_that_copies_share() {
     file.write(&volume, &MOST).await;
     assert_eq!(volume.compact_now().await.unwrap().bytes, 0, "the copy names all of the blocks");
     let original = vec![5; 5 * BLOCK];
-    // A second copy has what is left of them, and so does the first one after its overwrite.
+    // A second copy has the rest of the blocks, and so has the first one after its overwrite.
     copy(&volume, b"x", b"second").await;
     delete(&volume, b"copy").await;
     volume.reap_now().await.unwrap();

@@ -1,4 +1,4 @@
-//! Who owns a pack while clients, reapers and rewriters of two gateways are at it at once.
+//! Ownership of packs while clients, reapers and rewriters of two gateways run at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ async fn an_unpublished_body_keeps_no_pack() {
     assert_eq!(count_blocks(&blocks).await, 3, "x, y and what was there");
 }
 
-/// One client's life: what it has put, it can read, whatever others do and collect meanwhile.
+/// One client: it can read each object that it has put, while others put, delete and collect.
 async fn live(
     volume: &Arc<Volume>,
     name: &str,
@@ -158,7 +158,7 @@ async fn collect(volume: &Volume, random: &mut SmallRng) {
         if random.random_range(0..4) == 0 {
             volume.repack_now().await.unwrap();
         } else {
-            // Of two reapers one may be told that an owner changed.
+            // One of two reapers may get the error that an owner has changed.
             drop(volume.reap_now().await);
         }
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;

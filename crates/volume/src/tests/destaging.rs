@@ -197,8 +197,8 @@ async fn bodies_of_a_killed_session_are_destaged_by_another() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// Who remembers that a file is nothing but its record may delete that without another look. A
-/// body that is staged inline is no such file: its bytes may lie in a block by then.
+/// A session that has cached that a file has no blocks may delete its inode without another read. A
+/// body that is staged inline is no such file: it may be in a block when the delete commits.
 #[tokio::test(start_paused = true)]
 async fn a_body_destaged_by_another_gateway_is_reaped_with_its_block() {
     let (store, blocks, volume) = world().await;
@@ -401,7 +401,7 @@ async fn a_mark_stays_if_its_file_is_published_during_the_lookup() {
     store.commit_now(&plan(vec![Write::Delete(at.clone())])).await;
     store.reading.lock().unwrap().takes = Duration::from_secs(1);
     let coming = async {
-        // Whether the file is dead was read by then, and that there is no inode.
+        // The destager has read that the file is dead and that there is no inode.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         store.commit_now(&plan(vec![Write::Put(at.clone(), inode.clone())])).await;
     };

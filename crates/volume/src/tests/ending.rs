@@ -1,4 +1,4 @@
-//! How uploads end, and that those which still answer are in nobody's way.
+//! Ends of uploads. Completed uploads that still answer delay no other work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::{
 /// More orphans than one pass takes.
 const MANY: usize = 30_100;
 
-/// After so long a gateway was told what others wrote.
+/// Time after which the feed has reported the writes of other gateways.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// What each read of metadata takes.
+/// Duration of each metadata read.
 const READ: Duration = Duration::from_millis(20);
 
 /// So many numbers of files that never were.
@@ -128,7 +128,7 @@ async fn a_bucket_ends_after_its_last_orphan() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
-    // Somebody else's, which still answers.
+    // An upload of another client, which still answers.
     completed(&volume, &store, Ino(99), 1).await;
     volume.reap_now().await.unwrap();
     stray_orphans(&volume, &store, Ino(99), MANY).await;
@@ -172,7 +172,7 @@ async fn a_completed_upload_answers_until_it_expires() {
     assert_eq!(report.findings, []);
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap();
     for now in [1_000_000 + kept, 0] {
-        // Whatever the clock says before.
+        // The time of the clock before does not matter.
         clock.set(Timestamp(now));
         assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
         assert_eq!(complete(&volume, id).await.unwrap(), Tag::Multipart([3; 16], 1));
@@ -214,7 +214,7 @@ async fn a_listing_with_a_delimiter_skips_ended_uploads() {
     completed(&volume, &store, bucket, 2_100).await;
     upload(&volume, b"v/1").await;
     upload(&volume, b"v/2").await;
-    // So that what goes on for ever takes time.
+    // Gives endless background work a duration on the paused clock.
     store.reading.lock().unwrap().takes = READ;
     let query = UploadsQuery {
         prefix: Vec::new(),
@@ -236,7 +236,8 @@ async fn a_listing_with_a_delimiter_skips_ended_uploads() {
     assert_eq!((prefixes, page.truncated), (vec![&b"a/"[..], b"v/"], false));
 }
 
-/// Two that complete the same upload: one is told what the other one did, however far it had come.
+/// Two requests complete the same upload. The second gets the result of the first, at any point of
+/// its progress.
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_complete_returns_the_first_result() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -247,7 +248,7 @@ async fn a_concurrent_complete_returns_the_first_result() {
     put(&first, b"source", 150_000).await;
     let source = first.stat("b", b"source").await.unwrap();
     let id = upload(&first, b"whole").await;
-    // The blocks of what is copied are shared, and each share is a record to stage.
+    // The copy shares the blocks of its source, and each share is a record to stage.
     let copied = first.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
     tokio::time::sleep(TOLD).await;
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];

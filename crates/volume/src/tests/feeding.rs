@@ -8,7 +8,7 @@ use store::{MemoryStore, MetaStore, feed::FEED_BATCHES};
 
 use super::*;
 
-/// How long a change may take to be told on a busy machine.
+/// Time within which a change is reported on a busy machine.
 const TOLD: Duration = Duration::from_secs(5);
 
 async fn eventually(mut done: impl FnMut() -> bool) -> bool {
@@ -73,7 +73,7 @@ async fn policy_changes_of_other_gateways_are_notified() {
 async fn a_gap_in_the_feed_drops_all_records() {
     let (store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
-    // More at once than is remembered, while nobody asks.
+    // More changes than the store keeps, while the feed is not read.
     let write = |number: u64| store::Plan {
         guards: Vec::new(),
         writes: vec![store::Write::Put(key::map_page(Ino(number), 0), Bytes::new())],

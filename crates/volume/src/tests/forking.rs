@@ -1,4 +1,4 @@
-//! Forks of buckets: what comes along, what it costs, and that each side lives without the other.
+//! Forks of buckets: their content, their costs, and the independence of both sides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl World {
         self.volume.bucket(name).await.unwrap().ino
     }
 
-    /// Deletes a bucket and all that is in it, and what nobody names then.
+    /// Deletes a bucket with all its objects, and then all unnamed blocks.
     async fn delete_all(&self, name: &str) {
         self.empty(name, self.bucket_of(name).await, Vec::new()).await;
         self.volume.delete_bucket(name).await.unwrap();
@@ -137,8 +137,7 @@ async fn names_in(volume: &Volume, directory: Ino) -> Vec<(Vec<u8>, Kind, Ino)> 
     page.names.into_iter().map(name).collect()
 }
 
-/// All that either view shows of what lies in a directory, in words, and which names are of one
-/// file.
+/// Everything that both views show of a directory, as text, and which names are of one file.
 async fn picture(volume: &Volume, directory: Ino) -> BTreeMap<Vec<u8>, String> {
     let (mut all, mut waiting) = (BTreeMap::new(), vec![(directory, Vec::new())]);
     let mut numbers: Vec<Ino> = Vec::new();
@@ -187,7 +186,7 @@ async fn part_sums(volume: &Volume, inode: &Inode, ino: Ino) -> Option<Vec<u8>> 
     Some(record::PartSums::decode(&at, &value).unwrap().sums[0].bytes.clone())
 }
 
-/// What an inode says, without what is another one's in a copy.
+/// The properties of an inode that its copy must have, too.
 fn words(mut inode: Inode, kind: Kind) -> String {
     inode.bucket = Ino::ROOT;
     (inode.attributes.created, inode.attributes.status_changed) = Default::default();
@@ -249,7 +248,7 @@ async fn complete(volume: &Arc<Volume>, name: &[u8]) {
     volume.complete("b", name, id, wanted, finish).await.unwrap();
 }
 
-/// One of everything; answers with the names of files and of what has several.
+/// Creates one node of each kind.
 async fn furnish(world: &World) {
     let volume = &world.volume;
     pack(volume, &THREE).await;
@@ -305,8 +304,8 @@ async fn count(store: &dyn MetaStore, ino: Ino, kind: CounterKind) -> i64 {
     }
 }
 
-/// What is copied is as it was in every respect, no block is read or written for it, and each side
-/// can be changed and deleted without the other one.
+/// A copy equals its source in every respect, needs no block read or written, and can be changed
+/// and deleted without the other.
 #[tokio::test(start_paused = true)]
 async fn a_fork_has_the_content_of_its_bucket_and_shares_its_blocks() {
     let world = World::new().await;
@@ -352,8 +351,7 @@ async fn a_fork_has_the_content_of_its_bucket_and_shares_its_blocks() {
     nothing_is_left(&world).await;
 }
 
-/// Changes the bucket and its copy, neither of which notices what becomes of the other. Answers
-/// with the copy.
+/// Changes the bucket and its copy. Neither sees the changes of the other. Returns the copy.
 async fn each_is_changed(
     world: &World,
     copy: Ino,
@@ -386,7 +384,7 @@ async fn nothing_is_left(world: &World) {
     }
 }
 
-/// The one that was copied may be the last that stands, too.
+/// The copied bucket may also be the one that is deleted last.
 #[tokio::test(start_paused = true)]
 async fn the_bucket_outlives_its_fork() {
     let world = World::new().await;
@@ -442,13 +440,13 @@ async fn a_fork_has_current_versions_and_is_not_locked() {
     let object = volume.stat("c", b"kept").await.unwrap();
     assert_eq!(object.version, None);
     assert_eq!(object.file().object.lock, ObjectLock::default());
-    // Who has looked at it keeps it.
+    // A reader that has found it keeps it.
     drop(object);
     world.delete_all("c").await;
     world.in_order().await;
 }
 
-/// However others write, replace and delete meanwhile, each file is as it was at some instant.
+/// While others write, replace and delete, each file of the fork is as it was at some instant.
 #[tokio::test(start_paused = true)]
 async fn each_file_of_a_fork_is_of_one_instant_beside_writers() {
     const FILES: u8 = 80;
@@ -483,7 +481,7 @@ async fn each_file_of_a_fork_is_of_one_instant_beside_writers() {
     nothing_is_left(&world).await;
 }
 
-/// Notes what it is told.
+/// Records the progress that it gets.
 struct Told(std::sync::Mutex<Vec<Forked>>);
 
 impl ForkWatch for Told {

@@ -1,4 +1,4 @@
-//! What writes have hidden of files that live on, and when it goes.
+//! Blocks of live files that later writes have hidden, and the time of their deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ async fn hidden_blocks_are_deleted_and_named_blocks_stay() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// What is copied of a sparse file is what a reader of it sees.
+/// A copy of a sparse file has the content that a reader of it sees.
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_sparse_file_have_its_zeros() {
     const MIB: usize = 1 << 20;
@@ -161,7 +161,7 @@ async fn a_replaced_map_page_is_deleted() {
     let (store, blocks, volume) = world_of(1).await;
     put(&volume, b"x", 1_200).await;
     let all = slices(&volume, b"x").await;
-    // The second page loses its end; what is listed besides is named by it and by the first.
+    // The second page loses its end. The other listed blocks are named by it and by the first page.
     let kept = MapPage(all[512..900].to_vec());
     let listed = all[500..1_024].iter().map(hidden).collect();
     let refs = [(0, 0, 512), (512, 3, 388), (1_024, 2, 176)];
@@ -283,7 +283,7 @@ async fn hidden_bytes_of_a_pack_leave_its_live_count_before_its_share() {
     let live = |bytes: i64| BTreeMap::from([(id, bytes)]);
     let count = |bytes: i64| vec![Write::Add(key::live(id), bytes)];
     let nothing = |file: &mut File| file.content = Content::Slices(Vec::new());
-    // It is named again before it was let go of: its share stays, and its bytes count.
+    // It is named again before it was released: its share stays, and its bytes count.
     hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], count(-1_000)).await;
     assert_eq!(counters(&*store).await, live(72_000));
     assert_eq!(findings(&store, &blocks).await, [], "hidden");

@@ -51,7 +51,7 @@ async fn a_long_reader_holds_only_its_file() {
     assert_eq!(reaped.unwrap().blocks, each as u64);
     assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (1, 1));
     assert_eq!(count_blocks(&blocks).await, 2 * each);
-    // It holds back what is deleted later as little, and reads on for as long as it likes.
+    // It does not delay later deletions either, and reads to its end.
     sleep(SESSION_SILENCE * 3).await;
     delete(&deleting, b"third").await;
     let reaped = timeout(HEARTBEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
@@ -132,7 +132,7 @@ async fn a_reader_keeps_its_pin_until_its_hold_is_committed() {
             store.inject(Some(space::HOLD), fault);
         }
         timeout(NOTICED * 3, volume.reap_now()).await.expect("held back").unwrap();
-        // An answer that was lost is found out, and then the hold stands.
+        // The outcome of the lost answer is found, and then the hold is known to be committed.
         let fired = if fault == Fault::LostAnswer { 1 } else { 3 };
         assert_eq!(store.fired(), fired, "{fault:?}");
         let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
@@ -193,7 +193,7 @@ async fn freed_blocks_are_kept_for_the_deletion_grace() {
     sleep(Duration::from_secs(3)).await;
     assert_eq!(count_blocks(&blocks).await, 0, "and then go by themselves");
     assert_eq!(records(&*store, space::PENDING).await, 0);
-    // Whoever asks for it waits as long.
+    // A caller waits for the same time.
     publish(&volume, b"b", 200_000).await.unwrap();
     delete(&volume, b"b").await;
     let began = Instant::now();
@@ -201,8 +201,8 @@ async fn freed_blocks_are_kept_for_the_deletion_grace() {
     assert!(began.elapsed() >= grace && count_blocks(&blocks).await == 0);
 }
 
-/// Overwrites, deletes and rewrites packs, puts the store back by two seconds, and answers which of
-/// the objects that nobody had touched since, or that are back, can be read.
+/// Overwrites, deletes and rewrites packs, restores the store to two seconds ago, and returns which
+/// objects can be read, of those that were not touched since or are back.
 async fn put_back(grace: Duration) -> (usize, usize) {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
     let options = || VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
@@ -309,7 +309,7 @@ async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     assert_eq!(count_blocks(&blocks).await, 0);
 }
 
-/// A store that was put back may have forgotten the epoch in which somebody reads.
+/// A restored store may have lost the epoch in which a reader is active.
 #[tokio::test(start_paused = true)]
 async fn a_lost_epoch_is_not_used_again() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -337,7 +337,7 @@ async fn a_lost_epoch_is_not_used_again() {
     assert!(found == vec![5; 2_000_000]);
 }
 
-/// What the one hold of a store keeps.
+/// The scope of the only hold in the store.
 async fn held(store: &Faulty) -> HoldScope {
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, value)] = &page.records[..] else { panic!("one hold") };

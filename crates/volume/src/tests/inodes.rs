@@ -1,5 +1,5 @@
-//! Inodes that are no files, and what belongs to an inode besides: what dies with them, and what a
-//! check finds wrong of them.
+//! Inodes that are not files, and records that belong to an inode: their deletion, and the damage
+//! that fsck finds.
 
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ async fn hard_links_and_special_files_pass_fsck() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// What a check finds once something was written over a furnished bucket.
+/// The findings of fsck after a record of a furnished bucket was overwritten.
 async fn broken(damage: impl FnOnce(Ino, &[Ino]) -> Vec<Write>) -> Vec<Finding> {
     let (store, blocks, volume, bucket, inos) = furnished().await;
     commit(&volume, damage(bucket, &inos)).await;

@@ -49,7 +49,7 @@ async fn a_complete_whose_client_disconnects_finishes() {
     put(&volume, b"source", 150_000).await;
     let source = volume.stat("b", b"source").await.unwrap();
     let id = upload(&volume, b"whole").await;
-    // The blocks of what is copied are shared, and each share is a record to stage.
+    // The copy shares the blocks of its source, and each share is a record to stage.
     let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let absent = WriteCondition::IfAbsent;
@@ -64,7 +64,7 @@ async fn a_complete_whose_client_disconnects_finishes() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is published");
     assert_eq!(volume.stat("b", b"whole").await.unwrap().size(), 150_000);
-    // Who asks again hears what became of it, although the name is bound by now.
+    // A repeated request gets the result, although the name is bound.
     let again = volume.complete("b", b"whole", id, whole(), finish).await.unwrap();
     assert_eq!(again.tag, Tag::Multipart([3; 16], 1));
 }

@@ -1,4 +1,4 @@
-//! When and where a sweep looks, and what moves meanwhile.
+//! Time and place of sweeps, and references that move during a sweep.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ async fn a_swept_session_is_not_swept_again() {
     tokio::time::sleep(SESSION_SILENCE * 2).await;
     let first = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!((first.listed, first.deleted), (4, 2));
-    // What a put that was given up left may land later, so it is looked at once more.
+    // A block whose put was given up may arrive later, so the session is swept once more.
     clock.set(Timestamp(1_000_000 + 2 * 3_600_000_000_000));
     let second = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!(second.listed, 2);

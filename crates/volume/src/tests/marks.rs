@@ -153,7 +153,7 @@ async fn a_marked_location_without_blocks_is_refused_to_other_volumes() {
         said.contains("if that volume is not used any more, remove the object \"volume\""),
         "{said}"
     );
-    // It lives, and what it writes now is nobody's to sweep.
+    // The owner lives, so the sweeper may not delete its blocks.
     make_bucket(&owner).await;
     publish(&owner, b"one", 100_000).await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 2);
@@ -252,7 +252,7 @@ async fn two_gateways_that_create_one_volume_share_its_mark() {
     assert_eq!(one.sweep(SweepOptions::default()).await.unwrap().listed, 0);
 }
 
-/// A block of a session that nobody knows.
+/// A block of an unknown session.
 fn a_block() -> SealedBlock {
     block_named(BlockId::new(Nonce([9; Nonce::BYTES]), 1))
 }

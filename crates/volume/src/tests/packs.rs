@@ -1,4 +1,4 @@
-//! Who owns what of a pack, and when it goes.
+//! Owners of packs, and the time of their deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use crate::{
     VolumeError, VolumeOptions, fsck,
 };
 
-/// Bytes that tell one object from another.
+/// Bytes that differ for each object.
 pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
     let seed: usize = name.bytes().map(usize::from).sum();
     (0..length).map(|at| (at * 31 + at / 97 + seed).to_le_bytes()[0]).collect()
 }
 
-/// A pack that is durable, and where its members lie.
+/// A durable pack and the positions of its members.
 pub(crate) struct Laid {
     pub(super) id: BlockId,
-    /// Where each member lies.
+    /// The position of each member.
     members: BTreeMap<String, Slice>,
     /// Keeps the reaper from the pack as long as members may come.
     pub(super) pin: Option<ReaderGuard>,
@@ -114,7 +114,7 @@ pub(super) async fn exists(blocks: &MemoryBlocks, id: BlockId) -> bool {
 
 pub(super) const THREE: [(&str, usize); 3] = [("a", 1_000), ("b", 2_000), ("c", 70_000)];
 
-/// A volume with a bucket, that collects only when told to.
+/// A volume with a bucket and without background work.
 pub(super) async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
@@ -163,7 +163,7 @@ async fn a_small_body_is_in_memory_after_its_write() {
     let most = REMEMBERED_BYTES_MAX as usize;
     let staged = [most, most + 1, 20_000].map(|bytes| super::staged(&volume, bytes));
     let staged = futures::future::join_all(staged).await;
-    // The first left alone. The others share a block, in which the last lies in a fifth page.
+    // The first is left alone. The others share a block, and the last of them has a fifth page.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(count_blocks(&blocks).await, 2);
     let pages = u64::from(REMEMBERED_BYTES_MAX / SUB_BLOCK_BYTES);
@@ -312,7 +312,7 @@ fn completed_bytes(of: &str, length: usize) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn packed_parts_pass_their_shares_to_the_file() {
-    // Blocks that are so short that the file's map lies in pages.
+    // Blocks so short that the file's map is in pages.
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
     let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Ranges of files that become holes, or that two files name: what goes, and when.
+//! Ranges of files that become holes or that two files share: deletion of their blocks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -115,8 +115,8 @@ async fn data_and_holes_are_found_in_slices_and_in_pages() {
     }
 }
 
-/// Whichever of two files that share blocks goes first, the other one is whole, and when both are
-/// gone nothing is left.
+/// Of two files that share blocks either one can be deleted first, and the other stays complete.
+/// After both no block is left.
 #[tokio::test(start_paused = true)]
 async fn shared_blocks_are_deleted_with_their_last_file() {
     for (block_bytes, first, then) in
@@ -160,7 +160,7 @@ async fn half_of_a_pack_member_can_be_shared() {
     let id = pack(&volume, &[("a", 40_000), ("b", 1_000)]).await;
     share(&volume, b"a", 10_000..30_000, b"y", 50_000).await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 61_000)]));
-    // Another part of what is named already, and over some of that.
+    // Another part of a range that is shared already, written over some of it.
     share(&volume, b"a", 0..20_000, b"y", 60_000).await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 71_000)]));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -183,7 +183,7 @@ async fn half_of_a_pack_member_can_be_shared() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// What a file shares is rewritten with the pack that it is in.
+/// A shared range is rewritten with its pack.
 #[tokio::test(start_paused = true)]
 async fn shared_ranges_of_a_sparse_pack_are_rewritten_with_it() {
     let (store, blocks, volume) = world_of(65_536).await;
@@ -240,7 +240,7 @@ async fn a_changed_source_is_not_shared() {
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
-/// What is done to two files while the reaper is at work.
+/// An action on two files while the reaper runs.
 #[derive(Clone, Debug)]
 enum Act {
     /// Between files 0 and 1.
@@ -275,7 +275,8 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Does it to the files and to what they should be. What may not be done yet is left.
+/// Applies the action to the files and to the expected contents. An action that is not allowed yet
+/// is skipped.
 async fn act_on(volume: &Volume, files: &mut [Vec<u8>; 2], act: &Act) {
     let name = |file: usize| [&b"x"[..], b"y"][file];
     match *act {
@@ -355,8 +356,8 @@ proptest! {
     }
 }
 
-/// Who reads a large file a little at a time asks for a page of its content map once. What memory
-/// has of its content is had without asking anybody.
+/// A reader that reads a large file in small pieces reads each map page once. Content in memory
+/// needs no read.
 #[tokio::test]
 async fn a_map_page_is_read_once() {
     const BLOCK_BYTES: u32 = 64 << 10;

@@ -1,4 +1,4 @@
-//! What dies, when, and what stays.
+//! The reaper: deleted files, the time of their deletion, and the files that stay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +121,7 @@ async fn a_file_without_blocks_is_deleted_at_once_and_readers_keep_it() {
         let changed = Err(VolumeError::Fs(namespace::FsError::SourceChanged).to_string());
         assert_eq!(copy.map(|_| ()).map_err(|error| error.to_string()), changed);
     }
-    // What this gateway remembers is of files that are gone.
+    // The hints of this gateway are of deleted files.
     let gone = VolumeError::Fs(namespace::FsError::NoSuchKey).to_string();
     assert_eq!(reading.stat("b", b"deleted").await.unwrap_err().to_string(), gone);
     let tags = vec![("a".to_owned(), "b".to_owned())];
@@ -130,7 +130,7 @@ async fn a_file_without_blocks_is_deleted_at_once_and_readers_keep_it() {
     reading.set_tags("b", b"replaced", tags).await.unwrap();
     assert_eq!(read(&reading, b"replaced").await.unwrap().len(), 7);
     publish(&reading, b"deleted", 3).await.unwrap();
-    // And this one remembers an inode whose tags have changed meanwhile.
+    // And this one has a hint of an inode whose tags have changed since.
     delete(&deleting, b"replaced").await;
     assert_eq!(bytes_of(&*store, bucket).await, 3);
     assert_eq!(deleting.reap_now().await.unwrap().orphans, 0);
@@ -256,7 +256,7 @@ async fn a_reaper_continues_after_a_failure_at_any_step() {
             } else {
                 complete += 1;
             }
-            // Whatever became of it, another process finishes the work.
+            // After a failure at any step another process finishes the work.
             drop(first);
             drop(volume);
             let heir = open(store.clone(), blocks.clone()).await;

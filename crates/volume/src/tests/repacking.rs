@@ -1,4 +1,4 @@
-//! Packs that are mostly dead, and what becomes of what is alive in them.
+//! Sparse packs and the rewriting of their live members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

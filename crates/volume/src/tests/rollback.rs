@@ -1,5 +1,5 @@
-//! A metadata store that was put back to an earlier state: what was acknowledged last is lost, and
-//! nothing that is read is something else.
+//! A metadata store that was restored to an earlier state: the last acknowledged commits are lost,
+//! and no read returns the content of another object.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -145,7 +145,7 @@ pub(super) async fn content(volume: &Volume, name: &str) -> Result<Vec<u8>, Volu
     Ok(frames.concat())
 }
 
-/// Bytes that tell whose they are; the longer ones lie in blocks.
+/// Bytes that differ for each object. The longer ones are in blocks.
 fn of(gateway: u8, n: u8) -> Bytes {
     let length = if n.is_multiple_of(2) { 100 } else { 100 << 10 };
     Bytes::from([gateway, n].repeat(length / 2))
@@ -159,7 +159,7 @@ async fn an_inode_number_leased_twice_mixes_no_content() {
     for n in 0..8 {
         put(&old, &format!("before/{n}"), &of(1, n)).await.unwrap();
     }
-    // Another gateway begins, and what it leases is forgotten by the store.
+    // Another gateway starts, and the store loses its lease.
     set_lease(&store, 1 << 30).await;
     let new = open(&store, &blocks).await;
     for n in 0..8 {
@@ -264,7 +264,7 @@ async fn a_restore_under_gateways_loses_only_later_commits() {
         put(&gateways[usize::from(n % 2)], &format!("kept/{n}"), &of(3, n)).await.unwrap();
     }
     store.restore(saved);
-    // Whoever goes on as if nothing had happened notices, by its slots or its heartbeat.
+    // A gateway that continues after the restore notices it by its slots or its heartbeat.
     let mut acknowledged = Vec::new();
     for n in 0..40 {
         let name = format!("after/{n}");
@@ -293,7 +293,7 @@ async fn a_restore_under_gateways_loses_only_later_commits() {
         assert_eq!(content(&fresh, &format!("fresh/{n}")).await.unwrap(), of(5, n));
     }
     let report = fsck(store.clone(), blocks, &NoProgress).await.unwrap();
-    // Blocks of what was lost belong to nobody, and to sessions that have ended.
+    // Blocks of lost objects have no owner, and belong to ended sessions.
     let harmless = |finding: &crate::Finding| matches!(finding, crate::Finding::Leaked(_));
     assert!(report.findings.iter().all(harmless), "{:?}", report.findings);
 }

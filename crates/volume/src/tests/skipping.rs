@@ -15,7 +15,7 @@ use super::reaping::{copy, delete, put, records};
 use super::{count_blocks, make_bucket, open, publish};
 use crate::{Volume, VolumeOptions};
 
-/// Flips a bit of a record, and waits until that was told.
+/// Flips a bit of a record, and waits until the feed has reported that.
 pub(super) async fn damage(store: &Faulty, key: Key) {
     let mut bytes = get(store, &key).await.unwrap().to_vec();
     let middle = bytes.len() / 2;

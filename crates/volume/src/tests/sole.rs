@@ -13,7 +13,7 @@ use crate::{RoundTrips, count_round_trips};
 /// How long a busy machine may take to find out.
 const FOUND_OUT: Duration = Duration::from_secs(10);
 
-/// A volume that answers from what it remembers while it may.
+/// A volume that answers from current entries while it is authoritative.
 async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
@@ -24,7 +24,7 @@ async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volum
     Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
 }
 
-/// Looks a name up; answers the size of what it found, and whether that took no round trip.
+/// Looks a name up. Returns the size of the object, and true if that took no round trip.
 async fn look(volume: &Volume, name: &[u8]) -> (u64, bool) {
     let (found, trips) = count_round_trips(lookup(volume, name)).await;
     (size(&found.unwrap().inode), trips == RoundTrips::default())

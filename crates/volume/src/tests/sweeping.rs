@@ -1,4 +1,4 @@
-//! What killed processes leave behind, and who takes it away.
+//! Leftovers of killed processes, and their deletion.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ async fn staged_records_of_a_dead_session_are_deleted() {
     assert_eq!(records(&*store, space::SHARE).await, 0);
 }
 
-/// Blocks whose listing fails, once it is told to.
+/// A block store whose listing fails after a switch.
 #[derive(Debug, Default)]
 pub(super) struct Unlistable {
     pub(super) inner: MemoryBlocks,

@@ -1,4 +1,4 @@
-//! Background work and those who are served meanwhile.
+//! Background work beside requests that are served.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::Volume;
 /// Files of a pass: a few steps of it.
 const FILES: usize = 320;
 
-/// What each read of metadata takes.
+/// Duration of each metadata read.
 const READ: Duration = Duration::from_millis(20);
 
-/// Kills some files and reaps them at a priority, while somebody looks a name up again and again,
-/// or nobody does. Answers how long that took.
+/// Deletes some files and reaps them at a priority, with or without a client that looks a name up
+/// again and again. Returns the duration.
 async fn reap(priority: Priority, served: bool) -> Duration {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;

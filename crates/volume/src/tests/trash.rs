@@ -44,7 +44,7 @@ impl World {
         NodeName { directory: self.bucket, name: name.into() }
     }
 
-    /// What is in the trash: keys and bytes.
+    /// The items of the trash: keys and bytes.
     async fn lost(&self) -> Vec<(String, u64)> {
         let found = self.volume.trash(b"b".into(), b"", None).await.unwrap();
         let told = |(key, trashed): (Vec<u8>, crate::Trashed)| {

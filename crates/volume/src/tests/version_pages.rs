@@ -1,5 +1,5 @@
-//! The law of progress: whatever the page limit and however costly the keys, each page of versions
-//! continues strictly behind its start, and the pages together show each version once.
+//! The law of progress: for any page limit and any cost of keys, each page of versions continues
+//! strictly behind its start, and the pages together show each version once.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

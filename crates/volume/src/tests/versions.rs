@@ -1,4 +1,5 @@
-//! Versions of objects: pages of them against what was done, and that nothing of them is left over.
+//! Versions of objects: pages compared with the acts before them, and no leftover of removed
+//! versions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::{
 
 const KEYS: [&str; 5] = ["a", "a/b", "a/c/d", "a0", "k"];
 
-/// Of each key what it was bound to, the newest first: a version, and whether it is a marker.
+/// The expected versions of each key, the newest first: a version, and true for a marker.
 type Model = BTreeMap<&'static str, Vec<(VersionRef, bool)>>;
 
 /// Numbers that look random.
@@ -35,7 +36,7 @@ async fn set(volume: &Volume, versioning: Versioning) {
     volume.set_bucket("b", BucketChange::Versioning(versioning)).await.unwrap();
 }
 
-/// One thing that somebody does, and what it makes of the versions.
+/// One act of a client, and its effect on the versions.
 async fn step(volume: &Volume, model: &mut Model, suspended: &mut bool, numbers: &mut Numbers) {
     let key = KEYS[numbers.below(KEYS.len())];
     let versions = model.entry(key).or_default();
@@ -46,7 +47,7 @@ async fn step(volume: &Volume, model: &mut Model, suspended: &mut bool, numbers:
             set(volume, now).await;
         }
         1..10 => {
-            // Some stand in their records, and some in blocks.
+            // Some bodies are inline, and some in blocks.
             let bytes = if numbers.below(2) == 0 { 7 } else { 70_000 };
             let version = publish(volume, key.as_bytes(), bytes).await.unwrap().version.unwrap();
             assert_eq!(version == VersionRef::Null, *suspended);
@@ -70,7 +71,7 @@ async fn step(volume: &Volume, model: &mut Model, suspended: &mut bool, numbers:
     }
 }
 
-/// What a listing of all must show, in order.
+/// The expected listing of all versions, in order.
 fn all(model: &Model, delimiter: bool) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for (key, versions) in model {
@@ -88,7 +89,7 @@ fn all(model: &Model, delimiter: bool) -> Vec<String> {
     shown
 }
 
-/// What pages of this size show, one after the other.
+/// The pages of this size, in sequence.
 async fn listed(volume: &Volume, limit: usize, delimiter: bool) -> Vec<String> {
     let delimiter = delimiter.then(|| b"/".to_vec());
     let (mut shown, mut after) = (Vec::new(), None);

@@ -1,4 +1,4 @@
-//! What buckets are set to do.
+//! Settings of buckets.
 
 use std::sync::Arc;
 

@@ -121,8 +121,8 @@ async fn an_append_is_one_commit_at_any_size() {
 async fn single_deletes_are_one_commit_each() {
     let volume = volume().await;
     directory(&volume, 200).await;
-    // What is remembered of the directory are the newest names, which go first; the others follow
-    // in their order.
+    // The cache has the newest names of the directory, which are deleted first. The others follow
+    // in order.
     let order = [199, 198, 197].into_iter().chain(0..197);
     let mut reads = 0;
     for file in order {

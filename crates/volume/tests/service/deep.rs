@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Place {
-    /// A volume that remembers nothing yet, and need not read what it is the only one to change.
+    /// A volume with an empty cache, which is authoritative.
     async fn open(&self) -> Arc<Volume> {
         let options = VolumeOptions {
             session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
@@ -49,7 +49,7 @@ async fn remove(volume: &Volume, keys: &[String]) -> usize {
     removed.into_iter().filter(|removed| removed.as_ref().unwrap().existed).count()
 }
 
-/// A key below directories that PUTs made one by one, so that nothing tells their numbers.
+/// A key below directories that PUTs made one by one, so their inode numbers cannot be guessed.
 async fn grow(volume: &Volume) -> String {
     let keys: Vec<String> = (1..=LEVELS).map(below).collect();
     for key in &keys {

@@ -1,4 +1,4 @@
-//! How many bytes are moved, and how often the block store is asked: exact, whatever the machine.
+//! Exact numbers of moved bytes and of calls to the block store, on any machine.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::{bytes, get, owner, put, volume};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// What the block store was asked for, and the bytes that went there and came from there.
+/// The calls to the block store, and the bytes in both directions.
 fn moved(counters: &Counters) -> [u64; 4] {
     [counters.block_puts, counters.block_put_bytes, counters.block_gets, counters.block_got_bytes]
 }

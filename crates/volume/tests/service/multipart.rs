@@ -199,7 +199,7 @@ async fn the_listed_tag_chooses_the_transmission_at_any_clock() {
         complete(gateway, key, id, &[listed(&sent[which])]).await.unwrap();
         assert_eq!(get(&fast, key).await, contents[which], "{key}");
     }
-    // What was not chosen goes, and nothing else.
+    // Only transmissions that were not chosen are deleted.
     fast.reap_now().await.unwrap();
     for (key, seed) in [("older", 1), ("newer", 2), ("newest", 3)] {
         assert_eq!(get(&slow, key).await, part_bytes(seed), "{key}");

@@ -1,4 +1,4 @@
-//! Objects: what is put is what is read, and nothing in between is seen.
+//! Objects: a read returns the bytes that were put, and no state in between is visible.
 
 use bytes::Bytes;
 use record::{ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag};

@@ -1,4 +1,4 @@
-//! What is stored beside what is alive, when small objects come and go.
+//! Stored bytes compared with live bytes, while small objects come and go.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,8 @@ impl World {
         self.known.remove(&name);
     }
 
-    /// Overwrites or deletes a random half of what there is, and puts back what was deleted before.
+    /// Overwrites or deletes a random half of the objects, and puts back those that were deleted
+    /// before.
     async fn churn(&mut self, random: &mut SmallRng) {
         let absent = (0..OBJECTS).filter(|name| !self.known.contains_key(name));
         let mut objects: Vec<usize> = absent.collect();
@@ -136,7 +137,7 @@ async fn worst(rewriting: bool) -> u64 {
     let counters = world.volume.counters();
     assert_eq!(counters.packs_rewritten > 0, rewriting);
     println!("{} packs, {} bytes moved", counters.packs_rewritten, counters.bytes_repacked);
-    // Once the session has ended, a block that nobody names would be found as leaked.
+    // After the end of the session fsck would find a block without a reference as leaked.
     world.volume.close().await;
     let report = fsck(world.store.clone(), world.blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);

@@ -1,4 +1,4 @@
-//! What is not in a directory that was made here need not be asked for.
+//! Names that are absent from a directory created here need no read.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn name(directory: Ino, name: &str) -> Key {
     key::dentry(directory, name.as_bytes())
 }
 
-/// Binds a name to what is not looked at here.
+/// Binds a name to an inode that the tests do not look at.
 fn binds(slot: Key, ino: Ino, kind: Kind) -> Write {
     let dentry = Dentry::of(ino, kind).encode(&slot);
     Write::Put(slot, dentry)
@@ -48,7 +48,7 @@ pub(super) fn adds(directory: Ino, at: &str) -> Plan {
     Plan { guards, writes: vec![binds(name(directory, at), Ino(1_000), Kind::File)] }
 }
 
-/// What is known of a name without asking: whether it is there.
+/// Returns whether a name exists, as far as the cache knows without a read.
 pub(super) fn known(cache: &RecordCache, directory: Ino, at: &str) -> Option<bool> {
     let asked = [Read::Record { key: name(directory, at), follow: None }];
     let found = cache.answer(&asked)?;

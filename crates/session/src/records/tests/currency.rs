@@ -1,4 +1,5 @@
-//! A store behind the memory is a metadata store, whatever is under way at the same time.
+//! A store behind the cache keeps the contract of a metadata store, also with reads and batches in
+//! flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +64,7 @@ fn asks(key: &Key) -> [Read; 1] {
     [Read::Record { key: key.clone(), follow: None }]
 }
 
-/// Whether a record is known without asking the store.
+/// Returns true if the record is current.
 fn knows(cache: &RecordCache, key: &Key) -> bool {
     cache.answer(&asks(key)).is_some()
 }

@@ -137,7 +137,7 @@ fn a_cache_of_zero_bytes_stores_nothing() {
     assert_eq!(hints.sibling(Ino(9), b"b"), None);
 }
 
-/// What is current serves planners, too, and stays for them when peers come.
+/// Current entries serve planners, too, and stay as hints when peers come.
 #[tokio::test]
 async fn current_entries_become_hints_when_peers_come() {
     let cache = RecordCache::new(1 << 20, true);
@@ -172,7 +172,7 @@ async fn current_entries_become_hints_when_peers_come() {
     assert_eq!(cache.sibling(Ino(9), b"b"), None);
 }
 
-/// While a batch is under way planners go on with what was known before.
+/// While a batch is in flight planners continue with the entry of before.
 #[tokio::test]
 async fn records_in_flight_are_hints() {
     let cache = RecordCache::new(1 << 20, true);

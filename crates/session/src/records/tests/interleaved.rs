@@ -1,5 +1,5 @@
-//! Random reads and batches at once, over a store that takes its time: a read sees what was
-//! acknowledged before it, nothing that was never written, and one instant of it.
+//! Random concurrent reads and batches over a slow store: a read sees the commits that were
+//! acknowledged before it, no value that was never written, and one instant.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use crate::state::value;
 /// Pairs of records that are always written together.
 const PAIRS: u64 = 3;
 
-/// What each task does.
+/// The script of each task.
 const STEPS: u64 = 400;
 
 const TASKS: u64 = 6;
@@ -32,8 +32,8 @@ const TASKS: u64 = 6;
 /// How often a pair is written while it is looked up.
 const WRITES: u64 = 20_000;
 
-/// A store whose calls take some turns of the scheduler before and after they happen, and some of
-/// whose batches come much later than whoever sent them is told that nobody knows.
+/// A store whose calls yield to the scheduler a few times before and after they happen. Some of its
+/// batches commit much later than their callers get `Unknown`.
 #[derive(Debug)]
 struct Slow {
     inner: Arc<MemoryStore>,
@@ -148,7 +148,7 @@ impl Pair {
         records.chain(self.counters.iter().cloned().map(Read::Counter)).collect()
     }
 
-    /// Makes the next number of what was found.
+    /// Returns the number after the one that was found.
     fn writes(&self, was: u64, next: u64) -> Vec<Write> {
         let [raised, added] = self.counters.clone();
         let value = Bytes::copy_from_slice(&next.to_be_bytes());
@@ -299,7 +299,7 @@ fn answers_of_several_records_are_of_one_instant() {
     assert!(known.iter().sum::<u64>() > WRITES / 10, "{known:?} answers only");
 }
 
-/// Directories that are made meanwhile, and names that some of them are given.
+/// Directories that are created during the test, and names that some of them get.
 const DIRECTORIES: u64 = 8;
 const NAMES: usize = 12;
 

@@ -1,4 +1,4 @@
-//! Whether an inode has extended attributes is known from the head that a listing reads.
+//! The head that a listing reads shows if an inode has extended attributes.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn names(inodes: std::ops::Range<u64>) -> Plan {
     Plan { guards: Vec::new(), writes: inodes.flat_map(name).collect() }
 }
 
-/// What a page of a listing reads.
+/// The reads of one page of a listing.
 fn page() -> [Read; 1] {
     let (start, end) = (key::dentry(LISTED, b"0"), key::dentry(LISTED, b"9"));
     [Read::Range { start, end, limit: 1_000, follow: Some(key::dentry_to_head()) }]
@@ -76,7 +76,7 @@ async fn a_changed_inode_may_have_xattrs_from_its_sending_on() {
     let sending = cache.begin_batch(&change(10));
     assert!(!cache.has_no_xattrs(Ino(10)), "it may have some by now");
     assert!(cache.has_no_xattrs(Ino(11)));
-    // A page that left before tells nothing of it.
+    // A page that was sent before the change is no evidence.
     let reading = cache.begin_read();
     let found = store.read(&page()).await.unwrap();
     let verdicts = store.commit(&change(10)).await.unwrap();
