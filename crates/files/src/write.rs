@@ -29,7 +29,7 @@ const MEMORY_WAIT: Duration = Duration::from_millis(200);
 /// A write whose bytes are in memory, and which may have to wait until the memory limit allows
 /// them.
 #[derive(Debug)]
-#[must_use = "it is answered when it is settled"]
+#[must_use = "wait for its memory, reply, and then call `finish_write`"]
 pub struct AcceptedWrite {
     file: Arc<OpenFile>,
     written: u32,

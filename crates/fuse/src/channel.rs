@@ -100,6 +100,7 @@ impl Channel {
             Err(Errno::ENOENT | Errno::ENODEV | Errno::ENOTCONN) => {
                 count(&self.counts.undelivered);
             }
+            // The program gets an error from the kernel. A refusal is a defect of this program.
             Err(refusal) => {
                 count(&self.counts.refused);
                 let bytes: usize = parts.iter().map(|part| part.len()).sum();

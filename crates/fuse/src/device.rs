@@ -115,7 +115,10 @@ pub fn hand_over(
     bytes: &[u8],
 ) -> io::Result<()> {
     if bytes.len() > HANDOVER_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too much to hand over"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the message exceeds HANDOVER_BYTES_MAX",
+        ));
     }
     // The length goes with the descriptor, so that the receiver knows where the message ends on the
     // stream.
@@ -149,7 +152,10 @@ pub fn take_over(mut socket: &UnixStream) -> io::Result<(OwnedFd, Vec<u8>)> {
     let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
     // Checked before the allocation: the length comes from another process.
     if length > HANDOVER_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "too much was handed over"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the announced length exceeds HANDOVER_BYTES_MAX",
+        ));
     }
     let mut bytes = vec![0; length];
     socket.read_exact(&mut bytes)?;
@@ -178,7 +184,7 @@ pub(crate) fn receive_descriptor(
     match descriptors.next() {
         Some(descriptor) => Ok((descriptor, received)),
         None if received == 0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "no descriptor was handed over")),
+        None => Err(io::Error::new(io::ErrorKind::InvalidData, "the message has no descriptor")),
     }
 }
 

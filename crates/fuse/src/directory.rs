@@ -71,6 +71,7 @@ impl DirectoryBuffer {
     fn append(&mut self, entry: Option<EntryOut>, name: DirectoryName<'_>) -> bool {
         let bytes = name.name.as_bytes();
         let Ok(namelen) = u32::try_from(bytes.len()) else { return false };
+        // READDIRPLUS has a node in front of each name, READDIR has none.
         let entry_bytes = entry.as_ref().map_or(&[][..], |entry| entry.as_bytes());
         let unpadded = entry_bytes.len() + size_of::<Dirent>() + bytes.len();
         // The kernel expects each entry at a multiple of 8 bytes.

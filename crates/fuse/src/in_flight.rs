@@ -95,6 +95,7 @@ impl InFlight {
     /// Marks a request as interrupted, and runs its action if there is one.
     pub(crate) fn interrupt(&self, unique: u64) -> Interruption {
         let mut shard = self.shard(unique);
+        // The kernel is asked to send the interrupt again, in case the request is not entered yet.
         let Some(interest) = shard.get_mut(&unique) else { return Interruption::Unknown };
         // An action is taken out of the table, so it runs at most once.
         let before = std::mem::replace(interest, InterruptState::Interrupted);

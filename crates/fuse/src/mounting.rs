@@ -55,7 +55,8 @@ pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), Moun
 
 /// Returns the full path of a folder on which a mount is possible.
 fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
-    let folder = resolve(folder).map_err(|error| folder_error(error, "looking at the folder"))?;
+    let folder = resolve(folder).map_err(|error| folder_error(error, "resolving the folder"))?;
+    // The table of mounts is read first, because every access to a dead mount fails or hangs.
     let mounted = table::find(&folder).map_err(MountError::other("reading the table of mounts"))?;
     if let Some(mounted) = mounted
         && mounted.kind == format!("fuse.{}", options.subtype)
@@ -64,7 +65,7 @@ fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, M
         return Err(MountError::InUse { mounted: mounted.source });
     }
     let metadata = std::fs::metadata(&folder);
-    let metadata = metadata.map_err(|error| folder_error(error, "looking at the folder"))?;
+    let metadata = metadata.map_err(|error| folder_error(error, "resolving the folder"))?;
     if !metadata.is_dir() {
         return Err(MountError::NotAFolder);
     }
@@ -138,6 +139,7 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
         Err(SystemErrno::PERM | SystemErrno::ACCESS) => {
             Err(MountError::NotPermitted { step: "mount(2)".to_owned() })
         }
+        // The kernel does not know the file system type `fuse`.
         Err(SystemErrno::NODEV) => Err(MountError::DeviceMissing),
         Err(error) => Err(MountError::Other { step: "mount(2)", source: error.into() }),
     }
@@ -146,7 +148,7 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
 /// Removes a mount. Never accesses it, so this works if its server does not answer.
 pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     let failed = |step| move |source| UnmountError::Other { step, source };
-    let folder = resolve(folder).map_err(failed("looking at the folder"))?;
+    let folder = resolve(folder).map_err(failed("resolving the folder"))?;
     let mounted = table::find(&folder).map_err(failed("reading the table of mounts"))?;
     if mounted.is_none() {
         return Err(UnmountError::NotMounted);

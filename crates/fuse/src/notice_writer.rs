@@ -51,6 +51,7 @@ impl NoticeWriter {
                 return;
             }
             let Some(device) = device else { return };
+            // One at a time: the next message waits until the kernel has processed this one.
             for message in to_write {
                 if result_sender.send(device.write(&[IoSlice::new(&message)])).is_err() {
                     return;

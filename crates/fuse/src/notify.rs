@@ -200,6 +200,7 @@ impl NoticeQueue {
     /// Starts the thread.
     pub(crate) fn start(device: &Device) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
         let notifier = Notifier::with_writer_thread(device)?;
+        // Bounded: if the kernel blocks the thread, notifications must not fill the memory.
         let (sender, receiver) = sync_channel(NOTICES_WAITING_MAX);
         let thread = thread::Builder::new().name("fuse-notices".to_owned());
         let thread = thread.spawn(move || send_all(&notifier, &receiver))?;

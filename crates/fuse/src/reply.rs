@@ -155,6 +155,7 @@ impl Reply {
     /// Without that, the kernel would read up to the old size. Unlike other notifications, this one
     /// cannot block: the request itself keeps the node in the kernel, and no page is accessed.
     pub fn opened_changed(self, node: NodeId, handle: FileHandle, flags: OpenFlags) {
+        // A negative offset keeps the pages, so this needs no page lock.
         let forget = NotifyInvalInode { ino: node.0, off: -1, len: 0 };
         let forget = [IoSlice::new(forget.as_bytes())];
         if let Err(error) = self.channel.send(0, notice::INVAL_INODE, &forget) {
@@ -247,6 +248,7 @@ impl Reply {
     }
 
     fn finish(mut self, error: i32, parts: &[IoSlice<'_>]) {
+        // So that dropping the reply below does not answer a second time.
         self.open = false;
         self.channel.finish(self.unique, error, parts);
     }

@@ -319,6 +319,7 @@ impl Server {
         // The last reader reports the end of the mount, after all handlers have been called.
         let last = readers.at_work == 0 && readers.unmounted;
         drop(readers);
+        // Outside the lock: `destroyed` is code of the file system and may take long.
         if last {
             self.catch_panic("destroyed", || self.files.destroyed());
         }
@@ -389,6 +390,7 @@ impl Server {
         match header.opcode {
             // The previous process read INIT and was killed before it answered.
             opcode::INIT => {
+                // Decided again with the same options, so the reply is the same.
                 let answer = handshake::decide(&message[size_of::<InHeader>()..], self.options);
                 if let Err(failure) = handshake::send(&self.channel, header.unique, &answer) {
                     error!(%failure, "the kernel refused the answer to INIT");
@@ -426,6 +428,7 @@ impl Server {
             FileOperation::Interrupt { unique: target } => {
                 self.interrupt(header.unique, target);
             }
+            // After ENOSYS, the kernel does not send this operation again.
             FileOperation::Unknown { .. } => {
                 self.channel.reply(header.unique, -Errno::ENOSYS.number(), &[]);
             }

@@ -164,6 +164,7 @@ impl Note {
     pub fn sent(&self, slot: u16, step: u64) -> io::Result<()> {
         let Some(noted) = &self.0 else { return Ok(()) };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The created node stays: it is known before the change is sent.
         *state = State { progress: SENT, slot, step, ..*state };
         noted.journal.table.put(noted.index, state.entry(noted.request))
     }
@@ -172,6 +173,7 @@ impl Note {
     pub fn settled(&self, is_committed: bool) {
         let Some(noted) = &self.0 else { return };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The slot is forgotten: it may be used for another change from now on.
         let progress = if is_committed { DONE } else { NOT_SENT };
         *state = State { progress, slot: 0, step: 0, ..*state };
         if let Err(error) = noted.journal.table.put(noted.index, state.entry(noted.request)) {

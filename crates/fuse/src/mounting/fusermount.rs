@@ -30,7 +30,7 @@ fn options_text(options: &MountOptions) -> String {
 }
 
 pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
-    let (ours, theirs) = UnixStream::pair().map_err(MountError::other("making a socket"))?;
+    let (ours, theirs) = UnixStream::pair().map_err(MountError::other("creating a socket pair"))?;
     let mut command = Command::new(PROGRAM);
     // A folder may begin with a dash, so `--` ends the options.
     command.arg("-o").arg(options_text(options)).arg("--").arg(folder);
@@ -51,8 +51,9 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
     let received = receive_descriptor(&ours, &mut [0]);
     let mut message = Vec::new();
     if let Some(stderr) = child.stderr.take() {
+        // Read before waiting: the pipe can be full, and then the program would not end.
         let read = stderr.take(MESSAGE_BYTES_MAX).read_to_end(&mut message);
-        read.map_err(MountError::other("listening to fusermount3"))?;
+        read.map_err(MountError::other("reading the output of fusermount3"))?;
     }
     child.wait().map_err(MountError::other("waiting for fusermount3"))?;
     match received {
@@ -65,6 +66,7 @@ pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountErr
     let flags = match mode {
         UnmountMode::IfUnused => "-u",
         UnmountMode::Lazy => "-uz",
+        // Only root can abort a session; `fusermount3` has no option for it.
         UnmountMode::Abort => return Err(UnmountError::NotPermitted),
     };
     let done = Command::new(PROGRAM).arg(flags).arg("--").arg(folder).stdin(Stdio::null()).output();

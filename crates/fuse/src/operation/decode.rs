@@ -37,14 +37,15 @@ struct Cursor<'a>(&'a [u8]);
 impl<'a> Cursor<'a> {
     /// Takes a struct.
     fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Reason> {
-        let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "it is too short")?;
+        let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "the body is too short")?;
         self.0 = rest;
         Ok(value)
     }
 
     /// Takes a string that ends with a NUL.
     fn string(&mut self) -> Result<&'a OsStr, Reason> {
-        let end = self.0.iter().position(|byte| *byte == 0).ok_or("a string does not end")?;
+        let end =
+            self.0.iter().position(|byte| *byte == 0).ok_or("a string has no terminating NUL")?;
         let (string, rest) = self.0.split_at(end);
         self.0 = &rest[1..];
         Ok(OsStr::from_bytes(string))
@@ -53,8 +54,8 @@ impl<'a> Cursor<'a> {
     /// Takes a name, which is one component of a path.
     fn name(&mut self) -> Result<&'a OsStr, Reason> {
         match self.string()?.as_bytes() {
-            [] => Err("a name is empty"),
-            name if name.contains(&b'/') => Err("a name contains a slash"),
+            [] => Err("the name is empty"),
+            name if name.contains(&b'/') => Err("the name contains a slash"),
             name => Ok(OsStr::from_bytes(name)),
         }
     }
@@ -62,12 +63,12 @@ impl<'a> Cursor<'a> {
     /// Takes the name of an extended attribute.
     fn attribute(&mut self) -> Result<&'a OsStr, Reason> {
         let name = self.string()?;
-        if name.is_empty() { Err("an attribute's name is empty") } else { Ok(name) }
+        if name.is_empty() { Err("the attribute name is empty") } else { Ok(name) }
     }
 
     /// Takes `size` bytes.
     fn bytes(&mut self, size: u32) -> Result<&'a [u8], Reason> {
-        let size = usize::try_from(size).map_err(|_| "it is too long")?;
+        let size = usize::try_from(size).map_err(|_| "the length is too large")?;
         let (bytes, rest) = self.0.split_at_checked(size).ok_or("data is missing")?;
         self.0 = rest;
         Ok(bytes)
@@ -153,7 +154,7 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
         opcode::BATCH_FORGET => (|| {
             let abi::BatchForgetIn { count, .. } = body.take()?;
             // A node and its number of lookups are 16 bytes.
-            let size = count.checked_mul(16).ok_or("it forgets too much")?;
+            let size = count.checked_mul(16).ok_or("the list of nodes is too long")?;
             let nodes = Forgotten { first: None, rest: body.bytes(size)? };
             Ok(FileOperation::Forget { nodes })
         })(),
@@ -346,10 +347,10 @@ fn lock(mut body: Cursor<'_>) -> Result<LockRequest, Reason> {
         0 => LockKind::Shared,
         1 => LockKind::Exclusive,
         2 => LockKind::Unlocked,
-        _ => return Err("no such kind of lock"),
+        _ => return Err("the lock type is unknown"),
     };
     if lk.start > lk.end {
-        return Err("a lock ends before it starts");
+        return Err("the lock ends before it starts");
     }
     Ok(LockRequest {
         handle: FileHandle(fh),

@@ -28,13 +28,13 @@ fn refused(opcode: u32, bytes: &[u8], reason: &'static str) {
 fn a_name_ends_with_its_nul() {
     let FileOperation::Lookup { name } = decoded(opcode::LOOKUP, b"a name\0") else { panic!() };
     assert_eq!(name, OsStr::new("a name"));
-    refused(opcode::LOOKUP, b"a name", "a string does not end");
+    refused(opcode::LOOKUP, b"a name", "a string has no terminating NUL");
 }
 
 #[test]
 fn a_name_is_one_component() {
-    refused(opcode::UNLINK, b"\0", "a name is empty");
-    refused(opcode::MKDIR, &body(&abi::MkdirIn::default(), b"a/b\0"), "a name contains a slash");
+    refused(opcode::UNLINK, b"\0", "the name is empty");
+    refused(opcode::MKDIR, &body(&abi::MkdirIn::default(), b"a/b\0"), "the name contains a slash");
     let FileOperation::Symlink { name, target } = decoded(opcode::SYMLINK, b"l\0/a/b\0") else {
         panic!()
     };
@@ -115,8 +115,8 @@ fn a_lock_has_a_kind_and_a_range() {
     let expected = FileLock { start: 10, end: 19, kind: LockKind::Exclusive, pid: 12 };
     assert_eq!((question.lock, question.owner), (expected, LockOwner(2)));
     assert!(question.flock);
-    refused(opcode::SETLK, &lock(3, 0, 1), "no such kind of lock");
-    refused(opcode::GETLK, &lock(0, 2, 1), "a lock ends before it starts");
+    refused(opcode::SETLK, &lock(3, 0, 1), "the lock type is unknown");
+    refused(opcode::GETLK, &lock(0, 2, 1), "the lock ends before it starts");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn forget_and_batch_forget_are_decoded() {
     assert_eq!(nodes.collect::<Vec<_>>(), [(NodeId(1), 2), (NodeId(3), 4)]);
     refused(opcode::BATCH_FORGET, &many[..many.len() - 1], "data is missing");
     let huge = body(&abi::BatchForgetIn { count: u32::MAX, dummy: 0 }, b"");
-    refused(opcode::BATCH_FORGET, &huge, "it forgets too much");
+    refused(opcode::BATCH_FORGET, &huge, "the list of nodes is too long");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_value_may_be_empty_but_its_name_may_not() {
         panic!()
     };
     assert_eq!((name, value.len(), acl_kill_sgid), (OsStr::new("user.a"), 0, true));
-    refused(opcode::SETXATTR, &body(&header, b"\0"), "an attribute's name is empty");
+    refused(opcode::SETXATTR, &body(&header, b"\0"), "the attribute name is empty");
 }
 
 /// The format without the extension, for any lengths of name and value.
