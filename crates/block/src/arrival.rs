@@ -228,7 +228,7 @@ impl Arrival {
         let (Range { start, end }, index) = (&self.range, self.opener.next_index());
         let doing =
             format!("opening bytes {start}..{end} of block {}, sub-block {index}", self.block.id);
-        BlockError::because(BlockErrorKind::Corrupt, doing, what)
+        BlockError::with_cause(BlockErrorKind::Corrupt, doing, what)
     }
 }
 

@@ -60,7 +60,7 @@ use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
 use self::recomputed::{ChecksumBuilder, RecomputedChecksums};
 use self::span::Span;
 use crate::byte_source::AtOnce;
-use crate::store::{READING_MARK, SETTING_MARK, check_mark, compare_marks, found_mark};
+use crate::store::{READING_MARK, SETTING_MARK, check_found_mark, check_mark, compare_marks};
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, MARK_BYTES_MAX,
     SealedBlock, Stored, place,
@@ -106,7 +106,7 @@ impl BucketBlocks {
         };
         let objects = Objects::new(&options, &prefix).map_err(|why| {
             let doing = "connecting to the block bucket";
-            BlockError::because(BlockErrorKind::Refused, doing, why)
+            BlockError::with_cause(BlockErrorKind::Refused, doing, why)
         })?;
         let plain = options.endpoint.as_deref().is_some_and(|url| url.starts_with("http://"));
         let timeouts = TimeoutConfig::builder().connect_timeout(options.connect_timeout).build();
@@ -174,12 +174,13 @@ impl BucketBlocks {
             ObjectReply::Done(found) => {
                 let reading = pin!(found.collect(most));
                 let body = self.within(self.block_timeout, doing, reading).await?;
-                let failed = |error| BlockError::because(BlockErrorKind::Unavailable, doing, error);
+                let failed =
+                    |error| BlockError::with_cause(BlockErrorKind::Unavailable, doing, error);
                 body.map(Some).map_err(failed)
             }
             ObjectReply::PastEnd => Ok(Some(Bytes::new())),
             ObjectReply::Absent => Ok(None),
-            answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
+            answer @ ObjectReply::Taken => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 
@@ -199,12 +200,12 @@ impl BucketBlocks {
         block: BlockRef,
         doing: Doing,
     ) -> Result<u64, BlockError> {
-        let corrupt = |why: String| BlockError::because(BlockErrorKind::Corrupt, doing, why);
+        let corrupt = |why: String| BlockError::with_cause(BlockErrorKind::Corrupt, doing, why);
         let length = u64::from(block.length);
         let found = match self.request_range(&place::name(block.id), 0..length, doing).await? {
             ObjectReply::Done(found) => found,
             ObjectReply::Absent => return Err(BlockError::new(BlockErrorKind::NotFound, doing)),
-            answer => return Err(self.unexpected(doing, &answer)),
+            answer => return Err(self.unexpected_reply(doing, &answer)),
         };
         // Compare the sizes first: a wrong object is then not read at all.
         if let Some(whole) = found.whole().filter(|whole| *whole != length) {
@@ -250,11 +251,11 @@ impl BucketBlocks {
                     BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost
                 ) =>
             {
-                Err(BlockError::because(BlockErrorKind::Conflict, doing, error))
+                Err(BlockError::with_cause(BlockErrorKind::Conflict, doing, error))
             }
             Err(error) if error.kind() == BlockErrorKind::NotFound => {
                 let error = "the object was deleted meanwhile";
-                Err(BlockError::because(BlockErrorKind::Unavailable, doing, error))
+                Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, error))
             }
             Err(error) => Err(error),
         }
@@ -280,14 +281,14 @@ impl BucketBlocks {
             .send();
         let page = match self.ask_sdk(doing, sending).await? {
             ObjectReply::Done(page) => page,
-            answer => return Err(self.unexpected(doing, &answer)),
+            answer => return Err(self.unexpected_reply(doing, &answer)),
         };
         let next = page.next_continuation_token();
         // Without this check a faulty service would cause an endless loop or a listing that misses
         // blocks.
         if page.is_truncated() == Some(true) && (next.is_none() || next == resumed.as_deref()) {
             let error = "the bucket returned a partial listing without a position to resume at";
-            return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
+            return Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, error));
         }
         Ok(page)
     }
@@ -328,13 +329,13 @@ impl BucketBlocks {
     ) -> Result<T, BlockError> {
         tokio::time::timeout(within, sending).await.map_err(|_| {
             let error = format!("bucket {} did not answer within {within:?}", self.bucket);
-            BlockError::because(BlockErrorKind::Unavailable, doing, error)
+            BlockError::with_cause(BlockErrorKind::Unavailable, doing, error)
         })
     }
 
-    fn unexpected<T>(&self, doing: Doing, answer: &ObjectReply<T>) -> BlockError {
+    fn unexpected_reply<T>(&self, doing: Doing, answer: &ObjectReply<T>) -> BlockError {
         let error = format!("bucket {} answered {}", self.bucket, answer.name());
-        BlockError::because(BlockErrorKind::Unavailable, doing, error)
+        BlockError::with_cause(BlockErrorKind::Unavailable, doing, error)
     }
 }
 
@@ -380,7 +381,7 @@ impl BlockStore for BucketBlocks {
             ObjectReply::Done(reported) => Ok(Stored { content_md5: reported.filter(|_| bare) }),
             // A repeated put of the same block must succeed, so the stored bytes are compared.
             ObjectReply::Taken => self.compare(block, doing).await.map(|()| Stored::default()),
-            answer => Err(self.unexpected(doing, &answer)),
+            answer => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 
@@ -418,10 +419,14 @@ impl BlockStore for BucketBlocks {
                 let sums = bare::stored_sums(found.headers()).or_else(|| self.recomputed.sums(id));
                 let Some(sums) = sums else {
                     let error = "its object has lost its checksums";
-                    return Err(BlockError::because(BlockErrorKind::ChecksumsLost, doing, error));
+                    return Err(BlockError::with_cause(
+                        BlockErrorKind::ChecksumsLost,
+                        doing,
+                        error,
+                    ));
                 };
                 let zipper = Zipper::new(id, whole, sums, bytes)
-                    .map_err(|why| BlockError::because(BlockErrorKind::Corrupt, doing, why))?;
+                    .map_err(|why| BlockError::with_cause(BlockErrorKind::Corrupt, doing, why))?;
                 let body = Body::new(found, most, self.answer_timeout, doing)?;
                 Ok(Box::new(Zipped::new(body, zipper)))
             }
@@ -430,7 +435,7 @@ impl BlockStore for BucketBlocks {
             }
             ObjectReply::PastEnd => Ok(Box::new(AtOnce(None))),
             ObjectReply::Absent => Err(BlockError::new(BlockErrorKind::NotFound, doing)),
-            answer @ ObjectReply::Taken => Err(self.unexpected(doing, &answer)),
+            answer @ ObjectReply::Taken => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 
@@ -457,7 +462,7 @@ impl BlockStore for BucketBlocks {
         match self.ask(self.answer_timeout, doing, asking).await? {
             ObjectReply::Done(Some(size)) => match sealed_size_of(id, size) {
                 Some(size) => Ok(Some(size)),
-                None => Err(BlockError::because(
+                None => Err(BlockError::with_cause(
                     BlockErrorKind::Corrupt,
                     doing,
                     format!("its object has {size} bytes"),
@@ -471,7 +476,7 @@ impl BlockStore for BucketBlocks {
                     _ => Err(fault::no_bucket(&self.bucket, doing)),
                 }
             }
-            answer => Err(self.unexpected(doing, &answer)),
+            answer => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 
@@ -484,7 +489,7 @@ impl BlockStore for BucketBlocks {
                 self.recomputed.forget(id);
                 Ok(())
             }
-            answer => Err(self.unexpected(doing, &answer)),
+            answer => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 
@@ -522,7 +527,7 @@ impl BlockStore for BucketBlocks {
             let size = id.zip(size).and_then(|(id, size)| sealed_size_of(id, size));
             let (Some(id), Some(size)) = (id, size) else {
                 let error = format!("{key:?} in bucket {} is not a block: remove it", self.bucket);
-                return Err(BlockError::because(BlockErrorKind::Corrupt, doing, error));
+                return Err(BlockError::with_cause(BlockErrorKind::Corrupt, doing, error));
             };
             blocks.push((id, size));
         }
@@ -535,7 +540,7 @@ impl BlockStore for BucketBlocks {
         // One byte more than permitted, to detect a mark that is too long.
         let range = 0..MARK_BYTES_MAX as u64 + 1;
         let found = self.get_object(MARK, range, Doing::Other(READING_MARK)).await?;
-        found.map(found_mark).transpose()
+        found.map(check_found_mark).transpose()
     }
 
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
@@ -559,10 +564,10 @@ impl BlockStore for BucketBlocks {
                 Some(standing) => compare_marks(&standing, &mark),
                 None => {
                     let error = "the mark was removed meanwhile";
-                    Err(BlockError::because(BlockErrorKind::Unavailable, SETTING_MARK, error))
+                    Err(BlockError::with_cause(BlockErrorKind::Unavailable, SETTING_MARK, error))
                 }
             },
-            answer => Err(self.unexpected(Doing::Other(SETTING_MARK), &answer)),
+            answer => Err(self.unexpected_reply(Doing::Other(SETTING_MARK), &answer)),
         }
     }
 

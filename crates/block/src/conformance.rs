@@ -174,7 +174,7 @@ pub async fn a_range_returns_exactly_its_bytes(store: &dyn BlockStore) {
     }
     for behind in [size as u64..size as u64 + 1, 1 << 40..1 << 41] {
         let found = store.get(block.id(), behind).await.expect("the block is there");
-        assert_eq!(found, Bytes::new(), "nothing lies behind the end");
+        assert_eq!(found, Bytes::new(), "nothing is behind the end");
     }
     for range in [0..10, 65_535..65_537, 131_072..131_073, 70_000..196_600] {
         let found = read(store, &block, range.clone()).await.expect("a part can be verified");
@@ -195,7 +195,7 @@ pub async fn a_streamed_range_equals_the_range_read_at_once(store: &dyn BlockSto
         assert!(found == bytes.slice(range.start..range.end.min(size)), "{range:?}");
     }
     let behind = arrive(store, block.id(), size as u64..size as u64 + 1).await;
-    assert_eq!(behind.expect("the block is there"), b"", "nothing lies behind the end");
+    assert_eq!(behind.expect("the block is there"), b"", "nothing is behind the end");
     let absent = arrive(store, BlockId::new(session(1), 6), 0..9).await;
     assert_eq!(kind(absent), BlockErrorKind::NotFound);
 }

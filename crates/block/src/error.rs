@@ -21,7 +21,8 @@ pub enum BlockErrorKind {
     /// them.
     Corrupt,
     /// The block exists, but the storage has lost its checksums. A caller that has the record's
-    /// reference calls [`recompute_checksums`](crate::BlockStore::recompute_checksums) and repeats the call.
+    /// reference calls [`recompute_checksums`](crate::BlockStore::recompute_checksums) and repeats
+    /// the call.
     ChecksumsLost,
     /// Other bytes are stored under the id. They stay, and the caller puts its block under a new
     /// id. Or another mark is set.
@@ -47,7 +48,7 @@ impl BlockError {
     }
 
     /// Creates an error with a cause.
-    pub fn because(
+    pub fn with_cause(
         kind: BlockErrorKind,
         doing: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,

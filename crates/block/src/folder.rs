@@ -91,7 +91,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, BlockError> {
     match tokio::task::spawn_blocking(call).await {
         Ok(answer) => answer,
-        Err(error) => Err(BlockError::because(BlockErrorKind::Unavailable, doing, error)),
+        Err(error) => Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, error)),
     }
 }
 

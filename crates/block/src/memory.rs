@@ -56,8 +56,8 @@ impl BlockStore for MemoryBlocks {
         let mut blocks = self.blocks();
         let kept = blocks.entry(block.id()).or_insert_with(|| bytes.clone());
         if *kept == bytes {
-            let tells = self.reports_md5 && block.id().is_bare();
-            Ok(Stored { content_md5: tells.then(|| md5(block)) })
+            let reports = self.reports_md5 && block.id().is_bare();
+            Ok(Stored { content_md5: reports.then(|| md5(block)) })
         } else {
             let doing = format!("writing block {}", block.id());
             Err(BlockError::new(BlockErrorKind::Conflict, doing))
@@ -100,7 +100,7 @@ impl BlockStore for MemoryBlocks {
             None => Bound::Included(BlockId::new(session, 0)),
             Some(last) => Bound::Excluded(last.parse().map_err(|error| {
                 let doing = format!("resuming the blocks of session {session} from {last:?}");
-                BlockError::because(BlockErrorKind::Refused, doing, error)
+                BlockError::with_cause(BlockErrorKind::Refused, doing, error)
             })?),
         };
         let end = Bound::Included(BlockId::new(session, BlockId::COUNTER_MAX));

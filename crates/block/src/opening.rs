@@ -17,7 +17,7 @@ use crate::SUB_BLOCK_BYTES;
 use crate::sealed::{
     self, BlockRef, CHECKSUM_BYTES, VerifiedSubBlock, header, joined_sub_block, seed,
 };
-use crate::shift::extended;
+use crate::shift::extend_crc;
 
 /// Verifies whole sub-blocks of a block in order.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Opener {
 
 impl SubBlock {
     fn take(&mut self, piece: Bytes) {
-        self.crc = extended(self.crc, &piece);
+        self.crc = extend_crc(self.crc, &piece);
         self.length += u32::try_from(piece.len()).unwrap_or(SUB_BLOCK_BYTES);
         self.pieces.push(piece);
     }

@@ -104,7 +104,7 @@ impl<B: BlockStore> Retrying<B> {
         F: Future<Output = Result<T, BlockError>>,
     {
         let deadline = Instant::now() + within;
-        self.save();
+        self.earn_retry();
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -113,7 +113,7 @@ impl<B: BlockStore> Retrying<B> {
             let Ok(answer) = timeout_at(deadline, call()).await else {
                 let error = format!("no answer within {within:?}, after {attempts} attempts");
                 let doing = doing.to_string();
-                return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
+                return Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, error));
             };
             let error = match answer {
                 Err(error) if error.kind() == BlockErrorKind::Unavailable => error,
@@ -124,7 +124,7 @@ impl<B: BlockStore> Retrying<B> {
             let wait = self.wait(attempts);
             if attempts >= self.limits.attempts_max
                 || Instant::now() + wait >= deadline
-                || !self.spend()
+                || !self.spend_retry()
             {
                 return Err(error);
             }
@@ -135,7 +135,7 @@ impl<B: BlockStore> Retrying<B> {
     }
 
     /// Adds one call to the budget.
-    fn save(&self) {
+    fn earn_retry(&self) {
         let full = RETRIES_SAVED_MAX * CALLS_PER_RETRY;
         let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
             (saved < full).then_some(saved + 1)
@@ -143,7 +143,7 @@ impl<B: BlockStore> Retrying<B> {
     }
 
     /// Takes one retry from the budget. Returns false if none is left.
-    fn spend(&self) -> bool {
+    fn spend_retry(&self) -> bool {
         self.budget
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
                 saved.checked_sub(CALLS_PER_RETRY)
@@ -156,12 +156,12 @@ impl<B: BlockStore> Retrying<B> {
         // The shift may exceed 31 bits with many attempts; then `backoff_max` is the limit.
         let doubled = 1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX);
         let bound = self.limits.backoff_first.saturating_mul(doubled).min(self.limits.backoff_max);
-        bound.saturating_mul(self.draw()) / u32::from(u16::MAX)
+        bound.saturating_mul(self.next_random()) / u32::from(u16::MAX)
     }
 
     /// Returns the next pseudo-random number up to `u16::MAX` (`SplitMix64`; it need not be
     /// unpredictable).
-    fn draw(&self) -> u32 {
+    fn next_random(&self) -> u32 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut number = self.jitter.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -33,7 +33,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc32c::{crc32c, crc32c_append};
 use record::BlockId;
 
-use crate::shift::{extended, shifted};
+use crate::shift::{extend_crc, shift_crc};
 use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
 
 /// Bytes before the first sub-block.
@@ -223,7 +223,7 @@ impl Sealer {
         while !rest.is_empty() {
             let room = SUB_BLOCK_BYTES - self.length % SUB_BLOCK_BYTES;
             let piece = rest.split_to(rest.len().min(room as usize));
-            self.sub_block_crc = extended(self.sub_block_crc, &piece);
+            self.sub_block_crc = extend_crc(self.sub_block_crc, &piece);
             self.length += u32::try_from(piece.len()).unwrap_or(room);
             if short {
                 self.append_copy(&piece, room);
@@ -364,7 +364,7 @@ pub fn span(length: u32, range: Range<u32>) -> SealedRange {
 pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Bytes>, BlockError> {
     let corrupt = |what: String| {
         let doing = format!("opening bytes {}..{} of block {}", range.start, range.end, block.id);
-        BlockError::because(BlockErrorKind::Corrupt, doing, what)
+        BlockError::with_cause(BlockErrorKind::Corrupt, doing, what)
     };
     if range.start > range.end || range.end > block.length {
         return Err(corrupt(format!("the range is not within its {} bytes", block.length)));
@@ -400,7 +400,7 @@ pub fn open_sub_blocks(
     let span = span(block.length, content_of(block.length, sub_blocks.clone()));
     open_span(block, &span, bytes).map_err(|what| {
         let doing = format!("opening sub-blocks {sub_blocks:?} of block {}", block.id);
-        BlockError::because(BlockErrorKind::Corrupt, doing, what)
+        BlockError::with_cause(BlockErrorKind::Corrupt, doing, what)
     })
 }
 
@@ -412,18 +412,18 @@ pub fn content_of(length: u32, sub_blocks: Range<u32>) -> Range<u32> {
 
 /// Returns true if `content` is the content that was sealed as this sub-block of this block.
 pub fn verify_sub_block(id: BlockId, index: u32, content: &[u8], checksum: u32) -> bool {
-    extended(seed(id, index), content) == checksum
+    extend_crc(seed(id, index), content) == checksum
 }
 
 /// Returns the CRC-32C of content in pieces. For a whole block, that is the one in its
 /// [`BlockRef`].
 pub fn content_checksum(pieces: &[Bytes]) -> u32 {
-    pieces.iter().fold(0, |crc, piece| extended(crc, piece))
+    pieces.iter().fold(0, |crc, piece| extend_crc(crc, piece))
 }
 
 /// Returns the CRC-32C of two adjacent runs of content, of which the second has `length` bytes.
-pub fn joined_checksum(first: u32, second: u32, length: u32) -> u32 {
-    shifted(first, length) ^ second
+pub fn combined_checksum(first: u32, second: u32, length: u32) -> u32 {
+    shift_crc(first, length) ^ second
 }
 
 /// Returns the CRC-32C of content up to the end of a verified sub-block, from the CRC of the
@@ -435,7 +435,7 @@ pub(crate) fn joined_sub_block(
     length: u32,
     checksum: u32,
 ) -> u32 {
-    shifted(before ^ seed(id, index), length) ^ checksum
+    shift_crc(before ^ seed(id, index), length) ^ checksum
 }
 
 /// Verifies the sub-blocks of a span. An error is a description of the mismatch.

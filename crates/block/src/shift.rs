@@ -13,26 +13,26 @@ use crate::SUB_BLOCK_BYTES;
 const SUB_BLOCK: CrcCombiner = CrcCombiner::new(Crc::Crc32c, SUB_BLOCK_BYTES as u64);
 
 /// Returns the CRC-32C of content with CRC `crc`, followed by `more`.
-pub(crate) fn extended(crc: u32, more: &[u8]) -> u32 {
+pub(crate) fn extend_crc(crc: u32, more: &[u8]) -> u32 {
     // The state of a CRC is its complement.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     digest.update(more);
-    lower(digest.finalize())
+    low_half(digest.finalize())
 }
 
 /// Returns the CRC-32C `crc` of some content, shifted by `length` following bytes.
-pub(crate) fn shifted(crc: u32, length: u32) -> u32 {
+pub(crate) fn shift_crc(crc: u32, length: u32) -> u32 {
     let combiner = if length == SUB_BLOCK_BYTES {
         SUB_BLOCK
     } else {
         CrcCombiner::new(Crc::Crc32c, u64::from(length))
     };
-    lower(combiner.combine(u64::from(crc), 0))
+    low_half(combiner.combine(u64::from(crc), 0))
 }
 
 /// Returns the half that contains a CRC of 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the other half is empty")]
-fn lower(crc: u64) -> u32 {
+fn low_half(crc: u64) -> u32 {
     crc as u32
 }
 

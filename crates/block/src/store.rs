@@ -77,17 +77,17 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
         Ok(Box::new(AtOnce(Some(self.get(id, bytes).await?))))
     }
 
-    /// Recomputes the checksums of a block after [`get`](BlockStore::get) failed with `ChecksumsLost`.
-    /// It reads the whole block once and accepts it if its CRC is the record's. After that, `get`
-    /// returns sealed bytes again for a while. Returns the number of bytes that were read: 0 if
-    /// another call has just done it.
+    /// Recomputes the checksums of a block after [`get`](BlockStore::get) failed with
+    /// `ChecksumsLost`. It reads the whole block once and accepts it if its CRC is the record's.
+    /// After that, `get` returns sealed bytes again for a while. Returns the number of bytes that
+    /// were read: 0 if another call has just done it.
     ///
     /// # Errors
     /// Fails with `Corrupt` if the whole block is not the record's, and as `get`. A store that
     /// cannot lose checksums fails with `Refused`.
     async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
         let doing = format!("learning the checksums of block {}", block.id);
-        Err(BlockError::because(BlockErrorKind::Refused, doing, "none can be lost here"))
+        Err(BlockError::with_cause(BlockErrorKind::Refused, doing, "none can be lost here"))
     }
 
     /// Returns warnings for the operator about a working store, as found by the last
@@ -281,16 +281,16 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
         return Ok(());
     }
     let error = format!("a mark has at most {MARK_BYTES_MAX} bytes, but this one {}", mark.len());
-    Err(BlockError::because(BlockErrorKind::Refused, SETTING_MARK, error))
+    Err(BlockError::with_cause(BlockErrorKind::Refused, SETTING_MARK, error))
 }
 
 /// Returns the mark that was read. Fails if it is longer than any mark that can have been set.
-pub(crate) fn found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
+pub(crate) fn check_found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(mark);
     }
     let error = format!("the stored mark has more than {MARK_BYTES_MAX} bytes");
-    Err(BlockError::because(BlockErrorKind::Corrupt, READING_MARK, error))
+    Err(BlockError::with_cause(BlockErrorKind::Corrupt, READING_MARK, error))
 }
 
 /// Compares a new mark with the existing one. Fails with `Conflict` if they differ.

@@ -98,7 +98,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         self.fetch_missing(&mut wanted).await?;
         wanted.into_pieces().ok_or_else(|| {
             let doing = format!("reading bytes {range:?} of block {}", block.id);
-            BlockError::because(BlockErrorKind::Corrupt, doing, "a page is missing")
+            BlockError::with_cause(BlockErrorKind::Corrupt, doing, "a page is missing")
         })
     }
 

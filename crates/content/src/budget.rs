@@ -262,7 +262,7 @@ impl Permit {
     pub fn merge(&mut self, mut other: Permit) {
         assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "permits of two budgets");
         if self.holder != other.holder {
-            self.budget.queue().hand_over(&other.holder, &self.holder, other.units);
+            self.budget.queue().transfer(&other.holder, &self.holder, other.units);
         }
         // Emptied, so that dropping `other` gives nothing back.
         self.units += std::mem::take(&mut other.units);

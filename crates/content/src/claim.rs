@@ -107,7 +107,7 @@ impl Claim {
     /// Makes this content a member of a shared block. Called at most once for a content.
     pub(crate) fn join(&self, shared: Arc<Claim>) {
         let joined = self.shared.set(shared);
-        debug_assert!(joined.is_ok(), "a content lies in one pack");
+        debug_assert!(joined.is_ok(), "a content is in one pack");
     }
 
     /// Adds a block. Called before the block is put.
@@ -182,7 +182,7 @@ async fn delete_one(staging: &Staging, id: BlockId) -> Result<(), BlockError> {
             Ok(Err(error)) => error,
             Err(late) => {
                 let doing = format!("deleting block {id}");
-                BlockError::because(BlockErrorKind::Unavailable, doing, late)
+                BlockError::with_cause(BlockErrorKind::Unavailable, doing, late)
             }
         };
         // A store that refuses the operation, for example for lack of permissions, refuses it

@@ -59,7 +59,7 @@ impl BlockIds {
     ///
     /// # Panics
     /// When a session has generated 2^48 ids; at a million per second that takes nine years.
-    pub fn draw(&self) -> BlockId {
+    pub fn allocate(&self) -> BlockId {
         BlockId::new(self.session, self.counter())
     }
 
@@ -67,7 +67,7 @@ impl BlockIds {
     ///
     /// # Panics
     /// When a session has generated 2^46 ids.
-    pub fn draw_pack(&self) -> BlockId {
+    pub fn allocate_pack(&self) -> BlockId {
         BlockId::pack(self.session, self.counter())
     }
 
@@ -76,7 +76,7 @@ impl BlockIds {
     ///
     /// # Panics
     /// When a session has generated 2^46 ids.
-    pub fn draw_bare(&self) -> BlockId {
+    pub fn allocate_bare(&self) -> BlockId {
         BlockId::bare(self.session, self.counter())
     }
 

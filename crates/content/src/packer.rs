@@ -48,7 +48,7 @@ use record::Slice;
 use tokio::sync::oneshot;
 
 use self::batch_rejoin::REJOIN_WINDOW;
-pub(crate) use self::queue::Landed;
+pub(crate) use self::queue::PackedBody;
 pub use self::queue::Packing;
 use self::queue::{Member, Queue};
 use crate::claim::Claim;
@@ -112,7 +112,7 @@ pub(crate) async fn pack(
     pieces: Vec<Bytes>,
     length: u32,
     permit: Option<Permit>,
-) -> Result<Landed, ContentError> {
+) -> Result<PackedBody, ContentError> {
     let (landed, answer) = oneshot::channel();
     {
         let mut queue = packer.queue();
@@ -210,7 +210,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     // block.
     let several = members.len() > 1;
     let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
-    let id = if several { staging.ids.draw_pack() } else { staging.ids.draw() };
+    let id = if several { staging.ids.allocate_pack() } else { staging.ids.allocate() };
     let mut sealer = Sealer::new(id, members.iter().map(|member| member.length).sum());
     let mut waiting = Vec::with_capacity(members.len());
     let mut permits = Vec::with_capacity(members.len());
@@ -237,7 +237,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
             Ok(BlockRef { id: block, length: block_length, crc32c: block_crc32c }) => {
                 let slice =
                     Slice { position: 0, block, block_length, block_crc32c, offset, length };
-                Ok(Landed { slice, claim: Arc::clone(&claim) })
+                Ok(PackedBody { slice, claim: Arc::clone(&claim) })
             }
             Err(error) => Err(error.clone()),
         };

@@ -49,8 +49,8 @@ pub trait PlacementPolicy: Debug + Send + Sync {
 }
 
 /// The default policy. The smallest bodies are inline. A lone body of more than
-/// [`INLINE_PERMANENT_MAX`] and at most [`STAGED_INLINE_BODY_BYTES_MAX`] bytes is staged inline if the
-/// limit permits. All others go into blocks.
+/// [`INLINE_PERMANENT_MAX`] and at most [`STAGED_INLINE_BODY_BYTES_MAX`] bytes is staged inline if
+/// the limit permits. All others go into blocks.
 ///
 /// A put of a few hundred KiB costs a backend some milliseconds. A lone client would wait for them
 /// alone, while the metadata store has to make the file's record durable in any case. Under load,

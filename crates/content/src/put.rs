@@ -61,7 +61,7 @@ async fn try_put(
         Err(late) => {
             claim.mark_uncertain(block.id());
             let doing = format!("writing block {}", block.id());
-            Err(BlockError::because(BlockErrorKind::Unavailable, doing, late))
+            Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, late))
         }
     }
 }
@@ -72,9 +72,9 @@ fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockEr
     let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
     let ids = &staging.ids;
     let id = match block.id() {
-        taken if taken.is_pack() => ids.draw_pack(),
-        taken if taken.is_bare() => ids.draw_bare(),
-        _ => ids.draw(),
+        taken if taken.is_pack() => ids.allocate_pack(),
+        taken if taken.is_bare() => ids.allocate_bare(),
+        _ => ids.allocate(),
     };
     let mut sealer = Sealer::new(id, block.length());
     pieces.into_iter().for_each(|piece| sealer.push(piece));

@@ -477,7 +477,7 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun
             // exists.
             let permit = Arc::new(permit);
             let account =
-                |bytes| Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(&permit) });
+                |bytes| Bytes::from_owner(PermittedBytes { bytes, _permit: Arc::clone(&permit) });
             Ok(FetchedRun { frames: pieces.into_iter().map(account).collect(), checksum })
         }
         Ok(Err(error)) => Err(error.into()),
@@ -489,12 +489,12 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun
 
 /// A frame that holds the permit of its run. The memory is given back when the last such frame is
 /// dropped.
-struct Accounted {
+struct PermittedBytes {
     bytes: Bytes,
     _permit: Arc<Permit>,
 }
 
-impl AsRef<[u8]> for Accounted {
+impl AsRef<[u8]> for PermittedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -278,7 +278,7 @@ impl ContentWriter {
         if let Some(arrived) = self.md5_backlog.take() {
             self.start_md5_late(arrived, &bytes).await?;
         }
-        self.note_held();
+        self.record_held();
         self.failed = false;
         Ok(())
     }
@@ -441,7 +441,7 @@ impl ContentWriter {
         // The permit of the whole body becomes the permit of its first block.
         if let Some(permit) = whole.permit.take() {
             let (target, granted) = (self.staging.block_bytes(), whole.granted);
-            let sealer = Sealer::new(self.staging.ids.draw(), granted);
+            let sealer = Sealer::new(self.staging.ids.allocate(), granted);
             self.block = Some(OpenBlock { sealer, position: 0, target, granted, permit });
         }
         for piece in whole.pieces {
@@ -517,7 +517,7 @@ impl ContentWriter {
         // permit, by copying.
         let capacity = if rest.is_some() { target } else { granted };
         let ids = &self.staging.ids;
-        let id = if self.bare { ids.draw_bare() } else { ids.draw() };
+        let id = if self.bare { ids.allocate_bare() } else { ids.allocate() };
         let sealer = Sealer::new(id, capacity);
         Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
     }

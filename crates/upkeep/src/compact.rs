@@ -349,7 +349,7 @@ impl Upkeep {
 }
 
 /// Compacts queued files and surveys all inodes, until the volume is closed.
-pub(crate) async fn compact_always(volume: Weak<Upkeep>) {
+pub(crate) async fn run_compactor(volume: Weak<Upkeep>) {
     let mut survey = Survey::begin();
     loop {
         let Some(alive) = volume.upgrade() else { return };

@@ -38,7 +38,7 @@ use store::{Guard, Plan, Read, StoreErrorKind, Value, Write};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::reaper::after;
+use crate::reaper::key_after;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
@@ -111,12 +111,12 @@ impl Mover {
 
 /// A file that is no longer staged inline, and a guard that this is still so.
 #[derive(Debug)]
-struct Gone {
+struct NotStaged {
     ino: Ino,
     guard: Guard,
 }
 
-impl Gone {
+impl NotStaged {
     /// Returns the plan that removes the mark. It is refused if the file is staged inline again;
     /// then a later pass finds the mark.
     fn plan(self) -> Plan {
@@ -169,7 +169,7 @@ impl Upkeep {
             let limit = self.session.limits().range_records.min(u32::try_from(most).unwrap_or(1));
             let page = self.read_range(start, end.clone(), limit).await?;
             let Some(last) = page.last() else { return Ok(all) };
-            start = after(&last.key);
+            start = key_after(&last.key);
             let inos: Result<Vec<Ino>, _> = page.iter().map(|entry| ino_of(&entry.key)).collect();
             all.add(self.destage_files(&inos?, &mut Vec::new()).await?);
             if self.session.closing().is_cancelled() {
@@ -190,7 +190,7 @@ impl Upkeep {
         let reading = self.session.reading();
         let (movers, gone) = self.movers(inos).await?;
         let mut destaged = Destaged { gone: gone.len() as u64, ..Destaged::default() };
-        let forget = |gone: Gone| self.commit_destaging(gone.plan(), &reading);
+        let forget = |gone: NotStaged| self.commit_destaging(gone.plan(), &reading);
         // Marks of files that need no move are removed without a put.
         let mut forgetting = stream::iter(gone).map(forget).buffer_unordered(BODIES_AT_ONCE);
         while let Some(forgotten) = forgetting.next().await {
@@ -207,7 +207,7 @@ impl Upkeep {
     /// Separates the files that are staged inline from those that are no longer. For files that
     /// have lost their names only the orphan is read. A file whose record cannot be decoded is in
     /// neither list and keeps its mark.
-    async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<Gone>), VolumeError> {
+    async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<NotStaged>), VolumeError> {
         // Orphans are read first, so that the larger inode records of deleted files are not read at
         // all.
         let record = |key| Read::Record { key, follow: None };
@@ -217,7 +217,7 @@ impl Upkeep {
         for (ino, leaving) in inos.iter().zip(&leaving) {
             match value(Some(leaving)) {
                 Some(_) => {
-                    gone.push(Gone { ino: *ino, guard: Guard::Present(key::orphan(*ino)) });
+                    gone.push(NotStaged { ino: *ino, guard: Guard::Present(key::orphan(*ino)) });
                 }
                 None => staying.push(*ino),
             }
@@ -229,12 +229,12 @@ impl Upkeep {
         for (ino, found) in self.inodes(staying).await? {
             let at = key::inode(ino);
             let Some(record) = found else {
-                gone.push(Gone { ino, guard: Guard::Absent(at) });
+                gone.push(NotStaged { ino, guard: Guard::Absent(at) });
                 continue;
             };
             match Inode::decode(&at, &record).map(|inode| Mover::new(ino, record.clone(), inode)) {
                 Ok(Some(mover)) => movers.push(mover),
-                Ok(None) => gone.push(Gone { ino, guard: Guard::Equals(at, record) }),
+                Ok(None) => gone.push(NotStaged { ino, guard: Guard::Equals(at, record) }),
                 Err(error) => {
                     warn!(ino = ino.0, %error, "the record of a file to destage cannot be read");
                 }
@@ -277,7 +277,8 @@ impl Upkeep {
         refused: &mut Vec<Ino>,
     ) -> Result<Destaged, VolumeError> {
         let several = movers.len() > 1;
-        let id = if several { self.staging.ids.draw_pack() } else { self.staging.ids.draw() };
+        let id =
+            if several { self.staging.ids.allocate_pack() } else { self.staging.ids.allocate() };
         let length = |mover: &Mover| u32::try_from(mover.bytes.len()).unwrap_or(u32::MAX);
         let total: u32 = movers.iter().map(length).sum();
         let _permit =
@@ -350,7 +351,7 @@ impl Upkeep {
 }
 
 /// Destages bodies when they are due, until the volume is closed.
-pub(crate) async fn destage_always(volume: Weak<Upkeep>) {
+pub(crate) async fn run_destager(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
         let Some(alive) = volume.upgrade() else { return };

@@ -29,7 +29,7 @@ pub const DELETION_GRACE_RELAXED: Duration = Duration::from_mins(1);
 const WAITING_MAX: usize = 1 << 20;
 
 /// Returns the grace in force: the operator's setting, or the default for the store's durability.
-pub(crate) fn in_force(configured: Option<Duration>, durability: Durability) -> Duration {
+pub(crate) fn effective_grace(configured: Option<Duration>, durability: Durability) -> Duration {
     match (configured, durability) {
         (Some(configured), _) => configured,
         (None, Durability::Relaxed) => DELETION_GRACE_RELAXED,

@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 impl Upkeep {
     /// Removes the locks of sessions that have ended. Returns the number of files that had such
     /// locks.
-    pub async fn forget_locks(&self) -> Result<u64, VolumeError> {
+    pub async fn remove_ended_locks(&self) -> Result<u64, VolumeError> {
         let session = &self.session;
         let mut holders: Vec<(Ino, Vec<Nonce>)> = Vec::new();
         let throttling = Some((session.throttle(), Priority::Background));
@@ -58,14 +58,14 @@ impl Upkeep {
 }
 
 /// Removes the locks of ended sessions, until the volume is closed.
-pub(crate) async fn forget_always(upkeep: Weak<Upkeep>) {
+pub(crate) async fn run_lock_cleaner(upkeep: Weak<Upkeep>) {
     let mut looked = None;
     loop {
         let Some(alive) = upkeep.upgrade() else { return };
         let closing = alive.session.closing().clone();
         let changes = alive.session.lock_notices().session_changes();
         if looked != Some(changes) {
-            match alive.forget_locks().await {
+            match alive.remove_ended_locks().await {
                 Ok(_forgotten) => looked = Some(changes),
                 Err(error) => {
                     debug!(%error, "locks of ended sessions were not removed; retrying later");

@@ -255,11 +255,11 @@ impl Upkeep {
                 match Dead::decode(entry) {
                     Ok(orphan) if orphan.is_held(held) => {}
                     Ok(orphan) => dead.push(orphan),
-                    Err(why) => self.keep_damaged(&entry.key, &why),
+                    Err(why) => self.report_damaged(&entry.key, &why),
                 }
             }
             match page.last() {
-                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                Some(last) if page.len() >= limit as usize => start = key_after(&last.key),
                 _ => return Ok((dead, false)),
             }
         }
@@ -267,7 +267,7 @@ impl Upkeep {
     }
 
     /// Keeps an orphan whose records cannot be decoded.
-    fn keep_damaged(&self, at: &Key, why: &VolumeError) {
+    fn report_damaged(&self, at: &Key, why: &VolumeError) {
         if self.damaged.note(at, why) {
             self.meters.damaged_kept.add(1);
         }
@@ -373,7 +373,7 @@ impl Upkeep {
                     Write::Clear(key::counter(bucket.ino, key::CounterKind::Bytes)),
                 ],
             };
-            reaped += progress(self.session.commit_plan(plan).await)?;
+            reaped += committed_steps(self.session.commit_plan(plan).await)?;
         }
         Ok(reaped)
     }
@@ -401,7 +401,7 @@ impl Upkeep {
                 }
             }
             match page.last() {
-                Some(last) if page.len() >= limit as usize => start = after(&last.key),
+                Some(last) if page.len() >= limit as usize => start = key_after(&last.key),
                 _ => return Ok(Some(buckets)),
             }
         }
@@ -414,7 +414,7 @@ impl Upkeep {
         memory: &mut ReaperMemory,
         priority: Priority,
     ) -> Result<u64, VolumeError> {
-        let grace = grace::in_force(self.deletion_grace, self.session.store().durability());
+        let grace = grace::effective_grace(self.deletion_grace, self.session.store().durability());
         let deleted = self.delete_due(&mut memory.waiting, grace, priority).await;
         match deleted {
             Ok(_) => memory.due = memory.waiting.end_pass(grace),
@@ -435,7 +435,7 @@ impl Upkeep {
             let step = self.session.throttle().begin_step(priority);
             let found = self.read_range(start, end.clone(), PENDING_AT_ONCE).await?;
             let Some(last) = found.last() else { return Ok(deleted) };
-            start = after(&last.key);
+            start = key_after(&last.key);
             let due = found.into_iter().filter_map(|entry| {
                 let block = BlockId(entry.key.suffix().try_into().ok()?);
                 waiting.has_waited(block, grace).then_some((entry.key, block))
@@ -452,7 +452,9 @@ impl Upkeep {
                 deleted += gone.len() as u64;
                 self.meters.blocks_reaped.add(gone.len() as u64);
                 let writes = gone.into_iter().map(Write::Delete).collect();
-                progress(self.session.commit_plan(Plan { guards: Vec::new(), writes }).await)?;
+                committed_steps(
+                    self.session.commit_plan(Plan { guards: Vec::new(), writes }).await,
+                )?;
             }
             self.session.throttle().pause_after(step).await;
         }
@@ -477,7 +479,7 @@ impl Upkeep {
 
 /// Returns 1 if a plan of the reaper was committed and 0 if it was refused. A refusal means that
 /// another reaper did the step, or that the next pass must look again.
-fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
+fn committed_steps(outcome: Outcome) -> Result<u64, VolumeError> {
     match outcome {
         Outcome::Committed => Ok(1),
         Outcome::Refused { .. } | Outcome::Aborted(_) => Ok(0),
@@ -486,13 +488,13 @@ fn progress(outcome: Outcome) -> Result<u64, VolumeError> {
 }
 
 /// Returns the first possible key after this one.
-pub(crate) fn after(key: &Key) -> Key {
+pub(crate) fn key_after(key: &Key) -> Key {
     Key::from_bytes([key.as_bytes(), &[0]].concat())
 }
 
 /// Runs a pass after each notification and at least every [`REAP_INTERVAL`], until the volume is
 /// closed.
-pub(crate) async fn reap_always(volume: std::sync::Weak<Upkeep>) {
+pub(crate) async fn run_reaper(volume: std::sync::Weak<Upkeep>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };
         let (closing, orphaned) =

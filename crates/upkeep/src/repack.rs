@@ -101,7 +101,7 @@ impl Upkeep {
 }
 
 /// Rewrites packs that became sparse, until the volume is closed.
-pub(crate) async fn repack_always(volume: Weak<Upkeep>) {
+pub(crate) async fn run_repacker(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
         let Some(alive) = volume.upgrade() else { return };

@@ -310,13 +310,13 @@ impl Upkeep {
             let Some(now) = next_swept_record(before.map(|(_, swept)| *swept), began) else {
                 continue;
             };
-            let unmoved = match before {
+            let unchanged = match before {
                 Some((value, _)) => Guard::Equals(at.clone(), value.clone()),
                 None => Guard::Absent(at.clone()),
             };
             let writes = vec![Write::Put(at.clone(), now.encode(&at))];
             // A refusal means that another sweep has recorded its end meanwhile.
-            Result::from(self.session.commit_plan(Plan { guards: vec![unmoved], writes }).await)?;
+            Result::from(self.session.commit_plan(Plan { guards: vec![unchanged], writes }).await)?;
         }
         for empty in ended.empty.chunks(REMOVALS_PER_PLAN) {
             let writes = empty.iter().map(|session| Write::Delete(key::swept(*session))).collect();
@@ -526,7 +526,7 @@ fn next_swept_record(
 
 /// Sweeps after the start, after the end of each session, and every [`SWEEP_INTERVAL`], until the
 /// volume is closed.
-pub(crate) async fn sweep_always(volume: Weak<Upkeep>, ended: Arc<Notify>) {
+pub(crate) async fn run_sweeper(volume: Weak<Upkeep>, ended: Arc<Notify>) {
     let (mut wait, mut retry) = (SWEEP_DELAY, SWEEP_RETRY);
     let options = SweepOptions { scope: SweepScope::Due, ..SweepOptions::default() };
     loop {

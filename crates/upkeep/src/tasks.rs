@@ -12,13 +12,13 @@ impl Upkeep {
     /// Starts all maintenance tasks. They run until the session closes.
     pub fn begin(self: &Arc<Self>) {
         let tasks = self.session.tasks();
-        drop(tasks.spawn("reaper", reaper::reap_always(Arc::downgrade(self))));
+        drop(tasks.spawn("reaper", reaper::run_reaper(Arc::downgrade(self))));
         let changes = Arc::clone(self.session.session_changes());
-        drop(tasks.spawn("sweeper", sweeper::sweep_always(Arc::downgrade(self), changes)));
-        drop(tasks.spawn("repacker", repack::repack_always(Arc::downgrade(self))));
-        drop(tasks.spawn("compactor", compact::compact_always(Arc::downgrade(self))));
-        drop(tasks.spawn("destager", destage::destage_always(Arc::downgrade(self))));
-        drop(tasks.spawn("locks", locks::forget_always(Arc::downgrade(self))));
+        drop(tasks.spawn("sweeper", sweeper::run_sweeper(Arc::downgrade(self), changes)));
+        drop(tasks.spawn("repacker", repack::run_repacker(Arc::downgrade(self))));
+        drop(tasks.spawn("compactor", compact::run_compactor(Arc::downgrade(self))));
+        drop(tasks.spawn("destager", destage::run_destager(Arc::downgrade(self))));
+        drop(tasks.spawn("locks", locks::run_lock_cleaner(Arc::downgrade(self))));
         drop(tasks.spawn("late_writers", late_writers::delete_late_blocks(Arc::downgrade(self))));
     }
 }

@@ -200,9 +200,9 @@ impl Volume {
         self.upkeep.destage_now().await
     }
 
-    /// Removes the locks of ended sessions: see [`Upkeep::forget_locks`].
-    pub async fn forget_locks(&self) -> Result<u64, VolumeError> {
-        self.upkeep.forget_locks().await
+    /// Removes the locks of ended sessions: see [`Upkeep::remove_ended_locks`].
+    pub async fn remove_ended_locks(&self) -> Result<u64, VolumeError> {
+        self.upkeep.remove_ended_locks().await
     }
 
     /// Checks within [`CHECK_DEADLINE`] that both stores answer.

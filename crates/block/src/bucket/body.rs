@@ -43,14 +43,14 @@ impl Body {
         let announced = found.announced();
         if announced.is_some_and(|announced| announced > most) {
             let error = format!("the response has more than the {most} bytes that were requested");
-            return Err(BlockError::because(BlockErrorKind::Unavailable, doing, error));
+            return Err(BlockError::with_cause(BlockErrorKind::Unavailable, doing, error));
         }
         let left = announced.unwrap_or(most);
         Ok(Body { doing, found: Some(found), left, announced: announced.is_some(), timeout })
     }
 
     fn failed(&self, why: String) -> BlockError {
-        BlockError::because(BlockErrorKind::Unavailable, self.doing, why)
+        BlockError::with_cause(BlockErrorKind::Unavailable, self.doing, why)
     }
 }
 

@@ -74,17 +74,17 @@ pub(super) struct Failure {
 
 impl Failure {
     /// Creates the failure of a request that cannot be built.
-    pub(super) fn impossible(text: String) -> Failure {
+    pub(super) fn invalid_request(text: String) -> Failure {
         Failure { impossible: true, status: None, code: String::new(), text }
     }
 
     /// Creates the failure of a request without a response.
-    pub(super) fn lost(error: &(dyn Error + 'static)) -> Failure {
-        Failure { impossible: false, status: None, code: String::new(), text: chain(error) }
+    pub(super) fn no_response(error: &(dyn Error + 'static)) -> Failure {
+        Failure { impossible: false, status: None, code: String::new(), text: error_chain(error) }
     }
 
     /// Creates the failure of a request with an unexpected response.
-    pub(super) fn answered(status: StatusCode, code: &str, message: &str) -> Failure {
+    pub(super) fn unexpected_response(status: StatusCode, code: &str, message: &str) -> Failure {
         let parts = [status.as_str(), code, message];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let text = parts.join(": ");
@@ -99,7 +99,7 @@ impl<E: ProvideErrorMetadata + Error + 'static> From<SdkError<E>> for Failure {
             impossible: matches!(error, SdkError::ConstructionFailure(_)),
             status: error.raw_response().map(|response| response.status().as_u16()),
             code: error.code().unwrap_or_default().to_owned(),
-            text: chain(&error),
+            text: error_chain(&error),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn translate<T>(
     }
     let (kind, advice) = meaning(&failure);
     let text = format!("bucket {bucket} {advice}{}", failure.text);
-    Err(BlockError::because(kind, doing, text))
+    Err(BlockError::with_cause(kind, doing, text))
 }
 
 /// Returns the code and the message of an S3 error document; both are empty if it is none.
@@ -175,7 +175,7 @@ pub(super) fn read(xml: &str) -> (String, String) {
 
 pub(super) fn no_bucket(bucket: &str, doing: Doing) -> BlockError {
     let error = format!("there is no bucket {bucket}: make the bucket or correct --blocks");
-    BlockError::because(BlockErrorKind::Refused, doing, error)
+    BlockError::with_cause(BlockErrorKind::Refused, doing, error)
 }
 
 /// Returns the kind of an error, and advice for the operator.
@@ -203,7 +203,7 @@ fn meaning(failure: &Failure) -> (BlockErrorKind, &'static str) {
 }
 
 /// Returns the text of an error and its causes, without repetitions.
-fn chain(error: &(dyn Error + 'static)) -> String {
+fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

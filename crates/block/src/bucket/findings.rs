@@ -13,10 +13,10 @@ use tracing::{info, warn};
 use super::bare;
 
 /// The shortest interval between two probes that write a block.
-const BLOCK_PROBE_EVERY: Duration = Duration::from_secs(10);
+const BLOCK_PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The same interval for a bucket that keeps old versions.
-const KEPT_PROBE_EVERY: Duration = Duration::from_hours(1);
+const VERSIONED_PROBE_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The observations of probes and reads.
 #[derive(Debug, Default)]
@@ -92,7 +92,8 @@ impl Findings {
 
     /// Returns true if a probe should write a block now.
     pub(super) fn block_is_due(&self) -> bool {
-        let every = if self.keeps_versions() { KEPT_PROBE_EVERY } else { BLOCK_PROBE_EVERY };
+        let every =
+            if self.keeps_versions() { VERSIONED_PROBE_INTERVAL } else { BLOCK_PROBE_INTERVAL };
         self.found().block.is_none_or(|(tried, _)| tried.elapsed() >= every)
     }
 

@@ -109,7 +109,8 @@ impl Objects {
         if !matches!(answer.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
             return Err(Box::pin(self.refusal(wire, answer)).await);
         }
-        span.check(&answer).map_err(|why| Failure::answered(answer.status(), "", &why))?;
+        span.check(&answer)
+            .map_err(|why| Failure::unexpected_response(answer.status(), "", &why))?;
         let (head, body) = answer.into_parts();
         Ok(IncomingObject { pool: Arc::clone(&self.pool), wire, head, body })
     }
@@ -123,7 +124,7 @@ impl Objects {
             Ok(()) => Ok(size),
             // The response to a HEAD has no body with an error code.
             Err(_) if status == StatusCode::NOT_FOUND => {
-                Err(Failure::answered(status, fault::NOT_FOUND, ""))
+                Err(Failure::unexpected_response(status, fault::NOT_FOUND, ""))
             }
             Err(failure) => Err(failure),
         }
@@ -144,8 +145,8 @@ impl Objects {
         body: Payload,
     ) -> Result<(Wire, Response<Incoming>), Failure> {
         let request = self.request(method, name, condition, body);
-        let request = request.map_err(|error| Failure::impossible(error.to_string()))?;
-        self.pool.send(request).await.map_err(|error| Failure::lost(error.as_ref()))
+        let request = request.map_err(|error| Failure::invalid_request(error.to_string()))?;
+        self.pool.send(request).await.map_err(|error| Failure::no_response(error.as_ref()))
     }
 
     fn request(
@@ -211,14 +212,14 @@ impl Objects {
         let status = answer.status();
         let body = match wire.read(answer.into_body(), ERROR_BYTES_MAX).await {
             Ok(body) => body,
-            Err(error) => return Failure::lost(&error),
+            Err(error) => return Failure::no_response(&error),
         };
         // A longer response was not read to its end, so its connection cannot be reused.
         if body.len() as u64 <= ERROR_BYTES_MAX {
             self.pool.put_back(wire).await;
         }
         let (code, message) = fault::read(&String::from_utf8_lossy(&body));
-        Failure::answered(status, &code, &message)
+        Failure::unexpected_response(status, &code, &message)
     }
 }
 

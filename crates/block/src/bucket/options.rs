@@ -74,7 +74,11 @@ impl BucketOptions {
     /// Fails with `Refused` if the options are invalid, before they cause a less clear error.
     pub(super) fn check(&self) -> Result<(), BlockError> {
         let refused = |why: String| {
-            Err(BlockError::because(BlockErrorKind::Refused, "connecting to the block bucket", why))
+            Err(BlockError::with_cause(
+                BlockErrorKind::Refused,
+                "connecting to the block bucket",
+                why,
+            ))
         };
         // The SDK would accept other schemes and fail later with an unclear error.
         if let Some(endpoint) = &self.endpoint {

@@ -1,6 +1,7 @@
 //! A request body of buffers that are in memory already, sent without a copy.
 //!
-//! For example, the body of a sealed block of 16 MiB has a header and 256 sub-blocks with checksums.
+//! For example, the body of a sealed block of 16 MiB has a header and 256 sub-blocks with
+//! checksums.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

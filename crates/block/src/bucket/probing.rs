@@ -77,7 +77,7 @@ impl BucketBlocks {
             ObjectReply::Done(reported) => bare::is_md5_of(reported, &body),
             // An earlier probe has written it.
             ObjectReply::Taken if once => self.reports_md5(),
-            answer => return Err(self.unexpected(PROBING, &answer)),
+            answer => return Err(self.unexpected_reply(PROBING, &answer)),
         };
         if !self.supports_conditional_put() {
             // A second PUT of the same key shows if the bucket honours the condition.
@@ -125,7 +125,7 @@ impl BucketBlocks {
         let sent = Payload { body: Pieces::from_iter([content.clone()]), sums: Some(sums) };
         let reported = match self.put_object(BARE_PROBE, sent, false, PROBING).await {
             Ok(ObjectReply::Done(reported)) => reported,
-            Ok(answer) => return Err(self.unexpected(PROBING, &answer)),
+            Ok(answer) => return Err(self.unexpected_reply(PROBING, &answer)),
             // Find out if only the metadata is refused, or every object.
             Err(error) if error.kind() == BlockErrorKind::Refused => {
                 debug!(%error, "a block with its checksums beside it is refused");
@@ -144,7 +144,7 @@ impl BucketBlocks {
         let sent = Pieces::from_iter([sealed.clone()]);
         match self.put_object(SEALED_PROBE, sent, false, PROBING).await? {
             ObjectReply::Done(_) => {}
-            answer => return Err(self.unexpected(PROBING, &answer)),
+            answer => return Err(self.unexpected_reply(PROBING, &answer)),
         }
         self.read_back(SEALED_PROBE, &sealed, block).await?;
         self.record_result(false, false);
@@ -187,7 +187,7 @@ impl BucketBlocks {
                  hold blocks: correct --blocks",
                 self.bucket
             );
-            BlockError::because(BlockErrorKind::Refused, PROBING, error)
+            BlockError::with_cause(BlockErrorKind::Refused, PROBING, error)
         };
         let most = u64::from(range.end - range.start);
         let wanted = u64::from(range.start)..u64::from(range.end);
@@ -196,13 +196,13 @@ impl BucketBlocks {
             ObjectReply::Absent | ObjectReply::PastEnd => {
                 return Err(changed("does not find"));
             }
-            answer @ ObjectReply::Taken => return Err(self.unexpected(PROBING, &answer)),
+            answer @ ObjectReply::Taken => return Err(self.unexpected_reply(PROBING, &answer)),
         };
         let sums = bare::stored_sums(found.headers());
         let reported = found.whole();
         let collecting = std::pin::pin!(found.collect(most));
         let body = self.within(self.block_timeout, PROBING, collecting).await?;
-        let lost = |error| BlockError::because(BlockErrorKind::Unavailable, PROBING, error);
+        let lost = |error| BlockError::with_cause(BlockErrorKind::Unavailable, PROBING, error);
         let body = body.map_err(lost)?;
         let (start, end) = (range.start as usize, range.end as usize);
         let whole = reported.is_none_or(|whole| whole == written.len() as u64);

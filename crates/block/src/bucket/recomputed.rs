@@ -22,7 +22,7 @@ use bytes::Bytes;
 use record::BlockId;
 
 use crate::sealed::{BlockRef, joined_sub_block, seed};
-use crate::shift::extended;
+use crate::shift::extend_crc;
 use crate::{BLOCK_BYTES_MAX, SUB_BLOCK_BYTES};
 
 /// The most blocks whose checksums are remembered: 4 MiB of checksums, and at most as much again
@@ -118,7 +118,7 @@ impl ChecksumBuilder {
             if self.length > self.block.length.min(BLOCK_BYTES_MAX) {
                 return Err(self.wrong_length("more"));
             }
-            self.crc = extended(self.crc, &piece);
+            self.crc = extend_crc(self.crc, &piece);
             if self.length.is_multiple_of(SUB_BLOCK_BYTES) {
                 self.close();
             }

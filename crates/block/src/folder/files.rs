@@ -16,7 +16,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use super::private;
-use crate::store::{READING_MARK, SETTING_MARK, compare_marks, found_mark};
+use crate::store::{READING_MARK, SETTING_MARK, check_found_mark, compare_marks};
 use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 
 /// The folder of temporary files. No session has a name like this.
@@ -240,7 +240,7 @@ impl Files {
         let doing = format!("listing the blocks of session {session}");
         if resume.is_some_and(|after| !place::is_group(after)) {
             let error = format!("{resume:?} is not the end of a page");
-            return Err(BlockError::because(BlockErrorKind::Refused, doing, error));
+            return Err(BlockError::with_cause(BlockErrorKind::Refused, doing, error));
         }
         self.check_present(&doing)?;
         let folder = self.session(session);
@@ -302,7 +302,7 @@ impl Files {
         // One byte more than permitted, to detect a mark that is too long.
         let read = file.take(MARK_BYTES_MAX as u64 + 1).read_to_end(&mut found);
         read.map_err(|error| self.failed(READING_MARK, error))?;
-        found_mark(found.into()).map(Some)
+        check_found_mark(found.into()).map(Some)
     }
 
     pub(super) fn set_mark(&self, mark: &[u8]) -> Result<(), BlockError> {
@@ -413,7 +413,7 @@ impl Files {
             _ => (BlockErrorKind::Unavailable, "which does not answer as it should"),
         };
         let doing = format!("{doing} in folder {}, {advice}", self.root.display());
-        BlockError::because(kind, doing, error)
+        BlockError::with_cause(kind, doing, error)
     }
 }
 
@@ -428,7 +428,7 @@ enum Put {
 /// look complete without being so.
 fn stray(doing: &str, folder: &Path, name: &OsStr) -> BlockError {
     let error = format!("{} is not a block: remove it", folder.join(name).display());
-    BlockError::because(BlockErrorKind::Corrupt, doing, error)
+    BlockError::with_cause(BlockErrorKind::Corrupt, doing, error)
 }
 
 /// Returns the names in a folder; none if the folder does not exist.

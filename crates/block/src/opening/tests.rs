@@ -145,7 +145,7 @@ fn replaced_block_is_detected_before_its_last_sub_block() {
     for (known, found) in [(true, false), (false, true)] {
         let mut opener = Opener::new(other, 1..3);
         if known {
-            opener.set_preceding_crc(extended(0, &content(&block, 0..1)));
+            opener.set_preceding_crc(extend_crc(0, &content(&block, 0..1)));
         }
         let pushed = opener.push(span(&block, 1..3), |_| ());
         assert_eq!(pushed.is_ok(), found);

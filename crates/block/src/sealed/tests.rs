@@ -181,7 +181,7 @@ fn sealing_copies_only_short_pieces() {
     }
     let block = sealer.finish();
     let lengths: Vec<usize> = block.pieces().iter().map(Bytes::len).collect();
-    assert_eq!(lengths, [HEAD, 99, SUB - 99, 4, 9, 1, SUB - 10, 4], "short ones lie together");
+    assert_eq!(lengths, [HEAD, 99, SUB - 99, 4, 9, 1, SUB - 10, 4], "short ones are adjacent");
     for (piece, place) in [(2, 99), (4, SUB), (6, SUB + 10)] {
         assert_eq!(block.pieces()[piece].as_ptr(), content[place..].as_ptr());
     }

@@ -39,7 +39,7 @@ impl<P> Queue<P> {
     pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
         // A request must not overtake those that wait.
         let others_first = !self.waiting.is_empty();
-        let beyond = self.fixed_shares && self.exceeded(holder, units) > 0;
+        let beyond = self.fixed_shares && self.exceeded_shares(holder, units) > 0;
         if others_first || beyond || units > self.free {
             return false;
         }
@@ -76,7 +76,7 @@ impl<P> Queue<P> {
     pub(super) fn next(&mut self) -> Option<Waiting<P>> {
         let mut best: Option<(usize, usize)> = None;
         for (at, waiting) in self.waiting.iter().enumerate() {
-            let exceeded = self.exceeded(&waiting.holder, waiting.units);
+            let exceeded = self.exceeded_shares(&waiting.holder, waiting.units);
             if best.is_none_or(|(fewest, _)| exceeded < fewest) {
                 best = Some((exceeded, at));
             }
@@ -110,7 +110,7 @@ impl<P> Queue<P> {
     }
 
     /// Moves `units` from one holder to another one.
-    pub(super) fn hand_over(&mut self, from: &MemoryHolder, to: &MemoryHolder, units: u64) {
+    pub(super) fn transfer(&mut self, from: &MemoryHolder, to: &MemoryHolder, units: u64) {
         self.give_back(from, units);
         self.take(to, units);
     }
@@ -124,7 +124,7 @@ impl<P> Queue<P> {
 
     /// Returns the number of the holder's shares that `units` more would exceed. A key that holds
     /// nothing exceeds no share, so that a single large request remains possible.
-    fn exceeded(&self, holder: &MemoryHolder, units: u64) -> usize {
+    fn exceeded_shares(&self, holder: &MemoryHolder, units: u64) -> usize {
         let exceeds = |share: &&Share| {
             let held = self.held.get(&share.key).copied().unwrap_or(0);
             held > 0 && held + units > self.units * share.parts / SHARE_PARTS

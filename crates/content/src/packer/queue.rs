@@ -55,12 +55,12 @@ pub(crate) struct Member {
     pub(crate) pieces: Vec<Bytes>,
     pub(crate) length: u32,
     pub(crate) permit: Option<Permit>,
-    pub(crate) landed: oneshot::Sender<Result<Landed, ContentError>>,
+    pub(crate) landed: oneshot::Sender<Result<PackedBody, ContentError>>,
 }
 
 /// The location of a stored body.
 #[derive(Debug)]
-pub(crate) struct Landed {
+pub(crate) struct PackedBody {
     pub(crate) slice: Slice,
     /// The claim that deletes the body's block if no plan references it.
     pub(crate) claim: Arc<Claim>,

@@ -124,7 +124,7 @@ impl BlockChecksum {
         let Some(checksum) = found.checksum else { return Ok(()) };
         let joined = match before {
             Some((block, end, before)) if block == run.block && end == run.offset => {
-                sealed::joined_checksum(before, checksum, run.length)
+                sealed::combined_checksum(before, checksum, run.length)
             }
             _ if run.offset == 0 => checksum,
             _ => return Ok(()),

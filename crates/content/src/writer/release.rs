@@ -57,13 +57,13 @@ impl ContentWriter {
         if let Some(arrived) = self.md5_backlog.take() {
             self.start_md5_late(arrived, &Bytes::new()).await?;
         }
-        self.note_held();
+        self.record_held();
         self.failed = false;
         Ok(())
     }
 
     /// Records the memory that is held while the writer waits for the client.
-    pub(super) fn note_held(&mut self) {
+    pub(super) fn record_held(&mut self) {
         let of_whole = self.whole.as_ref().and_then(|whole| whole.permit.as_ref());
         let permit = self.block.as_ref().map(|block| &block.permit).or(of_whole);
         let held = permit.map_or(0, Permit::bytes);

@@ -96,7 +96,7 @@ impl Upkeep {
             tokio::task::consume_budget().await;
         }
         // An ordinary block id: the file is the block's only owner.
-        let mut sealer = Sealer::new(self.staging.ids.draw(), batch.bytes);
+        let mut sealer = Sealer::new(self.staging.ids.allocate(), batch.bytes);
         sealer.push(copy.freeze());
         let block = sealer.finish();
         let to = relocation(&block, runs);

@@ -63,7 +63,7 @@ pub(super) struct FileSelection {
 
 /// The visible bytes of a block in a file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shown {
+struct VisibleBytes {
     bytes: u64,
     length: u32,
 }
@@ -114,30 +114,31 @@ impl Upkeep {
         // The pin keeps pages from being deleted while they are read.
         let _reading = self.session.reading();
         let Some(content) = self.content_now(ino).await? else { return Ok(None) };
-        let (mut shown, mut crowded) = (BTreeMap::new(), false);
+        let (mut visible, mut crowded) = (BTreeMap::new(), false);
         let (shares, pages) = match &content {
             Content::Inline(_) => return Ok(None),
             Content::Slices(slices) => {
-                count(&mut shown, slices, |_| true);
+                count(&mut visible, slices, |_| true);
                 (1, 0)
             }
             Content::Pages(pages) => {
                 let shares = (pages.len() * PAGE_SLICES_MAX).div_ceil(BLOCKS_MAX).max(1) as u64;
                 for pages in pages.chunks(PAGES_AT_ONCE) {
                     for slices in self.load_pages(ino, pages).await? {
-                        count(&mut shown, &slices, |block| part_of(block, shares) == share);
+                        count(&mut visible, &slices, |block| part_of(block, shares) == share);
                         crowded |= is_crowded(&slices);
                     }
                 }
                 (shares, pages.len())
             }
         };
-        let sum = |each: fn(&Shown) -> u64| shown.values().map(each).sum::<u64>();
+        let sum = |each: fn(&VisibleBytes) -> u64| visible.values().map(each).sum::<u64>();
         let (bytes, stored) = (sum(|it| it.bytes), sum(|it| u64::from(it.length)));
-        let sparse = shown.iter().filter(|(_, it)| is_sparse(it.bytes, it.length));
+        let sparse = visible.iter().filter(|(_, it)| is_sparse(it.bytes, it.length));
         // Only blocks that are sparse in this file can be sparse in all files, so the shares of the
         // others are not read.
-        let sparse: Vec<(BlockId, Shown)> = sparse.map(|(block, it)| (*block, *it)).collect();
+        let sparse: Vec<(BlockId, VisibleBytes)> =
+            sparse.map(|(block, it)| (*block, *it)).collect();
         let mut chosen = BTreeSet::new();
         for sparse in sparse.chunks(BLOCKS_AT_ONCE.min(self.session.limits().reads / 2).max(1)) {
             chosen.extend(self.choose(ino, sparse, pages > 0).await?);
@@ -158,10 +159,10 @@ impl Upkeep {
     async fn choose(
         &self,
         ino: Ino,
-        sparse: &[(BlockId, Shown)],
+        sparse: &[(BlockId, VisibleBytes)],
         is_paged: bool,
     ) -> Result<Vec<BlockId>, VolumeError> {
-        let questions = |(block, _): &(BlockId, Shown)| {
+        let questions = |(block, _): &(BlockId, VisibleBytes)| {
             let (start, end) = key::shares(*block);
             let shares = Read::Range { start, end, limit: OWNERS_MAX + 1, follow: None };
             [shares, Read::Counter(key::live(*block))]
@@ -169,11 +170,11 @@ impl Upkeep {
         let reads: Vec<Read> = sparse.iter().flat_map(questions).collect();
         let mut found = self.session.store().read(&reads).await?.into_iter();
         let mut chosen = Vec::new();
-        for (block, shown) in sparse {
+        for (block, visible) in sparse {
             let (shares, live) = (entries(found.next()), counter(found.next().as_ref()));
             let goes = if block.is_pack() {
                 // If all owners have their maps in their records, the rewriter of packs moves them.
-                is_paged && is_sparse(live.unsigned_abs(), shown.length)
+                is_paged && is_sparse(live.unsigned_abs(), visible.length)
             // Without shares this file is the only owner, and the block is sparse in it.
             } else if shares.is_empty() {
                 true
@@ -183,7 +184,7 @@ impl Upkeep {
                 let owners = shares.iter().map(|share| ino_of(&share.key));
                 let mut owners = owners.collect::<Result<Vec<Ino>, _>>()?;
                 owners.retain(|owner| *owner != ino);
-                self.is_sparse_in_all(*block, *shown, &owners).await?
+                self.is_sparse_in_all(*block, *visible, &owners).await?
             };
             if goes {
                 chosen.push(*block);
@@ -199,10 +200,10 @@ impl Upkeep {
     async fn is_sparse_in_all(
         &self,
         block: BlockId,
-        shown: Shown,
+        visible: VisibleBytes,
         others: &[Ino],
     ) -> Result<bool, VolumeError> {
-        let (mut bytes, mut unknown) = (shown.bytes, 0);
+        let (mut bytes, mut unknown) = (visible.bytes, 0);
         let records = self.read_all(others.iter().map(|ino| key::inode(*ino))).await?;
         for (other, record) in others.iter().zip(records) {
             // A part of an upload has no record, and neither has a file that is being reaped.
@@ -218,7 +219,7 @@ impl Upkeep {
             let named = slices_of(&inode).iter().filter(|slice| slice.block == block);
             bytes += named.map(|slice| u64::from(slice.length)).sum::<u64>();
         }
-        Ok(is_sparse(bytes + unknown * shown.bytes, shown.length))
+        Ok(is_sparse(bytes + unknown * visible.bytes, visible.length))
     }
 
     /// Reads the slices of pages in one round trip.
@@ -249,10 +250,14 @@ impl Upkeep {
     }
 }
 
-fn count(shown: &mut BTreeMap<BlockId, Shown>, slices: &[Slice], counts: impl Fn(BlockId) -> bool) {
+fn count(
+    visible: &mut BTreeMap<BlockId, VisibleBytes>,
+    slices: &[Slice],
+    counts: impl Fn(BlockId) -> bool,
+) {
     for slice in slices.iter().filter(|slice| counts(slice.block)) {
-        let shown = shown.entry(slice.block).or_default();
-        shown.bytes += u64::from(slice.length);
-        shown.length = slice.block_length;
+        let visible = visible.entry(slice.block).or_default();
+        visible.bytes += u64::from(slice.length);
+        visible.length = slice.block_length;
     }
 }

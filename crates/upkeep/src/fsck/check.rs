@@ -303,7 +303,7 @@ fn uploads(all: &mut Inventory) {
         }
     }
     for part in living {
-        all.name_blocks(part.ino, &part.slices);
+        all.add_references(part.ino, &part.slices);
     }
 }
 
@@ -312,7 +312,7 @@ fn pages(all: &mut Inventory) {
     let mut unnamed: Vec<(Ino, Vec<Slice>)> = Vec::new();
     for (ino, pages) in &mut all.pages {
         let excused = all.detached.contains_key(ino) || all.staged.contains(ino);
-        for page in pages.iter_mut().filter(|page| !all.named_pages.contains(&(*ino, page.page))) {
+        for page in pages.iter_mut().filter(|page| !all.listed_pages.contains(&(*ino, page.page))) {
             let slices = std::mem::take(&mut page.unnamed);
             if all.replaced_pages.contains(&(*ino, page.page)) {
                 // The blocks that the file no longer references are listed by the same orphan.
@@ -326,7 +326,7 @@ fn pages(all: &mut Inventory) {
         }
     }
     for (ino, slices) in unnamed {
-        all.take_slices(ino, &slices);
+        all.add_slices(ino, &slices);
     }
     for key in &all.sum_pages {
         let ino = Ino(key.partition());
@@ -495,13 +495,13 @@ fn counters(all: &mut Inventory, tree: &Tree) {
         }
         let recorded = all.counters.get(&(ino, count)).copied().unwrap_or(0);
         if recorded != found {
-            let what = what(count);
+            let what = counter_name(count);
             all.findings.insert(Finding::Counter { ino, what, recorded, found });
         }
     }
 }
 
-fn what(count: u8) -> &'static str {
+fn counter_name(count: u8) -> &'static str {
     match count {
         c if c == CounterKind::Entries as u8 => "names",
         c if c == CounterKind::Objects as u8 => "objects",

@@ -61,7 +61,7 @@ pub(super) struct Name {
 
 /// The references of all records to a block.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct BlockReferences {
     /// The sealed sizes in bytes: one, unless records disagree.
     pub(super) sizes: BTreeSet<u64>,
     pub(super) owners: BTreeSet<Ino>,
@@ -102,11 +102,11 @@ pub(crate) struct Inventory {
     /// The versions that bind each inode, as the inode's state record lists them.
     pub(super) superseded: BTreeMap<Ino, BTreeSet<(Vec<u8>, VersionStamp)>>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
-    pub(super) named: HashMap<BlockId, Named>,
+    pub(super) named: HashMap<BlockId, BlockReferences>,
     /// The pages of content maps that exist, by file.
     pub(super) pages: HashMap<Ino, Vec<PageSummary>>,
     /// The pages that inodes list.
-    pub(super) named_pages: HashSet<(Ino, u32)>,
+    pub(super) listed_pages: HashSet<(Ino, u32)>,
     pub(super) sum_pages: Vec<Key>,
     /// The long extended attributes that exist, and their lengths.
     pub(super) xattrs: BTreeMap<Key, usize>,
@@ -171,11 +171,11 @@ impl Inventory {
         }
         for space in space::ALL {
             let found = walk(store, space, |key, value| {
-                all.take(&key, &value);
+                all.add(&key, &value);
                 Ok(())
             });
             let found = *found.await?.get();
-            progress.read(what(space), found);
+            progress.read(space_name(space), found);
             all.records += found;
         }
         all.live = all.read_live(store, progress).await?;
@@ -230,13 +230,13 @@ impl Inventory {
     }
 
     /// Adds a record to the summary. A record that does not decode is a finding.
-    fn take(&mut self, key: &Key, value: &Value) {
-        if let Err(why) = self.try_take(key, value) {
+    fn add(&mut self, key: &Key, value: &Value) {
+        if let Err(why) = self.try_add(key, value) {
             self.findings.insert(Finding::Undecodable(key.clone(), why));
         }
     }
 
-    fn try_take(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+    fn try_add(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let shape = |error: VolumeError| error.to_string();
         match key.space() {
@@ -261,13 +261,13 @@ impl Inventory {
             }
             space::INODE => {
                 let inode = Inode::decode(key, value).map_err(failed)?;
-                self.take_inode(Ino(key.partition()), &inode);
+                self.add_inode(Ino(key.partition()), &inode);
             }
             space::MAP => {
                 let slices = MapPage::decode(key, value).map_err(failed)?.0;
                 let ino = Ino(key.partition());
                 let page: [u8; 4] = key.suffix().try_into().map_err(|_| "not the key of a page")?;
-                self.take_page(ino, u32::from_be_bytes(page), key, slices);
+                self.add_page(ino, u32::from_be_bytes(page), key, slices);
             }
             space::XATTR => {
                 let XattrValue(bytes) = XattrValue::decode(key, value).map_err(failed)?;
@@ -280,7 +280,7 @@ impl Inventory {
             space::ORPHAN => {
                 let ino = ino_of(key).map_err(shape)?;
                 let orphan = Orphan::decode(key, value).map_err(failed)?;
-                self.take_orphan(ino, orphan).map_err(failed)?;
+                self.add_orphan(ino, orphan).map_err(failed)?;
             }
             space::PART => {
                 let part = Part::decode(key, value).map_err(failed)?;
@@ -292,12 +292,12 @@ impl Inventory {
                 let upload = Upload::decode(key, value).map_err(failed)?;
                 self.uploads.push((key.clone(), upload.ino, upload.state));
             }
-            _ => self.take_small(key, value)?,
+            _ => self.add_other(key, value)?,
         }
         Ok(())
     }
 
-    fn take_small(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+    fn add_other(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let named = |error: VolumeError| error.to_string();
         match key.space() {
@@ -363,13 +363,13 @@ impl Inventory {
             space::POLICY => {
                 PolicyRecord::decode(key, value).map_err(failed)?;
             }
-            _ => self.take_session(key, value)?,
+            _ => self.add_session(key, value)?,
         }
         Ok(())
     }
 
     /// Adds the records that sessions write about themselves.
-    fn take_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
+    fn add_session(&mut self, key: &Key, value: &Value) -> Result<(), String> {
         let failed = |error: DecodeError| error.to_string();
         let named = |error: VolumeError| error.to_string();
         let session = || session_in_key(key).ok_or("not the key of a session");
@@ -411,7 +411,7 @@ impl Inventory {
         Ok(())
     }
 
-    fn take_inode(&mut self, ino: Ino, inode: &Inode) {
+    fn add_inode(&mut self, ino: Ino, inode: &Inode) {
         let apart = inode.xattrs.iter().filter_map(|xattr| match xattr.value {
             XattrPlace::Apart(length) => Some((key::xattr(ino, &xattr.name), length)),
             XattrPlace::Inline(_) => None,
@@ -435,12 +435,12 @@ impl Inventory {
                 (summary.parent, summary.name) = (directory.parent, directory.name.clone());
             }
             InodeBody::Symlink(_) | InodeBody::Special(_) => {}
-            InodeBody::File(file) => self.take_file(ino, file, &mut summary),
+            InodeBody::File(file) => self.add_file(ino, file, &mut summary),
         }
         self.inodes.insert(ino, summary);
     }
 
-    fn take_file(&mut self, ino: Ino, file: &File, summary: &mut InodeSummary) {
+    fn add_file(&mut self, ino: Ino, file: &File, summary: &mut InodeSummary) {
         (summary.size, summary.told_by_name) = (file.size, file.told_by_name);
         summary.parts = !file.parts.is_empty();
         summary.is_staged_inline = file.content.is_staged_inline();
@@ -450,10 +450,10 @@ impl Inventory {
                 if !in_order(slices) {
                     self.findings.insert(Finding::Disorder(ino));
                 }
-                self.take_slices(ino, slices);
+                self.add_slices(ino, slices);
             }
             Content::Pages(pages) => {
-                self.named_pages.extend(pages.iter().map(|page| (ino, page.page)));
+                self.listed_pages.extend(pages.iter().map(|page| (ino, page.page)));
                 summary.pages.clone_from(pages);
             }
         }
@@ -461,15 +461,15 @@ impl Inventory {
 
     /// Adds a page. Inodes were read before. A page that its inode does not list is examined once
     /// all orphans are known.
-    fn take_page(&mut self, ino: Ino, page: u32, key: &Key, slices: Vec<Slice>) {
+    fn add_page(&mut self, ino: Ino, page: u32, key: &Key, slices: Vec<Slice>) {
         if !in_order(&slices) {
             self.findings.insert(Finding::Disorder(ino));
         }
         let span = slices.first().zip(slices.last());
         let span = span.map(|(first, last)| (first.position, last.end()));
         let bytes = record::bytes_of(&slices);
-        let unnamed = if self.named_pages.contains(&(ino, page)) {
-            self.take_slices(ino, &slices);
+        let unnamed = if self.listed_pages.contains(&(ino, page)) {
+            self.add_slices(ino, &slices);
             Vec::new()
         } else {
             slices
@@ -478,7 +478,7 @@ impl Inventory {
         self.pages.entry(ino).or_default().push(summary);
     }
 
-    fn take_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
+    fn add_orphan(&mut self, ino: Ino, orphan: Orphan) -> Result<(), DecodeError> {
         if let Orphan::Detached { inode, .. } = &orphan {
             let inode = Inode::decode(&key::inode(ino), inode)?;
             self.detached.insert(ino, inode.file().map_or(0, |file| file.size));
@@ -505,9 +505,9 @@ impl Inventory {
         Ok(())
     }
 
-    pub(super) fn take_slices(&mut self, owner: Ino, slices: &[Slice]) {
+    pub(super) fn add_slices(&mut self, owner: Ino, slices: &[Slice]) {
         self.count_in_packs(owner, slices);
-        self.name_blocks(owner, slices);
+        self.add_references(owner, slices);
     }
 
     fn count_in_packs(&mut self, owner: Ino, slices: &[Slice]) {
@@ -517,7 +517,7 @@ impl Inventory {
         }
     }
 
-    pub(super) fn name_blocks(&mut self, owner: Ino, slices: &[Slice]) {
+    pub(super) fn add_references(&mut self, owner: Ino, slices: &[Slice]) {
         for slice in slices {
             let named = self.named.entry(slice.block).or_default();
             named.owners.insert(owner);
@@ -553,7 +553,7 @@ async fn walk_counters(
     }
 }
 
-fn what(space: Space) -> &'static str {
+fn space_name(space: Space) -> &'static str {
     match space {
         space::INODE => "inodes",
         space::DENTRY => "names",

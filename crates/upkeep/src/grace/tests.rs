@@ -6,7 +6,7 @@ use record::BlockId;
 use store::Durability;
 use tokio::time::{Instant, advance};
 
-use super::{DELETION_GRACE_RELAXED, PendingAges, in_force};
+use super::{DELETION_GRACE_RELAXED, PendingAges, effective_grace};
 
 const GRACE: Duration = Duration::from_secs(10);
 const BLOCK: BlockId = BlockId([1; 16]);
@@ -14,10 +14,10 @@ const BLOCK: BlockId = BlockId([1; 16]);
 #[test]
 fn configured_grace_overrides_the_default() {
     let relaxed = DELETION_GRACE_RELAXED;
-    assert_eq!(in_force(None, Durability::Strict), Duration::ZERO);
-    assert_eq!(in_force(None, Durability::Relaxed), relaxed);
-    assert_eq!(in_force(Some(GRACE * 2), Durability::Strict), GRACE * 2);
-    assert_eq!(in_force(Some(Duration::ZERO), Durability::Relaxed), Duration::ZERO);
+    assert_eq!(effective_grace(None, Durability::Strict), Duration::ZERO);
+    assert_eq!(effective_grace(None, Durability::Relaxed), relaxed);
+    assert_eq!(effective_grace(Some(GRACE * 2), Durability::Strict), GRACE * 2);
+    assert_eq!(effective_grace(Some(Duration::ZERO), Durability::Relaxed), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ use store::{Guard, Key, Plan, Read, Value, Write};
 
 use super::owners::{Owners, Reference};
 use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, add_release, references};
-use super::{Dead, progress};
+use super::{Dead, committed_steps};
 use crate::upkeep::Upkeep;
 
 /// Files whose records and owners are read together.
@@ -79,7 +79,7 @@ impl Upkeep {
         let mut reaped = 0;
         for dead in files {
             match self.reap_some(&[dead], priority).await {
-                Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
+                Err(why @ VolumeError::Corrupt(_)) => self.report_damaged(&dead.key, &why),
                 one => reaped += one?,
             }
         }
@@ -97,7 +97,7 @@ impl Upkeep {
                 guards: vec![dead.guard(), Guard::Absent(key::inode(dead.ino))],
                 writes: vec![Write::Delete(dead.key.clone())],
             };
-            reaped += progress(self.session.commit_plan(plan).await)?;
+            reaped += committed_steps(self.session.commit_plan(plan).await)?;
         }
         reaped += self.reap_small(small).await?;
         self.session.throttle().pause_after(step).await;
@@ -160,7 +160,7 @@ impl Upkeep {
         self.note_sparse(&references, &owners);
         let (mut reaped, mut rest) = (0, owners.as_slice());
         for ((file, references), outcome) in files.iter().zip(&by_file).zip(outcomes) {
-            reaped += progress(outcome)?;
+            reaped += committed_steps(outcome)?;
             let (own, others) = rest.split_at_checked(references.len()).unwrap_or_default();
             self.evict(file, references, own);
             rest = others;
@@ -205,7 +205,7 @@ impl Upkeep {
                     Write::Put(file.dead.key.clone(), detached.clone()),
                 ],
             };
-            if progress(self.session.commit_plan(plan).await)? == 0 {
+            if committed_steps(self.session.commit_plan(plan).await)? == 0 {
                 return Ok(0);
             }
         }
@@ -227,13 +227,13 @@ impl Upkeep {
         let xattrs: Vec<Write> = file.xattrs().collect();
         for xattrs in xattrs.chunks(XATTRS_PER_PLAN) {
             let plan = Plan { guards: vec![guard.clone()], writes: xattrs.to_vec() };
-            if progress(self.session.commit_plan(plan).await)? == 0 {
+            if committed_steps(self.session.commit_plan(plan).await)? == 0 {
                 return Ok(0);
             }
         }
         let mut plan = Plan { guards: vec![guard], writes: file.last_writes() };
         plan.writes.push(Write::Delete(file.dead.key.clone()));
-        progress(self.session.commit_plan(plan).await)
+        committed_steps(self.session.commit_plan(plan).await)
     }
 
     /// Releases the packs that pages of a content map reference.
@@ -295,7 +295,7 @@ impl Upkeep {
             if plan.writes.is_empty() {
                 continue;
             }
-            if progress(self.session.commit_plan(plan).await)? == 0 {
+            if committed_steps(self.session.commit_plan(plan).await)? == 0 {
                 return Err(VolumeError::Unavailable(
                     "an owner of a block changed meanwhile; the next pass retries".into(),
                 ));
@@ -306,7 +306,7 @@ impl Upkeep {
             && let Some(last) = last
         {
             let plan = Plan { guards: vec![guard.clone()], writes: vec![last] };
-            progress(self.session.commit_plan(plan).await)?;
+            committed_steps(self.session.commit_plan(plan).await)?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ use store::{Guard, Key, Plan, Read, Value, Write};
 use super::files::PAGES_AT_ONCE;
 use super::owners::{Owners, Reference};
 use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, add_release};
-use super::{Dead, progress};
+use super::{Dead, committed_steps};
 use crate::upkeep::Upkeep;
 
 /// Owners whose records are read together.
@@ -178,7 +178,7 @@ impl Upkeep {
                     // damaged.
                     Ok(None) => continue,
                     Err(why @ VolumeError::Corrupt(_)) => {
-                        self.keep_damaged(&inode, &why);
+                        self.report_damaged(&inode, &why);
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -282,7 +282,7 @@ impl Upkeep {
             if matches!(outcome, Outcome::Refused { guard, .. } if guard >= steps.len()) {
                 steps.into_iter().rev().for_each(|step| owner.steps.push_front(step));
                 changed.push(owner);
-            } else if progress(outcome)? > 0 {
+            } else if committed_steps(outcome)? > 0 {
                 reaped += steps.len() as u64;
                 self.evict_hidden(&owner, &blocks, own);
                 if !owner.steps.is_empty() {

@@ -12,7 +12,7 @@ use store::{Plan, Write};
 
 use super::owners::Reference;
 use super::release::add_release;
-use super::{Dead, progress};
+use super::{Dead, committed_steps};
 use crate::upkeep::Upkeep;
 
 /// Orphans whose owners are read together.
@@ -59,7 +59,7 @@ impl Upkeep {
                 .collect()
                 .await;
             for outcome in outcomes {
-                reaped += progress(outcome)?;
+                reaped += committed_steps(outcome)?;
             }
             self.session.throttle().pause_after(step).await;
         }

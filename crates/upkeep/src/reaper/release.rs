@@ -6,10 +6,10 @@
 //! guard of the plan, not a count.
 //!
 //! **Packs.** Every owner of a pack has a share record from its first plan on (see
-//! [`namespace::add_pack_shares`]). An owner without one owns nothing: it has released the pack before,
-//! or the volume is damaged, and then nothing is deleted on its behalf. The bytes of an owner are
-//! subtracted from the pack's counter in the plan that removes its share. The counter is removed
-//! when the pack becomes pending.
+//! [`namespace::add_pack_shares`]). An owner without one owns nothing: it has released the pack
+//! before, or the volume is damaged, and then nothing is deleted on its behalf. The bytes of an
+//! owner are subtracted from the pack's counter in the plan that removes its share. The counter is
+//! removed when the pack becomes pending.
 //!
 //! *Why no pack becomes pending while a plan under way is about to reference it.* The members of a
 //! pack are published by separate plans, and until such a plan is committed, no record announces
@@ -34,7 +34,7 @@ use session::VolumeError;
 use store::{Guard, Plan, Write};
 
 use super::owners::{Owners, Reference};
-use super::{after, progress};
+use super::{committed_steps, key_after};
 use crate::upkeep::Upkeep;
 
 /// The most guards and writes that the release of one block takes.
@@ -102,7 +102,9 @@ impl Upkeep {
                     add_release(&mut plan, *reference, owners);
                 }
             }
-            if !plan.writes.is_empty() && progress(self.session.commit_plan(plan).await)? == 0 {
+            if !plan.writes.is_empty()
+                && committed_steps(self.session.commit_plan(plan).await)? == 0
+            {
                 return Err(VolumeError::Unavailable(
                     "an owner of a block changed meanwhile; the next pass retries".into(),
                 ));
@@ -137,7 +139,7 @@ pub(super) fn add_release(plan: &mut Plan, reference: Reference, owners: &Owners
     // This is the last owner. Its own share must be the only one at the instant of the commit.
     if owners.has_share {
         plan.guards.push(Guard::Empty(start, own.clone()));
-        plan.guards.push(Guard::Empty(after(&own), end));
+        plan.guards.push(Guard::Empty(key_after(&own), end));
         plan.writes.push(Write::Delete(own));
     } else {
         plan.guards.push(Guard::Empty(start, end));

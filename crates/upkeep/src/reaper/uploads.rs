@@ -21,7 +21,7 @@ use store::{Entry, Guard, Key, Plan, Read, Write};
 use tracing::warn;
 
 use super::release::references;
-use super::{Dead, UPLOAD_RESULT_KEPT, after, progress};
+use super::{Dead, UPLOAD_RESULT_KEPT, committed_steps, key_after};
 use crate::upkeep::Upkeep;
 
 /// Parts that one round trip reads.
@@ -65,7 +65,7 @@ impl Upkeep {
             let bucket_is_gone = buckets.contains(&Ino(at.partition()));
             let step = self.session.throttle().begin_step(priority);
             match self.reap_upload(dead, at, bucket_is_gone).await {
-                Err(why @ VolumeError::Corrupt(_)) => self.keep_damaged(&dead.key, &why),
+                Err(why @ VolumeError::Corrupt(_)) => self.report_damaged(&dead.key, &why),
                 one => reaped += one?,
             }
             self.session.throttle().pause_after(step).await;
@@ -84,7 +84,7 @@ impl Upkeep {
         let Some(record) = value(found.first()) else {
             let writes = vec![Write::Delete(dead.key.clone())];
             let guards = vec![dead.guard(), Guard::Absent(at)];
-            return progress(self.session.commit_plan(Plan { guards, writes }).await);
+            return committed_steps(self.session.commit_plan(Plan { guards, writes }).await);
         };
         let upload = Upload::decode(&at, &record).map_err(|error| corrupt(&at, &error))?;
         let (used, until) = match &upload.state {
@@ -117,7 +117,7 @@ impl Upkeep {
             }
             _ => Write::Delete(at),
         });
-        Ok(removed + progress(self.session.commit_plan(plan).await)?)
+        Ok(removed + committed_steps(self.session.commit_plan(plan).await)?)
     }
 
     /// Removes completed uploads whose time to answer has passed.
@@ -135,7 +135,7 @@ impl Upkeep {
             let step = self.session.throttle().begin_step(priority);
             let expired = self.read_range(start, end.clone(), limit).await?;
             let Some(last) = expired.last() else { return Ok(reaped) };
-            start = after(&last.key);
+            start = key_after(&last.key);
             reaped += self.end_expired(&expired).await?;
             self.session.throttle().pause_after(step).await;
         }
@@ -152,7 +152,7 @@ impl Upkeep {
             let none = || VolumeError::Corrupt("the expiry record names no upload".to_owned());
             match expiry.and_then(|expiry| upload_key(&expiry.upload).ok_or_else(none)) {
                 Ok(upload) => named.push((entry, upload)),
-                Err(why) => self.keep_damaged(&entry.key, &why),
+                Err(why) => self.report_damaged(&entry.key, &why),
             }
         }
         let record = |(_, at): &(&Entry, Key)| Read::Record { key: at.clone(), follow: None };
@@ -175,11 +175,11 @@ impl Upkeep {
                     Ok(_) => {
                         let why =
                             VolumeError::Corrupt(format!("the upload {at:?} was not completed"));
-                        self.keep_damaged(&entry.key, &why);
+                        self.report_damaged(&entry.key, &why);
                         continue;
                     }
                     Err(error) => {
-                        self.keep_damaged(&entry.key, &corrupt(&at, &error));
+                        self.report_damaged(&entry.key, &corrupt(&at, &error));
                         continue;
                     }
                 },
@@ -191,7 +191,7 @@ impl Upkeep {
             .buffer_unordered(EXPIRED_AT_ONCE);
         let mut ended = 0;
         while let Some(outcome) = outcomes.next().await {
-            ended += progress(outcome)?;
+            ended += committed_steps(outcome)?;
         }
         Ok(ended)
     }
@@ -235,7 +235,7 @@ impl Upkeep {
             }
             if !taken_over.is_empty() {
                 let plan = Plan { guards: vec![dead.guard()], writes: taken_over };
-                if progress(self.session.commit_plan(plan).await)? == 0 {
+                if committed_steps(self.session.commit_plan(plan).await)? == 0 {
                     return Ok(removed);
                 }
             }
@@ -254,7 +254,7 @@ impl Upkeep {
             let upload = match Upload::decode(&entry.key, &entry.value) {
                 Ok(upload) => upload,
                 Err(error) => {
-                    self.keep_damaged(&entry.key, &corrupt(&entry.key, &error));
+                    self.report_damaged(&entry.key, &corrupt(&entry.key, &error));
                     continue;
                 }
             };
@@ -271,7 +271,7 @@ impl Upkeep {
                     vec![Write::Delete(entry.key), Write::Delete(expiry)]
                 }
             };
-            reaped += progress(self.session.commit_plan(Plan { guards, writes }).await)?;
+            reaped += committed_steps(self.session.commit_plan(Plan { guards, writes }).await)?;
         }
         Ok(reaped)
     }

@@ -211,7 +211,7 @@ impl Upkeep {
         batch: &Batch,
         round: &mut RepackRound,
     ) -> Result<Option<(SealedBlock, Relocation)>, VolumeError> {
-        let mut sealer = Sealer::new(self.staging.ids.draw_pack(), batch.bytes);
+        let mut sealer = Sealer::new(self.staging.ids.allocate_pack(), batch.bytes);
         let (mut runs, mut checksums): (_, Vec<SliceChecksum>) = (BTreeMap::new(), Vec::new());
         for source in &batch.sources {
             let Source { block, .. } = source;
@@ -270,7 +270,7 @@ impl Upkeep {
         let bytes = tokio::time::timeout(self.staging.deadlines.block, reading).await.map_err(
             |late| {
                 let doing = format!("reading block {}", block.id);
-                BlockError::because(BlockErrorKind::Unavailable, doing, late)
+                BlockError::with_cause(BlockErrorKind::Unavailable, doing, late)
             },
         )??;
         let pieces = sealed::open(block, 0..block.length, bytes)?;

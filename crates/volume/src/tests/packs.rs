@@ -39,7 +39,7 @@ pub(crate) struct Laid {
 /// Puts a pack without publishing anything.
 pub(crate) async fn lay(volume: &Volume, members: &[(&str, usize)]) -> Laid {
     let pin = Some(volume.session.reading());
-    let mut sealer = Sealer::new(volume.staging.ids.draw_pack(), 1 << 16);
+    let mut sealer = Sealer::new(volume.staging.ids.allocate_pack(), 1 << 16);
     let mut places = Vec::new();
     for (name, length) in members {
         places.push((*name, sealer.len(), u32::try_from(*length).unwrap()));

@@ -43,7 +43,7 @@ fn a_bucket_that_answers_without_tls_gets_the_remedy_for_that() {
     let away = |cause: &str| {
         of_blocks(
             &place,
-            &BlockError::because(BlockErrorKind::Unavailable, "probing", cause.to_owned()),
+            &BlockError::with_cause(BlockErrorKind::Unavailable, "probing", cause.to_owned()),
         )
     };
     let plain = away("received corrupt message of type InvalidContentType").expect("a remedy");

@@ -82,7 +82,7 @@ async fn world() -> (Arc<Faulty>, Arc<Upkeep>, Vec<(Value, Reference)>) {
     let store = Faulty::new();
     let upkeep = upkeep(&store).await;
     let inos = upkeep.session.allocate_inodes(3).await.unwrap();
-    let pack = upkeep.staging.ids.draw_pack();
+    let pack = upkeep.staging.ids.allocate_pack();
     let mut files = Vec::new();
     for (name, (ino, place)) in ["a", "b", "c"].into_iter().zip(inos.into_iter().zip(0..)) {
         let slice = Slice {
@@ -113,7 +113,7 @@ async fn copy(upkeep: &Upkeep, from: &str, to: &str) {
     let path = Path::new(b"b", from.as_bytes());
     let found = upkeep.session.run(&Lookup { path: &path, version: None }).await.unwrap();
     let Content::Slices(slices) = &found.inode.file().unwrap().content else {
-        panic!("it lies in a pack")
+        panic!("it is in a pack")
     };
     let [ino] = upkeep.session.allocate_inodes(1).await.unwrap()[..] else {
         panic!("one was asked for")
