@@ -22,8 +22,6 @@ use super::markdown::{Block, Kind, blocks};
 const NOT_YET: &[&str] = &[
     "admin",
     "benches",
-    "block",
-    "cache",
     "docs/BENCHMARKS.md",
     "docs/FORMAT.md",
     "docs/INVARIANTS.md",
