@@ -48,17 +48,22 @@ impl Planner for Lookup<'_> {
     type Output = FoundObject;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundObject>, Halt> {
-        match self.version {
-            Some(version) => self.version(view, version).map(Step::Done),
-            None => match self.current(view) {
-                Err(Halt::Fail(FsError::NoSuchKey)) => Err(self.why_missing(view)?.into()),
-                found => found.map(Step::Done),
-            },
-        }
+        self.find(view).map(Step::Done)
     }
 }
 
 impl Lookup<'_> {
+    /// Finds the object for a planner that decides by it. A lookup has nothing to commit.
+    pub fn find(&self, view: &mut View<'_>) -> Result<FoundObject, Halt> {
+        match self.version {
+            Some(version) => self.version(view, version),
+            None => match self.current(view) {
+                Err(Halt::Fail(FsError::NoSuchKey)) => Err(self.why_missing(view)?.into()),
+                found => found,
+            },
+        }
+    }
+
     fn current(&self, view: &mut View<'_>) -> Result<FoundObject, Halt> {
         let chain = path::chain(view, self.path.bucket(), &self.path.directories, Unknown::Ask)?;
         if chain.missing.is_some() {

@@ -489,10 +489,7 @@ impl Planner for SetObject<'_> {
     type Output = Option<VersionRef>;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let lookup = Lookup { path: self.path, version: self.version };
-        let Step::Done(found) = lookup.plan(view, env)? else {
-            unreachable!("a lookup never commits a plan")
-        };
+        let found = Lookup { path: self.path, version: self.version }.find(view)?;
         let FoundObject { ino, mut inode, record, path_records, version, .. } = found;
         let Some(file) = inode.file() else { return Err(FsError::NoSuchKey.into()) };
         if self.expected.is_some_and(|expected| !expected.is(ino, file)) {

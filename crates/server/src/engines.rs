@@ -138,43 +138,47 @@ fn not_opened(place: &MetaPlace, error: StoreError) -> Problem {
     Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
 }
 
+/// The table of engines that are database servers: the store of each with its options. `$use` is
+/// evaluated for the engine of `$kind`; `$store` and `$options` name the type and the value in it. An
+/// engine that this program was built without fails with `Unavailable`.
+macro_rules! with_server_engine {
+    ($kind:expr, $relaxed:expr, ($store:ident, $options:ident) => $use:expr) => {
+        match $kind {
+            #[cfg(feature = "postgres")]
+            ServerKind::Postgres => {
+                use PostgresStore as $store;
+                let $options = PostgresOptions { relaxed: $relaxed, ..PostgresOptions::default() };
+                $use
+            }
+            #[cfg(not(feature = "postgres"))]
+            ServerKind::Postgres => Err(feature_error("postgres")),
+            #[cfg(feature = "mysql")]
+            ServerKind::Mysql => {
+                use MysqlStore as $store;
+                let $options = MysqlOptions { relaxed: $relaxed, ..MysqlOptions::default() };
+                $use
+            }
+            #[cfg(not(feature = "mysql"))]
+            ServerKind::Mysql => Err(feature_error("mysql")),
+            #[cfg(feature = "redis")]
+            ServerKind::Redis => {
+                use RedisStore as $store;
+                let spared = SPARED.to_vec();
+                let $options =
+                    RedisOptions { relaxed: $relaxed, spared, ..RedisOptions::default() };
+                $use
+            }
+            #[cfg(not(feature = "redis"))]
+            ServerKind::Redis => Err(feature_error("redis")),
+        }
+    };
+}
+
+/// Returns true if the database of the server has the tables of a volume. Makes nothing.
 async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bool, StoreError> {
     #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
     let _ = (url, relaxed);
-    match kind {
-        #[cfg(feature = "postgres")]
-        ServerKind::Postgres => {
-            let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
-            PostgresStore::is_made(url, &options).await
-        }
-        #[cfg(not(feature = "postgres"))]
-        ServerKind::Postgres => Err(feature_error("postgres")),
-        #[cfg(feature = "mysql")]
-        ServerKind::Mysql => {
-            let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
-            MysqlStore::is_made(url, &options).await
-        }
-        #[cfg(not(feature = "mysql"))]
-        ServerKind::Mysql => Err(feature_error("mysql")),
-        #[cfg(feature = "redis")]
-        ServerKind::Redis => {
-            let options = RedisOptions { relaxed, ..RedisOptions::default() };
-            RedisStore::is_made(url, &options).await
-        }
-        #[cfg(not(feature = "redis"))]
-        ServerKind::Redis => Err(feature_error("redis")),
-    }
-}
-
-#[cfg(feature = "sqlite")]
-async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
-    let options = SqliteOptions { exclusive: purpose == Use::Serve, spared: &SPARED };
-    Ok(Arc::new(SqliteStore::open(path, options).await?))
-}
-
-#[cfg(not(feature = "sqlite"))]
-async fn open_sqlite(_: &Path, _: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
-    Err(feature_error("sqlite"))
+    with_server_engine!(kind, relaxed, (Store, options) => Store::is_made(url, &options).await)
 }
 
 /// Opens the store in a database server. With `relaxed`, a crash of the server may lose what it has
@@ -186,30 +190,21 @@ async fn open_server(
 ) -> Result<Arc<dyn MetaStore>, StoreError> {
     #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
     let _ = (url, relaxed);
-    match kind {
-        #[cfg(feature = "postgres")]
-        ServerKind::Postgres => {
-            let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
-            Ok(Arc::new(PostgresStore::open(url, options).await?))
-        }
-        #[cfg(not(feature = "postgres"))]
-        ServerKind::Postgres => Err(feature_error("postgres")),
-        #[cfg(feature = "mysql")]
-        ServerKind::Mysql => {
-            let options = MysqlOptions { relaxed, ..MysqlOptions::default() };
-            Ok(Arc::new(MysqlStore::open(url, options).await?))
-        }
-        #[cfg(not(feature = "mysql"))]
-        ServerKind::Mysql => Err(feature_error("mysql")),
-        #[cfg(feature = "redis")]
-        ServerKind::Redis => {
-            let options =
-                RedisOptions { relaxed, spared: SPARED.to_vec(), ..RedisOptions::default() };
-            Ok(Arc::new(RedisStore::open(url, options).await?))
-        }
-        #[cfg(not(feature = "redis"))]
-        ServerKind::Redis => Err(feature_error("redis")),
-    }
+    with_server_engine!(kind, relaxed, (Store, options) => {
+        let store: Arc<dyn MetaStore> = Arc::new(Store::open(url, options).await?);
+        Ok(store)
+    })
+}
+
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
+    let options = SqliteOptions { exclusive: purpose == Use::Serve, spared: &SPARED };
+    Ok(Arc::new(SqliteStore::open(path, options).await?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn open_sqlite(_: &Path, _: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
+    Err(feature_error("sqlite"))
 }
 
 /// Returns the feature that a metadata store needs and this program was built without.

@@ -47,11 +47,10 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
-        // Both ask for their records in one pass, so the lookup costs no round trip of its own.
-        let (found, planned) = (lookup.plan(view, env), self.operation.plan(view, env));
+        // Both ask for what they need in one pass, so the lookup costs no round trip of its own.
+        let (found, planned) = (lookup.find(view), self.operation.plan(view, env));
         let guard = match found {
-            Ok(Step::Done(found)) => self.accept(&found)?,
-            Ok(Step::Commit(..)) => unreachable!("a lookup commits nothing"),
+            Ok(found) => self.accept(&found)?,
             Err(Halt::Fail(error)) if is_absence(&error) => self.accept_absence(error)?,
             Err(halt) => return Err(halt),
         };
