@@ -1,29 +1,33 @@
-//! All actions of S3, whether anything here serves them or not, and what each applies to.
+//! The table of all S3 actions, with the kind of resource of each action.
+//!
+//! The table also has actions that the gateway does not serve, so that a policy that was written for
+//! AWS is accepted. For example, `s3:CreateJob` is known, although the gateway has no jobs.
 
 use AppliesTo::{Bucket, Elsewhere, Objects, ObjectsByName};
 
 use crate::glob::Glob;
 
-/// What an action is done to.
+/// The kind of resource of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AppliesTo {
-    /// Objects, so a statement of a bucket's policy needs a resource within the bucket.
+    /// Objects. A statement of a bucket policy needs a resource within the bucket.
     Objects,
     /// The bucket itself.
     Bucket,
-    /// Objects, but a pattern that covers actions of buckets as well means those: `s3:*Bucket*`.
+    /// Objects, unless the pattern also covers an action of buckets. For example, `s3:*Bucket*`
+    /// applies to the bucket.
     ObjectsByName,
-    /// Neither a bucket nor its objects: no bucket's policy can speak of it.
+    /// Neither a bucket nor its objects. A bucket policy cannot name the action.
     Elsewhere,
 }
 
-/// Whether a pattern in lower case covers any action of S3.
+/// Returns true if a pattern in lower case covers an action of S3.
 pub(crate) fn covers_any(pattern: &Glob) -> bool {
     S3.iter().any(|(action, _)| pattern.matches(&action.to_ascii_lowercase()))
 }
 
-/// What a pattern in lower case applies to: objects as soon as it covers one action of theirs.
-/// `None` where it covers nothing that a bucket's policy can speak of.
+/// Returns the kind of resource of a pattern in lower case: objects if the pattern covers an action on
+/// objects. `None` if the pattern covers no action that a bucket policy can name.
 pub(crate) fn applies_to(pattern: &Glob) -> Option<AppliesTo> {
     let covers = |wanted: AppliesTo| {
         let of_kind = S3.iter().filter(|(_, applies)| *applies == wanted);
@@ -38,16 +42,15 @@ pub(crate) fn applies_to(pattern: &Glob) -> Option<AppliesTo> {
     }
 }
 
-/// Whether the action, in lower case, is one of objects.
+/// Returns true if the action, in lower case, applies to objects.
 pub(crate) fn is_of_objects(action: &str) -> bool {
     S3.iter().any(|(known, applies)| {
         matches!(applies, Objects | ObjectsByName) && known.eq_ignore_ascii_case(action)
     })
 }
 
-/// All of "Actions, resources, and condition keys for Amazon S3" in AWS's Service Authorization
-/// Reference, and the one that directory buckets have: a policy that was written for AWS may be
-/// added as it is.
+/// The actions of "Actions, resources, and condition keys for Amazon S3" in AWS's Service Authorization
+/// Reference, and the action of directory buckets.
 const S3: &[(&str, AppliesTo)] = &[
     ("s3:AbortMultipartUpload", Objects),
     ("s3:AllowVendedLogDeliveryForResource", Elsewhere),

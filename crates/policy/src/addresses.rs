@@ -1,18 +1,19 @@
-//! Networks of IP addresses.
+//! Ranges of IP addresses, for example `10.0.0.0/8`.
 
-// `std::net` has sockets, too.
+// From `core`, because `std::net` also has sockets, and this crate does no I/O.
 use core::net::IpAddr;
 
 /// A range of addresses: `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
     address: IpAddr,
-    /// At most the bits of the address.
+    /// The length of the network prefix in bits: at most 32 for IPv4, 128 for IPv6.
     prefix_bits: u32,
 }
 
 impl Network {
-    /// Reads an address, or a range in CIDR notation. Bits beyond the prefix do not count.
+    /// Parses an address or a range in CIDR notation. Bits behind the prefix are ignored. Returns `None`
+    /// for other text.
     pub(crate) fn parse(text: &str) -> Option<Network> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -30,10 +31,12 @@ impl Network {
         (prefix_bits <= all_bits).then_some(Network { address, prefix_bits })
     }
 
-    /// Whether the address lies within. An IPv4 address that is written as IPv6 is the IPv4 one.
+    /// Returns true if the range contains the address. An IPv4 address in IPv6 notation
+    /// (`::ffff:192.0.2.1`) counts as the IPv4 address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
+                // A shift by all bits leaves nothing to compare: `/0` contains every address.
                 let beyond = 32 - self.prefix_bits;
                 let differ = network.to_bits() ^ address.to_bits();
                 differ.checked_shr(beyond).unwrap_or(0) == 0
@@ -43,12 +46,12 @@ impl Network {
                 let differ = network.to_bits() ^ address.to_bits();
                 differ.checked_shr(beyond).unwrap_or(0) == 0
             }
-            _ => false,
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
         }
     }
 
-    /// Whether S3 takes the range for a few known senders, not for the public: it blocks "very
-    /// broad IP ranges", those wider than /8 of IPv4 and /32 of IPv6.
+    /// Returns true if S3 does not regard the range as public. S3 blocks "very broad IP ranges": those
+    /// wider than /8 in IPv4 and /32 in IPv6.
     pub(crate) fn is_narrow(&self) -> bool {
         self.prefix_bits >= if self.address.is_ipv4() { 8 } else { 32 }
     }

@@ -12,17 +12,17 @@ const COMPONENTS: usize = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArnPattern {
-    /// `*`, or variables that stand for a whole ARN.
+    /// `*`, or a pattern with variables whose values make a whole ARN.
     Whole(Pattern),
-    /// As many as there are components.
+    /// One pattern for each of the six components.
     Components(Vec<Pattern>),
 }
 
-/// Why a text is no pattern of ARNs.
+/// The reason why a text is not a pattern of ARNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadArn {
     Variable(BadVariable),
-    /// It has too few colons, so that no ARN would fit.
+    /// The text has fewer than six components, so it would match no ARN.
     TooShort,
 }
 
@@ -75,7 +75,7 @@ impl ArnPattern {
         all
     }
 
-    /// The components, or the whole pattern as one.
+    /// Returns the patterns of the components, or the one pattern of the whole ARN.
     pub(crate) fn patterns(&self) -> &[Pattern] {
         match self {
             ArnPattern::Whole(pattern) => std::slice::from_ref(pattern),
@@ -88,7 +88,8 @@ impl ArnPattern {
     }
 }
 
-/// The text's components. A colon within a variable separates nothing.
+/// Splits a pattern at its colons into at most six components. A colon in the braces of a variable, as
+/// in `${aws:username}`, does not separate components.
 fn components(text: &str, variables: bool) -> Vec<&str> {
     let mut components = Vec::new();
     let (mut begin, mut depth, mut before) = (0, false, ' ');

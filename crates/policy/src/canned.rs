@@ -1,4 +1,7 @@
-//! The policies that need no document.
+//! The built-in policies `readwrite`, `readonly` and `writeonly`, which have no document.
+//!
+//! For example, a user with `writeonly` uploads objects and lists the parts of uploads, but reads no
+//! object.
 
 use crate::glob::Glob;
 use crate::pattern::Pattern;
@@ -29,7 +32,7 @@ const WRITE_ONLY: &[&str] = &[
     "s3:putobjecttagging",
 ];
 
-/// The one statement of a policy of this name.
+/// Returns the statement of the built-in policy of this name. `None` if there is no such policy.
 pub(crate) fn statement(name: &str) -> Option<Statement> {
     let actions = match name {
         "readwrite" => READ_WRITE,

@@ -1,13 +1,19 @@
-//! Conditions: what a statement asks of a request beyond who, what and where.
+//! Conditions of a statement: comparisons of a request's values with values of the policy.
 //!
-//! AWS's rules, in short. All conditions of a statement must hold. Of several values of a condition
-//! one must fit, and for a negated operator none may. If the request has no value for the key, a
-//! condition does not hold; but it does if its operator is negated or ends in `IfExists`.
-//! `ForAllValues:` holds if every value of the request fits, also if there is none or if the only
-//! one is empty; `ForAnyValue:` holds if at least one fits, so never without one. Policy variables
-//! stand for values with the operators of strings and ARNs only.
+//! AWS's rules, in short:
+//!
+//! - All conditions of a statement must hold.
+//! - A condition holds if the request's value matches one of the condition's values. With a negated
+//!   operator it holds if the value matches none of them.
+//! - If the request has no value for the key, the condition does not hold. The exceptions are negated
+//!   operators and operators that end in `IfExists`. For example, `StringNotEquals` for
+//!   `s3:x-amz-acl` holds for a request without this header.
+//! - `ForAllValues:` holds if each value of the request matches. It also holds if there is no value, or
+//!   if the only value is empty.
+//! - `ForAnyValue:` holds if at least one value of the request matches.
+//! - Policy variables are replaced with the operators of strings and ARNs only.
 
-// `std::net` has sockets, too.
+// From `core`, because `std::net` also has sockets, and this crate does no I/O.
 use core::net::IpAddr;
 use std::borrow::Cow;
 
@@ -22,7 +28,7 @@ use crate::operators::{Comparison, Operator, Order, Quantifier};
 use crate::pattern::{Hit, Pattern, Syntax, fold};
 use crate::question::Question;
 
-/// One key, one operator, and the values that fit.
+/// A condition: one key, one operator, and the values of the policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
     pub(crate) key: ConditionKey,
@@ -35,16 +41,17 @@ pub(crate) enum Wanted {
     Texts(Vec<Pattern>),
     Arns(Vec<ArnPattern>),
     Numbers(Order, Vec<f64>),
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970-01-01T00:00:00Z.
     Dates(Order, Vec<i128>),
     Truths(Vec<bool>),
     Networks(Vec<Network>),
-    /// Whether the key must be absent.
+    /// For `Null`: true if the key must be absent, false if it must have a value.
     Absent(Vec<bool>),
 }
 
 impl Condition {
-    /// Error: `CONDITION_VALUE` or `ADDRESS` for a value that is not of the operator's type.
+    /// Parses the values for an operator. Fails with `CONDITION_VALUE` or `ADDRESS` if a value does not
+    /// have the operator's type, and if there is no value.
     pub(crate) fn parse(
         key: ConditionKey,
         operator: Operator,
@@ -62,7 +69,8 @@ impl Condition {
         })
     }
 
-    /// Whether the condition holds; `denies` says what the statement does if all of them hold.
+    /// Returns true if the condition holds. `denies` is true in a Deny statement: a variable without a
+    /// value then counts in favour of the Deny.
     pub(crate) fn holds(&self, question: &Question<'_>, denies: bool) -> bool {
         let values = question.values(&self.key);
         let values = values.as_slice();
@@ -71,6 +79,7 @@ impl Condition {
         }
         let Operator { quantifier, negated, if_exists, .. } = self.operator;
         let fits = |value: &str| self.fits(value, question, denies);
+        // The order of the arms counts: requests without a value come first, as the rules above say.
         match (quantifier, values) {
             (Quantifier::Plain, []) => negated || if_exists,
             (Quantifier::Any, []) => if_exists,
@@ -82,7 +91,8 @@ impl Condition {
         }
     }
 
-    /// Whether one of the wanted values covers this one, or, if the operator is negated, none does.
+    /// Returns true if one of the condition's values matches `value`; with a negated operator, if none
+    /// of them does.
     fn fits(&self, value: &str, question: &Question<'_>, denies: bool) -> bool {
         let negated = self.operator.negated;
         let covered = match &self.wanted {
@@ -112,7 +122,7 @@ impl Condition {
         covered != negated
     }
 
-    /// The keys that it asks for, its own and those of its variables.
+    /// Returns the key of the condition and the keys of its variables.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         let (texts, arns): (&[Pattern], &[ArnPattern]) = match &self.wanted {
             Wanted::Texts(patterns) => (patterns, &[]),
@@ -191,7 +201,7 @@ impl Wanted {
     }
 }
 
-/// A finite number.
+/// Parses a finite number.
 fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
@@ -204,8 +214,9 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// A date in nanoseconds since 1970. AWS takes "one of the W3C implementations of the ISO 8601 date
-/// formats or epoch (UNIX) time"; here those that name at least the day.
+/// Parses a date and returns its nanoseconds since 1970-01-01T00:00:00Z. AWS accepts "one of the W3C
+/// implementations of the ISO 8601 date formats or epoch (UNIX) time". This function accepts those with
+/// at least a day: not `2026` and `2026-01`.
 fn instant(text: &str) -> Option<i128> {
     const NANOSECONDS: i128 = 1_000_000_000;
     const DAY_CHARACTERS: usize = "2026-01-31".len();
@@ -217,7 +228,7 @@ fn instant(text: &str) -> Option<i128> {
     let completed = match clock.strip_prefix('T') {
         None if clock.is_empty() => Cow::Owned(format!("{day}T00:00:00Z")),
         None => return None,
-        // Without seconds: `T12:30Z` or `T12:30+01:00`.
+        // RFC 3339 needs seconds; `T12:30Z` and `T12:30+01:00` have none.
         Some(clock) if clock.as_bytes().get(MINUTES_CHARACTERS) != Some(&b':') => {
             let (minutes, zone) = clock.split_at_checked(MINUTES_CHARACTERS)?;
             Cow::Owned(format!("{day}T{minutes}:00{zone}"))

@@ -1,4 +1,7 @@
-//! Reads the JSON document of a policy, which is understood in full or refused.
+//! The parser of policy documents. It understands each element of a document, or it refuses the document.
+//!
+//! For example, a document with the element `Sentence` in place of `Statement` fails with "Unknown field
+//! Sentence". Of several mistakes, the error names the one that S3 finds first.
 
 use std::fmt;
 
@@ -19,20 +22,20 @@ pub const POLICY_BYTES_MAX: usize = 20 * 1024;
 
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
-/// What a policy is attached to, which decides what it may say.
+/// The kind of a policy, which decides about the elements that the policy may have.
 #[derive(Clone, Copy)]
 pub enum PolicyKind<'a> {
-    /// A user, who is the principal: no statement names one.
+    /// The policy of a user, who is the principal. No statement names a principal.
     User,
-    /// A session, which it limits. It may say what the policy of a user may.
+    /// The policy that limits a session. It may have the elements of a user policy.
     Session,
-    /// A bucket. Each statement names principals; its resources are the bucket or lie in it, and
-    /// its actions are those of the bucket or its objects.
+    /// The policy of a bucket. Each statement names principals. Its resources are the bucket and objects of
+    /// the bucket, and its actions apply to them.
     Bucket {
         /// The bucket's name.
         bucket: &'a str,
-        /// Whether there is such a principal. Callers that must ask a database say yes, and look
-        /// `Policy::principals` up afterwards.
+        /// Returns true if the principal exists. A caller that must ask a database returns true and
+        /// checks [`Policy::principals`](crate::Policy::principals) afterwards.
         exists: &'a dyn Fn(&PrincipalName) -> bool,
     },
 }
@@ -47,16 +50,16 @@ impl fmt::Debug for PolicyKind<'_> {
     }
 }
 
-/// Which actions a document may name.
+/// The actions that a document may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
-    /// Any, so that a policy stays valid once it was added.
+    /// Any action, so that a policy that was stored by an earlier release stays valid.
     Any,
-    /// Those of S3, and patterns of them: a misspelt action would deny nothing.
+    /// Actions of S3 and patterns that cover some, because a misspelt action would deny nothing.
     S3,
 }
 
-/// Reads the statements of a policy.
+/// Parses the statements of a policy.
 pub(crate) fn parse(
     json: &str,
     kind: PolicyKind<'_>,
@@ -92,8 +95,9 @@ pub(crate) fn parse(
     statements.into_iter().map(|node| reader.statement(node)).collect()
 }
 
-/// Whether policy variables mean something: "You must include the Version element and set it to a
-/// version that supports policy variables", which is 2012-10-17; without it, it is 2008-10-17.
+/// Returns true if the version has policy variables. "You must include the Version element and set it to a
+/// version that supports policy variables", which is 2012-10-17. A document without the element has the
+/// version 2008-10-17.
 fn allows_variables(version: &Node) -> Result<bool, PolicyError> {
     match version {
         Node::Text(version) if version == "2012-10-17" => Ok(true),
@@ -108,7 +112,7 @@ fn text(node: Node, field: &str) -> Result<String, PolicyError> {
     match node {
         Node::Text(text) => Ok(text),
         Node::Null | Node::Scalar(_) | Node::List(_) | Node::Members(_) => {
-            Err(PolicyError::JSON.because(format_args!("{field} is no text")))
+            Err(PolicyError::JSON.because(format_args!("{field} is not a string")))
         }
     }
 }
@@ -129,7 +133,7 @@ struct Fields {
 impl Fields {
     fn parse(node: Node) -> Result<Fields, PolicyError> {
         let Node::Members(members) = node else {
-            return Err(PolicyError::JSON.because("a statement is no object"));
+            return Err(PolicyError::JSON.because("a statement is not an object"));
         };
         let mut fields = Fields::default();
         for (name, node) in members {
@@ -154,7 +158,7 @@ impl Fields {
     }
 }
 
-/// How one document is read.
+/// The context of one document.
 struct Reader<'a> {
     kind: PolicyKind<'a>,
     vocabulary: Vocabulary,
@@ -162,7 +166,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Of several mistakes, the error is the one that S3 finds first.
+    /// Parses a statement. The order of the checks is the order of S3.
     fn statement(&self, node: Node) -> Result<Statement, PolicyError> {
         let fields = Fields::parse(node)?;
         let denies = denies(fields.effect)?;
@@ -205,19 +209,22 @@ impl Reader<'_> {
         let PolicyKind::Bucket { exists, .. } = self.kind else {
             return match (named, spared) {
                 (None, None) => Ok(None),
-                _ => Err(PolicyError::PRINCIPAL.because("whom it is attached to is the principal")),
+                _ => Err(PolicyError::PRINCIPAL
+                    .because("the policy of a user or session names no principal")),
             };
         };
         let principals = match (named, spared) {
             (Some(node), None) => Principals::parse(node)?,
             (None, Some(_)) if !denies => {
-                let why = "NotPrincipal stands only with Deny";
+                let why = "NotPrincipal is allowed only with Deny";
                 return Err(PolicyError::PRINCIPAL.because(why));
             }
             (None, Some(node)) => Principals::parse_not(node)?,
             (None, None) => return Err(PolicyError::missing("Principal")),
             (Some(_), Some(_)) => {
-                return Err(PolicyError::PRINCIPAL.because("NotPrincipal stands beside Principal"));
+                return Err(
+                    PolicyError::PRINCIPAL.because("it has both NotPrincipal and Principal")
+                );
             }
         };
         match principals.names().iter().find(|name| !exists(name)) {
@@ -260,7 +267,7 @@ impl Reader<'_> {
         Ok(resources)
     }
 
-    /// The resource without its prefix; `None` where the policy may not speak of it.
+    /// Returns the resource without its prefix. `None` if the policy may not name it.
     fn bare_resource<'t>(&self, text: &'t str, reach: &mut Reach) -> Option<&'t str> {
         let bare = text.strip_prefix(RESOURCE_PREFIX);
         let PolicyKind::Bucket { bucket, .. } = self.kind else {
@@ -272,7 +279,7 @@ impl Reader<'_> {
         match within.as_bytes().first() {
             None => reach.bucket = true,
             Some(b'/') => reach.objects = true,
-            // `bucket*`: the bucket and all that is in it.
+            // `bucket*` is the bucket and its objects; `bucket*/x` is objects only.
             Some(b'*') => {
                 reach.bucket |= !within.contains('/');
                 reach.objects = true;
@@ -284,7 +291,7 @@ impl Reader<'_> {
 
     fn conditions(&self, node: Node, actions: &Written) -> Result<Vec<Condition>, PolicyError> {
         let bad = |why: &str| PolicyError::JSON.because(why);
-        let Node::Members(operators) = node else { return Err(bad("Condition is no object")) };
+        let Node::Members(operators) = node else { return Err(bad("Condition is not an object")) };
         let known = |(name, keys): (String, Node)| match Operator::parse(&name) {
             Some(operator) => Ok((operator, keys)),
             None => Err(PolicyError::operator(&name)),
@@ -292,7 +299,9 @@ impl Reader<'_> {
         let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
         let mut conditions = Vec::new();
         for (operator, keys) in operators {
-            let Node::Members(keys) = keys else { return Err(bad("an operator has no object")) };
+            let Node::Members(keys) = keys else {
+                return Err(bad("the value of an operator is not an object"));
+            };
             for (name, values) in keys {
                 let why = || PolicyError::CONDITION_KEY.because(format_args!("{name:?}"));
                 let key = ConditionKey::parse(&name).ok_or_else(why)?;
@@ -300,7 +309,9 @@ impl Reader<'_> {
                     let why = format_args!("{name:?}: no request has a value for this key here");
                     return Err(PolicyError::CONDITION_KEY.because(why));
                 }
-                let values = values.into_scalars().ok_or_else(|| bad("a condition's values"))?;
+                let values = values
+                    .into_scalars()
+                    .ok_or_else(|| bad("the values of a condition are not scalars"))?;
                 self.check_key(&key, &values, actions)?;
                 let values = without_leading_slash(&key, values);
                 conditions.push(Condition::parse(key, operator, &values, self.variables)?);
@@ -309,8 +320,8 @@ impl Reader<'_> {
         Ok(conditions)
     }
 
-    /// What S3 asks of keys in a bucket's policy: each action that is no pattern must know the key,
-    /// and an address must be one, whatever the operator.
+    /// Makes the checks of S3 for a key in a bucket policy. Each action without wildcards must have the key,
+    /// and each value of `aws:SourceIp` must be an address, with any operator.
     fn check_key(
         &self,
         key: &ConditionKey,
@@ -336,8 +347,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// In a bucket's policy each action needs a resource of its sort. A pattern that covers any
-    /// action on objects counts as one; only all actions together go with both.
+    /// Fails if a bucket policy has an action without a resource of its kind. A pattern that covers an
+    /// action on objects needs objects. `s3:*` is satisfied by a resource of either kind.
     fn check_pairs(
         &self,
         texts: &[String],
@@ -361,8 +372,8 @@ impl Reader<'_> {
     }
 }
 
-/// The values of a condition. Policies for AWS write the source of a copy as `bucket/key` or as
-/// `/bucket/key`; requests always have the first form here.
+/// Returns the values of a condition without the slash before the source of a copy. Policies for AWS have
+/// `bucket/key` or `/bucket/key`; requests always have the first form here.
 fn without_leading_slash(key: &ConditionKey, mut values: Vec<String>) -> Vec<String> {
     if *key == ConditionKey::CopySource {
         for value in &mut values {
@@ -383,7 +394,7 @@ fn denies(effect: Option<Node>) -> Result<bool, PolicyError> {
     }
 }
 
-/// A list of texts, or its negation.
+/// The texts of `Action` or `Resource`, or of `NotAction` or `NotResource`.
 struct Written {
     negated: bool,
     texts: Vec<String>,
@@ -400,12 +411,14 @@ impl Written {
             (None, Some(node)) => (true, node),
             (None, None) => return Err(PolicyError::missing(name)),
             (Some(_), Some(_)) => {
-                return Err(bad.because(format_args!("{not_name} stands beside {name}")));
+                return Err(
+                    bad.because(format_args!("the statement has both {not_name} and {name}"))
+                );
             }
         };
         match node.into_texts() {
             Some(texts) if !texts.is_empty() => Ok(Written { negated, texts }),
-            _ => Err(bad.because(format_args!("{name} is no text, nor a list of some"))),
+            _ => Err(bad.because(format_args!("{name} is neither a string nor a list of strings"))),
         }
     }
 }
@@ -416,7 +429,7 @@ struct Resources {
     reach: Reach,
 }
 
-/// What the resources of a bucket's policy may be.
+/// The kinds of resources that the resources of a bucket policy include.
 #[derive(Clone, Copy)]
 struct Reach {
     bucket: bool,

@@ -1,11 +1,13 @@
-//! Why a document is refused, in the words of AWS where its words are known.
+//! The error of a policy document that is refused.
 //!
-//! The sentences are those that versitygw (Apache-2.0) copied from S3's answers.
+//! The error has two parts: AWS's sentence, which clients compare, and a detail in our own words. For
+//! example, the sentence "Policy has an invalid condition key" comes with the name of the key. The
+//! sentences are those that versitygw (Apache-2.0) copied from responses of S3.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A policy that is not understood in full.
+/// The reason why a policy document is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     sentence: Cow<'static, str>,
@@ -33,7 +35,7 @@ impl PolicyError {
         "Conditions do not apply to combination of actions and resources in statement",
     );
     pub(crate) const ADDRESS: PolicyError = PolicyError::new("Invalid IP address in Conditions");
-    /// In the manner of `ADDRESS`; what AWS says of other values is not known.
+    /// Worded like `ADDRESS`; AWS's sentence for other values is not known.
     pub(crate) const CONDITION_VALUE: PolicyError = PolicyError::new("Invalid value in Conditions");
 
     const fn new(sentence: &'static str) -> PolicyError {
@@ -61,23 +63,23 @@ impl PolicyError {
         self
     }
 
-    /// The error of a policy that names a principal which does not exist. For callers that look
-    /// principals up after `Policy::parse`, because looking them up takes a round trip.
+    /// Returns the error for a principal that does not exist. It is for callers that check principals
+    /// after `Policy::parse`, because the check takes a round trip to a database.
     pub fn unknown_principal() -> PolicyError {
         PolicyError::PRINCIPAL
     }
 
-    /// S3's code for it.
+    /// Returns the S3 error code.
     pub const fn code(&self) -> &'static str {
         "MalformedPolicy"
     }
 
-    /// AWS's sentence, for the one who sent the policy.
+    /// Returns AWS's sentence, for the client.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }
 
-    /// What exactly is wrong, in our words, where the sentence leaves that open.
+    /// Returns the exact mistake in our own words, if the sentence does not name it.
     pub fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }

@@ -1,39 +1,43 @@
-//! What the statements of one document say together.
+//! The evaluation of the statements of one policy.
+//!
+//! A Deny statement that applies overrides all Allow statements. For example, a policy that allows
+//! `s3:*` and denies `s3:DeleteObject` denies a delete and allows a read.
 
 use crate::principals::Mention;
 use crate::question::Question;
 use crate::statement::Statement;
 
-/// What a policy says to a question.
+/// The result of one policy for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// A statement allows it and none denies it.
+    /// A statement allows the request and none denies it.
     Allowed,
-    /// No statement covers it. It is denied unless something else allows it.
+    /// No statement applies. The request is denied unless another policy or a list allows it.
     Unspecified,
-    /// A statement denies it; nothing else can allow it.
+    /// A statement denies the request. No other policy can allow it.
     Denied,
 }
 
 impl Decision {
-    /// Whether this alone permits the request.
+    /// Returns true for `Allowed`.
     pub const fn is_allowed(self) -> bool {
         matches!(self, Decision::Allowed)
     }
 }
 
-/// A decision, and for `Allowed` the closest mention of the sender that allows.
+/// A decision. For `Allowed` also the most specific mention of the sender in an Allow statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Weighed {
     pub(crate) decision: Decision,
     pub(crate) mention: Option<Mention>,
 }
 
-/// Weighs all statements; the action is in lower case.
+/// Evaluates all statements. `action` is in lower case.
 pub(crate) fn weigh(statements: &[Statement], action: &str, question: &Question<'_>) -> Weighed {
     let mut closest = None;
     for statement in statements {
-        // What allows no closer than another statement did changes nothing.
+        // An Allow that cannot be more specific than the one found changes nothing, so its conditions
+        // are not evaluated.
         if closest.is_some() && !statement.denies && closest >= Some(statement.closest()) {
             continue;
         }

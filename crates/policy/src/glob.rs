@@ -1,35 +1,37 @@
-//! Patterns with `*` and `?`, taken apart once so that matching only searches.
+//! Patterns with wildcards: `*` matches any number of characters, `?` matches one.
 //!
-//! `*` stands for any characters, `?` for one. Between two stars the leftmost fit is as good as any
-//! other, so nothing is ever tried again: time is linear for pieces without `?`. A piece with `?` is
-//! searched for with one bit for each of its characters (see `holes`), so a step over a character of
-//! the text costs one operation for 64 characters of the piece.
+//! A pattern is split at its stars once. A match then searches the text for one piece after the other.
+//! For example, `logs/*/a?.txt` has the pieces `logs/` and `/a?.txt`. The leftmost place of a piece is
+//! as good as any other place between two stars, so the search never goes back. The time is linear in
+//! the text for pieces without `?`. A piece with `?` is searched with one bit for each of its
+//! characters (see `holes`): a character of the text costs one operation per 64 characters of the
+//! piece.
 
 use crate::holes::Holes;
 
-/// One place of a pattern.
+/// One character of a pattern, or a wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     /// This character.
     Char(char),
     /// Any one character.
     One,
-    /// Any characters.
+    /// Any number of characters.
     Many,
 }
 
-/// A pattern, ready to match.
+/// A pattern in the form that is fast to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Glob {
-    /// Everything.
+    /// Matches each text.
     All,
-    /// One text.
+    /// Matches this text only.
     Literal(Box<str>),
-    /// All texts that begin so.
+    /// Matches each text with this prefix.
     Prefix(Box<str>),
-    /// All texts of this length that fit.
+    /// Matches the texts that the piece matches from start to end.
     Exact(Piece),
-    /// Pieces in this order, with anything between them.
+    /// Matches texts with these pieces in this order and any text between them.
     Pieces(Box<Pieces>),
 }
 
@@ -40,16 +42,16 @@ pub(crate) struct Pieces {
     last: Piece,
 }
 
-/// What stands between two stars.
+/// The part of a pattern between two stars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Literal(Box<str>),
-    /// Characters, of which some may be any one.
+    /// Characters, at least one of which is `?`.
     Holes(Holes),
 }
 
 impl Glob {
-    /// Reads `*` and `?` as wildcards.
+    /// Parses a pattern in which `*` and `?` are wildcards.
     pub(crate) fn new(pattern: &str) -> Glob {
         Glob::from_symbols(&symbols(pattern))
     }
@@ -64,6 +66,7 @@ impl Glob {
                 holes @ Piece::Holes(_) => Glob::Exact(holes),
             };
         };
+        // Two stars in sequence match the same texts as one.
         middle.retain(|piece| !piece.is_empty());
         match first {
             Piece::Literal(text) if middle.is_empty() && last.is_empty() => {
@@ -79,7 +82,7 @@ impl Glob {
         }
     }
 
-    /// Whether the pattern covers the whole text.
+    /// Returns true if the pattern matches the whole text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         match self {
             Glob::All => true,
@@ -90,7 +93,7 @@ impl Glob {
         }
     }
 
-    /// The text, where the pattern stands for one text alone.
+    /// Returns the text if the pattern has no wildcard.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Glob::Literal(text) => Some(text),
@@ -129,7 +132,7 @@ impl Piece {
         matches!(self, Piece::Literal(text) if text.is_empty())
     }
 
-    /// The text after the piece, where the text begins with it.
+    /// Returns the rest of the text behind the piece, if the text begins with the piece.
     fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Piece::Literal(wanted) => text.strip_prefix(&**wanted),
@@ -137,7 +140,7 @@ impl Piece {
         }
     }
 
-    /// The text after the first place where the piece fits.
+    /// Returns the rest of the text behind the first place at which the piece matches.
     fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Piece::Literal(wanted) => {
@@ -155,7 +158,7 @@ impl Piece {
     }
 }
 
-/// The places of a pattern in which `*` and `?` are wildcards.
+/// Returns the symbols of a pattern in which `*` and `?` are wildcards.
 pub(crate) fn symbols(pattern: &str) -> Vec<Symbol> {
     let symbol = |written| match written {
         '*' => Symbol::Many,

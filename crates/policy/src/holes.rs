@@ -1,29 +1,30 @@
-//! A piece of a pattern in which `?` stands for any character.
+//! The search for a piece of a pattern with `?`, which matches any character. For example, `a?c`.
 //!
-//! The piece is searched for by bits: after each character of the text, bit `n` says whether the first
-//! `n + 1` characters of the piece end there (the Shift-And method). The bits that a character allows
-//! are prepared once, as bits if it stands in many places of the piece, and as a list of places if it
-//! stands in few. So the memory is proportional to the length of the piece.
+//! The search uses the Shift-And method. The state has one bit for each character of the piece: bit `n`
+//! is set if the first `n + 1` characters of the piece match the text up to the current character. Each
+//! character of the text shifts the state and masks it with the positions of this character in the
+//! piece. The masks are prepared once: as bits for a character with many positions, and as a list for a
+//! character with few. The memory is therefore proportional to the length of the piece.
 
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Characters, and any one where there is none.
+/// The characters of a piece; `None` for `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holes {
     places: Box<[Option<char>]>,
-    /// The places of `?`.
+    /// The positions of `?`, as bits.
     any: Box<[u64]>,
-    /// The places of each character, by character.
+    /// The positions of each other character, sorted by character.
     chars: Box<[(char, Places)]>,
 }
 
-/// Where a character may stand.
+/// The positions of the piece that a character matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Places {
-    /// As bits, those of `?` included.
+    /// As bits, with the positions of `?`.
     Bits(Box<[u64]>),
-    /// Its own places alone.
+    /// As a list, without the positions of `?`.
     List(Box<[usize]>),
 }
 
@@ -42,6 +43,7 @@ impl Holes {
         let chars = all.chunk_by(|(one, _), (other, _)| one == other).filter_map(|group| {
             let wanted = group.first()?.0;
             let of_char = group.iter().map(|(_, at)| *at);
+            // A list is smaller than bits while it has fewer entries than the bits have words.
             let places = if group.len() > words {
                 let mut bits = any.clone();
                 of_char.for_each(|at| set(&mut bits, at));
@@ -55,7 +57,7 @@ impl Holes {
         Holes { places, any, chars }
     }
 
-    /// The text after the piece, where the text begins with it.
+    /// Returns the rest of the text behind the piece, if the text begins with the piece.
     pub(crate) fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut rest = text.chars();
         for place in &self.places {
@@ -67,7 +69,7 @@ impl Holes {
         Some(rest.as_str())
     }
 
-    /// The text after the first place where the piece fits.
+    /// Returns the rest of the text behind the first place at which the piece matches.
     pub(crate) fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
         let Some(last) = self.places.len().checked_sub(1) else { return Some(text) };
         let mut state = vec![0; self.any.len()];
@@ -83,7 +85,7 @@ impl Holes {
         None
     }
 
-    /// The bits after one more character.
+    /// Computes the state `next` after the character `found` from the state before it.
     fn step(&self, found: char, state: &[u64], next: &mut [u64]) {
         let at = self.chars.binary_search_by_key(&found, |(wanted, _)| *wanted);
         let places = at.ok().and_then(|at| self.chars.get(at)).map(|(_, places)| places);
@@ -91,7 +93,7 @@ impl Holes {
             Some(Places::Bits(bits)) => bits,
             Some(Places::List(_)) | None => &self.any,
         };
-        // A piece may begin at every character.
+        // The first bit is shifted in each time, because the piece may begin at each character.
         let mut carry = 1;
         for ((next, state), allowed) in next.iter_mut().zip(state).zip(allowed) {
             *next = ((*state << 1) | carry) & *allowed;
@@ -106,7 +108,7 @@ impl Holes {
         }
     }
 
-    /// Whether the text ends with the piece.
+    /// Returns true if the text ends with the piece.
     pub(crate) fn ends(&self, text: &str) -> bool {
         let mut rest = text.chars();
         self.places.iter().rev().all(|place| {

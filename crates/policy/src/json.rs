@@ -1,19 +1,20 @@
-//! JSON as it was written: members in order, and none twice.
+//! JSON values with the members of objects in their written order.
 //!
-//! Of two conditions with one name, a map would silently drop the first.
+//! The parser refuses an object with two members of one name. For example, a statement with two members
+//! `Condition` is refused; a map would drop the first of them silently, and with it a restriction.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A value.
+/// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
-    /// `null`, which no part of a policy may be.
+    /// `null`, which no element of a policy accepts.
     Null,
-    /// A text. Numbers and truths are texts as well, as in AWS's conditions.
+    /// A string.
     Text(String),
-    /// A number or a truth, as text.
+    /// A number or a Boolean, as text: conditions accept both `"5"` and `5`.
     Scalar(String),
     List(Vec<Node>),
     Members(Vec<(String, Node)>),
@@ -70,7 +71,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut members: Vec<(String, Node)> = Vec::new();
         while let Some((name, node)) = map.next_entry::<String, Node>()? {
             if members.iter().any(|(other, _)| *other == name) {
-                return Err(A::Error::custom(format_args!("{name:?} stands twice")));
+                return Err(A::Error::custom(format_args!("{name:?} is there twice")));
             }
             members.push((name, node));
         }
@@ -79,7 +80,7 @@ impl<'de> Visitor<'de> for Reader {
 }
 
 impl Node {
-    /// One text, or a list of them. `None` for anything else.
+    /// Returns the strings of a string or of a list of strings. `None` for other values.
     pub(crate) fn into_texts(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) => Some(text),
@@ -87,7 +88,7 @@ impl Node {
         })
     }
 
-    /// One text, number or truth, or a list of them. `None` for anything else.
+    /// Returns the texts of a scalar or of a list of scalars. `None` for other values.
     pub(crate) fn into_scalars(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) | Node::Scalar(text) => Some(text),

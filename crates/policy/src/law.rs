@@ -1,39 +1,41 @@
-//! How several policies decide together.
+//! The combined decision of several policies and access control lists for one request.
 //!
 //! AWS's rules ("Policy evaluation logic"), in short:
 //!
-//! - "By default, all requests are denied", but those of the account's root user.
+//! - "By default, all requests are denied", except those of the account's root user.
 //! - "An explicit deny in any policy overrides any allows."
 //! - Within an account, "if either an identity-based policy, a resource-based policy, or both allow
 //!   the action, it is allowed".
-//! - Across accounts, both the account of the one who asks and the account that owns the bucket
-//!   must allow it.
-//! - A session policy limits what the session gets of its user's or role's permissions. What a
-//!   bucket's policy gives to the ARN of the session itself is not limited by it; what it gives to
-//!   the user, the role or the account is.
+//! - Across accounts, the sender's account and the account that owns the bucket must both allow the
+//!   request.
+//! - A session policy limits the permissions that a session inherits from its user or role. It also
+//!   limits the permissions that a bucket policy grants to the user, the role or the account. It does
+//!   not limit permissions that a bucket policy grants to the ARN of the session itself.
 //! - "The root user of the bucket owner's account can perform the `GetBucketPolicy`,
 //!   `PutBucketPolicy`, and `DeleteBucketPolicy` API actions, even if their bucket policy
 //!   explicitly denies the root principal's access."
 //!
-//! An ACL allows and never denies. It stands where the bucket's policy stands.
+//! An access control list allows and never denies. An Allow of a list counts like an Allow of the bucket
+//! policy. For example, a list that grants READ to another account admits a user of that account only
+//! if the user's own policies allow the read, too.
 
 use crate::evaluation::{Decision, Weighed};
 use crate::policy::Policy;
 use crate::principals::Mention;
 use crate::question::{Principal, Question};
 
-/// What decides over a request.
+/// The policies and lists that decide about a request.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
-    /// The policies of the user, or of the user or role behind the session. Those of a root user do
-    /// not count: it may do everything in its account.
+    /// The policies of the user, or of the user or role of the session. The policies of a root user are
+    /// ignored, because it may do everything in its account.
     pub identity: &'a [&'a Policy],
-    /// The policy that the session was given when it began.
+    /// The policy that was passed when the session was created.
     pub session: Option<&'a Policy>,
-    /// The bucket, where there is one that the request is about. Without one it is about the
-    /// sender's own account: to list buckets, to create one.
+    /// The bucket of the request. `None` if the request concerns the sender's own account: it lists or
+    /// creates buckets.
     pub bucket: Option<BucketSide<'a>>,
-    /// Whether an ACL allows it. Only asked where that decides.
+    /// Returns true if an access control list allows the request. Called only if the answer decides.
     pub acl: &'a dyn Fn() -> bool,
 }
 
@@ -47,31 +49,31 @@ impl std::fmt::Debug for Sources<'_> {
     }
 }
 
-/// What a bucket says about who may do what to it.
+/// The owner and the policy of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketSide<'a> {
     /// The number of the account that owns the bucket, 12 digits.
     pub account: &'a str,
-    /// Its policy, read as `PolicyKind::Bucket`.
+    /// The bucket policy, parsed as `PolicyKind::Bucket`.
     pub policy: Option<&'a Policy>,
-    /// Whether what the policy allows counts. It does not for an object that belongs to another
-    /// account than the bucket: then `account` is that one. What it denies always counts.
+    /// True if the Allow statements of the policy count. They do not for an object whose owner is not the
+    /// owner of the bucket: `account` is then the owner of the object. The Deny statements always count.
     pub policy_allows: bool,
 }
 
-/// One of those who have a say.
+/// A kind of policy that can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The sender's own policies.
+    /// The policies of the sender.
     Identity,
     /// The policy of the session.
     Session,
-    /// The bucket's policy, or an ACL.
+    /// The bucket policy or an access control list.
     Bucket,
 }
 
 impl Source {
-    /// What AWS's messages call it: "no identity-based policy allows the s3:GetObject action",
+    /// Returns the name in AWS's messages: "no identity-based policy allows the s3:GetObject action",
     /// "with an explicit deny in a resource-based policy".
     pub const fn words(self) -> &'static str {
         match self {
@@ -82,29 +84,30 @@ impl Source {
     }
 }
 
-/// What the law says.
+/// The combined decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// The request may go on.
+    /// The request is allowed.
     Allowed,
-    /// This source denies it in so many words.
+    /// A statement of this source explicitly denies the request.
     Denied(Source),
-    /// No source denies it, but this one would have had to allow it.
+    /// No source denies the request, but this source, whose Allow is required, does not allow it.
     NotAllowed(Source),
 }
 
 impl Ruling {
-    /// Whether the request may go on.
+    /// Returns true for `Allowed`.
     pub const fn is_allowed(self) -> bool {
         matches!(self, Ruling::Allowed)
     }
 }
 
-/// What only the owner's root user may always do, lest an account lock itself out of a bucket.
+/// The actions that a bucket policy cannot deny to the root user of the owner. Without them an account
+/// could lock itself out of a bucket.
 const ALWAYS_FOR_ROOT: [&str; 3] =
     ["s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"];
 
-/// The whole law: whether the request that is asked about may go on.
+/// Decides a request by all of its sources.
 pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let action = question.action.to_ascii_lowercase();
     let bucket_account = sources.bucket.map(|bucket| bucket.account);
@@ -122,6 +125,7 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let bucket = sources.bucket.and_then(|bucket| bucket.policy).filter(|_| !beyond_policy);
     let bucket = bucket.map(|policy| weigh(policy, true, &action, question));
 
+    // An explicit Deny of any source comes before each Allow.
     if identity == Decision::Denied {
         return Ruling::Denied(Source::Identity);
     }
@@ -139,6 +143,7 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
         return if by_bucket() { Ruling::Allowed } else { Ruling::NotAllowed(Source::Bucket) };
     }
     let mention = bucket.and_then(|it| it.mention).filter(|_| policy_allows);
+    // The session policy does not limit a permission that is granted to the session itself.
     if own_account && mention == Some(Mention::Session) {
         return Ruling::Allowed;
     }
@@ -147,14 +152,14 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     }
     match (own_account, identity.is_allowed()) {
         (true, true) => Ruling::Allowed,
-        // Either is enough within the account; beyond it, the bucket is what is missing.
+        // Within an account one of the two is enough. Across accounts the bucket must allow, too.
         (true, false) | (false, true) if by_bucket() => Ruling::Allowed,
         (_, false) => Ruling::NotAllowed(Source::Identity),
         (false, true) => Ruling::NotAllowed(Source::Bucket),
     }
 }
 
-/// What the user's policies say together.
+/// Returns the combined decision of the user's policies.
 fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> Decision {
     let mut all = Decision::Unspecified;
     if matches!(question.principal, Principal::Anonymous) {
@@ -170,8 +175,8 @@ fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> De
     all
 }
 
-/// What a policy says in its place. One that was read for another place allows nothing, because
-/// only a bucket's names those whom it allows.
+/// Returns the decision of a policy in one of the two roles. A policy of the other kind allows nothing
+/// there, because only bucket policies name the principals that they allow.
 fn weigh(policy: &Policy, for_bucket: bool, action: &str, question: &Question<'_>) -> Weighed {
     let weighed = policy.weigh(action, question);
     if policy.is_of_bucket() != for_bucket && weighed.decision.is_allowed() {

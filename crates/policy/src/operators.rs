@@ -1,26 +1,26 @@
-//! The operators of conditions, by their names.
+//! The parser of condition operators. For example, `ForAnyValue:StringNotLikeIfExists`.
 
 use std::cmp::Ordering;
 
-/// How a condition compares.
+/// A condition operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operator {
     pub(crate) quantifier: Quantifier,
     pub(crate) comparison: Comparison,
-    /// Whether none of the condition's values may fit.
+    /// True for `…Not…`: none of the condition's values may match.
     pub(crate) negated: bool,
-    /// Whether the condition holds if the request has no value.
+    /// True for `…IfExists`: the condition holds if the request has no value.
     pub(crate) if_exists: bool,
 }
 
-/// What is asked of a request's several values.
+/// The treatment of several values of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// Nothing is said about several.
+    /// No prefix: at least one value must match.
     Plain,
-    /// `ForAnyValue:`
+    /// `ForAnyValue:`: at least one value must match.
     Any,
-    /// `ForAllValues:`
+    /// `ForAllValues:`: each value must match, and a request without a value matches.
     All,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Comparison {
     Null,
 }
 
-/// On which side of the condition's value a request's value must lie.
+/// The required order of the request's value and the condition's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Equal,
@@ -47,7 +47,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Whether a request's value lies so, given how it compares with the condition's.
+    /// Returns true if `found`, the request's value compared with the condition's value, has this order.
     pub(crate) fn holds(self, found: Ordering) -> bool {
         match self {
             Order::Equal => found.is_eq(),
@@ -60,7 +60,7 @@ impl Order {
 }
 
 impl Operator {
-    /// Reads a name, in which case matters. `Null` has no `IfExists`.
+    /// Parses a name, which is case-sensitive. Returns `None` for an unknown name and for `NullIfExists`.
     pub(crate) fn parse(name: &str) -> Option<Operator> {
         let (quantifier, rest) = if let Some(rest) = name.strip_prefix("ForAnyValue:") {
             (Quantifier::Any, rest)
@@ -81,7 +81,7 @@ impl Operator {
     }
 }
 
-/// The comparison of this name, and whether it is negated.
+/// Returns the comparison of a name without prefix and suffix, and true if it is negated.
 fn comparison(name: &str) -> Option<(Comparison, bool)> {
     if let Some(rest) = name.strip_prefix("String") {
         let text = |wildcards, fold| Comparison::Text { wildcards, fold };

@@ -1,7 +1,7 @@
-//! Patterns in which policy variables stand: `home/${aws:username}/*`.
+//! Patterns with policy variables, for example `home/${aws:username}/*`.
 //!
-//! What is put in for a variable is literal. A variable without a value leaves the pattern
-//! unresolved; it covers nothing then.
+//! The value of a variable is literal text: a `*` in it is not a wildcard. If a variable has no value, the
+//! pattern is unresolved and matches no text.
 
 use crate::glob::{Glob, Symbol, symbols};
 use crate::keys::ConditionKey;
@@ -9,30 +9,30 @@ use crate::question::Question;
 pub(crate) use crate::template::{BadVariable, fold};
 use crate::template::{Part, Template};
 
-/// How a text is read.
+/// The syntax of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syntax {
-    /// Whether `*` and `?` are wildcards.
+    /// True if `*` and `?` are wildcards.
     pub(crate) wildcards: bool,
-    /// Whether `${…}` is a variable.
+    /// True if `${…}` is a variable.
     pub(crate) variables: bool,
-    /// Whether upper and lower case are the same.
+    /// True if the comparison ignores case.
     pub(crate) fold: bool,
 }
 
-/// A pattern, ready to match.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Fixed(Glob),
     Template(Box<Template>),
 }
 
-/// Whether a pattern covers a text.
+/// The result of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
     Yes,
     No,
-    /// A variable has no value, so that nobody can say.
+    /// A variable has no value, so the result is unknown.
     Unresolved,
 }
 
@@ -43,10 +43,11 @@ impl From<bool> for Hit {
 }
 
 impl Hit {
-    /// Whether one of a list of patterns covers, or, if the list is negated, none of them does.
+    /// Combines the results of a list of patterns. Returns true if one of them matches; for a negated list,
+    /// if none of them matches.
     ///
-    /// Where an unresolved pattern could make the difference in a negated list, the safe side is
-    /// taken: a statement that denies applies, and one that allows does not.
+    /// If an unresolved pattern could change the result of a negated list, the result is the safe one: a
+    /// Deny applies, and an Allow does not.
     pub(crate) fn of_list(hits: impl Iterator<Item = Hit>, negated: bool, denies: bool) -> bool {
         let mut unresolved = false;
         for hit in hits {
@@ -93,8 +94,7 @@ impl Pattern {
         Ok(Pattern::Template(Box::new(Template::new(parts, syntax.fold))))
     }
 
-    /// Whether the pattern covers the text, whose case the caller has folded where the pattern's
-    /// was.
+    /// Matches the pattern with a text. If the pattern ignores case, the caller has folded the text.
     pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> Hit {
         match self {
             Pattern::Fixed(glob) => glob.matches(text).into(),
@@ -107,7 +107,7 @@ impl Pattern {
         }
     }
 
-    /// The text, where the pattern stands for one text alone, whatever the request.
+    /// Returns the text if the pattern has neither wildcards nor variables.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Pattern::Fixed(glob) => glob.literal(),

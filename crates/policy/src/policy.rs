@@ -1,4 +1,7 @@
-//! A policy that has been understood.
+//! A parsed policy.
+//!
+//! For example, `Policy::parse(json, PolicyKind::User)` accepts a document without principals, and
+//! `decide` answers a question by this policy alone.
 
 use crate::canned;
 use crate::document::{self, PolicyKind, Vocabulary};
@@ -10,7 +13,7 @@ use crate::public;
 use crate::question::Question;
 use crate::statement::Statement;
 
-/// A policy that has been understood in full.
+/// A policy, each element of which the parser has understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     of_bucket: bool,
@@ -18,21 +21,21 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy of at most `POLICY_BYTES_MAX` bytes.
+    /// Parses a policy of at most `POLICY_BYTES_MAX` bytes.
     ///
-    /// Understood are `Version`, `Id`, and `Statement` with `Sid`, `Effect`, `Principal` or
-    /// `NotPrincipal` (of a bucket's policy only, and there always), `Action` or `NotAction`,
+    /// The elements are `Version`, `Id`, and `Statement` with `Sid`, `Effect`, `Principal` or
+    /// `NotPrincipal` (required in a bucket policy, refused in others), `Action` or `NotAction`,
     /// `Resource` or `NotResource`, and `Condition` with all operators of AWS and the keys of
-    /// `ConditionKey`. Policy variables stand in resources and conditions of version 2012-10-17.
+    /// `ConditionKey`. Policy variables are replaced in resources and conditions of version 2012-10-17.
     ///
-    /// In the policy of a user or session, actions that are not known are accepted, so that a
-    /// policy stays valid once it was added; see `parse_new`.
+    /// The policy of a user or session may name unknown actions, so that a policy that was stored by an
+    /// earlier release stays valid; see `parse_new`.
     pub fn parse(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
-    /// Reads a policy that is being added. As `parse`, but each action must be an action of S3 or a
-    /// pattern that covers one: a misspelt action would deny nothing.
+    /// Parses a policy that is being added. As `parse`, but each action must be an S3 action or a pattern
+    /// that covers one, because a misspelt action in a Deny would deny nothing.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::S3)
     }
@@ -46,56 +49,57 @@ impl Policy {
         Ok(Policy { of_bucket: matches!(kind, PolicyKind::Bucket { .. }), statements })
     }
 
-    /// The policy of a well-known name: `readwrite`, `readonly` or `writeonly`.
+    /// Returns a built-in policy: `readwrite`, `readonly` or `writeonly`. `None` for other names.
     ///
-    /// `readonly` reads and lists everything (MinIO's own does not list), `writeonly` uploads
-    /// everywhere and sees nothing but its own uploads' parts.
+    /// `readonly` reads and lists everything (MinIO's `readonly` does not list). `writeonly` uploads
+    /// everywhere and lists only the parts of uploads.
     pub fn canned(name: &str) -> Option<Policy> {
         let statement = canned::statement(name)?;
         Some(Policy { of_bucket: false, statements: vec![statement] })
     }
 
-    /// What this policy alone says. How several decide together is known to `authorise`.
+    /// Returns the decision of this policy alone. See `authorise` for several policies.
     pub fn decide(&self, question: &Question<'_>) -> Decision {
         self.weigh(&question.action.to_ascii_lowercase(), question).decision
     }
 
-    /// As `decide`, for an action in lower case, and how close the policy comes to the sender.
+    /// As `decide`, for an action in lower case. The result also has the mention of the sender.
     pub(crate) fn weigh(&self, action: &str, question: &Question<'_>) -> Weighed {
         weigh(&self.statements, action, question)
     }
 
-    /// Whether it is a bucket's.
+    /// Returns true for a bucket policy.
     pub fn is_of_bucket(&self) -> bool {
         self.of_bucket
     }
 
-    /// Whether it gives anything to the public, by AWS's definition ("The meaning of public" in
-    /// S3's user guide): a statement allows something to everyone, and no condition limits it to
-    /// fixed values of who asks or from where.
+    /// Returns true if the policy is public by AWS's definition ("The meaning of public" in S3's user
+    /// guide): a statement allows something to everyone, and no condition restricts it to fixed senders
+    /// or networks.
     pub fn is_public(&self) -> bool {
         self.statements.iter().any(public::is_public)
     }
 
-    /// The principals that it names, for those who check whether they exist.
+    /// Returns the principals that the policy names. The caller checks that they exist.
     pub fn principals(&self) -> impl Iterator<Item = &PrincipalName> {
         let principals = self.statements.iter().filter_map(|it| it.principals.as_ref());
         principals.flat_map(Principals::names)
     }
 
-    /// The keys that its conditions and variables ask for, some maybe more than once.
+    /// Returns the keys of the conditions and variables. A key can occur several times.
     pub fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         self.statements.iter().flat_map(Statement::keys)
     }
 
-    /// Whether it asks for tags that the object has, which must be read first.
+    /// Returns true if the policy depends on the tags of the object, which the caller must read first.
     pub fn asks_existing_tags(&self) -> bool {
         self.keys().any(|key| matches!(key, ConditionKey::ExistingObjectTag(_)))
     }
 
-    /// Those of the pairs, in both orders, of which a statement denies the first and not the
-    /// second. S3 checks one action if a request names a version and another one if it does not;
-    /// where every object is also its version `null`, denying only one of them denies little.
+    /// Returns the pairs of actions, in both orders, of which the policy denies the first and not the
+    /// second. S3 checks one action for a request that names a version and another one for a request
+    /// that does not. Each object also has the version `null`, so a Deny of one of the two actions is
+    /// easily evaded. For example, a Deny of `s3:GetObject` does not deny `?versionId=null`.
     pub fn half_denied<'a>(&self, pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let denied = |action: &str| {
             let action = action.to_ascii_lowercase();

@@ -1,13 +1,16 @@
-//! Whom a statement speaks of.
+//! The `Principal` and `NotPrincipal` elements of a bucket policy.
+//!
+//! For example, `{"AWS": "arn:aws:iam::000000000001:user/anna"}` names one user, and
+//! `{"AWS": "000000000001"}` all users of an account.
 
 use crate::error::PolicyError;
 use crate::json::Node;
 use crate::question::Principal;
 
-/// A principal as a policy names it.
+/// The name of a principal in a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrincipalName {
-    /// A whole account, by its number of 12 digits or by the ARN of its root user.
+    /// A whole account, named by its number of 12 digits or by the ARN of its root user.
     Account(String),
     /// `arn:aws:iam::<account>:user/<name>`
     User {
@@ -32,16 +35,16 @@ pub enum PrincipalName {
         /// The session's own name.
         session: String,
     },
-    /// The user of this access key, in whatever account. Not known to AWS, but the habit of others.
+    /// The user of this access key, in any account. AWS does not have this form; other S3 servers do.
     AccessKey(String),
-    /// An account, by its canonical id of 64 hexadecimal digits in lower case.
+    /// An account, named by its canonical id of 64 hexadecimal digits in lower case.
     CanonicalUser(String),
 }
 
-/// How a statement speaks of a sender.
+/// The way in which a statement names a sender; the most specific way is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mention {
-    /// As everyone, or by the name of the account, the role or the user.
+    /// As everyone, or by the account, the role or the user.
     Broad,
     /// By the ARN of the session itself.
     Session,
@@ -52,12 +55,12 @@ pub(crate) enum Mention {
 pub(crate) enum Principals {
     Everyone,
     These(Vec<PrincipalName>),
-    /// All but these. Only a statement that denies may say so.
+    /// All except these. Only a Deny statement may have it.
     Not(Vec<PrincipalName>),
 }
 
 impl Principals {
-    /// Reads `Principal`. Error: `PRINCIPAL`.
+    /// Parses `Principal`. Fails with `PRINCIPAL`.
     pub(crate) fn parse(node: Node) -> Result<Principals, PolicyError> {
         let names = Names::parse(node)?;
         if names.everyone {
@@ -66,11 +69,11 @@ impl Principals {
         Ok(Principals::These(names.list))
     }
 
-    /// Reads `NotPrincipal`. Error: `PRINCIPAL`.
+    /// Parses `NotPrincipal`. Fails with `PRINCIPAL`.
     pub(crate) fn parse_not(node: Node) -> Result<Principals, PolicyError> {
         let names = Names::parse(node)?;
         if names.everyone {
-            return Err(PolicyError::PRINCIPAL.because("NotPrincipal * speaks of nobody"));
+            return Err(PolicyError::PRINCIPAL.because("NotPrincipal * excludes every principal"));
         }
         Ok(Principals::Not(names.list))
     }
@@ -82,7 +85,7 @@ impl Principals {
         }
     }
 
-    /// The closest mention that is possible, whoever sends.
+    /// Returns the most specific mention that a sender can get from these principals.
     pub(crate) fn closest(&self) -> Mention {
         let is_session = |name: &PrincipalName| matches!(name, PrincipalName::Session { .. });
         match self {
@@ -91,7 +94,7 @@ impl Principals {
         }
     }
 
-    /// How the statement speaks of the sender, if it does.
+    /// Returns the mention of the sender; `None` if the statement does not apply to the sender.
     pub(crate) fn mention(&self, principal: &Principal) -> Option<Mention> {
         match self {
             Principals::Everyone => Some(Mention::Broad),
@@ -114,7 +117,8 @@ impl Principals {
 }
 
 impl PrincipalName {
-    /// Reads what AWS, or its imitators, put under `AWS`; not `*`.
+    /// Parses a name under `AWS`, in AWS's form or as an access key. Returns `None` for other text and for
+    /// `*`.
     pub(crate) fn parse(text: &str) -> Option<PrincipalName> {
         if let Some(rest) = text.strip_prefix("arn:aws:iam::") {
             let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
@@ -151,8 +155,9 @@ impl PrincipalName {
         valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
     }
 
-    /// Whether the sender is meant. "When you specify an AWS account", all of it is: its root user,
-    /// its users and their sessions. A user's sessions are meant by the user's name as well.
+    /// Returns true if the name includes the sender. The name of an account includes its root user, its
+    /// users and their sessions ("When you specify an AWS account, …"). The name of a user includes the
+    /// user's sessions.
     fn covers(&self, principal: &Principal) -> bool {
         let Principal::User { account, canonical_id, name, is_root, session } = principal else {
             return false;
@@ -174,9 +179,9 @@ impl PrincipalName {
         }
     }
 
-    /// Whether the sender is spared by a `NotPrincipal` that has this name. There an account is its
-    /// root user alone: AWS's own example lists a user and the user's account, and denies all other
-    /// users of that account.
+    /// Returns true if a `NotPrincipal` with this name excludes the sender from the Deny. An account
+    /// includes only its root user here: AWS's own example lists a user and the user's account, and
+    /// denies all other users of that account.
     fn spares(&self, principal: &Principal) -> bool {
         match self {
             PrincipalName::Account(_) | PrincipalName::CanonicalUser(_) => {
@@ -198,7 +203,7 @@ struct Names {
 }
 
 impl Names {
-    /// Reads `"*"`, a name, a list of names, or names by their kinds. `*` stands alone.
+    /// Parses `"*"`, a name, a list of names, or an object with names by kind. `*` must be alone.
     fn parse(node: Node) -> Result<Names, PolicyError> {
         let mut names = Names { everyone: false, list: Vec::new() };
         match node {
@@ -220,7 +225,7 @@ impl Names {
             }
         }
         if names.everyone != names.list.is_empty() {
-            return Err(PolicyError::PRINCIPAL.because("it is empty, or * stands beside names"));
+            return Err(PolicyError::PRINCIPAL.because("it is empty, or it has * and names"));
         }
         Ok(names)
     }
@@ -251,7 +256,8 @@ fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// No wildcards, for there are none in principals; no colons nor slashes, for ARNs have those.
+/// Returns true if the text can be the name of a user, a role or a session. It has no wildcard, because
+/// principals have none, and no colon or slash, which separate the parts of an ARN.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['*', '?', ':', '/']) && !text.contains(char::is_whitespace)
 }

@@ -1,4 +1,4 @@
-//! Whether a statement gives something to the public.
+//! The test whether a policy is public.
 //!
 //! AWS's definition, "The meaning of public" in S3's user guide: a bucket's policy is not public if
 //! each statement that allows "grants access only to fixed values (values that don't contain a
@@ -13,16 +13,17 @@ use crate::pattern::Pattern;
 use crate::principals::Principals;
 use crate::statement::Statement;
 
+/// Returns true if the statement allows something to the public.
 pub(crate) fn is_public(statement: &Statement) -> bool {
     !statement.denies
         && statement.principals == Some(Principals::Everyone)
         && !statement.conditions.iter().any(limits)
 }
 
-/// Whether only a few known senders can meet the condition.
+/// Returns true if the condition restricts the statement to fixed senders or to narrow networks.
 fn limits(condition: &Condition) -> bool {
     let operator = condition.operator;
-    // These hold for requests that have no value at all.
+    // Conditions with these operators also hold for requests without a value, so they restrict nothing.
     if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
         return false;
     }
@@ -51,8 +52,8 @@ const fn is_of_sender(key: &ConditionKey) -> bool {
     )
 }
 
-/// Whether the pattern is a fixed value. A fixed value of `aws:userid` counts "outside the pattern
-/// `AROLEID:*`" only: the holder of a role chooses the name of the session.
+/// Returns true if the pattern is a fixed value. A value of `aws:userid` counts only "outside the pattern
+/// `AROLEID:*`", because the holder of a role chooses the name of the session.
 fn is_fixed(key: &ConditionKey, pattern: &Pattern) -> bool {
     let fixed = |value: &str| *key != ConditionKey::UserId || !value.contains(':');
     pattern.literal().is_some_and(fixed)

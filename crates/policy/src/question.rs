@@ -1,4 +1,7 @@
-//! What is asked of policies: who wants to do what, to what, and how.
+//! The question that policies answer: the sender, the action, the resource, and the values for conditions.
+//!
+//! For example, `GET /box/k` by the user `anna` asks for the action `s3:GetObject` on the resource
+//! `box/k`.
 
 use std::borrow::Cow;
 
@@ -16,28 +19,28 @@ pub enum Principal {
         account: String,
         /// The canonical id of the user's account, 64 hexadecimal digits in lower case.
         canonical_id: String,
-        /// The user's name, which is the access key. For a session, of the user that it acts for;
-        /// one of a web identity acts for none.
+        /// The user's name, which is the access key. For a session, the name of the user that it acts
+        /// for. `None` for the session of a web identity, which has no user.
         name: Option<String>,
-        /// Whether it is the root user of the account.
+        /// True for the root user of the account.
         is_root: bool,
         /// Set for temporary credentials.
         session: Option<RoleSession>,
     },
 }
 
-/// The names of an assumed role's session.
+/// The names of a session of an assumed role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleSession {
-    /// The role.
+    /// The name of the role.
     pub role: String,
-    /// The session's own name.
+    /// The name of the session, which the client chooses.
     pub name: String,
 }
 
 impl Principal {
-    /// The value of `aws:PrincipalArn`: of the user, of the account's root user, or, as AWS has it,
-    /// of the role and not of its session. None for `Anonymous`.
+    /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user. For a session it
+    /// is the ARN of the role, as on AWS. `None` for `Anonymous`.
     pub fn arn(&self) -> Option<String> {
         let Principal::User { account, name, is_root, session, .. } = self else { return None };
         match (session, name) {
@@ -48,7 +51,7 @@ impl Principal {
         }
     }
 
-    /// The ARN of the very sender, as messages have it: for a session the session's own.
+    /// Returns the ARN of the sender for messages. For a session it is the ARN of the session itself.
     pub fn sender_arn(&self) -> Option<String> {
         match self {
             Principal::User { account, session: Some(session), .. } => Some(format!(
@@ -59,7 +62,7 @@ impl Principal {
         }
     }
 
-    /// The number of the account; none for `Anonymous`.
+    /// Returns the number of the account. `None` for `Anonymous`.
     pub fn account(&self) -> Option<&str> {
         match self {
             Principal::Anonymous => None,
@@ -102,14 +105,14 @@ impl Principal {
     }
 }
 
-/// What a request says about a condition key.
+/// The values of a request for a condition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values<'a> {
-    /// Nothing.
+    /// The request has no value.
     Absent,
-    /// One value.
+    /// The request has one value.
     One(Cow<'a, str>),
-    /// Several; none of them is the same as `Absent`.
+    /// A list of values. An empty list counts as no value.
     Many(Vec<Cow<'a, str>>),
 }
 
@@ -133,21 +136,21 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Where conditions get a request's values. Only what a statement asks for is asked here, so that
-/// nothing is computed in vain.
+/// The values of a request for conditions and variables. The evaluation calls this only for the keys that
+/// a statement names, so no value is computed in vain.
 pub trait ConditionValues {
-    /// What the request says about the key. Never called for the keys of the sender
-    /// (`aws:username`, `aws:userid`, `aws:PrincipalArn`, `aws:PrincipalAccount` and
-    /// `aws:PrincipalType`), which follow from `Principal`.
+    /// Returns the request's values for the key. Never called for keys with the source
+    /// `KeySource::Principal`, whose values follow from `Principal`.
     fn values(&self, key: &ConditionKey) -> Values<'_>;
 
-    /// What has been resolved for other questions of the same request and sender, if that is kept.
+    /// Returns the patterns that were resolved for other questions of the same request and sender. `None`
+    /// if the caller keeps none.
     fn resolved(&self) -> Option<&ResolvedPatterns> {
         None
     }
 }
 
-/// A request about which conditions learn nothing.
+/// A request without values for conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct NoValues;
 
@@ -157,16 +160,16 @@ impl ConditionValues for NoValues {
     }
 }
 
-/// May this principal do this?
+/// The question whether a principal may do an action on a resource.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The sender.
     pub principal: &'a Principal,
-    /// `s3:GetObject`; upper and lower case do not differ.
+    /// The action, for example `s3:GetObject`. The case is ignored.
     pub action: &'a str,
-    /// Without its `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*` for the service.
+    /// The resource without `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*` for the service.
     pub resource: &'a str,
-    /// What conditions may ask about.
+    /// The values for conditions.
     pub conditions: &'a dyn ConditionValues,
 }
 
@@ -181,7 +184,7 @@ impl std::fmt::Debug for Question<'_> {
 }
 
 impl Question<'_> {
-    /// What the sender and the request say about a key.
+    /// Returns the values of the sender or the request for a key.
     pub(crate) fn values(&self, key: &ConditionKey) -> Values<'_> {
         match key.source() {
             KeySource::Principal(key) => self.principal.value(key),
@@ -196,7 +199,8 @@ impl Question<'_> {
         }
     }
 
-    /// The one value of a key. Several have no order, so none of them is the one.
+    /// Returns the value of a key with exactly one value, for a variable. Several values have no order, so
+    /// none of them can be chosen.
     pub(crate) fn one_value(&self, key: &ConditionKey) -> Option<Cow<'_, str>> {
         match self.values(key) {
             Values::One(value) => Some(value),

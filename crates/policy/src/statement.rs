@@ -1,4 +1,7 @@
-//! A statement, and whether it covers what is asked.
+//! A statement of a policy.
+//!
+//! A statement applies if its principals, its actions, its resources and all of its conditions match. For
+//! example, a statement with `NotAction: s3:GetObject` applies to each other action.
 
 use crate::conditions::Condition;
 use crate::glob::Glob;
@@ -7,20 +10,20 @@ use crate::pattern::{Hit, Pattern};
 use crate::principals::{Mention, Principals};
 use crate::question::Question;
 
-/// One rule of a policy: for whom it allows or denies which actions, on which resources, and when.
+/// A rule that allows or denies actions of principals on resources, under conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) denies: bool,
-    /// None in the policy of a user or session, who is the principal.
+    /// `None` in the policy of a user or session, whose principal is the user or session.
     pub(crate) principals: Option<Principals>,
-    /// In lower case.
+    /// Patterns in lower case.
     pub(crate) actions: List<Glob>,
-    /// Without their `arn:aws:s3:::`.
+    /// Patterns without `arn:aws:s3:::`.
     pub(crate) resources: List<Pattern>,
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Patterns of which one must fit, or, negated, none.
+/// A list of patterns, one of which must match. If the list is negated, none of them may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List<P> {
     pub(crate) negated: bool,
@@ -28,8 +31,8 @@ pub(crate) struct List<P> {
 }
 
 impl Statement {
-    /// How the statement speaks of the sender, if it covers the question. The action is in lower
-    /// case.
+    /// Returns the mention of the sender if the statement applies to the question; `None` if it does not.
+    /// `action` is in lower case.
     pub(crate) fn covers(&self, action: &str, question: &Question<'_>) -> Option<Mention> {
         let mention = match &self.principals {
             None => Mention::Broad,
@@ -41,7 +44,7 @@ impl Statement {
         covers.then_some(mention)
     }
 
-    /// The closest mention of a sender that the statement can make.
+    /// Returns the most specific mention that the statement can give to a sender.
     pub(crate) fn closest(&self) -> Mention {
         self.principals.as_ref().map_or(Mention::Broad, Principals::closest)
     }
@@ -52,7 +55,7 @@ impl Statement {
         Hit::of_list(hits, *negated, self.denies)
     }
 
-    /// The keys that the statement asks for, some maybe more than once.
+    /// Returns the keys of the conditions and variables. A key can occur several times.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         let variables = self.resources.patterns.iter().flat_map(Pattern::variables);
         self.conditions.iter().flat_map(Condition::keys).chain(variables)

@@ -1,4 +1,7 @@
-//! Patterns with variables in them, and their values.
+//! Patterns with variables, and the replacement of the variables by values.
+//!
+//! For example, `${aws:username}/*` becomes `anna/*` for the user `anna`. A request with many keys, such as
+//! `DeleteObjects`, resolves each pattern once and keeps the result.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +23,7 @@ pub(crate) enum Part {
     Variable { key: ConditionKey, default: Option<String> },
 }
 
-/// What is wrong with a variable.
+/// The reason why a variable is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadVariable {
     NotClosed,
@@ -35,17 +38,16 @@ impl std::fmt::Display for BadVariable {
             BadVariable::NotClosed => "a policy variable has no }",
             BadVariable::UnknownKey => "a policy variable names no key that is known here",
             BadVariable::SeveralValues => "a policy variable names a key of several values",
-            BadVariable::BadDefault => "the default of a policy variable stands in no quotes",
+            BadVariable::BadDefault => "the default of a policy variable has no quotes",
         })
     }
 }
 
-/// A pattern with its variables' values may have this many characters. Nothing that is compared with
-/// one needs more, and a sender chooses what stands in its headers.
+/// The largest number of characters of a pattern after the replacement of its variables. No compared text
+/// is longer than this. The limit is necessary because the sender chooses the values of its headers.
 const RESOLVED_CHARS_MAX: usize = 2_048;
 
-/// Patterns with the values of their variables, as far as one request has needed them. A request that
-/// asks about many keys resolves each pattern once.
+/// The patterns that one request has resolved. A request with many keys resolves each pattern once.
 #[derive(Debug, Default)]
 pub struct ResolvedPatterns(Mutex<HashMap<Template, Option<Arc<Glob>>>>);
 
@@ -58,8 +60,8 @@ impl Template {
         &self.parts
     }
 
-    /// The pattern with the values of its variables, from what the request has resolved before if its
-    /// variables say the same to all questions of one request.
+    /// Returns the pattern with the values of its variables. If all variables have the same value for all
+    /// questions of a request, the result comes from `known` or is added to it.
     pub(crate) fn resolved<'v>(
         &self,
         known: Option<&ResolvedPatterns>,
@@ -84,7 +86,8 @@ impl Template {
         })
     }
 
-    /// The pattern with the values of its variables; `None` if one has none, or they are too long.
+    /// Computes the pattern with the values of its variables. Returns `None` if a variable has no value, or
+    /// if the pattern becomes longer than `RESOLVED_CHARS_MAX`.
     fn resolve<'v>(
         &self,
         value_of: &dyn Fn(&ConditionKey) -> Option<Cow<'v, str>>,
@@ -96,6 +99,7 @@ impl Template {
                 Part::Variable { key, default } => {
                     let value = value_of(key);
                     let value = value.as_deref().or(default.as_deref())?;
+                    // One character more than the limit is enough to notice that the value is too long.
                     if self.fold {
                         let beginning: String =
                             value.chars().take(RESOLVED_CHARS_MAX + 1).collect();
@@ -114,7 +118,7 @@ impl Template {
 }
 
 impl Part {
-    /// Reads what stands in the braces: `aws:username` or `aws:username, 'nobody'`.
+    /// Parses the text in the braces: `aws:username`, or `aws:username, 'guest'` with a default.
     pub(crate) fn variable(text: &str) -> Result<Part, BadVariable> {
         let (name, default) = match text.split_once(',') {
             None => (text, None),
@@ -134,7 +138,8 @@ impl Part {
     }
 }
 
-/// The text in lower case, character by character, so that a text's parts fold as the whole does.
+/// Returns the text in lower case. Each character is folded alone, so that the parts of a text fold in the
+/// same way as the whole text.
 pub(crate) fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
