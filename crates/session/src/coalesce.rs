@@ -241,6 +241,7 @@ impl ReadPermit {
         let mut next = Some((self, leaving));
         while let Some((place, leaving)) = next {
             let (questions, callers) = coalesce(leaving);
+            // A slow read gives its permit away, and the waiting reads need not wait for it.
             let mut reading = pin!(context.read(&questions));
             let answer = match timeout(COALESCE_PATIENCE, &mut reading).await {
                 Ok(answer) => {

@@ -104,13 +104,17 @@ impl Committer {
         if self.context.state.is_fenced() {
             return CommitAnswer::without(Outcome::Failed(VolumeError::Fenced), staged);
         }
+        // A plan that the store would refuse as malformed would fail its whole batch.
         if let Err(malformed) = self.context.check(&plan) {
             let error = store::StoreError::from(malformed);
             return CommitAnswer::without(Outcome::Failed(error.into()), staged);
         }
         meters::charge_commit();
+        // The deadline includes the wait for a place in the queue, so that a slow store cannot make
+        // a caller wait twice as long.
         let deadline = Instant::now() + COMMIT_DEADLINE;
         let (caller, answer) = oneshot::channel();
+        // A caller that gives up here has sent nothing, so it may retry.
         let Ok(Ok(place)) = tokio::time::timeout_at(deadline, self.queue.reserve()).await else {
             let busy = "the commit queue is closed, or was full until the deadline".to_owned();
             let outcome = Outcome::Failed(VolumeError::Unavailable(busy));
@@ -119,6 +123,7 @@ impl Committer {
         let caller = Some(caller);
         let queued = QueuedPlan { plan, staged, reading, deadline, committed_for, note, caller };
         place.send(queued);
+        // A lost answer does not mean that the plan was lost: it was in the queue, and may commit.
         answer.await.unwrap_or_else(|_dropped| {
             let lost = "the task that commits has ended".to_owned();
             CommitAnswer::without(Outcome::Failed(VolumeError::Unknown(lost)), None)

@@ -100,20 +100,25 @@ impl<'s> Contender<'s> {
     /// [`FsError::Contended`] at the deadline.
     pub(crate) async fn wait_for_turn(&mut self, plan: &Plan) -> Result<bool, VolumeError> {
         let table = &self.reservations.table;
+        // Most operations meet no contention, and pay only for this check.
         if table.is_empty() {
             return Ok(false);
         }
         let place = self.reservation.as_ref().map(|reservation| reservation.place);
+        // Without an earlier reservation of its records the operation may commit. Its own
+        // reservation follows its newest plan.
         let Some(earlier) = table.earlier(plan, place) else {
             self.reserve(&plan.guards);
             return Ok(false);
         };
+        // It gets its place before it waits, so that later operations line up behind it.
         if place.is_none() {
             self.join(&plan.guards);
         }
         if tokio::time::timeout_at(self.deadline, earlier.cancelled()).await.is_err() {
             return Err(FsError::Contended.into());
         }
+        // Other processes cannot see this queue. The random gap gives them a chance to commit.
         if self.session.has_peers() {
             let micros = self.reservations.commit_micros.load(Ordering::Relaxed);
             let gap = Duration::from_micros(micros).saturating_mul(GAP_COMMITS);

@@ -145,15 +145,20 @@ impl Listener {
                 _ = ticks.tick() => {}
                 () = closing.cancelled() => return,
             }
+            // The time before the question: changes that commit while the answer is on its way are
+            // not in it.
             let asked = Moment::now();
             match self.store.changes(Some(&self.position)).await {
                 Ok(changes) => {
+                    // The changes are applied before authority and validity are extended, which
+                    // rely on them.
                     self.apply(changes);
                     self.peers.feed_checked(asked);
                     self.watches.feed_checked(asked);
                     self.peers.check(&*self.store).await;
                     failing = false;
                 }
+                // The first failure has ended the authority already, and one log line is enough.
                 Err(_) if failing => {}
                 Err(error) => {
                     debug!(%error, "cannot read the change feed");
@@ -195,6 +200,8 @@ impl Listener {
                     self.access.send_modify(|version| *version += 1);
                 }
             }
+            // The missing entries may be of any record, so everything that depends on the feed
+            // starts anew.
             Changes::Gap { next } => {
                 warn!("gap in the change feed: all cached records are dropped");
                 self.position = next;

@@ -32,11 +32,14 @@ impl Session {
     /// are not needed. Only one task calls this. A hold is removed only if it is as it was written,
     /// so a late plan removes no newer hold.
     pub(crate) async fn renew_holds(&self) {
+        // A hold that was released and taken again in between is in use, so only the others are
+        // removed.
         let released = mem::take(&mut self.holds.readers().released);
         let unheld: Vec<(Ino, Value)> = {
             let readers = self.holds.readers();
             released.into_iter().filter(|(ino, _)| !readers.held.contains_key(ino)).collect()
         };
+        // Each removal is a plan of its own, because one that is refused must not keep the others.
         let removing = unheld.into_iter().map(|(ino, record)| self.remove_hold(ino, record));
         stream::iter(removing).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
         let weakening = self
@@ -46,6 +49,8 @@ impl Session {
             .map(|(ino, record)| self.weaken_hold(ino, record));
         stream::iter(weakening).buffer_unordered(HOLDS_AT_ONCE).collect::<()>().await;
         let long_readers = self.holds.long_readers();
+        // One plan writes many holds. It needs no guards, because only this task writes the
+        // session's holds.
         for long_readers in long_readers.chunks(HOLDS_AT_ONCE) {
             let since = self.now();
             let record = |long_readers: &LongReaders| {

@@ -147,6 +147,8 @@ impl Holds {
     /// Releases inherited holds on which no reader relies.
     pub(crate) fn end_inheritance(&self) {
         let mut readers = self.readers();
+        // Their files were open in the previous process and are not open here, so no reader needs
+        // them.
         let unused: Vec<Ino> = readers
             .held
             .iter()

@@ -160,6 +160,7 @@ impl InodeAllocator {
     /// Leases a chunk, unless another task has brought `enough` numbers in the meantime.
     async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
         let _guard = self.lease_lock.lock().await;
+        // Another task may have leased a chunk while this one waited for the lock.
         {
             let leased = self.leased();
             if leased.spare.is_some() || leased.count() >= enough {
@@ -167,7 +168,9 @@ impl InodeAllocator {
             }
         }
         let chunk_end = self.leased().chunk_end;
+        // Only the first chunk has the gap: later ones follow the session's own leases.
         let (first, end) = self.lease(if chunk_end == 0 { self.gap } else { 0 }).await?;
+        // Leases only grow. A lower one means that the store was restored to an earlier state.
         if first < chunk_end {
             self.committer.fence("the metadata store has lost a lease of this session");
             return Err(VolumeError::Fenced);

@@ -103,6 +103,8 @@ impl Session {
         let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
         let watches = Arc::<Watches>::default();
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
+        // All parts use the store behind the record cache, so that none of them can miss what
+        // another one has learned.
         let store: Arc<dyn MetaStore> = Arc::new(CachedStore::new(store, Arc::clone(&records)));
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
         let context = CommitContext {
@@ -131,6 +133,8 @@ impl Session {
             started.beat,
         );
         let throttle = Throttle::new(&meters, &epochs, &closing);
+        // The pin is taken before any operation runs. It is in the epoch that the previous process
+        // had passed, so it protects every file that was open there.
         let inherited = options.ledger.as_ref().map(|_| epochs.pin());
         let session = Session {
             store,
@@ -152,6 +156,8 @@ impl Session {
             tasks,
             meters,
             orphaned: Arc::default(),
+            // Tasks that clean up after ended sessions wait for one signal, from the heartbeat or
+            // the feed.
             sessions: Arc::clone(&heartbeat.session_ended),
             lock_notices: LockNotices::new(options.clock.now()),
             access: watch::Sender::new(0),

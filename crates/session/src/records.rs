@@ -195,11 +195,14 @@ impl RecordCache {
     fn current_answers(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
             let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
+            // No entry does not mean that the record is absent, unless its directory is complete.
             match entry {
                 Some(entry) => Some(entry.value),
                 None => self.complete_directories.lacks(key, generation).then_some(None),
             }
         };
+        // A read that follows a value must find both records current, since its answer is of one
+        // instant.
         let target = |record: &Value, follow: &Follow| match follow.target(record) {
             Some(target) => Some(follow.found(value(&target)?)),
             None => Some(Target::Absent),
@@ -208,8 +211,10 @@ impl RecordCache {
             let (key, follow) = match read {
                 Read::Record { key, follow } => (key, follow),
                 Read::Counter(CounterKey(key)) if is_counter(key) => {
+                    // An unknown counter is not 0, so the read goes to the store.
                     return Some(ReadResult::Counter(counter_number(&value(key)??)?));
                 }
+                // The cache does not know if it has every record of a range.
                 Read::Counter(_) | Read::Range { .. } => return None,
             };
             let Some(value) = value(key)? else { return Some(ReadResult::Record(None)) };

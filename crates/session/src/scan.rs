@@ -75,8 +75,12 @@ pub async fn walk_throttled(
 ) -> Result<CompleteScan<u64>, VolumeError> {
     let (mut count, mut resume): (u64, Option<Bytes>) = (0, None);
     loop {
+        // Checked for each page, because a scan may take hours and must not delay the end of the
+        // process.
         let step = begin(throttling)?;
         let page = store.walk(space, resume, WALK_RECORDS).await?;
+        // One record that cannot be decoded ends the scan: it might name the block that a caller
+        // would delete.
         for (key, value) in page.records {
             visit(key, value)?;
             count += 1;

@@ -129,12 +129,15 @@ impl IdempotencySlots {
     pub(crate) fn settle(&self, taken: TakenSlot, step: SlotState) {
         let TakenSlot { mut slot, permit } = taken;
         match step {
+            // The plan was refused or not sent, so the record is unchanged.
             SlotState::Unmoved => {}
             SlotState::Committed | SlotState::Aborted => {
                 let record = slot.next(step == SlotState::Aborted);
                 slot.record = Some(record);
                 slot.count += 1;
             }
+            // The record is unknown, so a later plan in this slot could not be resolved. The permit
+            // goes with the slot.
             SlotState::Foreign => {
                 permit.forget();
                 return;

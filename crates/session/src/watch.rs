@@ -207,6 +207,7 @@ impl Watches {
     /// Invalidates what a committed plan of this session has changed. Returns `None` if nothing of
     /// it can be cached.
     pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
+        // If nothing was granted lately, no cache can have old data, and the change need not wait.
         let (watch, until) = self.granted()?;
         let keys = plan.writes.iter().filter_map(|write| match write {
             Write::Put(key, _) | Write::Delete(key) => Some(key),
@@ -217,6 +218,8 @@ impl Watches {
             return None;
         }
         let (done, completed) = oneshot::channel();
+        // The watch is called before the change is answered, so that a reader after the answer
+        // cannot meet old data.
         watch.changed(&changes, Some(done));
         Some(PendingInvalidation { done: completed, until })
     }

@@ -68,6 +68,8 @@ fn settle(
         Ok(verdicts) => {
             debug_assert_eq!(verdicts.len(), batch.len(), "one verdict for each plan");
             let mut decided = batch.iter().zip(&verdicts);
+            // Fence before settling: verdicts of a store that has lost commits must not be
+            // acknowledged.
             if decided.any(|(sent, verdict)| is_foreign(sent, verdict, SLOT_GUARD)) {
                 context.state.fence(FOREIGN_SLOT);
             }
@@ -78,12 +80,14 @@ fn settle(
         Err(error) if error.kind() == StoreErrorKind::Unknown => {
             warn!(plans = batch.len(), %error, "the outcome of commits is unknown");
             context.meters.in_doubt.add(batch.len() as u64);
+            // Resolving may take minutes, and further batches must not wait for it.
             let resolving = resolve::resolve(Arc::clone(context), batch, error.to_string());
             drop(context.tasks.spawn("resolve doubts", resolving));
         }
         Err(error) => {
             for sent in batch {
                 let outcome = match error.kind() {
+                    // Nothing was committed, so the slots stay at their steps and are free again.
                     StoreErrorKind::Unavailable => Outcome::Aborted(error.to_string()),
                     StoreErrorKind::Full
                     | StoreErrorKind::Unknown

@@ -55,6 +55,8 @@ pub(super) async fn serve(
     let batches_allowed = Arc::new(Semaphore::new(in_flight));
     let mut carried_over: Option<QueuedPlan> = None;
     loop {
+        // The permit comes before the first plan. While all permits are taken, plans collect in the
+        // queue and share the next batch.
         let permit = Arc::clone(&batches_allowed).acquire_owned().await;
         let first = match carried_over.take() {
             Some(queued) => queued,

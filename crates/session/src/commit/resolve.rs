@@ -27,10 +27,14 @@ const SLOT_GUARD: usize = 1;
 /// Settles plans with an unknown outcome, with tries until the session is over. Each caller is
 /// answered when its plan has settled, and at the deadline in any case.
 pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan>, why: String) {
+    // All callers of a batch wait for the latest deadline among them, since they are answered
+    // together.
     let deadline = batch.iter().map(|sent| sent.queued.deadline).max();
     let mut deadline = Some(deadline.unwrap_or_else(Instant::now));
     let mut pause = PAUSE_MIN;
     while !batch.is_empty() {
+        // A try without an answer changes nothing, because a tombstone refuses itself once its slot
+        // was advanced.
         batch = match abort(&context, batch, &mut deadline, &why).await {
             Some(batch) => batch,
             None => return,
@@ -43,6 +47,7 @@ pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+    // Only a batch that was reported as unresolved at its deadline is reported as settled.
     if deadline.is_none() {
         info!("the unknown outcomes of a batch are settled");
     }
@@ -85,17 +90,22 @@ async fn abort(
     };
     let (mut ended, mut unsettled) = (Vec::new(), Vec::new());
     let mut decided = batch.iter().zip(&verdicts);
+    // Fence before settling: a store that has lost commits of this session proves nothing by its
+    // slots.
     if decided.any(|(sent, verdict)| is_foreign(sent, verdict, SLOT_GUARD)) {
         context.state.fence(FOREIGN_SLOT);
     }
     for (sent, verdict) in batch.into_iter().zip(verdicts) {
         match verdict {
+            // The store did not decide this tombstone, so it is sent again.
             Verdict::Failed(_) => unsettled.push(sent),
             Verdict::Committed => context.settle_by_slot(sent, SlotState::Aborted),
             Verdict::Refused { guard: SLOT_GUARD, found } => {
                 let step = sent.slot.read(found.as_ref());
                 context.settle_by_slot(sent, step);
             }
+            // The session's record is gone: tombstones cannot commit, but the slots still show the
+            // outcomes.
             Verdict::Refused { guard, .. } => {
                 debug_assert_eq!(guard, SESSION_GUARD, "there are two guards");
                 ended.push(sent);

@@ -170,6 +170,8 @@ impl Currency {
 
     /// Returns true if no entry has stopped being current since [`Currency::begin_read`], and the
     /// session is still authoritative.
+    // The reverse order of `begin_read`: the counter is loaded last, so a demotion during the
+    // lookup is always seen.
     pub(super) fn is_valid(&self, seen: SeqlockRead) -> bool {
         let Authority { generation, until } = self.authority();
         let demotions = self.demotions.load(Ordering::Acquire);
@@ -178,7 +180,7 @@ impl Currency {
     }
 
     /// Counts that entries have stopped being current. The caller has changed them before.
-    pub(super) fn demoted(&self, _books: &mut InFlight) {
+    pub(super) fn demoted(&self, _in_flight: &mut InFlight) {
         self.demotions.fetch_add(1, Ordering::Release);
     }
 
@@ -189,9 +191,9 @@ impl Currency {
         if !self.enabled || in_flight.disabled {
             return;
         }
+        let Authority { generation, until: before } = self.authority();
         // Reads that were sent before the authority began may have missed a change of another
         // session.
-        let Authority { generation, until: before } = self.authority();
         if before.is_none() {
             in_flight.demote_in_flight();
         }

@@ -87,9 +87,12 @@ impl Heartbeat {
     }
 
     /// Reads the volume's epoch and the other sessions, and ends those that fell silent.
+    // One snapshot for all three: a session that began after the epoch's record was read must not
+    // count as passed.
     async fn observe_sessions(&mut self) {
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
         let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
+        // More sessions than this are not observed, which only delays their end.
         let limit = SESSIONS_MAX.min(self.store.limits().range_records);
         let range = |start, end| Read::Range { start, end, limit, follow: None };
         let epoch_key = key::epoch();
@@ -107,6 +110,7 @@ impl Heartbeat {
         };
         let mut found = found.into_iter();
         let epoch = value(found.next().as_ref());
+        // An unreadable epoch is skipped: an old value delays deletions and permits none.
         if let Some(Ok(Sequence(epoch))) = epoch.map(|value| Sequence::decode(&epoch_key, &value)) {
             self.epochs.observe(epoch);
         }
@@ -114,6 +118,8 @@ impl Heartbeat {
         let own = self.state.nonce;
         self.state.note_peers(seen.iter().any(|session| session.nonce != own));
         let silent = self.silence_tracker.observe(own, seen, Instant::now(), self.silence);
+        // Each session is ended by a plan of its own, because a beat in between refuses only its
+        // own plan.
         for session in silent {
             match fence(&*self.store, &self.state, &session).await {
                 Ok(true) => self.session_ended.notify_one(),

@@ -135,6 +135,8 @@ async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeE
     let mut named = HashSet::new();
     for space in [key::space::INODE, key::space::MAP] {
         let mut resume = None;
+        // A few pages suffice to find blocks in most volumes. A start must not walk a store of
+        // millions of records.
         for _ in 0..ADOPTED_PAGES_MAX {
             let page = store.walk(space, resume, ADOPTED_PAGE_RECORDS).await?;
             for (key, value) in &page.records {

@@ -78,11 +78,14 @@ impl SilenceTracker {
     ) -> Vec<ObservedSession> {
         let since_last =
             self.observed_at.map_or(Duration::ZERO, |observed_at| now.duration_since(observed_at));
+        // The time since the last observation counts as silence only up to the allowed gap.
         let unobserved = since_last.saturating_sub(silence / OBSERVATION_GAP_SHARE);
         self.observed_at = Some(now);
         let mut silent = HashMap::with_capacity(seen.len());
         let mut ended = Vec::new();
         for session in seen.into_iter().filter(|session| session.nonce != own) {
+            // A changed beat starts the time again. For an unchanged one the start moves forward by
+            // the unobserved time.
             let since = match self.silent.get(&session.nonce) {
                 Some((beat, since)) if *beat == session.beat => *since + unobserved,
                 _ => now,
@@ -92,6 +95,7 @@ impl SilenceTracker {
                 ended.push(session);
             }
         }
+        // Replaces the map, so that sessions which have ended are forgotten.
         self.silent = silent;
         ended
     }
@@ -106,10 +110,13 @@ pub(crate) async fn fence(
 ) -> Result<bool, StoreError> {
     let (session, beat) = (key::session(seen.nonce), key::heartbeat(seen.nonce));
     let fenced = key::fenced(seen.nonce);
+    // The beat as it was seen is the guard, so a session that shows life in between survives.
     let beat_unchanged = match &seen.beat {
         Some(value) => Guard::Equals(beat.clone(), value.clone()),
         None => Guard::Absent(beat.clone()),
     };
+    // The fence record tells the sweeper that the session's leftovers may be deleted, and keeps its
+    // name from being used again.
     let plan = Plan {
         guards: vec![own.guard(), beat_unchanged, Guard::Present(session.clone())],
         writes: vec![

@@ -62,15 +62,21 @@ pub(crate) async fn resume(
     let Some(nonce) = ledger.session().map_err(|error| unreadable(&error))? else {
         return Ok(None);
     };
+    // The slots are read before the heartbeat is taken over: if the session has ended, they prove
+    // the outcomes until the sweeper deletes them.
     let slots = Slots::read(store, ledger, nonce).await?;
     let Some(beat) = take_heartbeat(store, nonce).await? else {
         warn!(session = %nonce, "the session of the previous process has ended: a new one begins");
         return end(ledger, &slots);
     };
+    // The session ended between the two steps. The slots are read again, because plans may have
+    // advanced them since.
     let Some(slots) = slots.settle(store, ledger).await? else {
         let slots = Slots::read(store, ledger, nonce).await?;
         return end(ledger, &slots);
     };
+    // Open files of the previous process may be protected by holds. They are taken over, so that
+    // they are removed when the files are closed.
     let mut holds = HashMap::new();
     scan::walk(store, space::HOLD, |key, value| {
         if scan::nonce_of(&key)? == nonce {
@@ -176,11 +182,15 @@ impl Slots {
     ) -> Result<Option<Vec<(SlotRecord, Value)>>, VolumeError> {
         let mut pending: Vec<u16> = (0..ledger.slots()).collect();
         for _ in 0..ATTEMPTS_MAX {
+            // First the journal, then the step: the step replaces the record that proves the
+            // outcome of the last plan.
             ledger.settle_in_doubt(|fate| self.fate(fate)).map_err(|error| unreadable(&error))?;
             if pending.is_empty() {
                 let settled = self.records.into_iter().flatten().collect();
                 return Ok(Some(settled));
             }
+            // A plan of the previous process may win against the step of its slot. Then the slot is
+            // read and advanced again.
             let mut retry = Vec::new();
             for slots in pending.chunks(SLOTS_AT_ONCE) {
                 match self.step(store, slots).await? {
@@ -208,6 +218,7 @@ impl Slots {
                 Some((_, value)) => Guard::Equals(at.clone(), value.clone()),
                 None => Guard::Absent(at.clone()),
             };
+            // The same step as that of a plan in flight, so that only one of the two can commit.
             let count = current.map_or(0, |(record, _)| record.count) + 1;
             let record = SlotRecord { count, aborted: true };
             let encoded = record.encode(&at);
@@ -220,6 +231,8 @@ impl Slots {
         let plans: Vec<Plan> = steps.iter().map(|(plan, ..)| plan.clone()).collect();
         let verdicts = match store.commit(&plans).await {
             Ok(verdicts) => verdicts,
+            // After other errors some steps may have committed. The next try finds that by the
+            // refusals.
             Err(error) if error.kind() == StoreErrorKind::Corrupt => return Err(error.into()),
             Err(error) => {
                 warn!(%error, "the plans of the previous process have not settled yet");
@@ -232,6 +245,7 @@ impl Slots {
             let current = &mut self.records[usize::from(*slot)];
             match verdict {
                 Verdict::Committed => *current = Some((record, encoded)),
+                // This step was committed by an earlier try whose answer was lost.
                 Verdict::Refused { guard: SLOT_GUARD, found: Some(found) } if found == encoded => {
                     *current = Some((record, encoded));
                 }

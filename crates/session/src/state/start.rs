@@ -61,6 +61,8 @@ pub(crate) async fn find_volume(
     blocks: &dyn BlockStore,
     settings: OpenSettings,
 ) -> Result<VolumeRecord, VolumeError> {
+    // The mark is read first: a location that belongs to another volume must not lead to changes in
+    // the store.
     let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,
@@ -70,15 +72,20 @@ pub(crate) async fn find_volume(
             ));
         }
         None => {
+            // Checked before the volume is created, since a volume record cannot be taken back.
             mark::check_free(blocks, owner).await?;
             make_volume(store, settings.block_bytes, settings.now).await?
         }
     };
     check_format(&volume)?;
+    // Adoption is allowed only for a location without a mark. One with another volume's mark is
+    // refused by `claim`.
     match owner {
         None if volume.marked && settings.adopts => mark::check_adoptable(store, blocks).await?,
         owner => mark::check_kept(owner, &volume)?,
     }
+    // The location is marked before the record says so: a crash in between is repaired by the next
+    // start.
     mark::claim(blocks, owner, &volume).await?;
     note_marked(store, volume).await
 }
@@ -208,6 +215,7 @@ async fn make_volume(
     let main = Account { name: MAIN_ACCOUNT.to_owned(), canonical_id: CanonicalId(random()?) };
     let main_key = key::account(AccountId::MAIN);
     let (lease, epoch) = (key::lease(), key::epoch());
+    // All records in one plan, so that no process can see half a volume.
     let plan = Plan {
         guards: vec![Guard::Absent(at.clone())],
         writes: vec![
@@ -273,11 +281,14 @@ pub(crate) async fn begin(
     let epoch = read_one(store, &epoch_key).await?;
     let epoch = epoch.ok_or_else(|| VolumeError::Corrupt("the epoch is missing".to_owned()))?;
     let epoch = Sequence::decode(&epoch_key, &epoch).map_err(|e| corrupt(&epoch_key, &e))?.0;
+    // A random name needs no coordination, and no later session can have it.
     let nonce = Nonce(random()?);
     let (session_key, beat_key) = (key::session(nonce), key::heartbeat(nonce));
     let record = SessionRecord { began: now, place: place.to_owned() }.encode(&session_key);
+    // The passed epoch is the one that was just read. Readers of this session begin in it or later.
     let beat = HeartbeatRecord { count: 0, passed: epoch };
     let beat_value = beat.encode(&beat_key);
+    // A name that was fenced before stays unusable. A store without a volume gets no session.
     let plan = Plan {
         guards: vec![
             Guard::Absent(session_key.clone()),
