@@ -57,6 +57,7 @@ impl Fetcher {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
+        // The provider is explicit, so that it does not depend on a process-wide default.
         let tls = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
             .map_err(|error| invalid(&error))?
@@ -68,6 +69,7 @@ impl Fetcher {
             .enable_http1()
             .build();
         let client = Client::builder(TokioExecutor::new())
+            // Keys are fetched rarely, so no connection is kept open.
             .pool_max_idle_per_host(0)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .build(connector);
@@ -77,6 +79,7 @@ impl Fetcher {
     /// Parses a URL and checks that it may be requested.
     pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "it is not a URL")?;
+        // A user, a query or a fragment has no meaning in the URL of an issuer.
         let has_extras = url.query().is_some() || url.fragment().is_some();
         if has_extras || !url.username().is_empty() || url.password().is_some() {
             return Err("it has a user, a query or a fragment");
@@ -107,6 +110,7 @@ impl Fetcher {
         if response.status() != StatusCode::OK {
             return Err(format!("it answers {}", response.status()));
         }
+        // The limit applies while the body arrives, because its length may not be announced.
         let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
         let body = body.collect().await.map_err(|error| error_chain(&*error))?;
         Ok(body.to_bytes())

@@ -111,6 +111,7 @@ impl<'de> Visitor<'de> for ClaimVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstClaim, A::Error> {
+        // A nested list counts as too long, so its elements are skipped and not stored.
         let (mut texts, mut too_long) = (Vec::new(), !self.lists);
         while !too_long && let Some(one) = list.next_element_seed(ClaimVisitor { lists: false })? {
             too_long = texts.len() == AUDIENCES_MAX;

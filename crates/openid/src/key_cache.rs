@@ -85,6 +85,7 @@ impl KeyCache {
         self: &Arc<KeyCache>,
         token: &UnverifiedToken<'_>,
     ) -> Result<(), TokenError> {
+        // The cached keys are checked before the issuer is asked.
         let known = self.usable().filter(|cached| cached.keys.find(token).is_some());
         if known.as_ref().is_none_or(|cached| cached.refresh_at.has_come())
             && let Some(refresh) = self.start_refresh()
@@ -135,6 +136,8 @@ impl KeyCache {
             cache.state().refresh = None;
         });
         let refresh = task.map(|_ended| ()).boxed().shared();
+        // The interval starts when the refresh starts, so that a failing issuer is not asked more
+        // often.
         state.next_refresh_at = Some(Moment::now().after(REFRESH_INTERVAL_MIN));
         state.refresh = Some(refresh.clone());
         Some(refresh)

@@ -49,6 +49,7 @@ impl KeySet {
     pub(crate) fn parse(document: &[u8]) -> Result<KeySet, String> {
         let document: Document = serde_json::from_slice(document)
             .map_err(|error| format!("its keys are not a JSON web key set: {error}"))?;
+        // The limit counts unusable keys, too, because each key is parsed.
         if document.keys.len() > KEYS_MAX {
             return Err(format!("it has {} keys, more than {KEYS_MAX}", document.keys.len()));
         }
@@ -62,6 +63,8 @@ impl KeySet {
     /// Returns the key that the token names. If the token names no key, returns the only key for
     /// its algorithm, or `None` if there are several.
     pub(crate) fn find(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
+        // Only keys for the token's algorithm count, so a token cannot select another algorithm for
+        // a key.
         let mut candidates = self.keys.iter().filter(|key| key.accepts(token.algorithm));
         match &token.key_id {
             Some(id) => candidates.find(|key| key.id.as_ref() == Some(id)),
@@ -92,12 +95,14 @@ impl Key {
             jwk.common.public_key_use.as_ref().is_none_or(|it| *it == PublicKeyUse::Signature);
         let operations = jwk.common.key_operations.as_ref();
         let verifies = operations.is_none_or(|them| them.contains(&KeyOperations::Verify));
+        // A key for encryption, or only for signing, must not verify tokens.
         let public = DecodingKey::from_jwk(&jwk).ok().filter(|_| signs && verifies)?;
         Some(Key { id: jwk.common.key_id, algorithms, named: jwk.common.key_algorithm, public })
     }
 
     /// Returns true if the key may verify signatures of this algorithm.
     fn accepts(&self, algorithm: Algorithm) -> bool {
+        // An issuer can restrict a key to one algorithm of its kind.
         let named = self.named.is_none_or(|named| named.to_string() == format!("{algorithm:?}"));
         named && self.algorithms.contains(&algorithm)
     }

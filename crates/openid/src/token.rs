@@ -39,9 +39,11 @@ impl<'a> UnverifiedToken<'a> {
     /// Fails with `TooLong`, `Malformed`, or `Algorithm` for a token that is not signed with a
     /// private key.
     pub fn parse(text: &'a str) -> Result<UnverifiedToken<'a>, TokenError> {
+        // The length is checked first, before anything is decoded.
         if text.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLong);
         }
+        // The signature covers the text up to the last dot exactly as it was sent.
         let (signed, signature) = text.rsplit_once('.').ok_or(TokenError::Malformed)?;
         let (header, all_claims) = signed.split_once('.').ok_or(TokenError::Malformed)?;
         let header: Header = read(header)?;

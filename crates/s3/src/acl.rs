@@ -164,6 +164,7 @@ impl CannedAcl {
             permission,
         };
         let group = |group, permission| AclGrant { grantee: AclGrantee::Group(group), permission };
+        // Each canned ACL begins with full control for the owner.
         let mut grants = vec![account(owner, AclPermission::FullControl)];
         match self {
             CannedAcl::PublicRead => grants.push(group(AclGroup::AllUsers, AclPermission::Read)),
@@ -174,6 +175,7 @@ impl CannedAcl {
             CannedAcl::AuthenticatedRead => {
                 grants.push(group(AclGroup::AuthenticatedUsers, AclPermission::Read));
             }
+            // If the object's owner is the bucket owner, the grant would repeat the first one.
             CannedAcl::BucketOwnerRead if owner != bucket_owner => {
                 grants.push(account(bucket_owner, AclPermission::Read));
             }
@@ -209,6 +211,7 @@ impl RequestedAcl {
     /// `UnresolvableGrantByEmailAddress`, because accounts have no email addresses here.
     pub fn parse(fields: Fields<'_>) -> Result<Option<RequestedAcl>, Fault> {
         let canned = fields.get("x-amz-acl")?;
+        // The combination is refused before the names are parsed.
         if canned.is_some() && AclPermission::ALL.iter().any(|one| fields.has(one.header())) {
             return Err(Fault::because(
                 Code::InvalidRequest,
@@ -223,6 +226,7 @@ impl RequestedAcl {
                 grants.push(AclGrant { grantee, permission });
             }
         }
+        // The limit is that of S3 for grants in an ACL.
         check_count(grants.len())?;
         Ok(match canned {
             Some(canned) => Some(RequestedAcl::Canned(canned)),
@@ -266,6 +270,7 @@ fn grantees(header: &str) -> Result<Vec<AclGrantee>, Fault> {
                 .with("ArgumentValue", item)
         };
         let (kind, value) = item.split_once('=').ok_or_else(invalid)?;
+        // AWS documents the value in quotes, but clients also send it without.
         let value = value.trim().trim_matches('"');
         if value.is_empty() {
             return Err(invalid());
@@ -273,6 +278,7 @@ fn grantees(header: &str) -> Result<Vec<AclGrantee>, Fault> {
         found.push(match kind.trim().to_ascii_lowercase().as_str() {
             "id" => AclGrantee::Account(value.to_owned()),
             "uri" => AclGrantee::Group(AclGroup::parse(value)?),
+            // Accounts have no email addresses here, so no address can be resolved.
             "emailaddress" => return Err(no_such_address(value)),
             _ => return Err(invalid()),
         });
@@ -307,6 +313,8 @@ impl AclDocument {
             }
             Ok(AclDocument { owner, grants })
         };
+        // S3 has its own code for malformed ACL documents. Other faults, such as an unknown group,
+        // keep their code.
         let document = read()
             .map_err(|fault| if fault.code == Code::MalformedXML { malformed() } else { fault })?;
         check_count(document.grants.len())?;
@@ -326,9 +334,11 @@ fn grantee(row: &Element) -> Result<AclGrantee, Fault> {
     if grantee.xsi_type().is_some_and(|kind| !KINDS.contains(&kind)) {
         return Err(malformed());
     }
+    // The address is reported even if the document has an id, too.
     if let Some(address) = grantee.value("EmailAddress")? {
         return Err(no_such_address(address));
     }
+    // Exactly one of both must be present: otherwise the grantee would be ambiguous.
     match (grantee.value("ID")?, grantee.value("URI")?) {
         (Some(id), None) if !id.is_empty() => Ok(AclGrantee::Account(id.to_owned())),
         (None, Some(uri)) => Ok(AclGrantee::Group(AclGroup::parse(uri)?)),

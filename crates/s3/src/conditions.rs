@@ -115,6 +115,7 @@ impl StatPrecondition {
             Fault::new(Code::InvalidArgument).with("ArgumentName", name).with("ArgumentValue", text)
         };
         let number = |text: &str| {
+            // `u64::from_str` also accepts a plus sign.
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| digits).ok_or_else(|| invalid(size.0, text))
         };
@@ -162,6 +163,7 @@ impl ETagList {
                 Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
                 None => unmarked.split_once(',').unwrap_or((unmarked, "")),
             };
+            // Empty list elements are allowed by RFC 9110 and have no meaning.
             if !tag.trim().is_empty() {
                 tags.push(ListedTag { tag: tag.trim().to_owned(), weak });
             }
@@ -240,6 +242,8 @@ impl ReadPreconditions {
     /// `etag` has no quotes. Times are compared in whole seconds, as headers have them.
     pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> ReadVerdict {
         let modified = last_modified.unix_timestamp();
+        // `If-Match` and `If-Unmodified-Since` are decided first, as RFC 9110 requires: a failure
+        // takes precedence over "not modified".
         match (&self.if_match, self.if_unmodified_since) {
             (Some(list), _) if !list.matches(etag) => return ReadVerdict::Failed("If-Match"),
             (None, Some(since)) if modified > since.unix_timestamp() => {
@@ -268,6 +272,7 @@ impl ReadPreconditions {
             ReadVerdict::Proceed => Ok(()),
             ReadVerdict::Failed("If-Match") => Err(failed(names.matching)),
             ReadVerdict::Failed(_) => Err(failed(names.unmodified_since)),
+            // A copy has no "not modified" response, so S3 reports the precondition as failed.
             ReadVerdict::NotModified if self.if_none_match.is_some() => {
                 Err(failed(names.none_matching))
             }
@@ -325,6 +330,8 @@ impl WritePrecondition {
     /// headers at once, dates, and an `If-None-Match` that is neither `*` nor a list of entity
     /// tags.
     pub fn parse(fields: Fields<'_>) -> Result<WritePrecondition, Fault> {
+        // Ignoring a precondition could overwrite an object that the client wanted to keep, so each
+        // unsupported one is refused, even if it is empty.
         for name in ["if-modified-since", "if-unmodified-since"] {
             if fields.is_sent(name) {
                 return Err(Fault::new(Code::NotImplemented).with("Header", name));
@@ -371,6 +378,7 @@ impl WritePrecondition {
             (WritePrecondition::IfNoneMatch(list), Some(etag)) if list.matches_weakly(etag) => {
                 Err(failed("If-None-Match"))
             }
+            // S3 reports a missing object here instead of a failed precondition.
             (WritePrecondition::IfMatch(_), None) => Err(Code::NoSuchKey.into()),
             (WritePrecondition::None | WritePrecondition::IfNoneMatch(_), _)
             | (WritePrecondition::IfMatch(_), Some(_))

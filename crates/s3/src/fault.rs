@@ -41,6 +41,7 @@ macro_rules! codes {
 }
 
 codes! {
+    // The codes of S3.
     AccessDenied = FORBIDDEN, "Access Denied.";
     AccessControlListNotSupported = BAD_REQUEST, "The bucket does not allow ACLs.";
     InvalidBucketAclWithObjectOwnership = BAD_REQUEST, "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
@@ -121,6 +122,7 @@ codes! {
     XMinioStorageFull = INSUFFICIENT_STORAGE, "Storage backend has reached its minimum free drive threshold. Please delete a few objects to proceed.";
     SlowDown = SERVICE_UNAVAILABLE, "Please reduce your request rate.";
     XAmzContentSHA256Mismatch = BAD_REQUEST, "The provided 'x-amz-content-sha256' header does not match what was computed.";
+    // The codes of STS.
     ExpiredTokenException = BAD_REQUEST, "The web identity token that was passed is expired or is not valid.";
     IDPCommunicationError = BAD_REQUEST, "An error occurred communicating with the identity provider.";
     IDPRejectedClaim = FORBIDDEN, "The identity provider (IdP) reported that authentication failed. This might be because the claim is invalid.";
@@ -190,6 +192,7 @@ impl Fault {
     /// Adds a header to the response. A value that is not valid in a header is left out.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Fault {
+        // A fault must not fail itself, so an invalid header value is left out.
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
         }

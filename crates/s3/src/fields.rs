@@ -74,6 +74,8 @@ impl<'a> Fields<'a> {
 
     /// Returns the values of a header that count.
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
+        // An empty value is skipped like an absent header, unless the header is one of the
+        // exceptions.
         let keeps_empty = is_empty_significant(name);
         self.all_values(name)
             .filter(move |value| keeps_empty || !value.as_ref().is_ok_and(|text| text.is_empty()))
@@ -81,6 +83,7 @@ impl<'a> Fields<'a> {
 
     /// Returns all values of a header, empty ones included.
     fn all_values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
+        // Header values are raw bytes; hoisted values are already text. Both pass the same checks.
         let headers = self.headers.get_all(name).into_iter().map(http::HeaderValue::as_bytes);
         let hoisted = self.hoisted.iter().filter(move |(other, _)| other == name);
         let name = name.to_owned();
@@ -88,6 +91,7 @@ impl<'a> Fields<'a> {
             let text = std::str::from_utf8(bytes)
                 .map_err(|_| invalid(&name, "A header is not UTF-8."))?
                 .trim_matches([' ', '\t']);
+            // A control character could end up in a response header or in a log.
             if text.chars().any(|character| character.is_control() && character != '\t') {
                 return Err(invalid(&name, "A header contains control characters."));
             }

@@ -23,8 +23,11 @@ impl Line {
         bytes_max: usize,
     ) -> Result<Option<Vec<u8>>, TooLong> {
         while !input.is_empty() {
+            // Only LF is searched; `strip_suffix` below checks for CR before it. A LF alone stays
+            // in the line.
             let end = input.iter().position(|byte| *byte == b'\n');
             let piece = input.split_to(end.map_or(input.len(), |end| end + 1));
+            // The limit is checked before bytes are buffered.
             if self.bytes.len() + piece.len() > bytes_max {
                 return Err(TooLong);
             }

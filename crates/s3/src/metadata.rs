@@ -76,7 +76,9 @@ impl Metadata {
             if HeaderName::from_bytes(header.as_bytes()).is_err() {
                 return Err(invalid(header, "The metadata name is not a valid header name."));
             }
+            // Repeated user metadata is joined with commas, as S3 does.
             let value = fields.joined(header)?.unwrap_or_default();
+            // S3 counts names and values together.
             user_bytes += name.len() + value.len();
             user.push((name.to_owned(), value));
         }
@@ -126,6 +128,8 @@ impl Metadata {
             (STORAGE_CLASS, &self.storage_class),
         ];
         let content = content.into_iter().filter_map(|(name, value)| {
+            // A stored value can come from a mount or an older version of the gateway, so the rules
+            // are applied again.
             let value = value.as_deref().filter(|value| Metadata::accepts(name, value))?;
             Some((name.to_owned(), value))
         });
@@ -152,6 +156,7 @@ fn is_redirect(place: &str) -> bool {
 
 fn storage_class(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     match fields.get(STORAGE_CLASS)? {
+        // The default class is not stored.
         None | Some("" | STANDARD) => Ok(None),
         Some(class) if STORAGE_CLASSES.contains(&class) => Ok(Some(class.to_owned())),
         Some(class) => {
@@ -168,6 +173,7 @@ fn stored_encoding(value: &str) -> Option<String> {
     if !codings.iter().any(is_framing) {
         return Some(value.to_owned());
     }
+    // `aws-chunked` describes the framing of the request body, not the stored object.
     let kept: Vec<&str> = codings.into_iter().filter(|coding| !is_framing(coding)).collect();
     (!kept.is_empty()).then(|| kept.join(","))
 }

@@ -61,8 +61,11 @@ impl Retention {
     /// `NotImplemented` for retention that starts with an event.
     pub fn parse(body: &[u8], now: OffsetDateTime) -> Result<Option<Retention>, Fault> {
         let root = Element::parse(body, "Retention", XmlLimits::SMALL)?;
+        // Events are refused before unknown elements, so that the fault is `NotImplemented` and not
+        // `MalformedXML`.
         refuse_event_based(&root, &["EventHold", "EventHoldDuration"])?;
         root.refuse_unknown(&["Mode", "RetainUntilDate"])?;
+        // S3 uses an empty document to remove a retention.
         if root.children().is_empty() {
             return Ok(None);
         }
@@ -148,6 +151,8 @@ impl DefaultRetention {
     /// Returns the retention of a version that is created at `now`. It ends at the latest with the
     /// year 9999.
     pub fn starting_at(self, now: OffsetDateTime) -> Retention {
+        // The end is stored in whole milliseconds, so that the document shows exactly the enforced
+        // time.
         let until = now.saturating_add(self.period.duration()).truncate_to_millisecond();
         Retention { mode: self.mode, until }
     }
@@ -156,6 +161,7 @@ impl DefaultRetention {
         refuse_event_based(element, &["DefaultEventHold"])?;
         element.refuse_unknown(&["Mode", "Days", "Years"])?;
         let mode = LockMode::parse(element)?;
+        // S3 accepts exactly one of both.
         let period = match (element.value("Days")?, element.value("Years")?) {
             (Some(days), None) => {
                 RetentionPeriod::Days(length("Days", days, RetentionPeriod::DAYS_MAX)?)
@@ -178,6 +184,7 @@ impl DefaultRetention {
 }
 
 fn length(name: &'static str, text: &str, max: i32) -> Result<u32, Fault> {
+    // S3 distinguishes text, numbers below 1, and numbers that are too large.
     let length: i32 = text.parse().map_err(|_| malformed("a period is not a number"))?;
     if length < 1 {
         return Err(invalid(name, "Default retention period must be a positive integer value."));
@@ -204,6 +211,7 @@ impl ObjectLockConfiguration {
     pub fn parse(body: &[u8]) -> Result<ObjectLockConfiguration, Fault> {
         let root = Element::parse(body, "ObjectLockConfiguration", XmlLimits::SMALL)?;
         root.refuse_unknown(&["ObjectLockEnabled", "Rule"])?;
+        // Object lock cannot be disabled, so `Enabled` is the only valid value.
         if root.required("ObjectLockEnabled")? != "Enabled" {
             return Err(malformed("ObjectLockEnabled is not Enabled"));
         }
@@ -302,6 +310,8 @@ impl ObjectLockHeaders {
     /// time and hold.
     pub fn parse(fields: Fields<'_>, now: OffsetDateTime) -> Result<ObjectLockHeaders, Fault> {
         let known = [MODE, UNTIL, HOLD];
+        // An unknown lock header may request a protection that does not exist here, so it is
+        // refused.
         let names = fields.names("x-amz-object-lock-");
         if let Some(name) = names.into_iter().find(|name| !known.contains(name)) {
             return Err(Fault::new(Code::NotImplemented).with("Header", name));

@@ -26,6 +26,7 @@ impl Query {
     pub fn parse(raw: &str) -> Result<Query, Fault> {
         let mut parameters = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            // Lookups scan all parameters, so their number is limited.
             if parameters.len() == PARAMETERS_MAX {
                 return Err(invalid("The query has too many parameters."));
             }
@@ -60,6 +61,7 @@ impl Query {
 }
 
 fn decode(raw: &str) -> Result<String, Fault> {
+    // `+` is replaced before decoding, so that `%2B` remains a plus.
     let spaced = raw.replace('+', " ");
     crate::name::decode_once(&spaced)
         .map_err(|_| invalid("The query does not decode to UTF-8 text."))

@@ -38,6 +38,7 @@ impl Range {
     /// is the whole object. White space is malformed, although the RFC allows it between ranges.
     pub fn parse(header: &str) -> Option<Range> {
         let (unit, range) = header.split_once('=')?;
+        // An unknown unit is ignored, as RFC 9110 requires.
         if !unit.eq_ignore_ascii_case("bytes") {
             return None;
         }
@@ -76,6 +77,7 @@ impl Range {
     ///
     /// Fails with `InvalidRange` and a `Content-Range` if the range selects no byte.
     pub fn resolve(self, size: u64) -> Result<Option<Span>, Fault> {
+        // The last bytes of an empty object are the whole object, so this is not an error.
         if size == 0 && matches!(self, Range::Last(1..)) {
             return Ok(None);
         }
@@ -115,6 +117,7 @@ impl Range {
                 .with("ArgumentValue", self.to_string())
         };
         match self {
+            // A copied part must have exactly the requested bytes.
             Range::Between { last, .. } if last >= size => Err(refused()),
             Range::Between { .. } | Range::From(_) | Range::Last(_) => {
                 self.within(size).map_err(|_| refused())

@@ -124,6 +124,7 @@ impl AssumeRole {
                                 null, because only 'policy' can limit a session here",
             ));
         }
+        // An empty value counts as absent.
         let seconds = match parameters.get("DurationSeconds")? {
             None | Some("") => SESSION_SECONDS_DEFAULT,
             Some(text) => text
@@ -165,6 +166,7 @@ impl AssumeRoleWithWebIdentity {
                  null",
             )
         })?;
+        // The length is checked before the token is parsed or verified.
         if token.len() > WEB_IDENTITY_TOKEN_BYTES_MAX {
             return Err(invalid(&format!(
                 "Value at 'webIdentityToken' failed to satisfy constraint: Member must have length \

@@ -47,6 +47,7 @@ impl TagSet {
             }
             Tagged::Object | Tagged::Bucket => {}
         }
+        // At most 50 tags, so a quadratic comparison is fast enough.
         for (place, (key, value)) in tags.iter().enumerate() {
             check(key, value)?;
             if tags.iter().take(place).any(|(other, _)| other == key) {
@@ -154,6 +155,7 @@ fn check(key: &str, value: &str) -> Result<(), Fault> {
         let fault = invalid("The TagValue you have provided is invalid");
         return Err(fault.with("TagKey", key).with("TagValue", value));
     }
+    // AWS reserves this prefix for its own tags.
     if key.starts_with("aws:") {
         let fault = invalid("System tags cannot be added/updated by requester");
         return Err(fault.with("TagKey", key));

@@ -51,6 +51,8 @@ impl VersioningConfiguration {
     /// The gateway has no MFA devices.
     pub fn parse(body: &[u8]) -> Result<VersioningConfiguration, Fault> {
         let root = Element::parse(body, "VersioningConfiguration", XmlLimits::SMALL)?;
+        // Both names of MFA delete are accepted, because clients follow either the wire format or
+        // the reference.
         root.refuse_unknown(&["Status", MFA_DELETE[0], MFA_DELETE[1]])?;
         let Some(status) = root.value("Status")?.filter(|status| !status.is_empty()) else {
             return Err(Fault::because(

@@ -44,6 +44,7 @@ impl Credentials {
         let parameters = Parameters::parse(request.query)?;
         let v4 = presigned::is_present(&parameters);
         let v2 = v2::is_present(&parameters);
+        // Exactly one kind of credentials is accepted, as in S3.
         match (authorization, v4, v2) {
             (None, false, false) => Ok(Credentials::Anonymous),
             (Some(value), false, false) => {
@@ -93,6 +94,7 @@ impl Credentials {
             Credentials::QueryV2(signature) => signature.token(),
         };
         let mut sent = request.headers.get_all(SESSION_TOKEN).into_iter();
+        // A token in both places is refused even if both are equal.
         match (queried, sent.next(), sent.next()) {
             (Some(token), None, _) => Ok(Some(token)),
             (None, None, _) => Ok(None),
@@ -132,6 +134,8 @@ impl Credentials {
             Credentials::Header(signature) => {
                 signature.verify(secret, request, rules, choose(header)?, header)
             }
+            // A presigned URL can have the body hash as a parameter, and the client can also send
+            // the header.
             Credentials::Query(signature) => {
                 let value = single_content_sha256(signature.content_sha256.as_deref(), header)?;
                 signature.verify(secret, request, rules, choose(value)?, value)
@@ -160,6 +164,8 @@ fn single_content_sha256<'a>(
     header: Option<&'a str>,
 ) -> Result<Option<&'a str>, Fault> {
     match (query, header) {
+        // The parameter is signed and the header may not be, so a different header must not replace
+        // it.
         (Some(query), Some(header)) if query != header => {
             let why = "x-amz-content-sha256 differs between the query and the headers.";
             Err(Fault::because(Code::InvalidRequest, why))

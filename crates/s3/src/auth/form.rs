@@ -108,12 +108,16 @@ impl<'a> FormCredentials<'a> {
     /// Fails with `InvalidArgument` for two kinds of credentials at once and for missing or
     /// malformed fields, or as `Credentials::parse`.
     pub fn parse(request: &RequestHead<'_>, form: &'a Form) -> Result<FormCredentials<'a>, Fault> {
+        // A form must be the only credential of its request, because its signature does not cover
+        // the request head.
         let has_other_credentials = !matches!(Credentials::parse(request)?, Credentials::Anonymous);
         let has_any = |names: &[&str]| names.iter().any(|name| form.has(name));
         let v4 = has_any(&[ALGORITHM_FIELD, CREDENTIAL, DATE, SIGNATURE]);
         let v2 = has_any(&[ACCESS_KEY_V2, SIGNATURE_V2]);
         let signature = match (has_other_credentials, v4, v2) {
             (false, false, false) if !form.has(POLICY) => FormSignature::Absent,
+            // A form with a policy and without a signature is treated as an incomplete SigV4 form,
+            // so it is refused.
             (false, _, false) => FormSignature::V4(FormV4::parse(form)?),
             (false, false, true) => FormSignature::V2(FormV2::parse(form)?),
             _ => {
@@ -168,6 +172,7 @@ impl<'a> FormCredentials<'a> {
             FormSignature::V4(signature) => Some(signature.verify(secret, rules)?),
             FormSignature::V2(signature) => Some(signature.verify(secret, rules)?),
         };
+        // The policy is parsed only after its signature was verified.
         if policy.is_some() {
             check_token(self.form.has(SESSION_TOKEN), rules)?;
         }

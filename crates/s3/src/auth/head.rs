@@ -32,6 +32,8 @@ impl<'a> RequestHead<'a> {
     pub fn host(&self) -> Result<Option<&'a [u8]>, Fault> {
         let header = single(self.headers, "host")?;
         match (self.authority.map(str::as_bytes), header) {
+            // Over HTTP/2 the authority replaces `Host`. If both exist and differ, the signature
+            // could cover one host and routing use the other.
             (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
                 Err(Fault::because(Code::InvalidArgument, "Host differs from the request target.")
                     .with("ArgumentName", "Host"))

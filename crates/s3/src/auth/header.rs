@@ -37,12 +37,14 @@ impl HeaderSignature {
     /// Parses the header. Its error messages, and the order of the checks, are S3's.
     pub(super) fn parse(value: &[u8], headers: &HeaderMap) -> Result<HeaderSignature, Fault> {
         let value = std::str::from_utf8(value).map_err(|_| not_one_space(""))?;
+        // S3 reports a missing space before an unknown scheme.
         let (scheme, rest) = value.split_once(' ').ok_or_else(|| not_one_space(value))?;
         check_scheme(scheme)?;
         let mut components = Vec::with_capacity(COMPONENTS.len());
         for component in rest.split(',').map(str::trim) {
             components.push(component.split_once('=').ok_or(component));
         }
+        // S3 checks the number of components first, then their form, then their names.
         if components.len() != COMPONENTS.len() {
             return Err(malformed(
                 "the authorization header requires three components: Credential, SignedHeaders, \
@@ -124,6 +126,7 @@ pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
 /// Returns the time of a request that is signed in its headers, as text and as a time. `x-amz-date`
 /// takes precedence over `Date`.
 fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
+    // `x-amz-date` takes precedence over `Date`, as AWS specifies.
     let text = match single(headers, "x-amz-date")? {
         Some(value) => Some(value),
         None => single(headers, "date")?,

@@ -52,6 +52,8 @@ impl PayloadMode {
                 | AuthKind::FormV2 => Ok(PayloadMode::Unsigned),
             };
         };
+        // Chunk signatures continue the signature in the `Authorization` header, so presigned URLs
+        // and forms cannot have them.
         let signed_stream = |trailer| match kind {
             AuthKind::Header if accepts_aws_chunked => Ok(PayloadMode::SignedChunks { trailer }),
             AuthKind::Anonymous => Err(refuse(UNSIGNED_STREAM)),

@@ -50,8 +50,10 @@ impl PresignedV4 {
     }
 
     pub(super) fn parse(parameters: &Parameters) -> Result<PresignedV4, Fault> {
+        // S3 accepts these two parameters in a presigned URL without requiring them.
         let content_sha256 = optional(parameters, "X-Amz-Content-Sha256")?;
         let token = optional(parameters, "X-Amz-Security-Token")?;
+        // S3 knows SigV4A as an algorithm, so it has its own message.
         match required(parameters, "X-Amz-Algorithm")?.as_str() {
             ALGORITHM => {}
             "AWS4-ECDSA-P256-SHA256" => {
@@ -114,6 +116,8 @@ fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     let mut hoisted = Vec::new();
     for (name, value) in parameters.iter() {
         let name = decode(name)?.to_ascii_lowercase();
+        // Only parameters with this prefix replace headers; all other parameters belong to the
+        // operation.
         if name.starts_with("x-amz-") && !SIGNATURE_PARAMETERS.contains(&name.as_str()) {
             let name = header_name(&name)
                 .ok_or_else(|| refuse("A parameter name is not a valid header name."))?;

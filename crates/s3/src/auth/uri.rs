@@ -34,6 +34,7 @@ impl Parameters {
     pub(super) fn parse(raw: &str) -> Result<Parameters, Fault> {
         let mut parameters = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            // Each parameter is escaped and sorted, so their number is limited.
             if parameters.len() == PARAMETERS_MAX {
                 let why = "The query has too many parameters.";
                 return Err(Fault::new(Code::InvalidURI).detail(why));

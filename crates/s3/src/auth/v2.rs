@@ -88,6 +88,8 @@ impl PresignedV2 {
             let name = decode(name)?;
             let lower = name.to_ascii_lowercase();
             let value = decode(value)?.into_owned();
+            // This check comes before the name is interpreted, because each value is part of the
+            // string to sign.
             if is_ambiguous(&value) {
                 return Err(refuse("A parameter value is ambiguous in the string to sign."));
             }
@@ -95,6 +97,8 @@ impl PresignedV2 {
                 "AWSAccessKeyId" => &mut access_key,
                 "Signature" => &mut signature,
                 "Expires" => &mut expires,
+                // SigV2 signs a subresource without a value and with an empty value in the same
+                // way.
                 name if SUBRESOURCES.contains(&name) => {
                     resources.push((name.to_owned(), Some(value).filter(|text| !text.is_empty())));
                     continue;
@@ -129,6 +133,7 @@ impl PresignedV2 {
             .ok()
             .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
             .ok_or_else(|| refuse("Invalid date (should be seconds since epoch)"))?;
+        // SigV2 signs subresources in alphabetical order.
         resources.sort_unstable();
         Ok(PresignedV2 { access_key, signature, expires, expires_at, resources, fields })
     }
@@ -174,6 +179,7 @@ impl PresignedV2 {
                 .with("SignatureProvided", self.signature.as_str()));
         }
         check_token(self.token().is_some() || request.headers.contains_key(SESSION_TOKEN), rules)?;
+        // A header that the request also has is already in its headers, with an equal value.
         let hoisted =
             self.fields.iter().filter(|(name, _)| !request.headers.contains_key(name)).cloned();
         Ok(Verified {
@@ -204,6 +210,7 @@ impl PresignedV2 {
             text.extend_from_slice(&self.field(request, name)?.unwrap_or_default());
             text.push(b'\n');
         }
+        // SigV2 always signs the path with the bucket, also if the bucket is in the host.
         if let Some(bucket) = request.host_bucket {
             text.push(b'/');
             text.extend_from_slice(bucket.as_bytes());

@@ -35,12 +35,14 @@ impl HeaderSignature {
         if let Some(why) = scope_error(claim, rules).or_else(|| date_error(claim)) {
             return Err(with_region(malformed(&why), claim, rules.region));
         }
+        // The checks without cryptography come first. None of them depends on the access key.
         check_skew(claim.signed_at, rules.now)?;
         check_signed_headers(request.headers, &claim.signed_headers)?;
         let line = payload_line.unwrap_or_default();
         let has_token = request.headers.contains_key(SESSION_TOKEN);
         let key = check_signature(claim, secret, request, line, has_token && !rules.has_session)?;
         check_empty_body_hash(request, payload)?;
+        // Only a chunked body needs the signing key after the verification.
         let seed = matches!(payload, PayloadMode::SignedChunks { .. }).then(|| ChunkSeed {
             key,
             timestamp: claim.timestamp.clone(),
@@ -110,6 +112,7 @@ fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
     let (scope, service) = (&claim.scope, rules.service);
     let date = scope.date();
     let region = rules.region;
+    // If both parts are wrong, S3 reports a malformed credential.
     if scope.service() != service && !scope.is_terminated() {
         Some(format!("the Credential is mal-formed; expecting \"{CREDENTIAL_FORM}\"."))
     } else if scope.service() != service {
@@ -200,6 +203,7 @@ fn check_signature(
     let canonical = Canonical::new(request, claim, payload_line)?;
     let key = SigningKey::derive(secret.unwrap_or(DUMMY_SECRET), &claim.scope);
     let signed = canonical.is_signed(&key, &claim.signature);
+    // The result is decided only here, after the signature was computed for known and unknown keys.
     match (secret, signed) {
         (None, _) => Err(unknown_key(&claim.access_key)),
         (Some(_), _) if has_foreign_token => Err(Code::InvalidToken.into()),

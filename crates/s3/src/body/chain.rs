@@ -63,6 +63,8 @@ impl Chain {
     }
 
     fn check(&mut self, string_to_sign: &str, signature: &str) -> Result<(), Fault> {
+        // The chain does not continue after a wrong signature: `previous` stays unchanged and the
+        // body fails.
         if !self.key.sign(string_to_sign).matches(signature) {
             return Err(Fault::new(Code::SignatureDoesNotMatch)
                 .detail("The signature of a chunk or of the trailer does not match.")

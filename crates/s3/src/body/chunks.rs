@@ -117,6 +117,7 @@ impl Chunks {
                 }
             }
             Expected::Content { remaining, signature } => {
+                // The slice shares the memory of the input, so content is never copied.
                 let take = usize::try_from(*remaining)
                     .map_or(input.len(), |remaining| remaining.min(input.len()));
                 let content = input.split_to(take);
@@ -126,6 +127,8 @@ impl Chunks {
                 }
                 if *remaining == 0 {
                     if let Some(chain) = &mut self.chain {
+                        // The signature is in the chunk header, but covers the content, so it is
+                        // checked at the end of the content. The caller commits nothing before.
                         chain.check_chunk(signature.as_deref().unwrap_or_default())?;
                     }
                     self.next = Expected::ContentEnd;
@@ -143,6 +146,7 @@ impl Chunks {
                     self.next = Expected::End;
                 }
             }
+            // S3 has different faults for bytes after a trailer and after a body without one.
             Expected::End if self.has_trailer => {
                 return Err(malformed("Bytes follow the trailer."));
             }
@@ -184,6 +188,7 @@ impl Chunks {
     /// Parses a chunk header and returns the next expected item.
     fn after_header(&mut self, line: &[u8]) -> Result<Expected, Fault> {
         let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
+        // S3 reports a line that was cut as an incomplete body, not as a wrong signature.
         signature.as_deref().map(check_signature_length).transpose()?;
         if size == 0 {
             if let Some(chain) = &mut self.chain {
@@ -201,6 +206,8 @@ impl Chunks {
                 .with("Chunk", self.count.to_string())
                 .with("BadChunkSize", bytes.to_string()));
         }
+        // A smaller chunk is allowed once, as the last one with content. The check therefore waits
+        // for the next chunk.
         self.undersized = (size < SIGNED_CHUNK_BYTES_MIN).then_some(size);
         Ok(Expected::Content { remaining: size, signature })
     }
@@ -216,6 +223,7 @@ impl Chunks {
 
     /// Takes the next line of the trailer.
     fn take_trailer(&mut self, input: &mut Bytes) -> Result<(), Fault> {
+        // The limit applies to the whole trailer, so each line may use only the rest.
         let remaining = TRAILER_BYTES_MAX.saturating_sub(self.trailer.bytes);
         let line =
             self.line.take(input, remaining).map_err(|_| malformed("The trailer is too long."))?;
@@ -245,6 +253,7 @@ impl Chunks {
         let Trailer { fields, signature, .. } = &self.trailer;
         let mut sent: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         let mut announced: Vec<&str> = self.announced_trailers.iter().map(String::as_str).collect();
+        // The order of the names does not matter, but each must occur exactly once.
         sent.sort_unstable();
         announced.sort_unstable();
         if sent != announced {
@@ -254,6 +263,7 @@ impl Chunks {
         let Some(signature) = signature else {
             return Err(malformed("The trailer has no signature."));
         };
+        // The signature covers the names in lower case and the trimmed values, one line each.
         let mut signed = String::new();
         for (name, value) in fields {
             signed.push_str(name);
@@ -305,6 +315,7 @@ fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
     } else {
         (line, None)
     };
+    // `from_str_radix` also accepts a plus sign.
     let digits = size.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !digits || size.is_empty() || size.len() > SIZE_DIGITS_MAX {
         return None;

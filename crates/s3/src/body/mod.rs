@@ -54,6 +54,7 @@ impl BodyHead {
     /// Fails with `InvalidArgument` for a malformed length, or with `InvalidRequest` for more than
     /// one trailer: a trailer only carries the one checksum of the body.
     pub fn parse(version: Version, headers: &HeaderMap) -> Result<BodyHead, Fault> {
+        // HTTP/2 and HTTP/3 mark the end of each body themselves.
         let http1 = matches!(version, Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11);
         let mut trailers = Vec::new();
         for value in headers.get_all("x-amz-trailer") {
@@ -101,6 +102,8 @@ impl BodyHead {
         }
         match self.content_length {
             Some(bytes) => Ok(Some(bytes)),
+            // Without a length the size is known only at the end, so the limit is checked while
+            // content arrives.
             None if self.self_delimited => Ok(None),
             None => Ok(Some(0)),
         }
@@ -162,6 +165,7 @@ impl BodyDecoder {
     pub fn new(verified: &Verified, head: &BodyHead, bytes_max: u64) -> Result<BodyDecoder, Fault> {
         let mode = verified.payload();
         let expected = head.content_bytes(mode)?;
+        // A body that announces too much is refused before its first byte.
         check_size(expected.unwrap_or(0), bytes_max)?;
         let framing = match mode {
             PayloadMode::Hashed(_) | PayloadMode::Unsigned => Framing::Plain,
@@ -173,6 +177,7 @@ impl BodyDecoder {
             }
             PayloadMode::UnsignedTrailer => Framing::chunked(None, true, head),
         };
+        // A trailer that cannot follow would silently drop the checksum that the client announced.
         let takes_trailer = matches!(
             mode,
             PayloadMode::SignedChunks { trailer: true } | PayloadMode::UnsignedTrailer
@@ -204,6 +209,7 @@ impl BodyDecoder {
             return Err(fault.clone());
         }
         let outcome = self.decode(input, out);
+        // The fault is kept, because after it the position in the framing is unknown.
         if let Err(fault) = &outcome {
             self.broken = Some(fault.clone());
         }
@@ -248,6 +254,7 @@ impl BodyDecoder {
             Framing::Plain => Vec::new(),
             Framing::Chunked(chunks) => chunks.finish()?,
         };
+        // The framing can be complete although the content is shorter than announced.
         if self.expected.is_some_and(|expected| expected != self.received) {
             return Err(Code::IncompleteBody.into());
         }
@@ -263,6 +270,7 @@ fn accept(
     content: Bytes,
     out: &mut Vec<Bytes>,
 ) -> Result<(), Fault> {
+    // The content is counted before it is passed on, so that no excess byte reaches the caller.
     *received = received.saturating_add(content.len() as u64);
     if expected.is_some_and(|expected| *received > expected) {
         return Err(Code::IncompleteBody.into());

@@ -32,6 +32,7 @@ pub fn combine<'a>(
         if piece.sum.len() != bytes {
             return None;
         }
+        // The three CRCs have 4 or 8 bytes, so each fits into 64 bits.
         let sum = piece.sum.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         if behind.bytes() != piece.length {
             behind = CrcCombiner::new(crc, piece.length);

@@ -65,6 +65,7 @@ impl Expectation {
             | PayloadMode::SignedChunks { .. }
             | PayloadMode::UnsignedTrailer => None,
         };
+        // The checksum headers of this operation describe the object; `request` parses them.
         let checksum = if operation == Operation::CompleteMultipartUpload {
             StatedChecksum::Nothing
         } else {
@@ -145,6 +146,7 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
             found.extend(texts.into_iter().map(|text| FoundChecksum::Header(algorithm, text)));
         }
     }
+    // Parameters of a presigned URL count as headers.
     for (name, text) in hoisted {
         if let Some(algorithm) = header_algorithm(name)? {
             found.push(FoundChecksum::Hoisted(algorithm, text));
@@ -159,11 +161,13 @@ fn stated(headers: &HeaderMap, hoisted: &[(String, String)]) -> Result<StatedChe
             found.push(FoundChecksum::Trailer(algorithm));
         }
     }
+    // S3 allows one checksum. With several, one of them would not be verified.
     if found.len() > 1 {
         return Err(ChecksumAlgorithm::multiple_checksums());
     }
     let stated = match found.pop() {
         None => StatedChecksum::Nothing,
+        // The value is decoded only now, so that two checksums have their own fault.
         Some(FoundChecksum::Header(algorithm, text)) => {
             StatedChecksum::Header(algorithm, parse(algorithm, text)?)
         }
@@ -231,6 +235,7 @@ fn sdk_algorithm(
 ) -> Result<Option<(ChecksumAlgorithm, bool)>, Fault> {
     const NAME: &str = "x-amz-sdk-checksum-algorithm";
     let in_header = first_non_empty(headers, NAME)?.map(|text| (text, false));
+    // An empty parameter counts as absent, as an empty header does.
     let in_query = hoisted.iter().find(|(name, text)| name == NAME && !text.is_empty());
     let in_query = in_query.map(|(_, text)| (text.as_str(), true));
     let Some((text, hoisted)) = in_header.or(in_query) else { return Ok(None) };

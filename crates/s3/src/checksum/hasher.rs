@@ -43,6 +43,8 @@ impl BodyHasher {
                 || also == Some(algorithm)
                 || (sha256 && algorithm == ChecksumAlgorithm::Sha256)
         };
+        // CRC-64 is always computed, and MD5 has its own field because another thread may compute
+        // it.
         let separate = [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Md5];
         let others = ChecksumAlgorithm::ALL
             .into_iter()

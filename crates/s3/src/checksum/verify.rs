@@ -46,6 +46,8 @@ impl Expectation {
             }
             StatedChecksum::Trailer(algorithm) => {
                 let name = algorithm.header();
+                // The decoder has checked that the trailer has the announced name, so it can only
+                // be missing if the framing has no trailer.
                 let text = trailers.get(name).ok_or(Code::MalformedTrailerError)?;
                 let expected = algorithm.decode(text).ok_or_else(|| {
                     refuse(format!("Value for {name} trailing header is invalid."))

@@ -94,6 +94,7 @@ impl CorsConfiguration {
     /// Fails with `InvalidRequest` for a rule that S3 does not accept; `MalformedXML`; or
     /// `MaxMessageLengthExceeded` for more than 64 KiB.
     pub fn parse(body: &[u8]) -> Result<CorsConfiguration, Fault> {
+        // S3's limit of the document is smaller than that of other documents.
         let limits = XmlLimits { bytes: CorsConfiguration::BYTES_MAX, ..XmlLimits::SMALL };
         let root = Element::parse(body, "CORSConfiguration", limits)?;
         let rules = root.children().iter().map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
@@ -135,6 +136,7 @@ impl CorsRule {
         };
         for child in element.children() {
             let text = child.text().trim();
+            // A character that XML cannot represent could not be returned by `GetBucketCors`.
             if !text.chars().all(is_writable) {
                 return Err(malformed("the text contains a character that XML does not allow"));
             }
@@ -145,6 +147,7 @@ impl CorsRule {
                 "AllowedHeader" | "ExposeHeader" if text.is_empty() => {}
                 "AllowedHeader" => rule.headers.push(allowed_header(text)?),
                 "ExposeHeader" => rule.exposed.push(exposed_header(text)?),
+                // These are parsed above, because each may occur only once.
                 "ID" | "MaxAgeSeconds" => {}
                 _ => return Err(malformed("a CORSRule contains an unknown element")),
             }
@@ -186,6 +189,7 @@ fn max_age(text: &str) -> Result<i32, Fault> {
 }
 
 fn origin(text: &str) -> Result<Pattern, Fault> {
+    // The pattern is compared with a header value, which has no control characters.
     if text.chars().any(char::is_control) {
         return Err(malformed("an AllowedOrigin contains control characters"));
     }

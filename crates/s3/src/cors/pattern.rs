@@ -23,6 +23,7 @@ impl Pattern {
     pub(super) fn matches(&self, text: &str) -> bool {
         match self.0.split_once('*') {
             None => self.0 == text,
+            // The prefix is removed first, so that prefix and suffix never match the same bytes.
             Some((start, end)) => text.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
         }
     }
@@ -30,6 +31,7 @@ impl Pattern {
     /// Returns true if the pattern matches a header name, ignoring the case of ASCII letters.
     pub(super) fn matches_name(&self, name: &str) -> bool {
         let (name, pattern) = (name.as_bytes(), self.0.as_bytes());
+        // Bytes are compared, because header names are ASCII and the patterns are, too.
         let Some(star) = pattern.iter().position(|byte| *byte == b'*') else {
             return pattern.eq_ignore_ascii_case(name);
         };

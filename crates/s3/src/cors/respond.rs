@@ -63,6 +63,7 @@ impl Preflight {
         })?;
         let method = headers
             .get(ACCESS_CONTROL_REQUEST_METHOD)
+            // S3's message has `null` for a missing method.
             .map_or("null".into(), |name| String::from_utf8_lossy(name.as_bytes()));
         let method = CorsMethod::named(&method)
             .ok_or_else(|| refuse(format!("Invalid Access-Control-Request-Method: {method}")))?;
@@ -110,6 +111,8 @@ impl CorsConfiguration {
     ) -> Option<CorsHeaders> {
         let text = std::str::from_utf8(origin.as_bytes()).ok()?;
         self.rules.iter().find_map(|rule| {
+            // The first matching origin pattern decides whether the response repeats the origin or
+            // has `*`.
             let pattern = rule.origins.iter().find(|pattern| pattern.matches(text))?;
             let allowed = |name: &String| rule.headers.iter().any(|it| it.matches_name(name));
             (rule.methods.contains(&method) && headers.iter().all(allowed))
@@ -123,6 +126,8 @@ impl CorsRule {
     /// repeats; `None` if the rule allows all origins.
     fn headers(&self, origin: Option<&HeaderValue>, requested: &[String]) -> CorsHeaders {
         let any = HeaderValue::from_static("*");
+        // Browsers refuse credentials with the origin `*`, so they are only allowed for a repeated
+        // origin.
         let credentials = HeaderValue::from_static(if origin.is_some() { "true" } else { "false" });
         let methods: Vec<&str> = self.methods.iter().map(|method| method.as_str()).collect();
         let mut headers = vec![
@@ -143,6 +148,7 @@ impl CorsRule {
         if let Some(seconds) = self.max_age_seconds {
             add(ACCESS_CONTROL_MAX_AGE, &seconds.to_string());
         }
+        // The response depends on these request headers, so a shared cache must distinguish them.
         headers.push((VARY, VARIES));
         CorsHeaders(headers)
     }
@@ -169,6 +175,7 @@ fn requested_headers(headers: &HeaderMap) -> Result<Vec<String>, Fault> {
                     "Access-Control-Request-Headers \"{name}\" contains invalid character."
                 )));
             }
+            // Each name is compared with each pattern of each rule, so their number is limited.
             if names.len() == HEADERS_MAX {
                 let why = "Access-Control-Request-Headers has too many names.";
                 return Err(refuse(why.to_owned()));

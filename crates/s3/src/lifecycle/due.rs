@@ -16,6 +16,7 @@ use crate::conditions::format_http_date;
 pub fn due_at(since: OffsetDateTime, days: u32, day: Duration) -> OffsetDateTime {
     // At least one nanosecond, because the computation divides by it.
     let day = day.whole_nanoseconds().max(1);
+    // Saturating arithmetic: a rule can have up to 2^31 days.
     let end = day.saturating_mul(days.into()).saturating_add(since.unix_timestamp_nanos());
     let rest = end.rem_euclid(day);
     let midnight = if rest == 0 { end } else { end.saturating_add(day - rest) };
@@ -71,6 +72,7 @@ impl LifecycleConfiguration {
     ) -> Option<(&Rule, OffsetDateTime)> {
         let rules = self.rules.iter().filter(|rule| rule.enabled && rule.matches(key, size, tags));
         let due = rules.filter_map(|rule| Some((rule, rule.expires_at(last_modified, day)?)));
+        // If several rules have the same time, `min_by_key` returns the first one.
         due.min_by_key(|(_, time)| *time)
     }
 }

@@ -17,6 +17,8 @@ impl Rule {
             RulePredicate::SizeGreaterThan(bound) => size > *bound,
             RulePredicate::SizeLessThan(bound) => size < *bound,
         };
+        // A rule in the older form has its prefix outside the filter, so it is compared here for
+        // both forms.
         key.starts_with(self.prefix()) && self.scope.predicates().iter().all(holds)
     }
 

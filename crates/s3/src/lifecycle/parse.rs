@@ -23,6 +23,7 @@ impl LifecycleConfiguration {
     /// `NotImplemented` for transitions to other storage classes; `MalformedXML`; or
     /// `MaxMessageLengthExceeded` for more than 1 MiB.
     pub fn parse(body: &[u8]) -> Result<LifecycleConfiguration, Fault> {
+        // A configuration with the maximum number of rules has more elements than other documents.
         let elements = LifecycleConfiguration::RULES_MAX * ELEMENTS_PER_RULE;
         let limits = XmlLimits { elements, ..XmlLimits::SMALL };
         let root = Element::parse(body, "LifecycleConfiguration", limits)?;
@@ -36,6 +37,7 @@ impl LifecycleConfiguration {
             ));
         }
         let rules = root.children().iter().map(rule).collect::<Result<Vec<_>, _>>()?;
+        // The rules are checked alone first, then against each other.
         check_ids(&rules)?;
         check_scope_forms(&rules)?;
         Ok(LifecycleConfiguration { rules })
@@ -61,6 +63,7 @@ fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
 /// Refuses a configuration with rules of both forms. The first rule determines the form.
 fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
     let has_own_prefix = |rule: &Rule| matches!(rule.scope, RuleScope::Prefix(_));
+    // S3 has different messages, depending on the form of the first rule.
     if !rules.first().is_some_and(has_own_prefix) {
         if rules.iter().any(has_own_prefix) {
             return Err(refuse(
@@ -162,6 +165,8 @@ fn scope(rule: &Element) -> Result<RuleScope, Fault> {
 }
 
 fn filter(element: &Element) -> Result<RuleFilter, Fault> {
+    // One predicate is a child of `Filter`; two or more are children of `And`. S3 refuses all other
+    // forms.
     let (predicates, fits) = match element.child("And")? {
         None => {
             let predicates = predicates(element)?;
@@ -196,6 +201,7 @@ fn predicates(element: &Element) -> Result<Vec<RulePredicate>, Fault> {
         predicates.push(RulePredicate::Tag { key, value });
     }
     let greater = size(element, "ObjectSizeGreaterThan", 0)?;
+    // At least 1, because no object is smaller than 0 bytes.
     let less = size(element, "ObjectSizeLessThan", 1)?;
     if greater.zip(less).is_some_and(|(greater, less)| greater >= less) {
         return Err(refuse(
@@ -220,6 +226,7 @@ fn tag(element: &Element) -> Result<(String, String), Fault> {
     let (Some(key), Some(value)) = (text(element, "Key")?, text(element, "Value")?) else {
         return Err(malformed("a Tag needs a Key and a Value"));
     };
+    // The limits of tags, with other messages than those of tagging requests.
     if !(1..=128).contains(&key.chars().count()) {
         return Err(refuse("A Tag's Key must be a length between 1 and 128."));
     }
@@ -231,6 +238,7 @@ fn tag(element: &Element) -> Result<(String, String), Fault> {
 
 fn size(element: &Element, name: &str, min: u64) -> Result<Option<u64>, Fault> {
     let Some(text) = element.value(name)? else { return Ok(None) };
+    // A negative number is out of range and not malformed, so it is parsed as a signed number.
     let size: i64 = text.parse().map_err(|_| malformed("a size is not a number"))?;
     match u64::try_from(size) {
         Ok(size) if (min..=LifecycleConfiguration::SIZE_MAX).contains(&size) => Ok(Some(size)),
@@ -245,6 +253,7 @@ fn size(element: &Element, name: &str, min: u64) -> Result<Option<u64>, Fault> {
 fn expiration(element: &Element) -> Result<RuleExpiration, Fault> {
     const MARKER: &str = "ExpiredObjectDeleteMarker";
     element.refuse_unknown(&["Days", "Date", MARKER])?;
+    // Exactly one child: the forms exclude each other.
     if element.children().len() != 1 {
         return Err(malformed(
             "an Expiration needs exactly one of Days, Date, ExpiredObjectDeleteMarker",
@@ -265,6 +274,7 @@ fn expiration(element: &Element) -> Result<RuleExpiration, Fault> {
 
 fn date(text: &str) -> Result<OffsetDateTime, Fault> {
     let date = parse_time(text).ok_or_else(|| malformed("Date is not a valid time"))?;
+    // `parse_time` returns UTC, so a date with an offset must also be midnight in UTC.
     if date.time() == Time::MIDNIGHT {
         return Ok(date);
     }
@@ -278,6 +288,7 @@ fn noncurrent_expiration(element: &Element) -> Result<NoncurrentExpiration, Faul
     let days = positive(element, "NoncurrentDays", ACTION)?
         .ok_or_else(|| malformed("a NoncurrentVersionExpiration needs NoncurrentDays"))?;
     let newer_versions = positive(element, NEWER, ACTION)?;
+    // S3 limits the number of retained versions.
     match newer_versions.filter(|newer| *newer > LifecycleConfiguration::NEWER_VERSIONS_MAX) {
         None => Ok(NoncurrentExpiration { days, newer_versions }),
         Some(newer) => {

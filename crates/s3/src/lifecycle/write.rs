@@ -45,6 +45,7 @@ impl Rule {
 impl RuleFilter {
     fn write(&self, out: &mut Writer) {
         let write_all = |out: &mut Writer| self.predicates.iter().for_each(|it| it.write(out));
+        // The parser accepts `And` only for two or more predicates, so the document round-trips.
         if self.predicates.len() < 2 {
             write_all(out);
         } else {

@@ -38,6 +38,8 @@ impl ObjectKey {
             return Err(invalid_key("The key is empty."));
         }
         check(text)?;
+        // A key with more slashes could be created and never deleted: the commit that removes it
+        // with all its directories would be larger than some metadata stores allow.
         if text.bytes().filter(|byte| *byte == b'/').count() > ObjectKey::SLASHES_MAX {
             let why = "The key has more than 512 slashes.";
             return Err(Fault::because(Code::KeyTooLongError, why));
@@ -96,6 +98,7 @@ impl VersionId {
     pub fn parse(text: &str) -> Result<VersionId, Fault> {
         match text {
             "null" => Ok(VersionId::Null),
+            // S3 has its own message for an empty id.
             "" => Err(Fault {
                 message: "Version id cannot be the empty string".into(),
                 ..invalid_version(text)
@@ -130,6 +133,7 @@ pub(crate) fn decode_once(raw: &str) -> Result<String, Fault> {
 
 fn unescape(raw: &str) -> Option<Vec<u8>> {
     let mut bytes = raw.bytes();
+    // The result is at most as long as the input.
     let mut out = Vec::with_capacity(raw.len());
     while let Some(byte) = bytes.next() {
         if byte == b'%' {
@@ -159,6 +163,7 @@ fn check(text: &str) -> Result<(), Fault> {
             .with("Size", text.len().to_string())
             .with("MaxSizeAllowed", ObjectKey::BYTES_MAX.to_string()));
     }
+    // No file name can contain NUL.
     if text.contains('\0') {
         return Err(invalid_key("The key contains a NUL."));
     }

@@ -22,6 +22,7 @@ impl CopySource {
     ///
     /// Fails with `InvalidArgument`, or with the faults of `ObjectKey::parse`.
     pub fn parse(value: &str) -> Result<CopySource, Fault> {
+        // The text is split before decoding, because an escaped question mark belongs to the key.
         let (path, version) = match value.split_once("?versionId=") {
             Some((path, version)) => (path, Some(VersionId::parse(&decode_once(version)?)?)),
             None => (value, None),

@@ -231,6 +231,7 @@ impl RequestFacts {
         self.copy_headers(&ACL_HEADERS, fields);
         self.copy_headers(&OBJECT_HEADERS, fields);
         self.lock = Some(LockFacts::from_headers(fields));
+        // Policies compare single tags, so the header is parsed here.
         let tags = fields.get("x-amz-tagging").ok().flatten();
         self.tags = tags.and_then(|tags| TagSet::parse_header(tags).ok());
     }
@@ -238,6 +239,8 @@ impl RequestFacts {
     /// Copies the values of these headers. A header that cannot be read has no value.
     fn copy_headers(&mut self, names: &[&'static str], fields: Fields<'_>) {
         for name in names {
+            // A repeated or malformed header has no value; the operation refuses it with its own
+            // fault.
             if let Ok(Some(value)) = fields.get(name) {
                 self.headers.push((name, value.to_owned()));
             }

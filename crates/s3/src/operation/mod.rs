@@ -92,7 +92,7 @@ macro_rules! refusal {
     };
 }
 
-/// Returns the response of a stubbed operation. A row with the word `Stubbed` and no response does not
+/// Returns the response of a stubbed operation. A `Stubbed` row without a response does not
 /// compile, and neither does another row with a response.
 macro_rules! stub {
     (Served) => {
@@ -140,8 +140,8 @@ macro_rules! operations {
                 match self { $(Operation::$name => Support::$support,)* }
             }
 
-            /// The response to a stubbed operation, if the bucket exists and the client has the
-            /// permission. `None` for operations that are served or refused.
+            /// Returns the response to a stubbed operation, for an existing bucket and a client with
+            /// the permission. `None` for operations that are served or refused.
             pub const fn stub(self) -> Option<Stub> {
                 match self { $(Operation::$name => stub!($support $($stub)?),)* }
             }
@@ -202,6 +202,8 @@ macro_rules! operations {
 operations! {
     ListBuckets = GET Service "" Served anyone "s3:ListAllMyBuckets";
 
+    // Buckets. AWS has one action for setting and deleting a bucket's configuration, except for
+    // policies and websites.
     ListObjects = GET Bucket "" Served anyone "s3:ListBucket";
     ListObjectsV2 = GET Bucket "list-type" Served anyone "s3:ListBucket";
     ListObjectVersions = GET Bucket "versions" Served anyone "s3:ListBucketVersions";
@@ -231,6 +233,9 @@ operations! {
     GetBucketCors = GET Bucket "cors" Served anyone "s3:GetBucketCORS";
     PutBucketCors = PUT Bucket "cors" Served anyone "s3:PutBucketCORS";
     DeleteBucketCors = DELETE Bucket "cors" Served anyone "s3:PutBucketCORS";
+    // Features that the gateway does not have: reading returns the response of a bucket that has
+    // never used the feature, and deleting succeeds. Setting is refused, because a client must not
+    // believe that the feature is active.
     GetBucketEncryption =
         GET Bucket "encryption" Stubbed(NO_ENCRYPTION) anyone "s3:GetEncryptionConfiguration";
     PutBucketEncryption = PUT Bucket "encryption" Refused anyone "s3:PutEncryptionConfiguration";
@@ -305,6 +310,7 @@ operations! {
         DELETE Bucket "intelligent-tiering" Refused anyone "s3:PutIntelligentTieringConfiguration";
     CreateSession = GET Bucket "session" Refused anyone "s3express:CreateSession";
 
+    // Objects. Operations on a named version have an action of their own.
     GetObject = GET Object "" Served anyone "s3:GetObject" "s3:GetObjectVersion";
     HeadObject = HEAD Object "" Served anyone "s3:GetObject" "s3:GetObjectVersion";
     PutObject = PUT Object "" Served anyone "s3:PutObject";

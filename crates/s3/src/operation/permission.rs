@@ -80,6 +80,7 @@ impl Permission {
     pub fn for_deletion(bucket: &BucketName, deletion: &Deletion) -> Vec<Permission> {
         let Deletion { key, version, condition, stat } = deletion;
         let version = version.as_ref();
+        // The entry's own preconditions are compared, not those of the request.
         let mut all = vec![Permission::delete(bucket, key, version, condition.clone())];
         all.extend(Permission::for_comparison(condition, stat.is_some(), bucket, key, version));
         all
@@ -107,6 +108,8 @@ impl Permission {
         if !post.put.tags.is_empty() {
             all.push(on_key("s3:PutObjectTagging"));
         }
+        // The response to an append reveals the object's length and checksum, so the sender must be
+        // able to read it.
         if post.put.append_at.is_some() {
             all.push(Permission::read(bucket, &post.key, None));
         }
@@ -235,6 +238,8 @@ impl Operation {
         query: &Query,
         fields: Fields<'_>,
     ) -> Result<Demand, Fault> {
+        // Each entry names its own version and ETag, so the permissions are known only after the
+        // body.
         if self == Operation::DeleteObjects {
             return Ok(Demand::FromBody);
         }
@@ -243,6 +248,8 @@ impl Operation {
         let Some(action) = self.versioned_action(version.is_some()) else {
             return Ok(Demand::Nothing);
         };
+        // The values are read once and shared by all permissions of the request, so that they
+        // cannot differ.
         let facts = RequestFacts::from_request(self, query, fields);
         let own = Permission::on(action, target_resource(self.scope(), resource)).with(&facts);
         let mut all = vec![Permission { version: version.cloned(), ..own }];
@@ -257,6 +264,8 @@ impl Operation {
                     all.push(Permission::on_object("s3:PutObjectAcl", bucket, key).with(&facts));
                 }
                 all.extend(self.related_permissions(bucket, key, version, query, fields)?);
+                // Tags and locks of a new object have their own actions, so that a policy can allow
+                // uploads without them.
                 if self.makes_an_object() {
                     let headers =
                         NEW_OBJECT_ACTIONS.iter().filter(|(header, _)| fields.has(header));
@@ -307,6 +316,7 @@ impl Operation {
             all.push(Permission::read(&source.bucket, &source.key, source.version.as_ref()));
         }
         if self == Operation::RenameObject {
+            // A rename reads the object under its old key and removes this key.
             let source = RenameObject::source(bucket, fields)?;
             // The rename deletes the source under the source's own preconditions.
             let condition = ReadPreconditions::parse_for_rename(fields).unwrap_or_default().into();

@@ -30,10 +30,13 @@ impl S3Resource {
         raw_path: &str,
         domains: &[String],
     ) -> Result<S3Resource, Fault> {
+        // An absolute or empty path is accepted; a path without a leading slash is not a valid
+        // request target.
         let path = match raw_path {
             "" => "",
             _ => raw_path.strip_prefix('/').ok_or(Code::InvalidURI)?,
         };
+        // The bucket name in the host is never percent-encoded, so it is parsed without decoding.
         if let Some(label) = host.and_then(|host| bucket_label(host, domains)) {
             let bucket = BucketName::parse(&label)?;
             return if path.is_empty() {
@@ -85,6 +88,8 @@ fn bucket_label(host: &str, domains: &[String]) -> Option<String> {
             let label = host.strip_suffix(domain.trim_end_matches('.'))?.strip_suffix('.')?;
             (!label.is_empty()).then_some(label)
         })
+        // The shortest label belongs to the longest domain. For example, with the domains `a.b` and
+        // `b`, the host `x.a.b` names the bucket `x`.
         .min_by_key(|label| label.len())
         .map(str::to_owned)
 }

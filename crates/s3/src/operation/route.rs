@@ -1,4 +1,7 @@
-//! Routing: from method, resource, query and one header to the operation.
+//! Routing: it maps method, resource, query and one header to an operation.
+//!
+//! For example, `PUT /bucket/key?uploadId=u&partNumber=1` is `UploadPart`, or `UploadPartCopy` with
+//! the header `x-amz-copy-source`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +12,7 @@ use super::{Operation, Row, S3Resource, Scope, Support, TABLE};
 use crate::request::{Fields, Query};
 use crate::{Code, Fault};
 
-/// Parameters that sign a request, in lower case; `auth` reads them.
+/// The query parameters of signatures, in lower case; `auth` parses them.
 const SIGNING: [&str; 11] = [
     "awsaccesskeyid",
     "signature",
@@ -24,16 +27,16 @@ const SIGNING: [&str; 11] = [
     "x-amz-signedheaders",
 ];
 
-/// Decides which operation a request is.
+/// Returns the operation of a request.
 ///
-/// Ignored are `x-id`, parameters that sign the request or stand for a header, and others that
-/// begin with `x-`, which S3 leaves to the client's own use. Any other parameter must belong to
-/// the operation.
+/// Some parameters are ignored: `x-id`, parameters of the signature, parameters that replace a
+/// header, and others that begin with `x-`, which S3 reserves for the client's own use. Each other
+/// parameter must belong to the operation.
 ///
-/// Faults: `NotImplemented` for an operation or parameter that is unknown or not served;
-/// `MethodNotAllowed` with `Allow`; `InvalidArgument` when two parameters select different
-/// operations, and for the source of a copy where nothing is copied; `InvalidRequest` for listings
-/// of a bucket that are asked of a key; `AccessForbidden` for `OPTIONS` of no bucket.
+/// Fails with `NotImplemented` for an unknown or unsupported operation or parameter;
+/// `MethodNotAllowed` with `Allow`; `InvalidArgument` if two parameters select different
+/// operations, and for a copy source if nothing is copied; `InvalidRequest` for a bucket listing
+/// whose path has a key; `AccessForbidden` for `OPTIONS` without a bucket.
 pub fn route(
     method: &Method,
     resource: &S3Resource,
@@ -46,7 +49,8 @@ pub fn route(
         S3Resource::Object(..) => Scope::Object,
     };
     if method == Method::OPTIONS {
-        // Its query is that of the request that the browser is going to send.
+        // The browser sends the query of the actual request, so the query does not select the
+        // operation.
         return match scope {
             Scope::Service => Err(Code::AccessForbidden.into()),
             Scope::Bucket | Scope::Object => Ok(Operation::OptionsObject),
@@ -59,6 +63,8 @@ pub fn route(
     if operation.support() == Support::Refused {
         return Err(refused(operation.name()));
     }
+    // An unknown parameter may be a feature that the client relies on, so it is refused and not
+    // ignored.
     for parameter in query.iter() {
         let name = parameter.name.as_str();
         if name != selector
@@ -72,7 +78,7 @@ pub fn route(
     Ok(operation)
 }
 
-/// The one parameter that selects an operation; empty if there is none.
+/// Returns the one parameter that selects an operation; empty if there is none.
 fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
     let selects = |name: &str| {
         let mut rows = TABLE.iter().filter(|row| !row.selector.is_empty());
@@ -91,18 +97,20 @@ fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
         .with("ArgumentValue", first))
 }
 
+/// Returns the row of the table for a method and a selector.
 fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, Fault> {
     let fits = |row: &&Row| row.scope == scope && row.selector == selector;
     if let Some(row) = TABLE.iter().filter(fits).find(|row| row.method == method.as_str()) {
         return Ok(row);
     }
+    // The response lists the methods that the resource has with this selector.
     let mut allowed: Vec<&str> = Vec::new();
     for row in TABLE.iter().filter(fits) {
         if row.operation.support() != Support::Refused && !allowed.contains(&row.method) {
             allowed.push(row.method);
         }
     }
-    // S3 takes what is posted without a parameter for something that it is asked as a whole.
+    // S3 reports a POST without a selector as a request to the service.
     let kind = match scope {
         Scope::Bucket if method != Method::POST => "BUCKET",
         Scope::Object if method != Method::POST || !selector.is_empty() => "OBJECT",
@@ -118,7 +126,7 @@ fn method_not_allowed(method: &Method, kind: &'static str, allowed: &str) -> Fau
         .with_header(ALLOW, allowed)
 }
 
-/// Refuses what S3 has a sentence of its own for.
+/// Refuses requests for which S3 has a specific message.
 fn refuse_misplaced(
     method: &Method,
     scope: Scope,
@@ -149,7 +157,7 @@ fn refuse_misplaced(
     Err(Fault::because(Code::InvalidRequest, why))
 }
 
-/// Distinguishes operations that have the same method and selector.
+/// Distinguishes operations with the same method and selector.
 fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Operation, Fault> {
     let copies = fields.has("x-amz-copy-source");
     if operation == Operation::PutObject && query.has("partNumber") {
@@ -176,9 +184,10 @@ fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Ope
     Ok(operation)
 }
 
-/// An `x-amz-*` parameter counts only in a presigned URL, where it stands for a header; in one of
-/// version 2 so do the two other headers that it signs. Elsewhere they are refused, because they
-/// would have no effect.
+/// Returns true if a parameter has no influence on the operation. An `x-amz-*` parameter is ignored
+/// only in a presigned URL, where it replaces a header; in a SigV2 URL this also holds for the two
+/// other headers that it signs. Elsewhere such a parameter is refused, because it would have no
+/// effect.
 fn is_ignored(name: &str, query: &Query, fields: Fields<'_>) -> bool {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
@@ -189,13 +198,13 @@ fn is_ignored(name: &str, query: &Query, fields: Fields<'_>) -> bool {
     }
 }
 
-/// The query parameters that an operation takes besides its selector.
+/// Returns the query parameters of an operation, without its selector.
 #[expect(clippy::too_many_lines, reason = "a row for each operation, so that none is forgotten")]
 fn parameters(operation: Operation) -> &'static [&'static str] {
     match operation {
         Operation::ListBuckets => &["prefix", "continuation-token", "max-buckets", "bucket-region"],
         Operation::ListObjects => &["prefix", "delimiter", "marker", "max-keys", "encoding-type"],
-        // `metadata` is MinIO's; its clients send it to every server, and S3 ignores it.
+        // MinIO's clients send `metadata` to each server, and S3 ignores it.
         Operation::ListObjectsV2 => &[
             "prefix",
             "delimiter",
@@ -244,7 +253,7 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
         | Operation::PutObjectRetention
         | Operation::GetObjectLegalHold
         | Operation::PutObjectLegalHold => &["versionId"],
-        // MinIO's clients ask every server so.
+        // MinIO's clients send this parameter to each server.
         Operation::GetBucketLifecycleConfiguration => &["withUpdatedAt"],
         Operation::UploadPart | Operation::UploadPartCopy => &["partNumber"],
         Operation::ListParts => &["max-parts", "part-number-marker", "encoding-type"],
@@ -322,9 +331,9 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
     }
 }
 
-/// Web pages add `?v=7` to an object's URL to defeat caches, and S3 ignores it. Only reads of
-/// objects may carry such a parameter, and only with a value: one without is how new operations
-/// look.
+/// Returns true if an operation accepts an unknown parameter. Web pages add `?v=7` to an object's
+/// URL to bypass caches, and S3 ignores it. Only reads of objects accept such a parameter, and only
+/// with a value: a parameter without a value looks like the selector of a new operation.
 fn may_carry_more(operation: Operation, name: &str, value: &str) -> bool {
     matches!(operation, Operation::GetObject | Operation::HeadObject)
         && !value.is_empty()
@@ -333,6 +342,8 @@ fn may_carry_more(operation: Operation, name: &str, value: &str) -> bool {
         && !name.to_ascii_lowercase().starts_with("x-amz-")
 }
 
+/// Returns the fault of an unsupported operation or parameter. The name may come from the network,
+/// so only its beginning is repeated.
 fn refused(what: &str) -> Fault {
     let shown: String = what.chars().take(100).collect();
     Fault::new(Code::NotImplemented).with("Feature", shown)

@@ -1,21 +1,24 @@
-//! Responses of S3 about features that a bucket has never used.
+//! The responses to operations of features that a bucket has never used.
+//!
+//! Clients send some of these requests before they do their work, and an error would stop them. For
+//! example, `GET /bucket?logging` returns an empty `BucketLoggingStatus`.
 
 use crate::Code;
 use crate::xml::Writer;
 
-/// A response that is the same for every bucket.
+/// A response that is the same for all buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stub {
-    /// The configuration does not exist.
+    /// 404 with this code: the configuration does not exist.
     Absent(Code),
-    /// 200 with a document: the outermost element's name and its content.
+    /// 200 with a document: the name of the root element, and its content.
     Document(&'static str, &'static str),
-    /// 204: there is nothing to delete, so nothing is left.
+    /// 204: there is nothing to delete.
     NoContent,
 }
 
 impl Stub {
-    /// The document of `Stub::Document`.
+    /// Returns the document of `Stub::Document`; `None` for other responses.
     pub fn to_xml(self) -> Option<String> {
         let Stub::Document(root, content) = self else { return None };
         let mut out = Writer::document();
@@ -27,7 +30,7 @@ impl Stub {
 /// The content of an empty list.
 const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
 
-// The table of operations names one of these for each operation that is `Stubbed`.
+// Each `Stubbed` row in the table of operations names one of these constants.
 pub(super) const NO_ENCRYPTION: Stub =
     Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError);
 pub(super) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);

@@ -40,6 +40,7 @@ impl Condition {
     /// that no form can have.
     pub(super) fn parse(raw: &RawValue) -> Result<Condition, Fault> {
         let raw = raw.get();
+        // A condition is an object with one member, or a list with operator, field and value.
         if let Ok(object) = serde_json::from_str::<BTreeMap<String, Value>>(raw) {
             return FieldCondition::simple(object).map(Condition::Field);
         }
@@ -48,6 +49,8 @@ impl Condition {
         let Some((operator, arguments)) = list.split_first() else {
             return Err(invalid("Invalid Condition: missing operation identifier."));
         };
+        // Operators are accepted in any case, as s3-tests sends them. Messages repeat them as
+        // written.
         let written: String = serde_json::from_str(operator.get()).map_err(|_| not_json())?;
         let operator = written.to_ascii_lowercase();
         if !matches!(operator.as_str(), "eq" | "starts-with" | "content-length-range") {
@@ -65,6 +68,7 @@ impl Condition {
             "eq" => Test::Equals(value),
             _ => Test::StartsWith(value),
         };
+        // A condition without a field name can never hold, so it is not malformed but failed.
         match reference.strip_prefix('$').filter(|field| !field.trim().is_empty()) {
             Some(field) => Ok(Condition::Field(FieldCondition {
                 field: field.to_ascii_lowercase(),
@@ -90,6 +94,7 @@ impl FieldCondition {
             return Err(invalid("Invalid Simple-Condition: value must be a string."));
         };
         let field = field.to_ascii_lowercase();
+        // S3's message shows the equivalent list form.
         let text = format!("[\"eq\", \"${field}\", \"{value}\"]");
         if field.trim().is_empty() {
             return Err(failed(&text));

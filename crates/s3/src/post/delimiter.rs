@@ -48,6 +48,7 @@ impl Cutter {
     /// LF had arrived.
     pub(super) fn new(boundary: &str) -> Cutter {
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
+        // The finder is built once for the whole body.
         let finder = memmem::Finder::new(&delimiter).into_owned();
         Cutter { delimiter, finder, held: b"\r\n".to_vec() }
     }
@@ -55,6 +56,7 @@ impl Cutter {
     /// Takes content from `input` and passes it to `out` in order. Returns at a complete delimiter,
     /// or with `None` when all input is taken.
     pub(super) fn take(&mut self, input: &mut Bytes, mut out: impl FnMut(Bytes)) -> Option<Cut> {
+        // Bytes of the previous input come first.
         if !self.held.is_empty() {
             match self.resume(input) {
                 Resumed::Waiting => return None,
@@ -76,6 +78,7 @@ impl Cutter {
                 let _ = input.split_to(self.delimiter.len() + MARK_BYTES);
                 return Some(cut);
             }
+            // The match was content; another delimiter may begin within it.
             from = start + 1;
         }
         // Only the last CR can begin an incomplete delimiter, because a delimiter contains no other
@@ -101,6 +104,7 @@ impl Cutter {
         let taken = input.len().min(marked_bytes.saturating_sub(self.held.len()));
         let kept = self.held.len();
         self.held.extend_from_slice(&input[..taken]);
+        // The buffered bytes may still be shorter than a delimiter; then there is no mark yet.
         let (head, mark) =
             self.held.split_at_checked(self.delimiter.len()).unwrap_or((&self.held, &[]));
         let matches = self.delimiter.starts_with(head);

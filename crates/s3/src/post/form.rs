@@ -81,6 +81,8 @@ impl Form {
             } else {
                 with_filename(value, filename)?
             };
+            // A repeated field is refused, because the policy could check one value and the upload
+            // use the other.
             let known = form.fields.iter_mut().find(|(other, _)| *other == name);
             match known {
                 None => form.fields.push((name, value)),
@@ -88,6 +90,7 @@ impl Form {
                     first.push(',');
                     first.push_str(&value);
                 }
+                // Fields with this prefix have no effect, so a repetition is harmless.
                 Some(_) if name.starts_with(IGNORED) => {}
                 Some(_) => return Err(invalid(&name, "A form field is given more than once.")),
             }
@@ -118,6 +121,7 @@ impl Form {
     pub fn headers(&self) -> Result<HeaderMap, Fault> {
         let mut headers = HeaderMap::new();
         for (field, value) in &self.fields {
+            // S3's forms call this field `acl`.
             let name = if field == "acl" { "x-amz-acl" } else { field.as_str() };
             let counts = HEADERS.contains(&name)
                 || HEADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
@@ -130,6 +134,7 @@ impl Form {
             else {
                 return Err(invalid(field, "A form field is not a valid header."));
             };
+            // `acl` and `x-amz-acl` are the same header.
             if headers.insert(header, value).is_some() {
                 return Err(invalid(field, "A form field is given more than once."));
             }

@@ -29,6 +29,7 @@ impl PartHead {
             name if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
             _ => return Ok(()),
         };
+        // A repeated header would be ambiguous.
         match slot.replace(value.trim().to_owned()) {
             Some(_) => Err(malformed()),
             None => Ok(()),
@@ -42,6 +43,8 @@ impl PartHead {
         let name = value.parameter("name").filter(|name| !name.is_empty());
         match name {
             Some(name) if value.kind.eq_ignore_ascii_case("form-data") => {
+                // The plain parameter takes precedence, because forms should not have the extended
+                // one.
                 let filename = match (value.parameter("filename"), value.parameter("filename*")) {
                     (Some(plain), _) => Some(plain.to_owned()),
                     (None, Some(extended)) => Some(extended_value(extended)?),

@@ -49,8 +49,11 @@ impl PostPolicy {
         }
         let json = BASE64.decode(text).map_err(|_| invalid("invalid Base64 encoding."))?;
         let json = String::from_utf8(json).map_err(|_| not_json())?;
+        // The escape is removed before parsing, because JSON does not allow it.
         let json = without_dollar_escapes(&json);
         let document: BTreeMap<String, &RawValue> =
+            // The values stay raw text, because error messages repeat conditions exactly as
+            // written.
             serde_json::from_str(&json).map_err(|_| not_json())?;
         let expiration =
             *document.get("expiration").ok_or_else(|| invalid("Policy missing expiration."))?;
@@ -58,6 +61,7 @@ impl PostPolicy {
             *document.get("conditions").ok_or_else(|| invalid("Policy missing conditions."))?;
         let unknown =
             document.keys().find(|key| !matches!(key.as_str(), "expiration" | "conditions"));
+        // An unknown member could be a restriction, so it is refused.
         if let Some(name) = unknown {
             return Err(invalid(&format!("Unexpected: \"{name}\"")));
         }
@@ -91,6 +95,7 @@ impl PostPolicy {
         if now > self.expiration {
             return Err(expired());
         }
+        // Each field must be covered, so that the signer controls the whole upload.
         if let Some(name) = form.names().find(|name| needs_condition(name) && !self.covers(name)) {
             return Err(denied(&format!("Extra input fields: {name}")));
         }
@@ -105,6 +110,7 @@ impl PostPolicy {
                 condition.check(form.get(field))?;
             }
         }
+        // A policy without a bucket condition would be valid for each bucket of the signer.
         if !self.covers("bucket") {
             return Err(denied("Extra input fields: bucket"));
         }

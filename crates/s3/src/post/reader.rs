@@ -26,6 +26,7 @@ const BOUNDARY_BYTES_MAX: usize = 70;
 pub fn boundary(content_type: Option<&[u8]>) -> Result<String, Fault> {
     let text = content_type.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
     let kind = text.split(';').next().unwrap_or_default().trim();
+    // S3 reports another content type as a failed precondition.
     if !kind.eq_ignore_ascii_case("multipart/form-data") {
         return Err(Fault::because(
             Code::PreconditionFailed,
@@ -147,6 +148,7 @@ impl FormReader {
                         self.state = State::Epilogue;
                     }
                 }
+                // S3 ignores fields after the file, so they are not parsed.
                 State::Epilogue => return Ok(()),
                 State::Preamble | State::Head(..) | State::Field { .. } => {
                     // No more bytes are parsed than may come before the file, so that the limit
@@ -177,6 +179,7 @@ impl FormReader {
             State::Preamble => {
                 let mut stray = false;
                 let cut = self.cutter.take(input, |_| stray = true);
+                // Content before the first delimiter is not allowed.
                 if stray {
                     return Err(malformed());
                 }
@@ -198,6 +201,7 @@ impl FormReader {
             State::Field { name, value } => {
                 let cut = self.cutter.take(input, |content| value.extend_from_slice(&content));
                 if cut.is_some() {
+                    // The field is complete, so its buffer is moved out and not copied.
                     let (name, value) = (std::mem::take(name), std::mem::take(value));
                     let value = String::from_utf8(value)
                         .map_err(|_| invalid(&name, "A field of the form is not UTF-8."))?;
@@ -216,6 +220,7 @@ impl FormReader {
                 self.state = State::Head(Line::default(), PartHead::default());
                 Ok(())
             }
+            // The body ended without a part named `file`.
             Some(Cut::Close) => Err(Fault::because(
                 Code::InvalidArgument,
                 "POST requires exactly one file upload per request.",

@@ -26,6 +26,7 @@ impl SuccessAction {
     /// Parses `success_action_redirect`, or `redirect` as its older name, and
     /// `success_action_status`. A malformed value counts as absent, as in S3.
     pub fn parse(form: &Form) -> SuccessAction {
+        // The newer name takes precedence.
         let redirect = form.get("success_action_redirect").or_else(|| form.get("redirect"));
         if let Some(page) = redirect.and_then(page) {
             return SuccessAction::Redirect(page);
@@ -57,6 +58,7 @@ impl SuccessAction {
     ) -> Option<HeaderValue> {
         let SuccessAction::Redirect(page) = self else { return None };
         let mut url = page.to_string();
+        // The page may already have a query, which the redirect keeps.
         let before = if page.query().is_none() { "?" } else { "&" };
         let quoted = format!("\"{etag}\"");
         for (lead, name, value) in [

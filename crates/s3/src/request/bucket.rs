@@ -94,6 +94,8 @@ fn configuration(body: &[u8], region: &str) -> Result<(TagSet, Option<String>), 
     }
     let root = Element::parse(body, "CreateBucketConfiguration", XmlLimits::SMALL)?;
     let known = ["LocationConstraint", "Tags"];
+    // Other elements belong to directory buckets, which do not exist here. Ignoring them would
+    // create another kind of bucket than the client requested.
     if let Some(other) = root.children().iter().find(|child| !known.contains(&child.name())) {
         return Err(Fault::new(Code::NotImplemented).with("Element", other.name()));
     }
@@ -130,6 +132,7 @@ impl PutAcl {
     /// Parses the request. Fails with `MissingSecurityHeader` if it has neither headers nor a
     /// document, with `UnexpectedContent` if it has both, or with the faults of either form.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<PutAcl, Fault> {
+        // An empty body means that the ACL is in the headers.
         if is_blank(body) {
             RequestedAcl::parse(arguments.fields)?.map(PutAcl::Headers).ok_or_else(|| {
                 Fault::new(Code::MissingSecurityHeader).with("MissingHeaderName", "x-amz-acl")

@@ -196,6 +196,8 @@ impl FinalChecksum {
     /// malformed.
     pub(super) fn from_headers(fields: Fields<'_>) -> Result<Option<FinalChecksum>, Fault> {
         let mut sent = None;
+        // All headers are read before a value is decoded, because two checksums are refused even if
+        // one of them is malformed.
         for algorithm in ChecksumAlgorithm::ALL {
             if let Some(text) = fields.get(algorithm.header())?
                 && sent.replace((algorithm, text)).is_some()
@@ -213,6 +215,8 @@ impl FinalChecksum {
             None => (text, None),
             // A CRC-64/NVME is never composite.
             Some(_) if algorithm == ChecksumAlgorithm::Crc64Nvme => return None,
+            // mc completes streamed uploads without the number of parts, so a composite checksum
+            // may have none.
             Some((sum, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (sum, Some(count.parse().ok()?))
             }

@@ -22,6 +22,8 @@ impl DeleteObject {
     /// for deletions, and with `InvalidArgument` for a malformed one.
     pub fn parse(arguments: &Arguments<'_>) -> Result<DeleteObject, Fault> {
         let fields = arguments.fields;
+        // S3 has no such precondition for deletions. Ignoring it could delete an object that the
+        // client wanted to keep.
         if fields.has("if-none-match") {
             return Err(unserved::not_implemented("if-none-match"));
         }
@@ -67,6 +69,8 @@ impl DeleteObjects {
         let root = Element::parse(body, "Delete", XmlLimits::LARGE)?;
         let mut deletions = Vec::new();
         for object in root.children().iter().filter(|child| child.name() == "Object") {
+            // The limit is checked before the entry is parsed, so that a long list costs no more
+            // than its limit.
             if deletions.len() == DeleteObjects::DELETIONS_MAX {
                 return Err(malformed("the document has more than 1000 objects"));
             }

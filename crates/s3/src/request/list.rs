@@ -101,6 +101,7 @@ impl ListBuckets {
             None | Some("") => None,
             Some(text) => match ContinuationToken::decode(text)? {
                 ContinuationToken::AfterBucket(bucket) => Some(bucket),
+                // A token of an object listing does not continue a bucket listing.
                 ContinuationToken::AfterKey(_) | ContinuationToken::AfterPrefix(_) => {
                     return Err(wrong_token());
                 }
@@ -147,6 +148,7 @@ impl ListObjectsV2 {
     /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectsV2, Fault> {
         let query = arguments.query;
+        // An empty token counts as absent, but the response repeats it.
         let token_text = query.get("continuation-token")?;
         let token = match token_text {
             None | Some("") => None,
@@ -185,6 +187,7 @@ impl ListObjectVersions {
             Some(text) => Some(VersionId::parse(text)?),
         };
         let key_marker = prefix_or_empty(arguments, "key-marker")?;
+        // S3 refuses an empty version marker only together with a key marker.
         if version_marker.is_none()
             && !key_marker.is_empty()
             && arguments.query.has("version-id-marker")
@@ -217,6 +220,7 @@ impl ListMultipartUploads {
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListMultipartUploads, Fault> {
         let upload_marker = match arguments.query.get("upload-id-marker")? {
             None | Some("") => None,
+            // A malformed marker is an argument of the listing, so its fault is not `NoSuchUpload`.
             Some(text) => Some(UploadIdText::parse(text).map_err(|_| {
                 super::invalid_argument("upload-id-marker", text, "Invalid uploadId marker")
             })?),

@@ -72,6 +72,7 @@ impl Arguments<'_> {
 fn parse_count(name: &str, text: &str) -> Result<u32, Fault> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<i32>() {
+        // `i32::from_str` also accepts a plus sign, so the digits are checked separately.
         Ok(count) if digits => Ok(count.unsigned_abs()),
         // S3 has different messages for a negative number and for text that is not a number or is
         // out of range.

@@ -24,6 +24,7 @@ impl PartNumber {
 
     /// Parses a part number. Fails with `InvalidArgument`.
     pub fn parse(text: &str) -> Result<PartNumber, Fault> {
+        // `u16::from_str` also accepts a plus sign.
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
             Ok(number @ 1..=PartNumber::MAX) if digits => Ok(PartNumber(number)),
@@ -88,7 +89,9 @@ impl CreateMultipartUpload {
     pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
+        // An append is a `PutObject`; a multipart upload always creates a new object.
         unserved::refuse_append(fields)?;
+        // A type without an algorithm has no meaning, and S3 refuses it.
         let checksum_type = ChecksumType::requested(fields)?;
         let checksum = match ChecksumAlgorithm::requested(fields)? {
             Some(algorithm) => Some((algorithm, ChecksumType::resolve(algorithm, checksum_type)?)),
@@ -125,6 +128,8 @@ impl UploadPart {
         unserved::refuse_encryption(arguments.fields)?;
         unserved::refuse_append(arguments.fields)?;
         Ok(UploadPart {
+            // The part number comes first: a malformed number is `InvalidArgument`, even if the
+            // upload id is malformed, too.
             part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
             upload: UploadIdText::from_query(arguments)?,
         })
@@ -214,6 +219,7 @@ impl CompleteMultipartUpload {
 fn object_size(text: &str) -> Result<u64, Fault> {
     text.parse().map_err(|_| {
         let why = match text.parse::<i64>() {
+            // S3 has different messages for negative numbers and for text.
             Ok(_negative) => "less than zero",
             Err(_) => "invalid",
         };
@@ -229,6 +235,7 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
     let mut parts: Vec<CompletedPart> = Vec::new();
     for element in root.children().iter().filter(|child| child.name() == "Part") {
         let part = completed_part(element)?;
+        // Equal numbers are also out of order, because a part can be used only once.
         if parts.last().is_some_and(|last| last.number >= part.number) {
             return Err(Code::InvalidPartOrder.into());
         }
@@ -243,6 +250,7 @@ fn parts(body: &[u8]) -> Result<Vec<CompletedPart>, Fault> {
 
 fn completed_part(element: &Element) -> Result<CompletedPart, Fault> {
     let number = element.required("PartNumber")?;
+    // S3 has a specific message for numbers below 1.
     if number.parse::<i64>().is_ok_and(|number| number < 1) {
         return Err(Fault::because(Code::InvalidArgument, "PartNumber must be >= 1")
             .with("ArgumentName", "PartNumber")
@@ -250,6 +258,7 @@ fn completed_part(element: &Element) -> Result<CompletedPart, Fault> {
     }
     let number = PartNumber::parse(number)?;
     let etag = element.required("ETag")?;
+    // Clients send ETags with or without quotes.
     let etag = etag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(etag);
     let mut checksums = Vec::new();
     for algorithm in ChecksumAlgorithm::ALL {
@@ -293,6 +302,8 @@ impl AbortMultipartUpload {
     /// time.
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
+        // The header has the same date formats as the precondition of deletions, and a malformed
+        // date is refused, too.
         let initiated =
             StatPrecondition::from_texts(("", None), (name, arguments.fields.get(name)?))?;
         let upload = UploadIdText::from_query(arguments)?;

@@ -34,13 +34,17 @@ impl PostObject {
         let key = form.get("key").filter(|key| !key.is_empty()).ok_or_else(|| missing("key"))?;
         let key = ObjectKey::parse(key)?;
         let headers = form.headers()?;
+        // The query of the HTTP request is not signed, so it has no influence on the upload.
         let query = Query::default();
         let fields = Fields::new(&headers, &[]);
+        // Locks in forms are not implemented. Ignoring them would store an object without the
+        // protection that the form requests.
         if let Some(name) = fields.names("x-amz-object-lock-").first() {
             return Err(unserved::not_implemented(name));
         }
         let mut put = PutObject::parse(&Arguments { query: &query, fields, anonymous })?;
         if let Some(document) = form.get("tagging") {
+            // Both fields would set the tags, so the request would be ambiguous.
             if form.has("x-amz-tagging") {
                 return Err(invalid("tagging", "The tags are given in two fields."));
             }

@@ -77,7 +77,10 @@ impl GetObject {
     /// quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
+        // Without `If-Range` the range always applies.
         let Some(wanted) = &self.if_range else { return Some(range) };
+        // A quoted value is an entity tag, otherwise it is a date. A weak tag or a malformed value
+        // never matches, so the response is the whole object.
         let same = match wanted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             Some(tag) => tag == etag,
             None => parse_http_date(wanted)
@@ -91,12 +94,14 @@ fn overrides(arguments: &Arguments<'_>) -> Result<Vec<(&'static str, String)>, F
     let mut overrides = Vec::new();
     for (parameter, header) in OVERRIDES {
         let Some(value) = arguments.query.get(parameter)? else { continue };
+        // S3 allows these parameters only in signed requests.
         if arguments.anonymous {
             return Err(Fault::because(
                 Code::InvalidRequest,
                 "Request specific response headers cannot be used for anonymous GET requests.",
             ));
         }
+        // A control character in a header value could begin another header.
         if value.chars().any(char::is_control) {
             return Err(super::invalid(parameter, "The value contains control characters."));
         }

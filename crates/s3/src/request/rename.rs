@@ -41,6 +41,7 @@ impl RenameObject {
     ) -> Result<RenameObject, Fault> {
         let fields = arguments.fields;
         let source = RenameObject::source(bucket, fields)?;
+        // Keys that end in `/` are refused, as in AWS. A mount can rename whole directories.
         if [&source, key].iter().any(|key| key.as_str().ends_with('/')) {
             return Err(Fault::because(
                 Code::InvalidRequest,
@@ -66,6 +67,8 @@ impl RenameObject {
                 .detail("The rename source must be a key of the same bucket, percent-encoded.")
         };
         let decoded = decode_once(value).map_err(|_| invalid())?;
+        // The source is a key, `/key` or `/bucket/key`. With another bucket name, the whole text is
+        // the key.
         let own = decoded.strip_prefix('/').and_then(|path| path.strip_prefix(bucket.as_str()));
         let own = own.and_then(|path| path.strip_prefix('/'));
         let key = own.or_else(|| decoded.strip_prefix('/')).unwrap_or(&decoded);
@@ -76,6 +79,7 @@ impl RenameObject {
     /// only tests whether this object exists, and each writer may ask that.
     pub(crate) fn compares_target(fields: Fields<'_>) -> bool {
         let compares = |name| fields.joined(name).is_ok_and(|list| list.is_some_and(|l| l != "*"));
+        // A malformed list does not count here; `parse` refuses it later.
         ["if-match", "if-none-match"].into_iter().any(compares)
             || ["if-modified-since", "if-unmodified-since"].iter().any(|name| fields.has(name))
     }

@@ -32,6 +32,8 @@ impl ContinuationToken {
             ContinuationToken::AfterPrefix(prefix) => (b'p', prefix.as_str()),
             ContinuationToken::AfterBucket(bucket) => (b'b', bucket.as_str()),
         };
+        // The check value only detects accidental changes. It is not a signature, because the token
+        // grants nothing.
         let mut bytes = vec![VERSION, kind];
         bytes.extend_from_slice(text.as_bytes());
         bytes.extend(check(&bytes));
@@ -56,6 +58,7 @@ fn decode(text: &str) -> Option<ContinuationToken> {
     if *sum != check(content) {
         return None;
     }
+    // A later format has another version byte, so old gateways refuse its tokens.
     let [VERSION, kind, text @ ..] = content else { return None };
     let text = std::str::from_utf8(text).ok()?;
     match kind {

@@ -29,6 +29,8 @@ impl PutObject {
     /// Parses the request. Fails with the faults of its parts, or with `NotImplemented` or
     /// `InvalidRequest` for a feature that is not implemented.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
+        // Encryption is refused and never ignored: the client must not believe that the object is
+        // encrypted.
         unserved::refuse_encryption(arguments.fields)?;
         Ok(PutObject {
             metadata: Metadata::parse(arguments.fields)?,
@@ -45,6 +47,7 @@ fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     let name = WRITE_OFFSET;
     let Some(text) = fields.get(name)? else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    // `u64::from_str` also accepts a plus sign.
     match text.parse() {
         Ok(offset) if digits => Ok(Some(offset)),
         _ => Err(super::invalid_argument(name, text, "Invalid Argument")
@@ -104,6 +107,8 @@ impl CopyObject {
         // The metadata is parsed even if the source's metadata is used, so that a malformed header
         // is always refused.
         let sent = Metadata::parse(fields)?;
+        // Labels always come from the request, also if the other metadata comes from the source, as
+        // in S3.
         let labels = CopyLabels {
             website_redirect: sent.website_redirect.clone(),
             storage_class: sent.storage_class.clone(),
@@ -135,6 +140,8 @@ impl CopyObject {
     ///
     /// Fails with `InvalidRequest`.
     pub fn check_not_to_itself(&self, bucket: &BucketName, key: &ObjectKey) -> Result<(), Fault> {
+        // A copy of an older version to its own key restores this version, so it changes the
+        // object.
         let same = self.source.bucket == *bucket
             && self.source.key == *key
             && self.source.version.is_none();

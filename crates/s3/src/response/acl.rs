@@ -33,6 +33,7 @@ fn write_grant(out: &mut Writer, grant: &AclGrant, display_name: &str) {
     const SCHEMA: &str = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"";
     match &grant.grantee {
         AclGrantee::Account(id) => {
+            // The type of a grantee is an attribute in S3's schema.
             out.open_with("Grantee", SCHEMA, "xsi:type=\"CanonicalUser\"");
             out.text("ID", id);
             out.text("DisplayName", display_name);

@@ -62,6 +62,7 @@ pub struct LocationConstraint {
 impl LocationConstraint {
     /// Returns the document.
     pub fn to_xml(&self) -> String {
+        // S3's oldest region has no name in this document.
         let region = if self.region == "us-east-1" { "" } else { &self.region };
         let mut out = Writer::document();
         out.root("LocationConstraint", |out| out.characters(region));

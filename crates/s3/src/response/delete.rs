@@ -43,6 +43,7 @@ impl DeleteObjectsOutput {
                 out.element("Deleted", |out| {
                     out.text("Key", &deleted.key);
                     out.optional("VersionId", deleted.version.as_deref());
+                    // S3 sends both elements only if a delete marker was created or removed.
                     if let Some(marker) = &deleted.delete_marker {
                         out.flag("DeleteMarker", true);
                         out.text("DeleteMarkerVersionId", marker);

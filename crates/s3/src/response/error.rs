@@ -13,6 +13,7 @@ impl Fault {
     /// `resource` is the path as the client sent it, decoded once. A path that is longer than any
     /// bucket and key is cut.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> String {
+        // A path can be much longer than a key, and error documents must stay small.
         let resource = &resource[..resource.floor_char_boundary(RESOURCE_BYTES_MAX)];
         let mut out = Writer::document();
         out.element("Error", |out| {
@@ -31,6 +32,7 @@ impl Fault {
         for (element, text) in &self.extra {
             out.text(element, text);
         }
+        // S3 has no element `Detail`; it holds the explanation in our own words.
         out.optional("Detail", self.detail.as_deref());
     }
 }

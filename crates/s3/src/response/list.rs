@@ -138,6 +138,7 @@ impl ListObjectsV2Output {
             out.optional("ContinuationToken", self.token.as_deref());
             out.optional("NextContinuationToken", self.next_token.as_deref());
             keys.optional(out, "StartAfter", self.start_after.as_deref());
+            // S3 counts a common prefix as one key.
             out.number("KeyCount", (self.contents.len() + self.common_prefixes.len()) as u64);
             out.number("MaxKeys", self.max_keys.into());
             keys.optional(out, "Delimiter", self.delimiter.as_deref());
@@ -226,6 +227,7 @@ impl ListObjectVersionsOutput {
 
 impl VersionEntry {
     fn write(&self, out: &mut Writer, keys: Keys) {
+        // A delete marker has no ETag, size or storage class.
         let element = if self.content.is_some() { "Version" } else { "DeleteMarker" };
         out.element(element, |out| {
             keys.text(out, "Key", &self.key);

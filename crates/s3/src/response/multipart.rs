@@ -112,6 +112,7 @@ impl ListPartsOutput {
             keys.encoding_type(out);
             keys.text(out, "Key", &self.key);
             out.text("UploadId", &self.upload_id);
+            // S3 distinguishes initiator and owner; here the initiator becomes the owner.
             self.owner.write(out, "Initiator");
             self.owner.write(out, "Owner");
             out.text("StorageClass", "STANDARD");

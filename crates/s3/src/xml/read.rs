@@ -46,10 +46,12 @@ impl Element {
     /// Fails with `MaxMessageLengthExceeded` for a document beyond the limit in bytes, otherwise
     /// with `MalformedXML`.
     pub fn parse(body: &[u8], root: &str, limits: XmlLimits) -> Result<Element, Fault> {
+        // The size is checked first, so that no larger document is parsed.
         if body.len() > limits.bytes {
             return Err(Fault::too_long(limits.bytes));
         }
         let text = std::str::from_utf8(body).map_err(|_| malformed("the document is not UTF-8"))?;
+        // A document may begin with a byte order mark.
         let element = tree(text.trim_start_matches('\u{feff}'), limits)?;
         if element.name != root {
             return Err(malformed(&format!("the root element is not {root}")));
@@ -133,6 +135,8 @@ pub(crate) fn malformed(why: &str) -> Fault {
 fn tree(text: &str, limits: XmlLimits) -> Result<Element, Fault> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;
+    // The stack of open elements replaces recursion, so that a deeply nested document cannot
+    // overflow the call stack.
     let mut open: Vec<Element> = Vec::new();
     let mut root = None;
     let mut elements = 0_usize;
@@ -186,6 +190,7 @@ fn check_limits(
     if !is_name(start.name().as_ref()) {
         return Err(malformed("an element has an invalid name"));
     }
+    // The depth is limited, because a tree is dropped recursively.
     if depth >= DEPTH_MAX {
         return Err(malformed("elements are nested too deep"));
     }
@@ -217,6 +222,7 @@ fn is_name(name: &str) -> bool {
 fn element_from(start: &BytesStart<'_>) -> Element {
     let mut attributes = start.attributes();
     attributes.with_checks(false);
+    // The prefix of the namespace is not fixed, so any prefix is accepted.
     let is_type = |name: &str| name == "type" || name.ends_with(":type");
     let xsi_type = attributes.flatten().find(|attribute| is_type(attribute.key.as_ref()));
     Element {
@@ -240,6 +246,7 @@ fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> 
 fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
+        // White space around the root element is allowed.
         None if text.trim().is_empty() => {}
         None => return Err(malformed("text is outside the root element")),
     }

@@ -31,6 +31,7 @@ fn push_time(out: &mut String, time: OffsetDateTime) {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (year, month, day) = time.date().to_calendar_date();
     let (hour, minute, second, millisecond) = time.time().as_hms_milli();
+    // The format has no sign, so a negative year becomes 0000.
     let year = u16::try_from(year).unwrap_or_default();
     for (number, width, end) in [
         (year, 4, '-'),
@@ -185,6 +186,7 @@ const QUOTATION_MARK: &str = "&quot;";
 /// Appends text with escaped characters. Text without special characters is copied in one piece.
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
+    // Bytes are scanned instead of characters, because most text needs no escape.
     while let Some(at) = rest.bytes().position(may_need_escape) {
         // This byte begins a character: it is ASCII, or the first of the three bytes of the last
         // characters below U+10000.
