@@ -87,7 +87,7 @@ impl KeyCache {
     ) -> Result<(), TokenError> {
         // The cached keys are checked before the issuer is asked.
         let known = self.usable().filter(|cached| cached.keys.find(token).is_some());
-        if known.as_ref().is_none_or(|cached| cached.refresh_at.has_come())
+        if known.as_ref().is_none_or(|cached| cached.refresh_at.has_passed())
             && let Some(refresh) = self.start_refresh()
         {
             // A request without a usable key must wait for the whole refresh. A request with a
@@ -114,7 +114,7 @@ impl KeyCache {
 
     /// Returns the cached keys; `None` if they are too old.
     fn usable(&self) -> Option<CachedKeys> {
-        self.state().cached.clone().filter(|cached| !cached.expires_at.has_come())
+        self.state().cached.clone().filter(|cached| !cached.expires_at.has_passed())
     }
 
     /// Returns the end of the refresh in progress. Starts a refresh if there is none and the
@@ -125,7 +125,7 @@ impl KeyCache {
         if let Some(refresh) = state.refresh.as_ref().filter(|refresh| refresh.peek().is_none()) {
             return Some(refresh.clone());
         }
-        if state.next_refresh_at.is_some_and(|expires_at| !expires_at.has_come()) {
+        if state.next_refresh_at.is_some_and(|expires_at| !expires_at.has_passed()) {
             return None;
         }
         let cache = Arc::clone(self);

@@ -1,8 +1,10 @@
-//! The time of day, as an argument.
+//! The wall clock, as an argument, and instants for rights that expire.
 //!
-//! Records carry timestamps by this clock, for people and for S3's Last-Modified. Between
-//! processes nothing is decided by comparing two of them, but for when locks of objects end. Waiting and deadlines go by the runtime's own time, which
-//! only runs forward and which tests may pause.
+//! Timestamps in records are of this clock: they are for people, and for S3's Last-Modified. No
+//! decision between processes compares two of them, except the end of object locks. Timeouts use
+//! the runtime's own time, which only runs forward, and which tests can pause. For example, an
+//! operator who sets the clock of the machine forward does not end an object lock early, because
+//! [`Clock::passed`] does not follow.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,101 +14,102 @@ use record::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Tells the time of day.
+/// A wall clock.
 pub trait Clock: Debug + Send + Sync + 'static {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// A time that has surely come, for what must not end early: not later than [`Clock::now`], and
-    /// not later than what the process was told at its start, with what has passed since. Whoever sets
-    /// the machine's clock forward changes nothing of it until the process is started anew.
+    /// Returns a time that has certainly passed, for rights that must not end early. It is the
+    /// minimum of [`Clock::now`] and of the clock at the start of the process plus the time that
+    /// has elapsed since. So a clock that is set forward has no effect until the process restarts.
     fn passed(&self) -> Timestamp {
         self.now()
     }
 }
 
-/// The machine's clock, as it was found when this was made.
+/// The clock of the machine. Its time at construction is the base of [`Clock::passed`].
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    /// What it told then.
-    told: Timestamp,
-    /// When that was.
-    made: Moment,
+    /// The time of the machine at construction.
+    started_at: Timestamp,
+    /// The instant of construction.
+    started: Moment,
 }
 
 impl SystemClock {
-    /// The clock, trusted to be right at this moment.
-    #[expect(clippy::new_without_default, reason = "it matters when it is made")]
+    /// Returns the clock. Its current time is trusted.
+    #[expect(clippy::new_without_default, reason = "the time of construction matters")]
     pub fn new() -> SystemClock {
-        SystemClock { told: told(), made: Moment::now() }
+        SystemClock { started_at: system_time(), started: Moment::now() }
     }
 }
 
-/// What the machine's clock tells.
-fn told() -> Timestamp {
-    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+/// Returns the time of the machine's clock.
+fn system_time() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the machine's clock")]
     let now = SystemTime::now();
-    // A machine that believes itself before 1970 is wrong by more than this.
+    // A clock before 1970 is wrong anyway, so 0 is as good.
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        told()
+        system_time()
     }
 
     fn passed(&self) -> Timestamp {
-        let passed = i64::try_from(self.made.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        self.now().min(Timestamp(self.told.0.saturating_add(passed)))
+        let passed = i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.now().min(Timestamp(self.started_at.0.saturating_add(passed)))
     }
 }
 
-/// An instant of this process's own time, for a right that ends by itself. Time in which the machine
-/// slept has passed too, which the runtime's instants do not know.
+/// An instant at which a right ends, for example a lease. It has passed if either of two clocks
+/// says so: the runtime's, which tests can pause, or the boot clock, which counts the time in which
+/// the machine was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// By the runtime, which tests may pause.
+    /// The instant of the runtime's clock.
     run: Instant,
-    /// Since the machine was started, its sleep included.
-    awake: Duration,
+    /// The time since the boot of the machine, with the time in which it was suspended.
+    booted: Duration,
 }
 
 impl Moment {
-    /// This one.
+    /// Returns the current instant.
     pub fn now() -> Moment {
         let since = clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(since.tv_sec).unwrap_or_default();
         let nanos = u32::try_from(since.tv_nsec).unwrap_or_default();
-        Moment { run: Instant::now(), awake: Duration::new(seconds, nanos) }
+        Moment { run: Instant::now(), booted: Duration::new(seconds, nanos) }
     }
 
-    /// The one so much later.
+    /// Returns the instant that is later by `wait`.
     #[must_use]
     pub fn after(self, wait: Duration) -> Moment {
-        Moment { run: self.run + wait, awake: self.awake + wait }
+        Moment { run: self.run + wait, booted: self.booted + wait }
     }
 
-    /// How long it takes until it comes, by the clock by which that is sooner.
-    pub fn left(self) -> Duration {
+    /// Returns the time until this instant, by the clock that reaches it first; 0 if it has passed.
+    pub fn remaining(self) -> Duration {
         let now = Moment::now();
         let run = self.run.saturating_duration_since(now.run);
-        run.min(self.awake.saturating_sub(now.awake))
+        run.min(self.booted.saturating_sub(now.booted))
     }
 
-    /// How long it is past, by the clock that nobody sets.
+    /// Returns the time since this instant, by the boot clock.
     pub fn elapsed(self) -> Duration {
-        Moment::now().awake.saturating_sub(self.awake)
+        Moment::now().booted.saturating_sub(self.booted)
     }
 
-    /// Whether it has come, by either clock.
-    pub fn has_come(self) -> bool {
+    /// Returns true if this instant has passed by either clock.
+    pub fn has_passed(self) -> bool {
         let now = Moment::now();
-        now.run >= self.run || now.awake >= self.awake
+        now.run >= self.run || now.booted >= self.booted
     }
 }
 
-/// A clock that stands until it is set.
+/// A clock for tests, which stops until it is set.
 #[derive(Debug, Default)]
 pub struct SetClock {
     now: AtomicI64,
@@ -114,18 +117,18 @@ pub struct SetClock {
 }
 
 impl SetClock {
-    /// Stands at `now`.
+    /// Returns a clock at `now`.
     pub fn new(now: Timestamp) -> SetClock {
         SetClock { now: AtomicI64::new(now.0), passed: AtomicI64::new(now.0) }
     }
 
-    /// Sets the time, forward or back, and lets as much pass.
+    /// Sets the current time and the time that has certainly passed.
     pub fn set(&self, now: Timestamp) {
         self.jump(now);
         self.passed.store(now.0, Ordering::Relaxed);
     }
 
-    /// Sets the time as somebody sets a machine's clock, while no time passes.
+    /// Sets the current time alone, as an operator sets the clock of a machine.
     pub fn jump(&self, now: Timestamp) {
         self.now.store(now.0, Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! What every part of the process that does something by itself needs: tasks that outlive their
-//! callers, the time of day, counters, and connections within the machine.
+//! Services that all background work of the process uses: tasks that outlive their callers, clocks,
+//! counters, and an option of local connections.
 //!
-//! Nothing here knows what the tasks do or what is counted.
+//! This crate does not know the purpose of tasks and counters. For example, a commit runs as a task
+//! of [`Tasks`], so it completes if its client disconnects, and shutdown waits for it.
 
 mod clock;
 mod loopback;
@@ -9,6 +10,6 @@ mod metric_counter;
 mod tasks;
 
 pub use clock::{Clock, Moment, SetClock, SystemClock};
-pub use loopback::unpace;
+pub use loopback::disable_pacing;
 pub use metric_counter::MetricCounter;
 pub use tasks::Tasks;

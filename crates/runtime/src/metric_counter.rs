@@ -1,18 +1,18 @@
-//! Counters for metrics.
+//! Counters for metrics. For example, the session counts its commits with one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A metric that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct MetricCounter(AtomicU64);
 
 impl MetricCounter {
-    /// The number now.
+    /// Returns the current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Adds to it.
+    /// Adds `more` to the value.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }

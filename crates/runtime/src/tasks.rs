@@ -1,8 +1,8 @@
-//! The volume's tasks: work that must run to its end, whether or not anybody waits for it.
+//! A set of tasks that run to their end, also if no caller waits for them.
 //!
-//! A client that disconnects drops the future that serves it. What may not stop halfway, a commit
-//! or the deletion of blocks, runs in a task of this set instead, and shutdown waits for the set.
-//! A panic ends its own task only; it is counted.
+//! If a client disconnects, the server drops the future of its request. Work that must not stop
+//! halfway, for example a commit or the deletion of blocks, runs in a task of this set instead, and
+//! shutdown waits for the set. A panic ends only its own task, and is counted.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// An empty set, whose tasks run on the runtime that this is called on.
+    /// Returns an empty set, whose tasks run on the current runtime.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -33,8 +33,9 @@ impl Tasks {
         Tasks { runtime: Handle::current(), tracker: TaskTracker::new(), panics: Arc::default() }
     }
 
-    /// Runs a future to its end. Dropping the handle detaches the task; it does not stop it. May
-    /// be called from anywhere, a `drop` outside of the runtime included.
+    /// Runs a future to its end in a task. Dropping the handle detaches the task and does not stop
+    /// it. Can be called from any thread, also in a `drop` outside of the runtime. `name` appears
+    /// in the log.
     pub fn spawn<F>(&self, name: &'static str, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -45,7 +46,7 @@ impl Tasks {
                 Ok(output) => output,
                 Err(panic) => {
                     panics.fetch_add(1, Ordering::Relaxed);
-                    error!(task = name, "a task panicked");
+                    error!(task = name, "a background task panicked; report this with the log");
                     resume_unwind(panic)
                 }
             }
@@ -53,22 +54,22 @@ impl Tasks {
         self.tracker.spawn_on(task, &self.runtime)
     }
 
-    /// Tasks that have not ended.
+    /// Returns the number of tasks that have not ended.
     pub fn running(&self) -> usize {
         self.tracker.len()
     }
 
-    /// Tasks that ended in a panic.
+    /// Returns the number of tasks that ended in a panic.
     pub fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Waits until every task has ended, also those that tasks spawn meanwhile, but no longer
-    /// than `patience`. Returns how many are still running: 0 if all is done.
-    pub async fn close_and_wait(&self, patience: Duration) -> usize {
+    /// Waits until all tasks have ended, with those that they spawn meanwhile, but no longer than
+    /// `timeout`. Returns the number of tasks that still run.
+    pub async fn close_and_wait(&self, timeout: Duration) -> usize {
         self.tracker.close();
-        // An elapsed deadline shows in the count.
-        let _elapsed = tokio::time::timeout(patience, self.tracker.wait()).await;
+        // If the timeout elapses, the count is not 0.
+        let _elapsed = tokio::time::timeout(timeout, self.tracker.wait()).await;
         self.tracker.len()
     }
 }

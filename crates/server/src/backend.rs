@@ -1,7 +1,8 @@
 //! The stores, the cache and the volume of a process that serves.
 //!
-//! A gateway and a worker of a mount open them in the same order. For example, the metadata store opens
-//! first, because its record of the volume says whether the block store must have the volume's mark.
+//! A gateway and a worker of a mount open them in the same order. For example, the metadata store
+//! opens first, because its record of the volume says whether the block store must have the
+//! volume's mark.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,9 +48,9 @@ impl Backend {
     }
 }
 
-/// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata store if
-/// [`founding::admit`] has opened it; it has a volume, so none is created. `seed` seeds the jitter of
-/// retries.
+/// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata
+/// store if [`founding::admit`] has opened it; it has a volume, so none is created. `seed` seeds
+/// the jitter of retries.
 pub(crate) async fn open(
     settings: &VolumeSettings,
     open: &OpenSettings,

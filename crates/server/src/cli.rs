@@ -1,8 +1,8 @@
 //! The command line: parses it, settles the configuration, and runs the command.
 //!
-//! The documentation of each command and option is its `--help` text. A command exits with 0 on success,
-//! 1 if it fails, and 3 if `fsck` has findings. For example, `ashlar fsck` of a volume with a lost block
-//! prints the finding and exits with 3.
+//! The documentation of each command and option is its `--help` text. A command exits with 0 on
+//! success, 1 if it fails, and 3 if `fsck` has findings. For example, `ashlar fsck` of a volume
+//! with a lost block prints the finding and exits with 3.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -66,7 +66,8 @@ enum Command {
     Fsck(upkeep::Fsck),
     /// Count or delete deleted files, and blocks without a reference
     Gc(upkeep::Gc),
-    /// Write the metadata of a volume to a file. Gateways can run meanwhile; blocks are not included
+    /// Write the metadata of a volume to a file. Gateways can run meanwhile; blocks are not
+    /// included
     Dump(dump::Dump),
     /// Load a dump into an empty metadata store of any kind
     Load(dump::Load),

@@ -1,8 +1,10 @@
-//! The root credentials and the master key: from the environment or a file, or created at random once.
+//! The root credentials and the master key: from the environment or a file, or created at random
+//! once.
 //!
-//! There is no default password, and no secret is derived from another. A created secret is written to a
-//! file that only its owner can read. The file appears atomically and is never replaced. For example, two
-//! gateways that start at the same time on one data directory use the same root credentials.
+//! There is no default password, and no secret is derived from another. A created secret is written
+//! to a file that only its owner can read. The file appears atomically and is never replaced. For
+//! example, two gateways that start at the same time on one data directory use the same root
+//! credentials.
 
 use std::fs;
 use std::io::{self, Write};
@@ -47,7 +49,8 @@ pub(crate) enum Source {
     Created(PathBuf),
 }
 
-/// Creates the data directory, readable by its owner alone. Checks the permissions of an existing one.
+/// Creates the data directory, readable by its owner alone. Checks the permissions of an existing
+/// one.
 pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
@@ -62,8 +65,8 @@ pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
     private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
 }
 
-/// Returns the root credentials: from the environment, from the file of an earlier start, or new ones.
-/// Fails if only one of user and password is set.
+/// Returns the root credentials: from the environment, from the file of an earlier start, or new
+/// ones. Fails if only one of user and password is set.
 pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     let user = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;
@@ -94,7 +97,8 @@ fn check(root: &Root) -> Result<(), String> {
     check_secret(root.password.expose()).map_err(|error| error.to_string())
 }
 
-/// Returns the root credentials in a file, which is created if it does not exist. A shell can source it.
+/// Returns the root credentials in a file, which is created if it does not exist. A shell can
+/// source it.
 fn kept_root(path: &Path) -> Result<Root, Problem> {
     let fresh = || {
         let text = |chars| {
@@ -150,8 +154,8 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     }
 }
 
-/// Creates a master key in its file. Fails if the volume has `users`: their secrets are encrypted with
-/// another key, and a new key could not decrypt them.
+/// Creates a master key in its file. Fails if the volume has `users`: their secrets are encrypted
+/// with another key, and a new key could not decrypt them.
 pub(crate) fn fresh_master_key(
     settings: &VolumeSettings,
     users: bool,
@@ -181,8 +185,8 @@ fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
     })
 }
 
-/// Returns the text of a file, and true if this call created the file with the text of `fresh`. If two
-/// processes create it at the same time, both return the same text.
+/// Returns the text of a file, and true if this call created the file with the text of `fresh`. If
+/// two processes create it at the same time, both return the same text.
 fn read_or_create(
     path: &Path,
     fresh: impl FnOnce() -> Result<String, Problem>,
@@ -221,4 +225,11 @@ fn read_or_create(
 /// Fills a buffer with random bytes of the operating system.
 pub(crate) fn random(bytes: &mut [u8]) -> Result<(), Problem> {
     getrandom::fill(bytes).map_err(|error| Problem::new("get random bytes", error))
+}
+
+/// Returns a random number, for seeds and for starts of counters.
+pub(crate) fn random_u64() -> Result<u64, Problem> {
+    let mut bytes = [0; 8];
+    random(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
 }

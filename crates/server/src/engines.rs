@@ -1,8 +1,8 @@
 //! Opens the stores of the settings. Only this module names the engines.
 //!
-//! Each engine is a cargo feature, and all are enabled by default. A contributor to one engine can build
-//! without the others: `--no-default-features --features sqlite`. For example, that build refuses
-//! `postgres://…` with the name of the missing feature.
+//! Each engine is a cargo feature, and all are enabled by default. A contributor to one engine can
+//! build without the others: `--no-default-features --features sqlite`. For example, that build
+//! refuses `postgres://…` with the name of the missing feature.
 
 mod remedy;
 
@@ -105,8 +105,8 @@ pub(crate) async fn meta(
     }
 }
 
-/// Returns true if the metadata store exists, with or without a volume. Creates nothing, unlike [`meta`],
-/// which creates a file or tables.
+/// Returns true if the metadata store exists, with or without a volume. Creates nothing, unlike
+/// [`meta`], which creates a file or tables.
 pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> {
     let place = &settings.meta;
     match place {
@@ -122,8 +122,8 @@ pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> 
     }
 }
 
-/// Returns the URL of a database server with its password, and whether a crash of the server may lose
-/// what it has acknowledged.
+/// Returns the URL of a database server with its password, and true if a crash of the server may
+/// lose acknowledged commits.
 fn server_url(settings: &VolumeSettings, server: &ServerPlace) -> Result<(String, bool), Problem> {
     let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
     let password = first_secret(&["ASHLAR_META_PASSWORD"])?;
@@ -181,8 +181,8 @@ async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bo
     with_server_engine!(kind, relaxed, (Store, options) => Store::is_made(url, &options).await)
 }
 
-/// Opens the store in a database server. With `relaxed`, a crash of the server may lose what it has
-/// acknowledged.
+/// Opens the store in a database server. With `relaxed`, a crash of the server may lose
+/// acknowledged commits.
 async fn open_server(
     kind: ServerKind,
     url: &str,
@@ -227,8 +227,8 @@ fn feature_error(feature: &str) -> StoreError {
     StoreError::new(store::StoreErrorKind::Unavailable, why)
 }
 
-/// Returns the current durability of the metadata store as a word. A server's settings can change while a
-/// gateway runs.
+/// Returns the current durability of the metadata store as a word. A server's settings can change
+/// while a gateway runs.
 pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     match meta.durability() {
         Durability::None => "none",
@@ -237,9 +237,9 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// Returns the limit of concurrent commits. SQLite has one writer. MySQL executes one batch while the next
-/// is in transit. In PostgreSQL and Redis each batch has a fixed cost, in PostgreSQL a sync of the log, so
-/// fewer and larger batches are cheaper.
+/// Returns the limit of concurrent commits. SQLite has one writer. MySQL executes one batch while
+/// the next is in transit. In PostgreSQL and Redis each batch has a fixed cost, in PostgreSQL a
+/// sync of the log, so fewer and larger batches are cheaper.
 pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
@@ -247,8 +247,8 @@ pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
     }
 }
 
-/// Returns the limit of concurrent short reads. Further reads wait and form one batch. With Redis that saves
-/// nothing, because all reads share a connection.
+/// Returns the limit of concurrent short reads. Further reads wait and form one batch. With Redis
+/// that saves nothing, because all reads share a connection.
 pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
     match place {
         MetaPlace::Server(server) if server.kind != ServerKind::Redis => 1,
@@ -298,8 +298,8 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     opened.map_err(problem)
 }
 
-/// Probes a block store without retries, so that a wrong place fails at once. Then adds the layers that count
-/// requests and repeat failed ones.
+/// Probes a block store without retries, so that a wrong place fails at once. Then adds the layers
+/// that count requests and repeat failed ones.
 async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
     match tokio::time::timeout(PROBE_TIMEOUT, place.probe()).await {
         // A full store is usable: reads and deletes need no space, and deletes free some.
@@ -355,7 +355,8 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
         endpoint: place.endpoint.clone(),
         region: place.region.clone(),
         prefix: place.prefix.clone(),
-        // AWS expects the bucket in the host name. Other endpoints often have no host names for buckets.
+        // AWS expects the bucket in the host name. Other endpoints often have no host names for
+        // buckets.
         path_style: place.endpoint.is_some(),
         ..BucketOptions::new(
             &place.bucket,

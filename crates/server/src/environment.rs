@@ -1,8 +1,8 @@
 //! Secrets from environment variables, or from files that variables name.
 //!
-//! The command line's parser reads options. Secrets are read here, because they must not appear on a
-//! command line or in a configuration file. For example, `ASHLAR_META_PASSWORD_FILE=/run/secrets/meta`
-//! names the file with the database's password.
+//! The command line's parser reads options. Secrets are read here, because they must not appear on
+//! a command line or in a configuration file. For example,
+//! `ASHLAR_META_PASSWORD_FILE=/run/secrets/meta` names the file with the database's password.
 
 use std::path::Path;
 
@@ -23,8 +23,8 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Returns a secret from the variable `name`, or from the file that the variable `name` with the suffix
-/// `_FILE` names. Fails if both are set.
+/// Returns a secret from the variable `name`, or from the file that the variable `name` with the
+/// suffix `_FILE` names. Fails if both are set.
 pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
     let file_name = format!("{name}_FILE");
     match (variable(name)?, variable(&file_name)?) {

@@ -1,8 +1,9 @@
-//! The decision whether a start may create a volume, and the file that links a data directory to its volume.
+//! The decision whether a start may create a volume, and the file that links a data directory to
+//! its volume.
 //!
-//! A misspelt `--meta` or `--data-dir` names a place without a volume. A new volume there would be empty,
-//! and clients would write to it instead of their own. So commands and mounts never create a volume, and
-//! `ashlar serve` creates one only if no sign shows that one should exist already:
+//! A misspelt `--meta` or `--data-dir` names a place without a volume. A new volume there would be
+//! empty, and clients would write to it instead of their own. So commands and mounts never create a
+//! volume, and `ashlar serve` creates one only if no sign shows that one should exist already:
 //!
 //! | data directory | without `--create` |
 //! |---|---|
@@ -12,9 +13,9 @@
 //! | it does not exist, and a sibling directory belongs to a volume | refused |
 //! | it does not exist, and no sibling belongs to a volume | a volume is created |
 //!
-//! For example, after a start with `--data-dir /srv/ashlar`, a start with `--data-dir /srv/ashlr` is
-//! refused because of `/srv/ashlar`. `--create` creates a volume in all these cases. In no case does a
-//! volume take over the blocks of another one: see `session::Session::open`.
+//! For example, after a start with `--data-dir /srv/ashlar`, a start with `--data-dir /srv/ashlr`
+//! is refused because of `/srv/ashlar`. `--create` creates a volume in all these cases. In no case
+//! does a volume take over the blocks of another one: see `session::Session::open`.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -62,8 +63,8 @@ struct Place {
     meta: String,
 }
 
-/// Fails if there is no volume and this start may not create one. Returns the metadata store if it was
-/// opened for this check; it contains a volume then. Returns `None` if a volume may be created.
+/// Fails if there is no volume and this start may not create one. Returns the metadata store if it
+/// was opened for this check; it contains a volume then. Returns `None` if a volume may be created.
 pub(crate) async fn admit(
     settings: &VolumeSettings,
     intent: Intent,
@@ -81,7 +82,8 @@ pub(crate) async fn admit(
     let checked = match found {
         Ok(status) => check_place(settings, place.as_ref(), &status.volume),
         Err(AdminError::NoVolume) => Err(refusal),
-        // The record is damaged, or the store does not answer. Opening the volume fails with that error.
+        // The record is damaged, or the store does not answer. Opening the volume fails with that
+        // error.
         Err(_) => Ok(()),
     };
     match checked {
@@ -93,14 +95,14 @@ pub(crate) async fn admit(
     }
 }
 
-/// Fails if the metadata store does not exist, so that a command that needs a volume creates no file and no
-/// tables.
+/// Fails if the metadata store does not exist, so that a command that needs a volume creates no
+/// file and no tables.
 pub(crate) async fn check_present(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
     if engines::is_made(settings).await? { Ok(()) } else { Err(no_volume(settings, doing)) }
 }
 
-/// Fails if the metadata store is a file that does not exist. For a process without a runtime; the worker
-/// checks a database server later.
+/// Fails if the metadata store is a file that does not exist. For a process without a runtime; the
+/// worker checks a database server later.
 pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
     match &settings.meta {
         MetaPlace::Sqlite(path) if !path.exists() => Err(no_volume(settings, doing)),
@@ -108,8 +110,8 @@ pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), P
     }
 }
 
-/// Returns the problem of a metadata store without a volume. If the data directory belongs to a volume in
-/// another store, the remedy names that store.
+/// Returns the problem of a metadata store without a volume. If the data directory belongs to a
+/// volume in another store, the remedy names that store.
 pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
     let dir = &settings.data_dir;
     let wrong = if settings.meta == MetaPlace::default_in(dir) {
@@ -214,8 +216,8 @@ fn check_place(
     Err(Problem::new(format!("use {meta}"), wrong).remedy(remedy))
 }
 
-/// Fails if the directory of blocks does not exist although the volume has marked its block store: opening
-/// the directory would create an empty one. `adopts` skips the check.
+/// Fails if the directory of blocks does not exist although the volume has marked its block store:
+/// opening the directory would create an empty one. `adopts` skips the check.
 pub(crate) async fn check_folder(
     settings: &VolumeSettings,
     meta: &Arc<dyn MetaStore>,
@@ -239,8 +241,8 @@ pub(crate) async fn check_folder(
     }
 }
 
-/// Writes to the data directory that it belongs to a volume. A failure is only logged, because the volume can
-/// be served nevertheless.
+/// Writes to the data directory that it belongs to a volume. A failure is only logged, because the
+/// volume can be served nevertheless.
 pub(crate) fn remember(settings: &VolumeSettings, volume: &VolumeRecord) {
     if settings.meta == MetaPlace::Memory {
         return;

@@ -1,9 +1,10 @@
 //! The keeper of a mount: a process with the lifetime of the mount.
 //!
-//! The keeper mounts, and holds the descriptor of the FUSE device and the mount's ledger. It starts the
-//! *worker*, which opens the volume and serves requests. If the worker exits or must be replaced, the
-//! keeper starts the next one with the same device and ledger. Programs wait meanwhile, and continue with
-//! their open files and locks. For example, `ashlar mount --replace` starts a worker of a new release.
+//! The keeper mounts, and holds the descriptor of the FUSE device and the mount's ledger. It starts
+//! the *worker*, which opens the volume and serves requests. If the worker exits or must be
+//! replaced, the keeper starts the next one with the same device and ledger. Programs wait
+//! meanwhile, and continue with their open files and locks. For example, `ashlar mount --replace`
+//! starts a worker of a new release.
 //!
 //! The keeper has no state of the volume. It opens no file on the mount, because it would wait for
 //! itself.
@@ -35,8 +36,8 @@ pub(crate) use background::{Announcement, detach};
 pub(crate) use control::replace;
 pub(crate) use link::{EXIT_HANDED_OVER, KeeperLink, ToWorker};
 
-/// The pause before the next worker starts if the last one served for less than [`STABLE_AFTER`]. It
-/// doubles with each such worker up to [`PAUSE_MAX`].
+/// The pause before the next worker starts if the last one served for less than [`STABLE_AFTER`].
+/// It doubles with each such worker up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -108,8 +109,8 @@ struct Keeper {
     events: SyncSender<Event>,
     /// The program of workers.
     program: PathBuf,
-    /// During a replacement: the previous program, which is used again if the new one fails, and the
-    /// request, which gets the result.
+    /// During a replacement: the previous program, which is used again if the new one fails, and
+    /// the request, which gets the result.
     replacing: Option<(PathBuf, ReplaceRequest)>,
     worker: Worker,
     phase: Phase,
@@ -123,8 +124,8 @@ struct Keeper {
     reported: Option<String>,
 }
 
-/// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, or if the
-/// keeper cannot start workers any more.
+/// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, or if
+/// the keeper cannot start workers any more.
 pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
     let Keeping { folder, options, arguments, announcement } = keeping;
     let (sender, events) = sync_channel(EVENTS_MAX);
@@ -166,8 +167,8 @@ fn keeping_problem(folder: &Path, error: impl std::fmt::Display) -> Problem {
     Problem::new(format!("keep a mount on {}", folder.display()), error)
 }
 
-/// Starts a worker. Its messages and its exit become events. `handed` is the ledger, and the device if the
-/// mount exists.
+/// Starts a worker. Its messages and its exit become events. `handed` is the ledger, and the device
+/// if the mount exists.
 fn start(
     number: u64,
     program: &Path,
@@ -190,8 +191,8 @@ impl Keeper {
         ControlSocket::listen(&self.folder, hear)
     }
 
-    /// Waits until the first worker serves, and mounts when it has opened the volume. If the worker fails,
-    /// nothing stays mounted.
+    /// Waits until the first worker serves, and mounts when it has opened the volume. If the worker
+    /// fails, nothing stays mounted.
     fn wait_for_first_worker(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
         loop {
             match events.recv().map_err(|error| keeping_problem(&self.folder, error))? {
@@ -313,8 +314,8 @@ impl Keeper {
         }
     }
 
-    /// Handles the exit of the worker: starts the next one if the mount still exists. Returns true if the
-    /// mount has ended.
+    /// Handles the exit of the worker: starts the next one if the mount still exists. Returns true
+    /// if the mount has ended.
     fn handle_exit(
         &mut self,
         status: &std::io::Result<ExitStatus>,
@@ -357,8 +358,8 @@ impl Keeper {
         self.start_worker(events)
     }
 
-    /// Asks the kernel to queue the requests again that the failed worker has read and not answered. The
-    /// next worker reads them, and their callers can be killed meanwhile.
+    /// Asks the kernel to queue the requests again that the failed worker has read and not
+    /// answered. The next worker reads them, and their callers can be killed meanwhile.
     fn resend(&self) {
         let Some(device) = &self.device else { return };
         if let Err(error) = Notifier::new(device.clone()).resend() {
@@ -366,8 +367,8 @@ impl Keeper {
         }
     }
 
-    /// Waits before the next worker starts, unless the last one served for a while. Repeated failures
-    /// double the pause. Returns true if the mount has ended meanwhile.
+    /// Waits before the next worker starts, unless the last one served for a while. Repeated
+    /// failures double the pause. Returns true if the mount has ended meanwhile.
     fn pause(&mut self, events: &Receiver<Event>) -> bool {
         let served = match self.phase {
             Phase::Serving(since) => since.elapsed(),
@@ -421,7 +422,8 @@ impl Keeper {
                         request.refuse(&format!("the new program does not start: {error}"));
                         self.program = previous;
                     } else {
-                        // An update may have deleted the file; the keeper's own program still exists.
+                        // An update may have deleted the file; the keeper's own program still
+                        // exists.
                         self.program = this_program()?;
                     }
                     if self.pause(events) {

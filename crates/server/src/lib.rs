@@ -1,9 +1,9 @@
 //! The program `ashlar`: commands, configuration, listeners, telemetry, shutdown.
 //!
-//! This is the only crate that reads the environment and names the engines. It connects the others, and
-//! adds the parts that none of them has: sockets, TLS, signals, and files with secrets. For example,
-//! `engines` opens the metadata store that `--meta` names, `serve` passes it to the volume and the
-//! gateway, and `edge` serves the gateway to HTTP clients.
+//! This is the only crate that reads the environment and names the engines. It connects the others,
+//! and adds the parts that none of them has: sockets, TLS, signals, and files with secrets. For
+//! example, `engines` opens the metadata store that `--meta` names, `serve` passes it to the volume
+//! and the gateway, and `edge` serves the gateway to HTTP clients.
 
 mod backend;
 mod cli;

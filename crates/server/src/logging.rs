@@ -16,7 +16,8 @@ pub(crate) fn start(settings: &VolumeSettings) -> Result<(), Problem> {
             .remedy("use error, warn, info, debug, trace, or filters such as info,access=debug")
     };
     let filter = EnvFilter::try_new(&settings.log).map_err(|error| problem(&error))?;
-    // The filter's parser takes an unknown level for the name of a target, and would log nothing else.
+    // The filter's parser takes an unknown level for the name of a target, and would log nothing
+    // else.
     if let Some(word) = settings.log.split(',').find(|part| is_unknown_level(part)) {
         return Err(problem(&format!("{word:?} is not a level")));
     }

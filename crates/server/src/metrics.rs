@@ -1,9 +1,9 @@
 //! Metrics of requests and connections, in the text format of Prometheus.
 //!
-//! The S3 listener counts its requests here; collectors of other modules add their own counters with
-//! [`Metrics::collect_from`]. Each label has a bounded number of values: keys and user names are not
-//! labels. For example, the first [`BUCKETS_MAX`] buckets that answer a request with success get a
-//! label value of their own, and all others share the value `other`.
+//! The S3 listener counts its requests here; collectors of other modules add their own counters
+//! with [`Metrics::collect_from`]. Each label has a bounded number of values: keys and user names
+//! are not labels. For example, the first [`BUCKETS_MAX`] buckets that answer a request with
+//! success get a label value of their own, and all others share the value `other`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -157,10 +157,11 @@ impl Metrics {
         self.body_bytes.get_or_create(&Direction { direction: "out" }).inc_by(cost.sent);
     }
 
-    /// Returns the label value of a request's bucket, or an empty one if the request names no bucket.
+    /// Returns the label value of a request's bucket, or an empty one if the request names no
+    /// bucket.
     ///
-    /// A bucket gets a value of its own at its first successful response, so requests for buckets that
-    /// do not exist cannot use up the limit.
+    /// A bucket gets a value of its own at its first successful response, so requests for buckets
+    /// that do not exist cannot use up the limit.
     fn bucket_label(&self, served: &Served, status: StatusCode) -> String {
         let Some(bucket) = &served.bucket else { return String::new() };
         let mut known = self.labelled_buckets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,9 @@
 //! The administrative listener: metrics and the detailed status, for operators.
 //!
-//! It has no authentication, so it listens on the loopback by default, and the S3 port serves none of it. A
-//! page in a browser on this machine could still reach it if the page's host name resolves to the loopback
-//! ("DNS rebinding"). Such a request has that name in `Host`, so unknown names are refused. For example,
-//! `Host: evil.example` gets 421.
+//! It has no authentication, so it listens on the loopback by default, and the S3 port serves none
+//! of it. A page in a browser on this machine could still reach it if the page's host name resolves
+//! to the loopback ("DNS rebinding"). Such a request has that name in `Host`, so unknown names are
+//! refused. For example, `Host: evil.example` gets 421.
 
 use std::convert::Infallible;
 use std::io;
@@ -63,7 +63,8 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
     }
 }
 
-/// The names in `Host` that the listener accepts in addition to addresses and `localhost`, in lower case.
+/// The names in `Host` that the listener accepts in addition to addresses and `localhost`, in lower
+/// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts(Arc<[String]>);
 
@@ -79,8 +80,8 @@ impl Hosts {
         Hosts(names.filter(|name| !name.is_empty()).collect())
     }
 
-    /// Returns true if a `Host` is accepted. An address always is: the client resolved no name, so the
-    /// request is not from a page with a rebound name.
+    /// Returns true if a `Host` is accepted. An address always is: the client resolved no name, so
+    /// the request is not from a page with a rebound name.
     fn admit(&self, host: &str) -> bool {
         let name = bare(host).to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

@@ -1,11 +1,11 @@
 //! A mount of the volume: its start, its handover to another process, and its end.
 //!
-//! `Mounted` connects three parts: `fuse` reads the kernel's requests, `glue` translates them, and `files`
-//! carries them out on the volume. `ashlar serve --mount` mounts by itself; a worker of `ashlar mount` gets
-//! the device from its keeper, and may hand it over. For example, at SIGTERM `Mounted::end` writes dirty
-//! data back, unmounts, and waits for operations in flight.
+//! `Mounted` connects three parts: `fuse` reads the kernel's requests, `glue` translates them, and
+//! `files` carries them out on the volume. `ashlar serve --mount` mounts by itself; a worker of
+//! `ashlar mount` gets the device from its keeper, and may hand it over. For example, at SIGTERM
+//! `Mounted::end` writes dirty data back, unmounts, and waits for operations in flight.
 
-mod beside;
+mod context;
 mod glue;
 mod notices;
 mod shape;
@@ -34,7 +34,7 @@ use crate::config::{MountSettings, Owner};
 use crate::metrics::Metrics;
 use crate::operator;
 use crate::problem::Problem;
-use beside::Beside;
+use context::MountContext;
 use glue::Glue;
 use notices::Notices;
 use shape::ShownAs;
@@ -44,8 +44,8 @@ use stats::Stats;
 /// The kernel's read-ahead, in KiB.
 const READ_AHEAD_KIB: u32 = 1_024;
 
-/// The limit of concurrent requests with data. A write request does not wait for memory: its bytes are
-/// copied first, and the request is freed.
+/// The limit of concurrent requests with data. A write request does not wait for memory: its bytes
+/// are copied first, and the request is freed.
 const LARGE_REQUESTS_MAX: usize = 256;
 
 /// The limit of time of each step at the end of a mount.
@@ -91,8 +91,8 @@ pub(crate) fn mount_options(settings: &MountSettings) -> MountOptions {
     options
 }
 
-/// Fails if the directory cannot be a mount point, or if FUSE is missing. Called before any other step of
-/// a start.
+/// Fails if the directory cannot be a mount point, or if FUSE is missing. Called before any other
+/// step of a start.
 pub(crate) fn check_mountable(settings: &MountSettings, folder: &Path) -> Result<(), Problem> {
     let checked = fuse::check_mountable(folder, &mount_options(settings));
     checked.map_err(|error| not_mounted(folder, &error))
@@ -116,8 +116,9 @@ pub(crate) fn not_mounted(folder: &Path, error: &MountError) -> Problem {
     }
 }
 
-/// Returns the owner that a mount shows, or `None` for each file's own. The default is the user who mounts;
-/// for root it is each file's own, because root may change all files anyway, and sets owners itself.
+/// Returns the owner that a mount shows, or `None` for each file's own. The default is the user who
+/// mounts; for root it is each file's own, because root may change all files anyway, and sets
+/// owners itself.
 fn shown_owner(set: Option<Owner>, mounter: u32, is_root: bool) -> Option<u32> {
     match set {
         Some(Owner::Number(number)) => Some(number),
@@ -127,8 +128,8 @@ fn shown_owner(set: Option<Owner>, mounter: u32, is_root: bool) -> Option<u32> {
 }
 
 impl Mounted {
-    /// Mounts a volume on a directory. Buckets that programs create as directories belong to the first
-    /// account.
+    /// Mounts a volume on a directory. Buckets that programs create as directories belong to the
+    /// first account.
     pub(crate) async fn mount(
         (backend, metrics): (&Backend, &Arc<Metrics>),
         settings: &MountSettings,
@@ -174,8 +175,8 @@ impl Mounted {
             ledger: ledger.clone(),
         };
         let files = Files::new(Arc::clone(volume), options);
-        // Restores the open files and dirty data of the previous worker from the ledger, before the first
-        // request can refer to them.
+        // Restores the open files and dirty data of the previous worker from the ledger, before the
+        // first request can refer to them.
         files.take_over().await.map_err(|error| serving(folder, error))?;
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let shown = ShownAs {
@@ -183,7 +184,7 @@ impl Mounted {
             gid: shown_owner(settings.gid, gid.as_raw(), uid.is_root()),
             umask: settings.umask.map(|umask| umask.0),
         };
-        let beside = Beside {
+        let context = MountContext {
             space: Space::new(volume, bucket, backend.folder.clone()),
             shown,
             stats: Stats::new(metrics),
@@ -197,7 +198,7 @@ impl Mounted {
             tasks: tasks.clone(),
             gone: gone.clone(),
             ledger: ledger.clone(),
-            beside: Arc::new(beside),
+            context: Arc::new(context),
         });
         let kernel = KernelOptions {
             posix_acl: shown.is_unchanged(),
@@ -217,8 +218,8 @@ impl Mounted {
             tasks.spawn(forget_unclaimed(ledger, gone.clone()));
         }
         let folder = folder.to_owned();
-        // The session ends when the kernel has unmounted, or when reading from the device fails. In both
-        // cases the mount has no server any more.
+        // The session ends when the kernel has unmounted, or when reading from the device fails. In
+        // both cases the mount has no server any more.
         let (served, end) = (Arc::clone(&session), gone.clone());
         let watching = std::thread::Builder::new().name("mount".to_owned()).spawn(move || {
             served.join();
@@ -233,15 +234,15 @@ impl Mounted {
         self.gone.cancelled().await;
     }
 
-    /// Writes dirty data back, unmounts, and waits for operations in flight. Dirty data that cannot be
-    /// written within the limits is lost, and an error is logged.
+    /// Writes dirty data back, unmounts, and waits for operations in flight. Dirty data that cannot
+    /// be written within the limits is lost, and an error is logged.
     pub(crate) async fn end(self) {
         if !self.gone.is_cancelled() {
             self.files.write_back_maps().await;
         }
         self.flush().await;
-        // If another process has unmounted, the directory may already be the mount point of another file
-        // system, which must not be unmounted.
+        // If another process has unmounted, the directory may already be the mount point of another
+        // file system, which must not be unmounted.
         if self.gone.is_cancelled() && self.session.join() == SessionEnd::Unmounted {
             tracing::info!(folder = %self.folder.display(), "another process has unmounted the mount");
             return self.finish().await;
@@ -254,9 +255,9 @@ impl Mounted {
         self.finish().await;
     }
 
-    /// Prepares the handover to the next worker: stops reading requests, and waits for the responses to
-    /// those that were read, except requests that wait for locks. The next worker gets the others again
-    /// from the kernel, so this process must exit without answering them.
+    /// Prepares the handover to the next worker: stops reading requests, and waits for the
+    /// responses to those that were read, except requests that wait for locks. The next worker gets
+    /// the others again from the kernel, so this process must exit without answering them.
     pub(crate) async fn hand_over(&self) {
         self.commit_access_times().await;
         let session = Arc::clone(&self.session);
@@ -274,7 +275,8 @@ impl Mounted {
         }
     }
 
-    /// Stops the background tasks, waits for operations in flight, and flushes the data that they wrote.
+    /// Stops the background tasks, waits for operations in flight, and flushes the data that they
+    /// wrote.
     async fn finish(&self) {
         self.gone.cancel();
         self.files.unwatch();
@@ -285,7 +287,8 @@ impl Mounted {
         self.flush().await;
     }
 
-    /// Writes all dirty data to the stores, and commits access times. Logs an error if data is lost.
+    /// Writes all dirty data to the stores, and commits access times. Logs an error if data is
+    /// lost.
     async fn flush(&self) {
         match tokio::time::timeout(END_TIMEOUT, self.files.flush_all()).await {
             Ok(Ok(())) => {}
@@ -307,13 +310,13 @@ impl Mounted {
         }
     }
 
-    /// Unmounts, and waits for the end of the session. If programs use the mount, their operations are
-    /// aborted.
+    /// Unmounts, and waits for the end of the session. If programs use the mount, their operations
+    /// are aborted.
     async fn unmount(&self) -> Result<(), UnmountError> {
         let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
         let (ended, end) = oneshot::channel();
-        // A thread instead of a blocking task: unmount(2) can hang, and the runtime would wait for the
-        // task at its end.
+        // A thread instead of a blocking task: unmount(2) can hang, and the runtime would wait for
+        // the task at its end.
         let thread = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
             let unmounted = match fuse::unmount(&folder, UnmountMode::IfUnused) {
                 Err(UnmountError::NotMounted) => Ok(()),
@@ -337,8 +340,8 @@ impl Mounted {
     }
 }
 
-/// Starts the session with the kernel, or continues the one of the previous worker, whose negotiated
-/// features are in the ledger.
+/// Starts the session with the kernel, or continues the one of the previous worker, whose
+/// negotiated features are in the ledger.
 async fn start_session(
     folder: &Path,
     device: Device,
@@ -381,8 +384,8 @@ fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
     Problem::new(format!("serve the mount on {}", folder.display()), wrong)
 }
 
-/// Deletes the journal's entries of requests that the kernel has not resent: their callers do not wait any
-/// more.
+/// Deletes the journal's entries of requests that the kernel has not resent: their callers do not
+/// wait any more.
 async fn forget_unclaimed(ledger: Arc<Ledger>, gone: CancellationToken) {
     tokio::select! {
         () = gone.cancelled() => {}

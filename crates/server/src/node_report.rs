@@ -1,7 +1,7 @@
 //! The report on a node of `ashlar info`: JSON for programs, and text for people.
 //!
-//! A mount sends the JSON as an extended attribute of the file, and `ashlar info` makes the text from it. For
-//! example, a file of 5 MiB in one block has the line `content  1 blocks, 1 slices`.
+//! A mount sends the JSON as an extended attribute of the file, and `ashlar info` makes the text
+//! from it. For example, a file of 5 MiB in one block has the line `content  1 blocks, 1 slices`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -98,8 +98,8 @@ fn kind(body: &InodeBody) -> &'static str {
     }
 }
 
-/// Returns a time in RFC 3339 with milliseconds. Times before 1970 are shown in nanoseconds, because the
-/// formatter does not accept them.
+/// Returns a time in RFC 3339 with milliseconds. Times before 1970 are shown in nanoseconds,
+/// because the formatter does not accept them.
 pub(crate) fn time(at: Timestamp) -> String {
     let distance = Duration::from_nanos(at.0.unsigned_abs());
     let time =

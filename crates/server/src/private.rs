@@ -1,10 +1,11 @@
-//! Permissions of the program's files and directories: other users of the machine must not read them.
+//! Permissions of the program's files and directories: other users of the machine must not read
+//! them.
 //!
-//! The program creates files and directories for their owner alone. If an existing one is open to others,
-//! its permissions are changed, and a warning is logged. If this user may not change them, the command
-//! fails, unless they do no harm. A directory is changed only if all files in it belong to this program,
-//! because other programs may need it otherwise. For example, a data directory with mode 755 and only our
-//! files becomes 700, and one with a stranger's file stays 755.
+//! The program creates files and directories for their owner alone. If an existing one is open to
+//! others, its permissions are changed, and a warning is logged. If this user may not change them,
+//! the command fails, unless they do no harm. A directory is changed only if all files in it belong
+//! to this program, because other programs may need it otherwise. For example, a data directory
+//! with mode 755 and only our files becomes 700, and one with a stranger's file stays 755.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +38,8 @@ enum Verdict {
     Refuse,
 }
 
-/// Returns the action for a directory with this mode. `foreign` is true if it has files of other programs.
+/// Returns the action for a directory with this mode. `foreign` is true if it has files of other
+/// programs.
 fn judge(mode: u32, foreign: bool) -> Verdict {
     match (mode & OTHERS, foreign) {
         (0, _) => Verdict::Fine,
@@ -47,8 +49,8 @@ fn judge(mode: u32, foreign: bool) -> Verdict {
     }
 }
 
-/// Checks a directory, and removes the permissions of others if necessary. `ours` returns true for names
-/// that this program gives to files in it.
+/// Checks a directory, and removes the permissions of others if necessary. `ours` returns true for
+/// names that this program gives to files in it.
 pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Problem> {
     let doing = || format!("use the directory {}", path.display());
     let problem = |error| Problem::new(doing(), error);
@@ -87,14 +89,14 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     Ok(())
 }
 
-/// Checks a file with a secret of this program, if it exists: only its owner may read it. Removes other
-/// permissions.
+/// Checks a file with a secret of this program, if it exists: only its owner may read it. Removes
+/// other permissions.
 pub(crate) fn secret(path: &Path) -> Result<(), Problem> {
     file(path, OTHERS)
 }
 
-/// Checks a file with a secret that the operator provides, if it exists: its owner and group may read it,
-/// as is common for TLS keys. Removes other permissions.
+/// Checks a file with a secret that the operator provides, if it exists: its owner and group may
+/// read it, as is common for TLS keys. Removes other permissions.
 pub(crate) fn given(path: &Path) -> Result<(), Problem> {
     file(path, WORLD)
 }
@@ -104,8 +106,8 @@ pub(crate) fn is_closed(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS == 0)
 }
 
-/// Removes the permissions in `closed` from a file, if it exists. Fails if any user can read the file and
-/// this user may not change that.
+/// Removes the permissions in `closed` from a file, if it exists. Fails if any user can read the
+/// file and this user may not change that.
 fn file(path: &Path, closed: u32) -> Result<(), Problem> {
     // The caller reports a missing file when it reads it.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };

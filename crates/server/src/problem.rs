@@ -1,7 +1,7 @@
 //! The error of a command, as one sentence for the operator: the action, the cause, and the remedy.
 //!
-//! For example: "cannot listen on 127.0.0.1:9700: Address already in use; another program has this port:
-//! stop it, or choose another port".
+//! For example: "cannot listen on 127.0.0.1:9700: Address already in use; another program has this
+//! port: stop it, or choose another port".
 
 use std::fmt;
 
@@ -19,8 +19,8 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Returns a problem without a remedy. `doing` is a phrase after "cannot", for example "listen on
-    /// 127.0.0.1:9700".
+    /// Returns a problem without a remedy. `doing` is a phrase after "cannot", for example "listen
+    /// on 127.0.0.1:9700".
     pub(crate) fn new(doing: impl Into<String>, wrong: impl fmt::Display) -> Problem {
         Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None, rendered: None }
     }

@@ -1,8 +1,8 @@
 //! Names of clients and programs on the operator's terminal.
 //!
-//! Clients choose keys, and programs choose file names. Either may hold escape sequences that change
-//! the terminal, line feeds that forge lines of a listing, or characters that reverse the text.
-//! Commands show every such name by [`safe_name`].
+//! Clients choose keys, and programs choose file names. Either may hold escape sequences that
+//! change the terminal, line feeds that forge lines of a listing, or characters that reverse the
+//! text. Commands show every such name by [`safe_name`].
 
 use std::fmt;
 

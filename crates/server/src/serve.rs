@@ -1,8 +1,9 @@
 //! `ashlar serve`: starts the parts of a gateway in order, and stops them in the reverse order.
 //!
-//! All steps that can fail come before the first request. At the end the listener closes, requests in
-//! flight finish, and the volume ends its session. For example, at SIGTERM the readiness check answers 503
-//! first, then the listener closes, and access keys and metrics are served until the last response.
+//! All steps that can fail come before the first request. At the end the listener closes, requests
+//! in flight finish, and the volume ends its session. For example, at SIGTERM the readiness check
+//! answers 503 first, then the listener closes, and access keys and metrics are served until the
+//! last response.
 
 mod announce;
 pub(crate) mod observe;
@@ -36,8 +37,8 @@ use crate::tls::{RELOAD_INTERVAL, Tls};
 use crate::{credentials, metrics_listener, web_roles};
 use shutdown::{Phase, Shutdown};
 
-/// The interval at which access keys and policies are read again without a notification of the change
-/// feed.
+/// The interval at which access keys and policies are read again without a notification of the
+/// change feed.
 const ACCESS_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The interval at which they are read again after a failure.
@@ -52,12 +53,13 @@ pub(crate) struct GatewaySettings {
     pub(crate) serve: ServeSettings,
 }
 
-/// Serves until a signal asks the gateway to stop, or its session is lost. Fails in the latter case.
+/// Serves until a signal asks the gateway to stop, or its session is lost. Fails in the latter
+/// case.
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     let signals = Signals::catch()?;
-    // Steps that do not need the volume come first, so that a start that fails there leaves no session
-    // and creates no volume.
+    // Steps that do not need the volume come first, so that a start that fails there leaves no
+    // session and creates no volume.
     if let Some(folder) = &serve.mount {
         check_mountable(&mount, folder)?;
     }
@@ -69,9 +71,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     credentials::make_data_dir(&volume.data_dir)?;
     let root = credentials::root(&volume.data_dir)?;
     let known = credentials::known_master_key(&volume)?;
-    let mut random = [0; 8];
-    credentials::random(&mut random)?;
-    let random = u64::from_ne_bytes(random);
+    let random = credentials::random_u64()?;
 
     let backend = backend::open(&volume, &open, random, None, existing).await?;
     let master = match known {
@@ -91,8 +91,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     observe::register_lifecycles(&metrics, &gateway);
     tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
     let service = S3::new(gateway, Arc::clone(&shared));
-    let edge = Edge::new(service, Arc::clone(&metrics), count(serve.requests_max), random);
-    let edge = Arc::new(edge);
+    let requests_max = count(serve.requests_max);
+    let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
     let listener = listener(&serve, tls.clone(), &edge, &metrics);
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
@@ -101,8 +101,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
-    // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight any
-    // more. Access keys and metrics are served until then.
+    // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
+    // any more. Access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
@@ -148,7 +148,8 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
     }
 }
 
-/// Runs lifecycle passes until the gateway stops. A commit in flight continues in a task of the volume.
+/// Runs lifecycle passes until the gateway stops. A commit in flight continues in a task of the
+/// volume.
 async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
     tokio::select! {
         () = gateway.follow_lifecycles() => {}
@@ -156,7 +157,8 @@ async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
     }
 }
 
-/// Mounts the volume if `--mount` is given. If that fails, closes the backend, which ends the session.
+/// Mounts the volume if `--mount` is given. If that fails, closes the backend, which ends the
+/// session.
 async fn mount_if_set(
     (backend, metrics): (&Backend, &Arc<Metrics>),
     mount: &MountSettings,
@@ -200,8 +202,8 @@ fn host_limits(serve: &ServeSettings) -> HostLimits {
     }
 }
 
-/// Closes the listener if another gateway has ended this gateway's session: it cannot commit any more, but
-/// a new process can.
+/// Closes the listener if another gateway has ended this gateway's session: it cannot commit any
+/// more, but a new process can.
 async fn stop_when_lost<S: Service>(
     volume: Arc<Volume>,
     edge: Arc<Edge<S>>,
@@ -216,8 +218,8 @@ async fn stop_when_lost<S: Service>(
     }
 }
 
-/// Creates the master key of a volume that has none. If that fails, closes the backend, which ends the
-/// session.
+/// Creates the master key of a volume that has none. If that fails, closes the backend, which ends
+/// the session.
 async fn first_master_key(
     settings: &VolumeSettings,
     backend: &Backend,
@@ -252,8 +254,8 @@ async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeE
     Ok(())
 }
 
-/// Reads access keys again at each notification of a change, and at regular intervals. While that fails,
-/// the last known ones stay in force.
+/// Reads access keys again at each notification of a change, and at regular intervals. While that
+/// fails, the last known ones stay in force.
 async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
     let mut changes = volume.access_changes();
     let mut failing = false;
@@ -345,8 +347,8 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads the certificate again.
-    /// So does a timer if the files have changed.
+    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads the
+    /// certificate again. So does a timer if the files have changed.
     async fn handle<S: Service>(
         mut self,
         tls: Option<Tls>,

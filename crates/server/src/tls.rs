@@ -1,7 +1,7 @@
 //! TLS for the S3 endpoint, with a certificate that can be renewed while the gateway runs.
 //!
-//! For example, after certbot has written new files, the next check loads them, and later handshakes use the
-//! new certificate. Open connections continue.
+//! For example, after certbot has written new files, the next check loads them, and later
+//! handshakes use the new certificate. Open connections continue.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -78,8 +78,9 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// Loads the files again if they have changed, or in any case if `always` is true. Returns true if the
-    /// certificate was replaced. If the files cannot be loaded, the certificate in use stays.
+    /// Loads the files again if they have changed, or in any case if `always` is true. Returns true
+    /// if the certificate was replaced. If the files cannot be loaded, the certificate in use
+    /// stays.
     pub(crate) fn reload(&self, always: bool) -> Result<bool, Problem> {
         let certificate = &*self.certificate;
         let changed = changed(&certificate.files);
@@ -88,8 +89,8 @@ impl Tls {
             return Ok(false);
         }
         let fresh = load(&certificate.files, &certificate.provider)?;
-        // A renewed key with wrong permissions is used nevertheless, because an expired certificate would
-        // be worse.
+        // A renewed key with wrong permissions is used nevertheless, because an expired certificate
+        // would be worse.
         if let Err(problem) = private::given(&certificate.files.key) {
             tracing::warn!(%problem, "using the TLS key although its permissions are wrong");
         }

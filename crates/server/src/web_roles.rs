@@ -11,8 +11,8 @@ use runtime::Tasks;
 use crate::config::OpenIdRole;
 use crate::problem::Problem;
 
-/// Returns the roles of the settings, each with its issuer. Roles with the same issuer URL, certificates and
-/// `allow_http` share one issuer, and so its cached keys.
+/// Returns the roles of the settings, each with its issuer. Roles with the same issuer URL,
+/// certificates and `allow_http` share one issuer, and so its cached keys.
 pub(crate) fn from_settings(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Problem> {
     let tasks = Tasks::new();
     let mut known: Vec<(&OpenIdRole, Arc<Issuer>)> = Vec::new();

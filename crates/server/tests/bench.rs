@@ -1,4 +1,4 @@
-//! `ashlar bench` against a gateway that runs, and on a folder.
+//! `ashlar bench` against a running gateway, and in a directory.
 
 #[expect(dead_code, reason = "other tests of the program need the rest")]
 mod running;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const VERBS: &str = "put,get,head,list,delete,delete-batch,mixed,range";
 
-/// Runs a short measurement, with the credentials that the gateway made for itself.
+/// Runs a short measurement with the root credentials of the gateway.
 fn measure(folder: &Folder, more: &[&str]) -> running::Done {
     let words = ["bench", "s3", "--seconds", "1", "--rounds", "1", "--clients", "2"];
     let kept = folder.read("data/root-credentials");
@@ -19,7 +19,7 @@ fn measure(folder: &Folder, more: &[&str]) -> running::Done {
 }
 
 #[test]
-fn every_workload_is_measured_and_nothing_is_left() {
+fn bench_s3_measures_every_workload_and_deletes_its_objects() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let endpoint = format!("http://{}", gateway.address());
@@ -37,7 +37,7 @@ fn every_workload_is_measured_and_nothing_is_left() {
         assert_eq!(round["errors"], 0, "{row}");
         assert!(row["ratio"].is_null(), "{row}");
     }
-    // What is left would be listed, so a bucket that can be deleted is empty.
+    // Only an empty bucket can be deleted, so the bench has deleted its objects.
     let deleted = gateway.sign("DELETE", "/ashlar-bench", b"").send_all();
     deleted.expect_status(204);
 }
@@ -57,11 +57,11 @@ fn two_endpoints_are_compared() {
 }
 
 #[test]
-fn a_refusal_fails_and_says_what_to_do() {
+fn a_refused_request_fails_with_a_remedy() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let endpoint = format!("http://{}", gateway.address());
-    // An access key on the command line beats the one in the environment.
+    // An access key on the command line overrides the one in the environment.
     let done = measure(&folder, &["--endpoint", &endpoint, "--access-key", "nobody"]);
     assert_eq!(done.code, Some(1), "{}", done.out);
     assert!(done.log.contains("403 Forbidden"), "{}", done.log);
@@ -69,7 +69,7 @@ fn a_refusal_fails_and_says_what_to_do() {
 }
 
 #[test]
-fn a_folder_is_measured_and_nothing_is_left() {
+fn bench_fs_measures_a_directory_and_deletes_its_files() {
     let folder = Folder::new();
     let place = folder.path("");
     let words = ["bench", "fs", &place, "--size", "2MiB", "--seconds", "1", "--rounds", "1"];

@@ -18,7 +18,7 @@ use store::MetaStore;
 use store_sqlite::{SqliteOptions, SqliteStore};
 
 #[test]
-fn a_first_start_makes_secrets_once_and_names_their_file() {
+fn the_first_start_creates_secrets_and_logs_their_file() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &["--log-format", "text"], &[]);
     let printed = gateway.stop();
@@ -28,7 +28,7 @@ fn a_first_start_makes_secrets_once_and_names_their_file() {
     let password = kept.lines().nth(1).and_then(|line| line.strip_prefix("ASHLAR_ROOT_PASSWORD="));
     let password = password.expect("a password");
     assert!(user.len() == 20 && password.len() == 40, "{kept}");
-    // Neither output is a terminal: both may end in a log collector.
+    // Neither output is a terminal, so both can end in a log collector.
     assert_eq!(printed.out, "");
     assert!(!printed.log.contains(password), "a secret in the log");
     let named = printed.log.lines().any(|line| line.contains("data/root-credentials"));
@@ -69,7 +69,7 @@ fn json_logs_never_hold_a_secret_and_each_line_is_json() {
 }
 
 #[test]
-fn a_stopped_gateway_finishes_what_is_under_way_and_exits_with_zero() {
+fn sigterm_finishes_requests_in_flight_and_exits_with_zero() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
@@ -113,7 +113,7 @@ fn a_second_signal_ends_the_gateway_at_once() {
 }
 
 #[test]
-fn settings_come_from_flags_before_variables_before_the_file() {
+fn flags_override_variables_and_variables_override_the_file() {
     let folder = Folder::new();
     folder.write("ashlar.toml", "region = \"file\"\nlisten = \"file:1\"\nrequests_max = 7\n");
     let config = folder.path("ashlar.toml");
@@ -129,13 +129,12 @@ fn settings_come_from_flags_before_variables_before_the_file() {
     }
 }
 
-/// Flags, variables, and what the sentence must say.
+/// Flags, variables, and parts of the expected error.
 type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
 
-/// Each way in which a start fails: one line that says what was being done and what is wrong, the
-/// exit status 1, and no backtrace.
+/// Each failed start prints one line with the action and the cause, no backtrace, and exits with 1.
 #[test]
-fn a_start_that_fails_says_why_in_one_sentence() {
+fn a_failed_start_prints_one_line_with_the_cause() {
     let folder = Folder::new();
     folder.write("file", "not a folder");
     folder.write("unknown.toml", "regoin = \"x\"\n");
@@ -197,7 +196,7 @@ fn a_start_that_fails_says_why_in_one_sentence() {
 }
 
 #[test]
-fn a_store_that_a_gateway_serves_is_not_served_twice() {
+fn a_sqlite_store_is_served_by_one_gateway() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let done = folder.run(&["serve", "--listen", "127.0.0.1:0"], &[]);
@@ -207,7 +206,7 @@ fn a_store_that_a_gateway_serves_is_not_served_twice() {
 }
 
 #[test]
-fn health_and_status_ask_the_running_gateway_over_tls_too() {
+fn health_and_status_work_with_and_without_tls() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let (listen, admin) = (gateway.address().to_string(), gateway.admin());
@@ -244,7 +243,7 @@ fn health_and_status_ask_the_running_gateway_over_tls_too() {
     gateway.stop();
 }
 
-/// A counter or level as the metrics of a gateway tell it.
+/// Returns the value of a metric of a gateway.
 fn metric(gateway: &Gateway, name: &str) -> u64 {
     let metrics = running::get(&gateway.admin(), "/metrics");
     let value = metrics.lines().find_map(|line| line.strip_prefix(name));
@@ -253,7 +252,7 @@ fn metric(gateway: &Gateway, name: &str) -> u64 {
 }
 
 #[test]
-fn what_was_read_once_comes_from_the_cache_also_after_a_restart() {
+fn cached_content_is_read_from_memory_and_after_a_restart_from_disk() {
     let folder = Folder::new();
     let flags = ["--cache-memory", "16MiB", "--cache-disk", "64MiB"];
     let gateway = Gateway::start(&folder, &flags, &[]);
@@ -306,8 +305,8 @@ const LABELS: [&str; 10] = [
 ];
 
 /// Checks every metric of a gateway with a cache, in the exposition that Prometheus reads: it has a
-/// HELP and a TYPE, the prefix of the program, a base unit, labels from [`LABELS`], and `_total` at the
-/// end of counters alone.
+/// HELP and a TYPE, the prefix of the program, a base unit, labels from [`LABELS`], and `_total` at
+/// the end of counters alone.
 #[test]
 fn metrics_follow_the_conventions_of_prometheus() {
     let folder = Folder::new();
@@ -358,7 +357,7 @@ fn check_sample(line: &str, helps: &HashMap<&str, &str>, types: &HashMap<&str, &
 }
 
 #[test]
-fn metrics_are_on_the_second_listener_alone() {
+fn metrics_are_served_by_the_administrative_listener_only() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
@@ -386,7 +385,7 @@ fn metrics_are_on_the_second_listener_alone() {
 /// A page in a browser on this machine reaches the loopback under a name of its own ("DNS
 /// rebinding"); it then sends that name.
 #[test]
-fn operators_are_answered_under_names_of_the_listener_alone() {
+fn the_administrative_listener_accepts_only_its_own_host_names() {
     let folder = Folder::new();
     let flags = ["--admin-host", "metrics.example"];
     let gateway = Gateway::start(&folder, &flags, &[("ASHLAR_META", "memory:")]);
@@ -408,9 +407,9 @@ fn operators_are_answered_under_names_of_the_listener_alone() {
     gateway.stop();
 }
 
-/// Whatever of it is wrong, a URL of the block store may hold a secret.
+/// An invalid URL of the block store can contain a secret anywhere.
 #[test]
-fn a_secret_in_the_url_of_the_blocks_is_told_nowhere() {
+fn a_secret_in_the_url_of_the_blocks_is_never_shown() {
     let folder = Folder::new();
     for url in [
         "s3://AKIA:hush-hush@b/p",
@@ -450,7 +449,7 @@ fn a_gateway_in_memory_needs_no_database_and_no_folder_of_blocks() {
 }
 
 #[test]
-fn fsck_finds_nothing_wrong_and_then_what_was_broken() {
+fn fsck_finds_planted_damage_and_nothing_else() {
     let folder = Folder::new();
     let absent = folder.run(&["fsck"], &[]);
     assert_eq!(absent.code, Some(1));
@@ -475,7 +474,7 @@ fn fsck_finds_nothing_wrong_and_then_what_was_broken() {
 }
 
 #[test]
-fn requests_that_make_no_sense_never_stop_the_gateway() {
+fn malformed_requests_never_stop_the_gateway() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let lines = [
@@ -506,7 +505,7 @@ fn requests_that_make_no_sense_never_stop_the_gateway() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_prints_the_version() {
     let done = program().arg("version").output().expect("it runs");
     assert_eq!(
         String::from_utf8_lossy(&done.stdout),
@@ -515,7 +514,7 @@ fn the_version_is_told() {
 }
 
 #[test]
-fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
+fn a_volume_of_a_newer_release_is_refused_with_the_reason() {
     let folder = Folder::new();
     Gateway::start(&folder, &[], &[]).stop();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -542,7 +541,7 @@ fn a_volume_of_a_newer_release_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn blocks_of_another_volume_are_refused_in_a_sentence_and_left_alone() {
+fn blocks_of_another_volume_are_refused_and_not_changed() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);

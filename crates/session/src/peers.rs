@@ -93,7 +93,7 @@ impl Peers {
     /// the feed was taken before this, so the feed reports every session that begins after the
     /// list.
     pub(crate) async fn check(&mut self, store: &dyn MetaStore) {
-        let waits = self.next_check.is_some_and(|at| !at.has_come());
+        let waits = self.next_check.is_some_and(|at| !at.has_passed());
         if self.is_sole || waits || !self.records.is_authoritative() {
             return;
         }

@@ -57,7 +57,7 @@ pub struct CacheValidity {
 impl CacheValidity {
     /// Returns the remaining time.
     pub fn left(self) -> Duration {
-        self.until.map_or(Duration::ZERO, Moment::left)
+        self.until.map_or(Duration::ZERO, Moment::remaining)
     }
 
     /// Returns true if other sessions may change the cached data before it is invalidated.
@@ -132,9 +132,9 @@ pub(crate) struct PendingInvalidation {
 impl PendingInvalidation {
     /// Waits until no cache has the old data: it was dropped, or it has expired.
     pub(crate) async fn completed(self) {
-        let heeded = tokio::time::timeout(self.until.left(), self.done).await;
+        let heeded = tokio::time::timeout(self.until.remaining(), self.done).await;
         if let Ok(Err(_dropped)) = heeded {
-            tokio::time::sleep(self.until.left()).await;
+            tokio::time::sleep(self.until.remaining()).await;
         }
     }
 }
@@ -176,7 +176,7 @@ impl Watches {
 
     /// Returns the watch and the latest granted time, if that has not passed.
     fn granted(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
-        let until = self.times().granted.filter(|until| !until.has_come())?;
+        let until = self.times().granted.filter(|until| !until.has_passed())?;
         Some((self.watch()?.watch, until))
     }
 
@@ -190,9 +190,9 @@ impl Watches {
             Coherence::Strict => alone,
             Coherence::Pushed => alone.or(times.feed_checked),
         };
-        let until = until.filter(|until| !until.has_come());
+        let until = until.filter(|until| !until.has_passed());
         if let Some(until) = until
-            && times.granted.is_none_or(|granted| granted.left() < until.left())
+            && times.granted.is_none_or(|granted| granted.remaining() < until.remaining())
         {
             times.granted = Some(until);
         }

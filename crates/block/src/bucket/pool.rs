@@ -156,7 +156,7 @@ impl ConnectionPool {
         let stream = timeout(self.connect_timeout, connecting).await.map_err(|_| {
             format!("no connection to {} within {:?}", self.place, self.connect_timeout)
         })??;
-        runtime::unpace(match &stream {
+        runtime::disable_pacing(match &stream {
             MaybeHttpsStream::Http(tcp) => tcp.inner(),
             MaybeHttpsStream::Https(tls) => tls.inner().get_ref().0.inner().inner(),
         });

@@ -4,7 +4,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 fn congestion_control(stream: &TcpStream) -> String {
-    let name = SockRef::from(stream).tcp_congestion().expect("the system tells");
+    let name = SockRef::from(stream).tcp_congestion().expect("the system reports it");
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
 }
 
@@ -18,7 +18,7 @@ async fn both_ends_of_a_connection_within_the_machine_are_not_paced() {
         let (far, _) = listener.accept().await.expect("it was connected to");
         for end in [near, far] {
             SockRef::from(&end).set_tcp_congestion(b"cubic").expect("the system has it");
-            unpace(&end);
+            disable_pacing(&end);
             assert_eq!(congestion_control(&end), "reno");
         }
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[tokio::test]
-async fn a_task_outlives_whoever_waited_for_it() {
+async fn a_task_runs_to_its_end_without_a_caller() {
     let tasks = Tasks::new();
     let (go, wait) = oneshot::channel::<()>();
     let (answer, answered) = oneshot::channel();
@@ -21,7 +21,7 @@ async fn a_task_outlives_whoever_waited_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_waits_no_longer_than_told() {
+async fn closing_waits_no_longer_than_the_timeout() {
     let tasks = Tasks::new();
     drop(tasks.spawn("hang", pending::<()>()));
     let begun = Instant::now();
@@ -30,7 +30,7 @@ async fn closing_waits_no_longer_than_told() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_what_a_last_task_spawns() {
+async fn closing_waits_for_tasks_that_tasks_spawn() {
     let tasks = Tasks::new();
     let more = tasks.clone();
     let (answer, answered) = oneshot::channel();

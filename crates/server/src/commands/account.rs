@@ -1,7 +1,7 @@
 //! `ashlar account`: manages accounts. A gateway may be running.
 //!
-//! For example, `ashlar account add research` creates an account, and `ashlar user add anna --account
-//! research` an access key in it.
+//! For example, `ashlar account add research` creates an account, and `ashlar user add anna
+//! --account research` an access key in it.
 
 use admin::Admin;
 use clap::Subcommand;
@@ -14,7 +14,8 @@ use crate::problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {
-    /// Add an account. Its buckets are closed to access keys of other accounts unless it grants access
+    /// Add an account. Its buckets are closed to access keys of other accounts unless it grants
+    /// access
     Add {
         /// The name: letters, digits and . _ -
         name: String,

@@ -18,8 +18,8 @@ pub(super) struct Administration {
 }
 
 impl Administration {
-    /// Opens the metadata store of the settings. `doing` is the action for error texts. Fails if the store
-    /// is in memory or has no volume; neither a file nor a table is created then.
+    /// Opens the metadata store of the settings. `doing` is the action for error texts. Fails if
+    /// the store is in memory or has no volume; neither a file nor a table is created then.
     pub(super) async fn open(
         settings: &VolumeSettings,
         doing: &str,

@@ -1,7 +1,9 @@
-//! `ashlar bench`: measures the throughput and latency of an S3 endpoint or a directory from this machine.
+//! `ashlar bench`: measures the throughput and latency of an S3 endpoint or a directory from this
+//! machine.
 //!
-//! The endpoint may be any S3 server. The measurement includes the network and the client; no volume is
-//! opened. For example, `ashlar bench s3 --endpoint A --compare B` measures two servers in turn.
+//! The endpoint may be any S3 server. The measurement includes the network and the client; no
+//! volume is opened. For example, `ashlar bench s3 --endpoint A --compare B` measures two servers
+//! in turn.
 
 mod folder;
 mod live;

@@ -1,7 +1,8 @@
-//! `ashlar bucket`: shows and changes the settings of buckets, and forks them. A gateway may be running.
+//! `ashlar bucket`: shows and changes the settings of buckets, and forks them. A gateway may be
+//! running.
 //!
-//! For example, `ashlar bucket quota photos --bytes 500GiB` limits a bucket, and `ashlar bucket quota
-//! photos` prints its usage and limits.
+//! For example, `ashlar bucket quota photos --bytes 500GiB` limits a bucket, and `ashlar bucket
+//! quota photos` prints its usage and limits.
 
 mod fork;
 
@@ -27,7 +28,8 @@ pub(crate) enum BucketCommand {
     Set {
         /// The bucket
         name: String,
-        /// Give new objects an opaque entity tag instead of their MD5, which saves the time to compute it
+        /// Give new objects an opaque entity tag instead of their MD5, which saves the time to
+        /// compute it
         #[arg(long, value_name = "true|false", action = ArgAction::Set)]
         opaque_etags: bool,
     },
@@ -66,8 +68,8 @@ pub(crate) enum BucketCommand {
         #[arg(value_enum)]
         configuration: Clearable,
     },
-    /// Create a bucket with the current content of another one. The buckets share blocks, and changes
-    /// of one do not affect the other
+    /// Create a bucket with the current content of another one. The buckets share blocks, and
+    /// changes of one do not affect the other
     Fork(fork::Fork),
 }
 

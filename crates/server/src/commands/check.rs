@@ -92,8 +92,8 @@ pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the address under which this machine reaches a listener: the loopback, if the listener has all
-/// addresses of the machine.
+/// Returns the address under which this machine reaches a listener: the loopback, if the listener
+/// has all addresses of the machine.
 fn reachable(listen: &str) -> String {
     match listen.rsplit_once(':') {
         Some(("0.0.0.0" | "[::]" | "", port)) => format!("127.0.0.1:{port}"),
@@ -149,8 +149,8 @@ async fn connect_pinned(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Accepts a single certificate: the gateway's own, read from this machine's disk. The name in it is not
-/// checked, because the request goes to an address.
+/// Accepts a single certificate: the gateway's own, read from this machine's disk. The name in it
+/// is not checked, because the request goes to an address.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,

@@ -1,10 +1,10 @@
-//! `ashlar dump` and `ashlar load`: copy the metadata of a volume to a file, and from there into another
-//! database.
+//! `ashlar dump` and `ashlar load`: copy the metadata of a volume to a file, and from there into
+//! another database.
 //!
-//! `dump` writes a temporary file, and renames it when all of it is on disk. Only its owner can read the
-//! file, and it replaces an existing file only with `--force`. `load` writes the volume record last, so a
-//! store that is loaded only in part is not a volume. For example, `ashlar dump - | ashlar load - --meta
-//! postgres://…` moves a volume from SQLite to PostgreSQL.
+//! `dump` writes a temporary file, and renames it when all of it is on disk. Only its owner can
+//! read the file, and it replaces an existing file only with `--force`. `load` writes the volume
+//! record last, so a store that is loaded only in part is not a volume. For example, `ashlar dump -
+//! | ashlar load - --meta postgres://…` moves a volume from SQLite to PostgreSQL.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek};
@@ -150,8 +150,8 @@ async fn existing(
     Ok((meta, volume))
 }
 
-/// Opens the metadata store to fill. SQLite ensures that no other process uses it; the other engines
-/// cannot.
+/// Opens the metadata store to fill. SQLite ensures that no other process uses it; the other
+/// engines cannot.
 async fn target(settings: &VolumeSettings, doing: &str) -> Result<Arc<dyn MetaStore>, Problem> {
     match &settings.meta {
         MetaPlace::Memory => {
@@ -217,8 +217,8 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == STANDARD
 }
 
-/// Returns at SIGINT or SIGTERM, so that the command can clean up. Never returns if the signals cannot
-/// be caught.
+/// Returns at SIGINT or SIGTERM, so that the command can clean up. Never returns if the signals
+/// cannot be caught.
 pub(super) async fn interrupted() {
     match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
         (Ok(mut interrupt), Ok(mut terminate)) => {
@@ -234,8 +234,8 @@ pub(super) async fn interrupted() {
 /// The destination of a dump.
 enum DumpOutput {
     Standard,
-    /// A temporary file in the directory of `file`. It is renamed to `file` when the dump is complete, and
-    /// deleted otherwise.
+    /// A temporary file in the directory of `file`. It is renamed to `file` when the dump is
+    /// complete, and deleted otherwise.
     File {
         part: NamedTempFile,
         file: PathBuf,
@@ -313,8 +313,8 @@ fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
     File::open(folder(file)).and_then(|folder| folder.sync_all()).map_err(problem)
 }
 
-/// Opens a dump for two passes: one verifies it, one loads it. A pipe is copied to a temporary file first,
-/// because it can be read only once.
+/// Opens a dump for two passes: one verifies it, one loads it. A pipe is copied to a temporary file
+/// first, because it can be read only once.
 fn input(file: &Path) -> Result<File, Problem> {
     let problem = |error| Problem::new(format!("read {}", file.display()), error);
     let spool = |from: &mut dyn io::Read| {

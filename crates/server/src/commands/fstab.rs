@@ -1,9 +1,9 @@
 //! The mount helper for `mount -t ashlar` and `/etc/fstab`.
 //!
 //! mount(8) starts `mount.ashlar SOURCE DIR -o OPTIONS`, a link to this program. SOURCE is a
-//! configuration file, or `none`. OPTIONS are those of `ashlar mount`; options of mount(8) that do not
-//! concern a file system are ignored. For example, `mount.ashlar /etc/ashlar.toml /mnt -o ro,noatime`
-//! becomes `ashlar mount /mnt --config /etc/ashlar.toml --read-only --noatime`.
+//! configuration file, or `none`. OPTIONS are those of `ashlar mount`; options of mount(8) that do
+//! not concern a file system are ignored. For example, `mount.ashlar /etc/ashlar.toml /mnt -o
+//! ro,noatime` becomes `ashlar mount /mnt --config /etc/ashlar.toml --read-only --noatime`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -53,7 +53,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Problem {
             return Problem::new(doing(), wrong).remedy(remedy);
         }
     };
-    // The path of the file instead of `argv[0]`: under the helper's name it would run the helper again.
+    // The path of the file instead of `argv[0]`: under the helper's name it would run the helper
+    // again.
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     Problem::new(doing(), Command::new(program).args(arguments).exec())
 }

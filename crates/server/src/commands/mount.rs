@@ -1,9 +1,9 @@
 //! `ashlar mount` and `ashlar umount`: a volume as a file system, without S3.
 //!
-//! Three processes of this program take part. The command that the user types starts a *keeper* in the
-//! background, and ends when the mount exists. The keeper holds the FUSE device. It starts a *worker*,
-//! which opens the volume and serves the requests of the kernel. For example, if a worker crashes, the
-//! keeper starts another one, and programs with open files continue.
+//! Three processes of this program take part. The command that the user types starts a *keeper* in
+//! the background, and ends when the mount exists. The keeper holds the FUSE device. It starts a
+//! *worker*, which opens the volume and serves the requests of the kernel. For example, if a worker
+//! crashes, the keeper starts another one, and programs with open files continue.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ struct Settings {
     mount: MountSettings,
 }
 
-/// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is created
-/// only for a worker: the keeper works with threads alone.
+/// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is
+/// created only for a worker: the keeper works with threads alone.
 pub(crate) fn run(
     command: Mount,
     volume: VolumeSettings,
@@ -111,8 +111,9 @@ fn serve(settings: Settings, runtime: &Runtime) -> Result<(), Problem> {
     }
     match served {
         Ok(End::Unmounted) => Ok(()),
-        // The next worker answers the requests that this one has read and not answered. So the process
-        // exits without destructors: a dropped `Reply` would answer its request with an error.
+        // The next worker answers the requests that this one has read and not answered. So the
+        // process exits without destructors: a dropped `Reply` would answer its request with an
+        // error.
         Ok(End::HandedOver) => std::process::exit(EXIT_HANDED_OVER),
         Err(problem) => {
             tracing::error!(%problem, "the worker ends with an error");
@@ -136,9 +137,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
     let (mut terminate, mut interrupt) =
         (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
-    let mut random = [0; 8];
-    credentials::random(&mut random)?;
-    let seed = u64::from_ne_bytes(random);
+    let seed = credentials::random_u64()?;
     let meta = founding::admit(&volume, Intent::Mount).await?;
     let backend = backend::open(&volume, &open, seed, Some(link.ledger()), meta).await?;
     let metrics = Arc::new(Metrics::new());

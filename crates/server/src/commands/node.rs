@@ -1,9 +1,9 @@
 //! `ashlar info`: the attributes of files, and the places of their content.
 //!
-//! For a file on a mount, the command reads an extended attribute of the file, and the mount makes the
-//! report, because SQLite does not let another process open the volume. A relative path that does not
-//! exist is looked up in the volume. For example, `ashlar info photos/2026/a.jpg` reports the object
-//! `2026/a.jpg` of the bucket `photos` if there is no such file.
+//! For a file on a mount, the command reads an extended attribute of the file, and the mount makes
+//! the report, because SQLite does not let another process open the volume. A relative path that
+//! does not exist is looked up in the volume. For example, `ashlar info photos/2026/a.jpg` reports
+//! the object `2026/a.jpg` of the bucket `photos` if there is no such file.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -84,8 +84,8 @@ async fn report(
     Ok(())
 }
 
-/// Returns the report of the mount that has the path. Returns `None` if no such file exists and the path
-/// may be a key.
+/// Returns the report of the mount that has the path. Returns `None` if no such file exists and the
+/// path may be a key.
 fn report_of_mount(path: &Path) -> Result<Option<Value>, String> {
     let mut report = vec![0; REPORT_BYTES_MAX];
     match rustix::fs::getxattr(path, ATTRIBUTE, &mut report) {

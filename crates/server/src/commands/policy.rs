@@ -1,5 +1,6 @@
-//! `ashlar policy`: named policies, in the JSON syntax of AWS. For example, `ashlar policy add reports
-//! reports.json` creates a policy that `ashlar user policy anna reports` assigns to an access key.
+//! `ashlar policy`: named policies, in the JSON syntax of AWS. For example, `ashlar policy add
+//! reports reports.json` creates a policy that `ashlar user policy anna reports` assigns to an
+//! access key.
 
 use std::path::{Path, PathBuf};
 

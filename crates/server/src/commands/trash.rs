@@ -1,7 +1,7 @@
 //! `ashlar trash`: lists, restores and deletes the items of a bucket's trash.
 //!
-//! An item is an object that was deleted or replaced. For example, after a client has deleted `a/b`,
-//! `ashlar trash restore photos a/b` gives the key its object back.
+//! An item is an object that was deleted or replaced. For example, after a client has deleted
+//! `a/b`, `ashlar trash restore photos a/b` gives the key its object back.
 
 use std::sync::Arc;
 use std::time::Duration;

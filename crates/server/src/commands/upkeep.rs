@@ -1,7 +1,7 @@
 //! `ashlar fsck` and `ashlar gc`: check a volume, and collect garbage. Gateways may be running.
 //!
-//! For example, `ashlar gc --dry-run` counts the blocks without a reference that a crashed gateway left,
-//! and `ashlar gc --delete` deletes them.
+//! For example, `ashlar gc --dry-run` counts the blocks without a reference that a crashed gateway
+//! left, and `ashlar gc --delete` deletes them.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) struct Gc {
     /// Delete the blocks of deleted files, and blocks of ended sessions without a reference
     #[arg(long)]
     delete: bool,
-    /// Check the blocks of all ended sessions, including sessions that an earlier collection has checked
-    /// completely
+    /// Check the blocks of all ended sessions, including sessions that an earlier collection has
+    /// checked completely
     #[arg(long)]
     all: bool,
     /// The limit of deletions, in percent of the blocks checked. A larger share of blocks without a
@@ -78,7 +78,8 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     }
 }
 
-/// Runs `ashlar gc`: deletes or counts garbage. Fails if the share of blocks to delete is over the limit.
+/// Runs `ashlar gc`: deletes or counts garbage. Fails if the share of blocks to delete is over the
+/// limit.
 pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
     let doing = "collect garbage";
     let (meta, sole) = existing(&settings, doing).await?;
@@ -115,9 +116,9 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     Ok(Outcome::Success)
 }
 
-/// Opens the metadata store of an existing volume. Returns true with it if no other process can have the
-/// volume open. Fails if the database does not exist: opening it would create an empty one, and the
-/// check of an empty one finds nothing wrong.
+/// Opens the metadata store of an existing volume. Returns true with it if no other process can
+/// have the volume open. Fails if the database does not exist: opening it would create an empty
+/// one, and the check of an empty one finds nothing wrong.
 pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,
@@ -128,8 +129,8 @@ pub(super) async fn existing(
         MetaPlace::Memory => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
             Ok(alone) => (alone, true),
-            // Exclusive access fails if a gateway is running. If it failed for another reason, shared
-            // access fails, too, and its error has the reason.
+            // Exclusive access fails if a gateway is running. If it failed for another reason,
+            // shared access fails, too, and its error has the reason.
             Err(_) => (engines::meta(settings, Use::Administer).await?, false),
         },
         MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
@@ -155,9 +156,7 @@ pub(super) fn problem(settings: &VolumeSettings, doing: &str, error: AdminError)
 
 /// Returns a random seed for the jitter of retries.
 pub(super) fn seed() -> Result<u64, Problem> {
-    let mut bytes = [0; 8];
-    credentials::random(&mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
+    credentials::random_u64()
 }
 
 /// A progress bar. It is shown only if standard error is a terminal.

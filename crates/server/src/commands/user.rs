@@ -1,7 +1,7 @@
 //! `ashlar user`: access keys, their secrets, policies and file owners.
 //!
-//! For example, `ashlar user add anna --policy readonly --uid 1001` creates the access key `anna`, prints
-//! its secret once, and lets it read all buckets of its account.
+//! For example, `ashlar user add anna --policy readonly --uid 1001` creates the access key `anna`,
+//! prints its secret once, and lets it read all buckets of its account.
 
 use std::path::PathBuf;
 
@@ -29,8 +29,8 @@ pub(crate) enum UserCommand {
     Add {
         /// The access key: 3 to 128 letters, digits, and . _ - @ + =
         name: String,
-        /// A policy: readwrite, readonly, writeonly, or a name of `ashlar policy add`. Can be repeated.
-        /// Without a policy, the key has no permissions
+        /// A policy: readwrite, readonly, writeonly, or a name of `ashlar policy add`. Can be
+        /// repeated. Without a policy, the key has no permissions
         #[arg(long, value_name = "POLICY")]
         policy: Vec<String>,
         /// The account of the key, by name or number [default: the first account]
@@ -42,7 +42,8 @@ pub(crate) enum UserCommand {
         /// The group (gid) of files that this key creates
         #[arg(long, value_name = "NUMBER", default_value_t = OWNER_DEFAULT)]
         gid: u32,
-        /// The umask, in octal: permissions to remove from 777 of new directories and 666 of new files
+        /// The umask, in octal: permissions to remove from 777 of new directories and 666 of new
+        /// files
         #[arg(long, value_name = "OCTAL", default_value_t = Umask(UMASK_DEFAULT))]
         umask: Umask,
         /// A file with the secret [default: a random secret]

@@ -1,9 +1,9 @@
 //! `ashlar warmup`: reads files of a mount, so that the process of the mount has them in its cache.
 //!
-//! The files are read with `O_DIRECT`: the kernel would answer reads of cached pages itself, and new pages
-//! would evict others. Each file is read from its end to its start, because the mount answers sequential
-//! reads with long read-aheads, which the memory cache does not keep. For example, `ashlar warmup
-//! /mnt/models` reads all files below that directory.
+//! The files are read with `O_DIRECT`: the kernel would answer reads of cached pages itself, and
+//! new pages would evict others. Each file is read from its end to its start, because the mount
+//! answers sequential reads with long read-aheads, which the memory cache does not keep. For
+//! example, `ashlar warmup /mnt/models` reads all files below that directory.
 
 use std::fs::{File, Metadata, OpenOptions, ReadDir};
 use std::io;
@@ -64,7 +64,8 @@ struct Tally {
 }
 
 impl Warmup {
-    /// Reads all files: this thread finds them, and `jobs` threads read them. Fails if any file failed.
+    /// Reads all files: this thread finds them, and `jobs` threads read them. Fails if any file
+    /// failed.
     pub(crate) fn run(self) -> Result<(), Problem> {
         for path in &self.paths {
             on_a_mount(path)?;
@@ -118,8 +119,8 @@ fn find(path: &Path, found: &SyncSender<PathBuf>, tally: &Tally) {
     if !seen.is_dir() {
         return tally.found(path.to_owned(), &seen, found);
     }
-    // The open directories from `path` down to the current one. A directory is read entry by entry, so
-    // memory does not grow with its size.
+    // The open directories from `path` down to the current one. A directory is read entry by entry,
+    // so memory does not grow with its size.
     let mut stack: Vec<(PathBuf, ReadDir)> = Vec::new();
     let enter = |path: PathBuf, stack: &mut Vec<(PathBuf, ReadDir)>| match std::fs::read_dir(&path)
     {
@@ -188,8 +189,8 @@ fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for reads that pass the kernel's page cache, and that do not update the access time if
-/// this user may do that.
+/// Opens a file for reads that pass the kernel's page cache, and that do not update the access time
+/// if this user may do that.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let with = |flags: OFlags| {

@@ -18,8 +18,8 @@ pub(super) fn cache_default() -> Size {
     cache_of(available())
 }
 
-/// Returns the memory of the machine in bytes, or the limit of the container if that is lower. Returns 0
-/// if the system reports neither.
+/// Returns the memory of the machine in bytes, or the limit of the container if that is lower.
+/// Returns 0 if the system reports neither.
 fn available() -> u64 {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let Ok(system) = System::new_with_specifics(memory) else { return 0 };

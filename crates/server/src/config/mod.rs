@@ -1,9 +1,10 @@
 //! Configuration: flags, environment variables and a file become checked settings.
 //!
-//! A flag overrides a variable, a variable overrides the file, and the file overrides the default. All
-//! three sources have the same options, which the table in `options` declares once. `settle` checks the
-//! values; the rest of the program sees only valid settings. For example, `--requests-max 0` fails there,
-//! so the queues need not handle a limit of 0. Secrets are not options: see `environment`.
+//! A flag overrides a variable, a variable overrides the file, and the file overrides the default.
+//! All three sources have the same options, which the table in `options` declares once. `settle`
+//! checks the values; the rest of the program sees only valid settings. For example,
+//! `--requests-max 0` fails there, so the queues need not handle a limit of 0. Secrets are not
+//! options: see `environment`.
 
 mod delay;
 mod grace;
@@ -50,7 +51,8 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The kernel's cache of names and attributes on a mount while other processes have the volume open.
+/// The kernel's cache of names and attributes on a mount while other processes have the volume
+/// open.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
 )]
@@ -59,7 +61,8 @@ pub(crate) enum CoherenceClass {
     /// Cache nothing: programs see changes of other processes at once
     #[default]
     Strict,
-    /// Cache for a second at most; the mount invalidates changed entries before, when it learns of them
+    /// Cache for a second at most; the mount invalidates changed entries before, when it learns of
+    /// them
     Pushed,
 }
 
@@ -95,7 +98,8 @@ pub(crate) enum OwnershipClass {
     /// The bucket's owner owns all objects, and access control lists are disabled
     #[default]
     BucketOwnerEnforced,
-    /// The bucket's owner owns objects whose writer grants it full control; the writer owns the others
+    /// The bucket's owner owns objects whose writer grants it full control; the writer owns the
+    /// others
     BucketOwnerPreferred,
     /// The writer of an object owns it
     ObjectWriter,
@@ -104,8 +108,8 @@ pub(crate) enum OwnershipClass {
 /// The address of metrics and the detailed status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminListen {
-    /// The default address, or a free port if that port is in use, so that a second gateway on the same
-    /// machine starts without settings.
+    /// The default address, or a free port if that port is in use, so that a second gateway on the
+    /// same machine starts without settings.
     Default,
     /// No listener.
     Off,
@@ -152,17 +156,18 @@ pub(crate) struct OpenSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountSettings {
     pub(crate) read_only: bool,
-    /// The path of the mounted directory: the bucket and the names below it. Empty for the whole volume.
+    /// The path of the mounted directory: the bucket and the names below it. Empty for the whole
+    /// volume.
     pub(crate) subdir: Vec<String>,
     pub(crate) allow_other: bool,
     /// True: reads do not update access times.
     pub(crate) noatime: bool,
-    /// The owner that all files are shown with. `None` is the user who mounts, or each file's own owner if
-    /// that is root.
+    /// The owner that all files are shown with. `None` is the user who mounts, or each file's own
+    /// owner if that is root.
     pub(crate) uid: Option<Owner>,
     pub(crate) gid: Option<Owner>,
-    /// The permissions that all files are shown without; they are shown with all others. `None` shows each
-    /// file's own permissions.
+    /// The permissions that all files are shown without; they are shown with all others. `None`
+    /// shows each file's own permissions.
     pub(crate) umask: Option<Umask>,
     pub(crate) coherence: CoherenceClass,
     pub(crate) write_memory: Size,

@@ -14,8 +14,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Returns true if the network contains an address. IPv4 networks contain no IPv6 addresses, and the
-    /// reverse.
+    /// Returns true if the network contains an address. IPv4 networks contain no IPv6 addresses,
+    /// and the reverse.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let (ours, all) = number(self.address);
         let (theirs, family) = number(address);

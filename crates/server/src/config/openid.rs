@@ -1,7 +1,8 @@
 //! OpenID issuers, and the roles of their users.
 //!
-//! An issuer has too many settings for a flag each, so it is one TOML table, also on the command line.
-//! For example: `{ role = "staff", issuer = "https://idp.example.com", audience = ["ashlar"] }`.
+//! An issuer has too many settings for a flag each, so it is one TOML table, also on the command
+//! line. For example: `{ role = "staff", issuer = "https://idp.example.com", audience = ["ashlar"]
+//! }`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,15 +84,15 @@ impl FromStr for OpenIdRole {
 }
 
 impl OpenIdRole {
-    /// Returns the claim with the policies of a user. Without `policy_claim`, that is `policy`, or `None`
-    /// if the role has fixed policies.
+    /// Returns the claim with the policies of a user. Without `policy_claim`, that is `policy`, or
+    /// `None` if the role has fixed policies.
     pub(crate) fn policy_claim(&self) -> Option<String> {
         let default = || self.policies.is_empty().then(|| POLICY_CLAIM_DEFAULT.to_owned());
         self.policy_claim.clone().or_else(default)
     }
 
-    /// Returns the account of the role, by default the first one. Returns `None` if it is not a number of
-    /// an account.
+    /// Returns the account of the role, by default the first one. Returns `None` if it is not a
+    /// number of an account.
     pub(crate) fn account(&self) -> Option<AccountId> {
         self.account.as_ref().map_or(Some(AccountId::MAIN), |number| number.parse().ok())
     }

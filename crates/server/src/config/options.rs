@@ -1,4 +1,5 @@
-//! The table of options: each is declared once for its flag, its variable and its field in the file.
+//! The table of options: each is declared once for its flag, its variable and its field in the
+//! file.
 //!
 //! The documentation of an option is its `--help` text. For example, `block_bytes` is the field
 //! `block_bytes`, the flag `--block-bytes` and the variable `ASHLAR_BLOCK_BYTES`.
@@ -12,14 +13,14 @@ use super::{
     OwnershipClass, Size, Umask,
 };
 
-/// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on` and
-/// `1`, and their opposites.
+/// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on`
+/// and `1`, and their opposites.
 fn boolish() -> clap::builder::BoolishValueParser {
     clap::builder::BoolishValueParser::new()
 }
 
-/// Declares groups of options for the command line, and the configuration file with the fields of all
-/// groups.
+/// Declares groups of options for the command line, and the configuration file with the fields of
+/// all groups.
 macro_rules! options {
     ($(
         $(#[doc = $group_doc:literal])*
@@ -92,14 +93,15 @@ options! {
         #[arg(value_name = "TIME", global = true)]
         deletion_grace: Grace = "ASHLAR_DELETION_GRACE",
         /// The block store: file:PATH, memory:, or
-        /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default: file:DATA_DIR/blocks]
+        /// s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION [default:
+        /// file:DATA_DIR/blocks]
         #[arg(value_name = "URL", global = true)]
         blocks: String = "ASHLAR_BLOCKS",
         /// The directory for the gateway's local files [default: ashlar-data]
         #[arg(value_name = "DIR", global = true)]
         data_dir: PathBuf = "ASHLAR_DATA_DIR",
-        /// The file with the master key, which encrypts the users' secrets in the metadata store. The
-        /// first start creates it [default: DATA_DIR/master.key]
+        /// The file with the master key, which encrypts the users' secrets in the metadata store.
+        /// The first start creates it [default: DATA_DIR/master.key]
         #[arg(value_name = "FILE", global = true)]
         master_key_file: PathBuf = "ASHLAR_MASTER_KEY_FILE",
         /// The log level: error, warn, info, debug, trace, or filters such as info,access=debug
@@ -122,15 +124,15 @@ options! {
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
         /// The limit of bytes of small uploads that are staged in the metadata store until they are
-        /// moved into blocks. Only uploads of clients that send one at a time are staged. 0 disables
-        /// staging [default: 32MiB]
+        /// moved into blocks. Only uploads of clients that send one at a time are staged. 0
+        /// disables staging [default: 32MiB]
         #[arg(value_name = "SIZE")]
         staged_inline_bytes: Size = "ASHLAR_STAGED_INLINE_BYTES",
         /// The memory for cached metadata records; 0 disables the cache [default: 128MiB]
         #[arg(value_name = "SIZE")]
         record_cache_bytes: Size = "ASHLAR_RECORD_CACHE_BYTES",
-        /// Answer reads from the record cache without a round trip to the metadata store while this is
-        /// the only gateway of the volume [default: true]
+        /// Answer reads from the record cache without a round trip to the metadata store while this
+        /// is the only gateway of the volume [default: true]
         #[arg(value_name = "BOOL")]
         authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
         /// The memory for cached blocks; 0 disables it
@@ -160,12 +162,12 @@ options! {
         /// Allow other users than the one who mounts to use the mount [default: false]
         #[arg(value_name = "BOOL", visible_alias = "allow-other", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
         mount_allow_other: bool = "ASHLAR_MOUNT_ALLOW_OTHER",
-        /// Show all files as owned by this user, and create files with it: a number, or own for each
-        /// file's own user [default: the user who mounts; own for root]
+        /// Show all files as owned by this user, and create files with it: a number, or own for
+        /// each file's own user [default: the user who mounts; own for root]
         #[arg(value_name = "NUMBER", visible_alias = "uid")]
         mount_uid: Owner = "ASHLAR_MOUNT_UID",
-        /// Show all files as owned by this group, and create files with it: a number, or own for each
-        /// file's own group [default: the group of the user who mounts; own for root]
+        /// Show all files as owned by this group, and create files with it: a number, or own for
+        /// each file's own group [default: the group of the user who mounts; own for root]
         #[arg(value_name = "NUMBER", visible_alias = "gid")]
         mount_gid: Owner = "ASHLAR_MOUNT_GID",
         /// Show all files with all permissions except these, in octal: 007 shows files as 660 and
@@ -179,7 +181,8 @@ options! {
         /// strict: it caches nothing. pushed: it caches for a second at most [default: strict]
         #[arg(value_name = "CLASS")]
         coherence: CoherenceClass = "ASHLAR_COHERENCE",
-        /// The limit of memory for dirty data, at least 16MiB. Writers beyond it wait [default: 128MiB]
+        /// The limit of memory for dirty data, at least 16MiB. Writers beyond it wait [default:
+        /// 128MiB]
         #[arg(value_name = "SIZE")]
         write_memory: Size = "ASHLAR_WRITE_MEMORY",
         /// The time in seconds after which a file operation fails if a store is unreachable
@@ -190,8 +193,8 @@ options! {
 
     /// The listeners of a gateway, their limits, and its S3 settings.
     group Serving {
-        /// Create a volume if --meta has none, even if the data directory does not exist or belongs to
-        /// another volume [default: false]
+        /// Create a volume if --meta has none, even if the data directory does not exist or belongs
+        /// to another volume [default: false]
         #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
         create: bool = "ASHLAR_CREATE",
         /// Also mount the volume as a file system on this empty directory
@@ -204,8 +207,8 @@ options! {
         /// that port is in use]
         #[arg(value_name = "HOST:PORT")]
         admin_listen: String = "ASHLAR_ADMIN_LISTEN",
-        /// A host name that clients of metrics and status may use, in addition to addresses, localhost
-        /// and the name in --admin-listen. Can be repeated
+        /// A host name that clients of metrics and status may use, in addition to addresses,
+        /// localhost and the name in --admin-listen. Can be repeated
         #[arg(value_name = "NAME", value_delimiter = ',')]
         admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
         /// The certificate chain in PEM. With it, the S3 endpoint uses TLS
@@ -227,8 +230,8 @@ options! {
         /// [default: BucketOwnerEnforced]
         #[arg(value_name = "CLASS")]
         default_object_ownership: OwnershipClass = "ASHLAR_DEFAULT_OBJECT_OWNERSHIP",
-        /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests of
-        /// rules [default: 86400]
+        /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests
+        /// of rules [default: 86400]
         #[arg(value_name = "SECONDS")]
         lifecycle_day_seconds: u64 = "ASHLAR_LIFECYCLE_DAY_SECONDS",
         /// The limit of connections [default: 4096]
@@ -243,28 +246,29 @@ options! {
         /// The limit of requests in flight of one host [default: half of --requests-max]
         #[arg(value_name = "COUNT")]
         host_requests_max: u32 = "ASHLAR_HOST_REQUESTS_MAX",
-        /// The address or network, such as 10.0.0.0/8, of proxies that append their client's address to
-        /// X-Forwarded-For. Can be repeated
+        /// The address or network, such as 10.0.0.0/8, of proxies that append their client's
+        /// address to X-Forwarded-For. Can be repeated
         #[arg(value_name = "ADDRESS", value_delimiter = ',')]
         trusted_proxy: Vec<Network> = "ASHLAR_TRUSTED_PROXY",
-        /// The time in seconds over which a client must send at least 1 KiB of request body per second,
-        /// and read something of a response that is in memory [default: 30]
+        /// The time in seconds over which a client must send at least 1 KiB of request body per
+        /// second, and read something of a response that is in memory [default: 30]
         #[arg(value_name = "SECONDS")]
         body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",
-        /// The time in seconds after which a download ends if its client reads nothing [default: 300]
+        /// The time in seconds after which a download ends if its client reads nothing [default:
+        /// 300]
         #[arg(value_name = "SECONDS")]
         download_timeout_seconds: u64 = "ASHLAR_DOWNLOAD_TIMEOUT_SECONDS",
         /// The time between SIGTERM and the close of the listener, such as 10s. The readiness check
-        /// answers 503 meanwhile, so that load balancers send no new clients. A second signal ends it
-        /// [default: 0s]
+        /// answers 503 meanwhile, so that load balancers send no new clients. A second signal ends
+        /// it [default: 0s]
         #[arg(value_name = "TIME")]
         shutdown_delay: Delay = "ASHLAR_SHUTDOWN_DELAY",
         /// The time in seconds that requests in flight have to finish after the listener is closed
         /// [default: 30]
         #[arg(value_name = "SECONDS")]
         drain_timeout_seconds: u64 = "ASHLAR_DRAIN_TIMEOUT_SECONDS",
-        /// An OpenID issuer and the role of its users: a TOML table with `role`, `issuer`, `audience`
-        /// and other fields. Can be repeated; the variable has one table on each line
+        /// An OpenID issuer and the role of its users: a TOML table with `role`, `issuer`,
+        /// `audience` and other fields. Can be repeated; the variable has one table on each line
         #[arg(value_name = "TABLE", value_delimiter = '\n')]
         openid: Vec<OpenIdRole> = "ASHLAR_OPENID",
     }

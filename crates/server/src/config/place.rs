@@ -1,8 +1,8 @@
 //! The URLs of metadata stores and block stores.
 //!
-//! No output contains a secret of a URL. In a valid URL only the password of a database is a secret, and
-//! `Display` omits it. An invalid URL can contain a secret anywhere, so errors show only its scheme. For
-//! example, the error about `s3://KEY:SECRET@bucket` shows `s3:…`.
+//! No output contains a secret of a URL. In a valid URL only the password of a database is a
+//! secret, and `Display` omits it. An invalid URL can contain a secret anywhere, so errors show
+//! only its scheme. For example, the error about `s3://KEY:SECRET@bucket` shows `s3:…`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -195,8 +195,8 @@ fn is_word(text: &str) -> bool {
 const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
      ASHLAR_BLOCKS_SECRET_KEY";
 
-/// Returns an endpoint if it is the URL of a server without credentials and parameters. Output shows it
-/// unchanged.
+/// Returns an endpoint if it is the URL of a server without credentials and parameters. Output
+/// shows it unchanged.
 fn checked_endpoint(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let Some(rest) = rest else {
@@ -237,8 +237,8 @@ const SCHEMES: [&str; 14] = [
     "sqlite",
 ];
 
-/// Returns the path after `sqlite:` or `file:`, which two slashes may precede. Returns `None` for an empty
-/// path.
+/// Returns the path after `sqlite:` or `file:`, which two slashes may precede. Returns `None` for
+/// an empty path.
 fn file_path(text: &str) -> Option<PathBuf> {
     let path = text.strip_prefix("//").unwrap_or(text);
     (!path.is_empty()).then(|| PathBuf::from(path))

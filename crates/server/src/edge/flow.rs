@@ -1,11 +1,11 @@
 //! Flow control of responses to HTTP/2 clients that may stop reading.
 //!
-//! The client's windows limit the bytes of each stream, so a client can request a thousand objects, read
-//! none, and make the gateway hold all of them. A [`Flow`] tracks the pending frame of one response: the
-//! next frame is read only after this one was written to the connection, and the stream ends only after
-//! all frames were. If a frame stays pending until the timeout, the stream is reset, which frees the
-//! memory that the connection holds for it. For example, a client that pauses a download for 300 seconds
-//! loses this stream, but not its other ones.
+//! The client's windows limit the bytes of each stream, so a client can request a thousand objects,
+//! read none, and make the gateway hold all of them. A [`Flow`] tracks the pending frame of one
+//! response: the next frame is read only after this one was written to the connection, and the
+//! stream ends only after all frames were. If a frame stays pending until the timeout, the stream
+//! is reset, which frees the memory that the connection holds for it. For example, a client that
+//! pauses a download for 300 seconds loses this stream, but not its other ones.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,8 +19,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::stall::ResponseTimeouts;
 use crate::metrics::Metrics;
 
-/// The bytes of one frame of a response over HTTP/2. A client must read this many bytes of each stream
-/// within the timeout. They are few because a hundred streams may share a slow link.
+/// The bytes of one frame of a response over HTTP/2. A client must read this many bytes of each
+/// stream within the timeout. They are few because a hundred streams may share a slow link.
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
@@ -45,8 +45,9 @@ struct FlowState {
 }
 
 impl Flow {
-    /// Returns the flow of the current task's stream. Returns `None` over HTTP/1, where a connection has one
-    /// response at a time, and [`Stall`](super::Stall) ends it if its client reads nothing.
+    /// Returns the flow of the current task's stream. Returns `None` over HTTP/1, where a
+    /// connection has one response at a time, and [`Stall`](super::Stall) ends it if its client
+    /// reads nothing.
     pub(crate) fn current() -> Option<Arc<Flow>> {
         FLOW.try_with(Arc::clone).ok()
     }
@@ -69,8 +70,8 @@ impl Flow {
         self.state().in_memory = true;
     }
 
-    /// Returns the bytes as a frame. It is pending until its last copy is dropped, which hyper does after
-    /// writing it.
+    /// Returns the bytes as a frame. It is pending until its last copy is dropped, which hyper does
+    /// after writing it.
     pub(crate) fn send(self: &Arc<Flow>, bytes: Bytes) -> Bytes {
         self.state().pending_since = Some(Instant::now());
         Bytes::from_owner(PendingFrame { bytes, flow: Arc::clone(self) })
@@ -229,8 +230,9 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
             return Poll::Pending;
         }
         this.streams.metrics.count_response_timeout();
-        // Another poll lets the response fail with `ClientStalled`, so hyper resets the stream and the
-        // connection drops its frames. If hyper holds a frame itself, that is dropped with the stream.
+        // Another poll lets the response fail with `ClientStalled`, so hyper resets the stream and
+        // the connection drops its frames. If hyper holds a frame itself, that is dropped with the
+        // stream.
         this.flow.state().timed_out = true;
         let _either = this.poll_stream(cx);
         Poll::Ready(())

@@ -1,9 +1,10 @@
 //! Limits of connections and requests for each host.
 //!
-//! A host is an IPv4 address, or a /64 network of IPv6, because one IPv6 host usually has such a network.
-//! The table has a host only while it has a connection or a request. The connections of a trusted proxy
-//! are not counted, and each of its requests counts for the client that `X-Forwarded-For` names. For
-//! example, with the proxy 10.0.0.1 and the header `1.2.3.4, 10.0.0.1`, a request counts for 1.2.3.4.
+//! A host is an IPv4 address, or a /64 network of IPv6, because one IPv6 host usually has such a
+//! network. The table has a host only while it has a connection or a request. The connections of a
+//! trusted proxy are not counted, and each of its requests counts for the client that
+//! `X-Forwarded-For` names. For example, with the proxy 10.0.0.1 and the header `1.2.3.4,
+//! 10.0.0.1`, a request counts for 1.2.3.4.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -123,9 +124,9 @@ impl HostRequests {
     }
 }
 
-/// Returns true if `X-Forwarded-Proto` says that the client uses TLS, and `None` without this header. The
-/// client may have sent a line of its own before the proxy appended one, so every item of every line must
-/// be `https`.
+/// Returns true if `X-Forwarded-Proto` says that the client uses TLS, and `None` without this
+/// header. The client may have sent a line of its own before the proxy appended one, so every item
+/// of every line must be `https`.
 pub(super) fn forwarded_proto(headers: &HeaderMap) -> Option<bool> {
     let mut lines = headers.get_all(FORWARDED_PROTO).into_iter().peekable();
     lines.peek()?;
@@ -202,8 +203,8 @@ impl Hosts {
     fn forwarded_client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
-            // From the end, because only the addresses that trusted proxies appended are reliable: the
-            // client may have sent the header itself.
+            // From the end, because only the addresses that trusted proxies appended are reliable:
+            // the client may have sent the header itself.
             for named in line.as_bytes().rsplit(|byte| *byte == b',') {
                 let named = std::str::from_utf8(named).ok()?;
                 let address = address(named.trim())?.to_canonical();
@@ -227,8 +228,8 @@ impl Hosts {
 }
 
 impl Peer {
-    /// Counts one more connection. Returns `None` if the host is at its limit, and `Some(None)` for a
-    /// proxy, whose connections are not counted.
+    /// Counts one more connection. Returns `None` if the host is at its limit, and `Some(None)` for
+    /// a proxy, whose connections are not counted.
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
         let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);
@@ -266,7 +267,8 @@ impl Drop for Host {
     }
 }
 
-/// Parses an address in the forms that proxies write: with or without a port, with or without brackets.
+/// Parses an address in the forms that proxies write: with or without a port, with or without
+/// brackets.
 fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);

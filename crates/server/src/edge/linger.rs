@@ -1,10 +1,10 @@
 //! The end of a connection whose client may still be sending.
 //!
-//! If a socket is closed while bytes of the client are unread, the kernel sends a reset, and the client
-//! can lose a response that it has not read yet. So a connection with an unread body is closed in steps,
-//! as RFC 9112 section 9.6 says: the response is sent, the sending side is closed, and bytes that still
-//! arrive are read and discarded until a limit. For example, a client whose upload is refused after 2 of
-//! 20 MiB can send the rest and then read the refusal.
+//! If a socket is closed while bytes of the client are unread, the kernel sends a reset, and the
+//! client can lose a response that it has not read yet. So a connection with an unread body is
+//! closed in steps, as RFC 9112 section 9.6 says: the response is sent, the sending side is closed,
+//! and bytes that still arrive are read and discarded until a limit. For example, a client whose
+//! upload is refused after 2 of 20 MiB can send the rest and then read the refusal.
 
 use std::future::Future;
 use std::io;
@@ -64,7 +64,8 @@ pub(crate) struct Linger<T> {
     state: LingerState,
 }
 
-/// The state of a connection: `Open` to `Discarding` to `Closed`, or from `Open` directly to `Closed`.
+/// The state of a connection: `Open` to `Discarding` to `Closed`, or from `Open` directly to
+/// `Closed`.
 #[derive(Debug)]
 enum LingerState {
     /// The sending side is open.

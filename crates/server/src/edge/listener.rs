@@ -1,8 +1,9 @@
 //! The listener of the S3 endpoint: accepts connections, applies the limits, serves and ends them.
 //!
 //! A connection passes through these layers: TCP, `Stall` (timeout of a client that does not read),
-//! `Linger` (orderly end with an unread body), TLS, and HTTP/1.1 or HTTP/2. For example, a connection over
-//! the limit is served in the same way, but each of its requests gets 503 SlowDown.
+//! `Linger` (orderly end with an unread body), TLS, and HTTP/1.1 or HTTP/2. For example, a
+//! connection over the limit is served in the same way, but each of its requests gets 503
+//! `SlowDown`.
 
 use std::convert::Infallible;
 use std::io;
@@ -32,8 +33,8 @@ use crate::tls::Tls;
 /// The limit of time to receive a request's head, and of an idle HTTP/1 connection.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// The time without a request after which an HTTP/2 connection gets GOAWAY, and the time that the client
-/// then has to close it.
+/// The time without a request after which an HTTP/2 connection gets GOAWAY, and the time that the
+/// client then has to close it.
 const H2_IDLE_WAIT: Duration = Duration::from_secs(30);
 const H2_GOAWAY_WAIT: Duration = Duration::from_secs(5);
 
@@ -46,12 +47,12 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// The limit of bytes of a request's line and headers.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// The limit of headers that hyper parses. hyper answers a request with more of them with an empty 431. The
-/// edge refuses more than 100 with an error document of S3.
+/// The limit of headers that hyper parses. hyper answers a request with more of them with an empty
+/// 431. The edge refuses more than 100 with an error document of S3.
 ///
-/// hyper allocates two vectors of 32 bytes for each of these headers at each request. With 400 headers
-/// they are small allocations, and take 50 ns. Vectors for 1,000 headers sometimes took 1,200 ns, because
-/// jemalloc returned them to its arena.
+/// hyper allocates two vectors of 32 bytes for each of these headers at each request. With 400
+/// headers they are small allocations, and take 50 ns. Vectors for 1,000 headers sometimes took
+/// 1,200 ns, because jemalloc returned them to its arena.
 const HEADERS_PARSED_MAX: usize = 400;
 
 /// The buffer of one HTTP/1 connection for bytes that the gateway has not read yet.
@@ -141,8 +142,8 @@ impl<S: Service> Listener<S> {
         tokio::time::timeout(drain, tasks.wait()).await.is_ok()
     }
 
-    /// Serves a new connection in a task. Closes it without a response if even the connections that get a
-    /// refusal are at their limit.
+    /// Serves a new connection in a task. Closes it without a response if even the connections that
+    /// get a refusal are at their limit.
     fn admit(
         self: &Arc<Self>,
         stream: TcpStream,
@@ -176,8 +177,8 @@ impl<S: Service> Listener<S> {
         });
     }
 
-    /// Serves one connection to its end. The error is its kind, a value of a metric's label. It is not
-    /// logged, because clients often close connections early.
+    /// Serves one connection to its end. The error is its kind, a value of a metric's label. It is
+    /// not logged, because clients often close connections early.
     async fn connection(
         &self,
         stream: TcpStream,
@@ -186,7 +187,7 @@ impl<S: Service> Listener<S> {
         stop: CancellationToken,
     ) -> Result<(), &'static str> {
         stream.set_nodelay(true).map_err(|_| "socket")?;
-        runtime::unpace(&stream);
+        runtime::disable_pacing(&stream);
         let stream = Stall::new(stream, self.timeouts, from.kind.clone());
         let stream = Linger::new(stream, from.unread.clone(), self.lingering.clone());
         let Some(tls) = &self.tls else { return self.http1(stream, admission, from, stop).await };
@@ -237,8 +238,8 @@ impl<S: Service> Listener<S> {
         connection.await.map_err(|error| error_kind(&error))
     }
 
-    /// Serves HTTP/2. The connection ends after a time without requests, like one of HTTP/1; otherwise a
-    /// client that only answers pings would keep its permit forever.
+    /// Serves HTTP/2. The connection ends after a time without requests, like one of HTTP/1;
+    /// otherwise a client that only answers pings would keep its permit forever.
     async fn http2<T>(
         &self,
         stream: T,

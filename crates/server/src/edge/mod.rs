@@ -1,10 +1,10 @@
 //! The HTTP edge between sockets and the gateway. Only this module uses hyper.
 //!
-//! The edge gives each request an id, which each response carries. It answers health checks, refuses
-//! requests over a limit before it reads a body, turns a panic of the gateway into a 500, and records each
-//! request in metrics and the access log. It knows nothing about S3 operations. For example, a request
-//! while `requests_max` others are in flight waits in a queue, and gets 503 SlowDown if the queue does not
-//! move for a second.
+//! The edge gives each request an id, which each response carries. It answers health checks,
+//! refuses requests over a limit before it reads a body, turns a panic of the gateway into a 500,
+//! and records each request in metrics and the access log. It knows nothing about S3 operations.
+//! For example, a request while `requests_max` others are in flight waits in a queue, and gets 503
+//! `SlowDown` if the queue does not move for a second.
 
 mod flow;
 mod hosts;
@@ -122,7 +122,8 @@ impl<S: Service> Edge<S> {
         self.respond_as(request, admission, from, id, span.clone()).instrument(span).await
     }
 
-    /// Returns the response to the request `id`: admission, handling, and the end of the request's body.
+    /// Returns the response to the request `id`: admission, handling, and the end of the request's
+    /// body.
     async fn respond_as(
         &self,
         request: Request<Incoming>,
@@ -155,8 +156,9 @@ impl<S: Service> Edge<S> {
                 Err(NoSlot(limit)) => self.slow_down(limit, &context),
             }
         };
-        // A response that is completely in memory needs no slot while its client reads it, only memory. So
-        // its slot is released here, also before the rest of an unread request body is drained.
+        // A response that is completely in memory needs no slot while its client reads it, only
+        // memory. So its slot is released here, also before the rest of an unread request body is
+        // drained.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
         let mut memory = if in_memory { self.memory_permit(&response) } else { None };
         if in_memory && memory.is_none() && (slot.is_none() || is_fault(&response)) {
@@ -168,7 +170,8 @@ impl<S: Service> Edge<S> {
         if memory.is_some() {
             slot.take().inspect(|slot| slot.release());
         }
-        // Over HTTP/1 the connection can serve another request only after the end of this one's body.
+        // Over HTTP/1 the connection can serve another request only after the end of this one's
+        // body.
         let read = match admission {
             Admission::Refused(_) => false,
             Admission::Granted if slot.is_none() => upload.read_to_end(expects_continue).await,
@@ -202,9 +205,9 @@ impl<S: Service> Edge<S> {
         Response::from_parts(head, ResponseBody::new(body, record, Flow::current()).boxed_unsync())
     }
 
-    /// Returns the permit for the memory of a response that is completely in memory. Returns `None` if the
-    /// limit is reached: then the response keeps its request's slot until the client has read it, and a
-    /// response without a slot is sent without its body.
+    /// Returns the permit for the memory of a response that is completely in memory. Returns `None`
+    /// if the limit is reached: then the response keeps its request's slot until the client has
+    /// read it, and a response without a slot is sent without its body.
     fn memory_permit(&self, response: &Response<HttpBody>) -> Option<OwnedSemaphorePermit> {
         let bytes = http_body::Body::size_hint(response.body()).upper().unwrap_or(u64::MAX);
         let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
@@ -230,7 +233,7 @@ impl<S: Service> Edge<S> {
         })
     }
 
-    /// Returns a refusal with 503 SlowDown, and counts it for `limit`.
+    /// Returns a refusal with 503 `SlowDown`, and counts it for `limit`.
     fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<HttpBody> {
         self.metrics.count_rejection(limit);
         gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))
@@ -263,14 +266,15 @@ impl<S: Service> Edge<S> {
     }
 }
 
-/// The limit of bytes of all headers of a request, as in S3. The listener reads more, so that a client over
-/// the limit gets an error document.
+/// The limit of bytes of all headers of a request, as in S3. The listener reads more, so that a
+/// client over the limit gets an error document.
 const SECTION_BYTES_MAX: usize = 8 << 10;
 
 /// The limit of headers of a request.
 const HEADERS_MAX: usize = 100;
 
-/// Returns the error if the headers together are over a limit. Each header counts as a line of HTTP/1.1.
+/// Returns the error if the headers together are over a limit. Each header counts as a line of
+/// HTTP/1.1.
 fn header_section_fault(headers: &HeaderMap) -> Option<Fault> {
     if headers.len() > HEADERS_MAX {
         let why = format!("Your request has more than {HEADERS_MAX} headers.");

@@ -1,5 +1,5 @@
-//! Permits for connections. For example, with `connections_max` 4096, the next 1,024 connections get
-//! refusals, and further ones are closed at once.
+//! Permits for connections. For example, with `connections_max` 4096, the next 1,024 connections
+//! get refusals, and further ones are closed at once.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ const REFUSED_CONNECTIONS_MAX: usize = 1024;
 pub(crate) enum Admission {
     /// Its requests are served.
     Granted,
-    /// Its requests are refused, and it is closed soon, because of the limit with this name: there are too
-    /// many connections, or too many of its host.
+    /// Its requests are refused, and it is closed soon, because of the limit with this name: there
+    /// are too many connections, or too many of its host.
     Refused(&'static str),
 }
 
@@ -31,8 +31,9 @@ impl ConnectionPermits {
         ConnectionPermits { served: Arc::new(Semaphore::new(connections_max)), refused }
     }
 
-    /// Returns the admission of a new connection, and its permit. `host_may` is false if its host is at the
-    /// limit. Fails with the name of the limit if there is no permit for a refusal either.
+    /// Returns the admission of a new connection, and its permit. `host_may` is false if its host
+    /// is at the limit. Fails with the name of the limit if there is no permit for a refusal
+    /// either.
     pub(super) fn take(
         &self,
         host_may: bool,

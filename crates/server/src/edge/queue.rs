@@ -1,9 +1,9 @@
 //! A first-come, first-served queue for a limited number of permits.
 //!
-//! A request waits while the queue moves. For example, a burst of 1,000 requests of one host that has
-//! 256 permits is served without a refusal if the last of them gets its permit within
-//! [`QUEUE_WAIT_MAX`]. A request is refused early if no permit was given for [`QUEUE_WAIT_MIN`], or if
-//! the pace of the queue says that its turn comes too late.
+//! A request waits while the queue moves. For example, a burst of 1,000 requests of one host that
+//! has 256 permits is served without a refusal if the last of them gets its permit within
+//! [`QUEUE_WAIT_MAX`]. A request is refused early if no permit was given for [`QUEUE_WAIT_MIN`], or
+//! if the pace of the queue says that its turn comes too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,8 @@ pub(super) const QUEUE_WAIT_MIN: Duration = Duration::from_secs(1);
 /// The maximum wait while the queue moves.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The interval at which a waiting request reclaims permits of requests that wait for their clients.
+/// The interval at which a waiting request reclaims permits of requests that wait for their
+/// clients.
 const RECLAIM_EVERY: Duration = Duration::from_millis(100);
 
 /// The limit of a wait for a permit.
@@ -50,8 +51,8 @@ impl Queue {
         Queue(Arc::new(State { permits, waiting: AtomicU64::new(0), given: AtomicU64::new(0) }))
     }
 
-    /// Waits for a permit. `reclaim` is called while there is none; it may free some. Returns `None` at the
-    /// limit of the wait.
+    /// Waits for a permit. `reclaim` is called while there is none; it may free some. Returns
+    /// `None` at the limit of the wait.
     pub(super) async fn permit(
         &self,
         limit: WaitLimit,
@@ -109,8 +110,8 @@ impl Place<'_> {
         Place { state, entered: Instant::now(), ahead, given }
     }
 
-    /// Returns true if the queue is expected to reach this place by `latest`, at the pace at which it
-    /// has moved since the request came.
+    /// Returns true if the queue is expected to reach this place by `latest`, at the pace at which
+    /// it has moved since the request came.
     fn is_expected_by(&self, now: Instant, latest: Instant) -> bool {
         let moved = self.state.given.load(Ordering::Relaxed).saturating_sub(self.given);
         if moved == 0 {

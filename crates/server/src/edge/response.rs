@@ -1,8 +1,8 @@
 //! The body of a response while it is sent, and the record of its request.
 //!
-//! A response holds a request's slot while the gateway still reads its body, for example of a large GET, or
-//! a memory permit if it is completely in memory. When the body is dropped, the request is recorded in
-//! metrics and the access log.
+//! A response holds a request's slot while the gateway still reads its body, for example of a large
+//! GET, or a memory permit if it is completely in memory. When the body is dropped, the request is
+//! recorded in metrics and the access log.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use super::slot::{RequestSlot, Resume};
 use super::upload::BodyWatch;
 use crate::metrics::{Metrics, RequestCost};
 
-/// The record of a request. It is written once, when the response's body has been sent or abandoned.
+/// The record of a request. It is written once, when the response's body has been sent or
+/// abandoned.
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     pub(crate) metrics: Arc<Metrics>,
@@ -146,7 +147,8 @@ impl http_body::Body for ResponseBody {
             Some(Ok(frame)) => {
                 this.first_byte.get_or_insert_with(Instant::now);
                 this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
-                // A body in memory stays there until the client has read it, so it keeps its slot, too.
+                // A body in memory stays there until the client has read it, so it keeps its slot,
+                // too.
                 if let Some(slot) = &this.record.held.slot
                     && !this.record.in_memory
                 {

@@ -1,10 +1,10 @@
 //! Slots: permits of requests to be in flight.
 //!
-//! A slot counts for the limit of its host and the limit of all requests. A request keeps its slot while
-//! the gateway works for it. While it waits for its client, another request may take the slot, so a client
-//! that sends or reads slowly does not block others. When the client continues, the request waits for a
-//! slot again. For example, 512 stalled uploads with `requests_max` 512 do not delay a GET by more than
-//! [`CLIENT_WAIT_MAX`].
+//! A slot counts for the limit of its host and the limit of all requests. A request keeps its slot
+//! while the gateway works for it. While it waits for its client, another request may take the
+//! slot, so a client that sends or reads slowly does not block others. When the client continues,
+//! the request waits for a slot again. For example, 512 stalled uploads with `requests_max` 512 do
+//! not delay a GET by more than [`CLIENT_WAIT_MAX`].
 //!
 //! ```text
 //! Held ◀── the client continues ──▶ Held, waiting for the client
@@ -65,7 +65,8 @@ pub(super) struct RequestSlot {
 
 #[derive(Debug)]
 enum SlotState {
-    /// The request has its slot. `client_since` is the time since which it waits for its client, if it does.
+    /// The request has its slot. `client_since` is the time since which it waits for its client, if
+    /// it does.
     Held { _permits: Permits, client_since: Option<Instant> },
     /// Another request took the slot.
     Reclaimed,
@@ -73,8 +74,8 @@ enum SlotState {
     Released,
 }
 
-/// The permits of a slot: one of the host's limit, if the host is known, and one of the limit of all
-/// requests.
+/// The permits of a slot: one of the host's limit, if the host is known, and one of the limit of
+/// all requests.
 #[derive(Debug)]
 struct Permits {
     _host: Option<OwnedSemaphorePermit>,
@@ -91,8 +92,8 @@ impl RequestSlots {
         })
     }
 
-    /// Waits for a slot, first in the queue of its host, so that a busy host does not fill the queue of all
-    /// requests.
+    /// Waits for a slot, first in the queue of its host, so that a busy host does not fill the
+    /// queue of all requests.
     pub(super) async fn slot(
         self: &Arc<RequestSlots>,
         host: HostRequests,
@@ -164,8 +165,8 @@ impl RequestSlot {
         }
     }
 
-    /// Records that the client has continued. Returns false if the slot was reclaimed, so that the request
-    /// must wait for one.
+    /// Records that the client has continued. Returns false if the slot was reclaimed, so that the
+    /// request must wait for one.
     fn client_continued(&self) -> bool {
         match &mut *lock(&self.state) {
             SlotState::Held { client_since, .. } => *client_since = None,
@@ -200,7 +201,8 @@ pub(super) struct Resume(Option<Resuming>);
 type Resuming = Pin<Box<dyn Future<Output = Result<(), NoSlot>> + Send>>;
 
 impl Resume {
-    /// Ready when the request has its slot. Fails with `NoSlot` if it gets none within [`RESUME_WAIT`].
+    /// Ready when the request has its slot. Fails with `NoSlot` if it gets none within
+    /// [`RESUME_WAIT`].
     pub(super) fn poll(
         &mut self,
         slot: Option<&Arc<RequestSlot>>,

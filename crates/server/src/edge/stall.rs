@@ -1,6 +1,7 @@
 //! A connection that fails if its client stops reading.
 //!
-//! For example, a client that reads nothing of a download for 300 seconds loses its HTTP/1 connection.
+//! For example, a client that reads nothing of a download for 300 seconds loses its HTTP/1
+//! connection.
 
 use std::io;
 use std::pin::Pin;
@@ -39,8 +40,8 @@ impl ResponseKind {
     }
 }
 
-/// A connection whose writes fail with `TimedOut` if they make no progress until the timeout. Reads have no
-/// timeout here: their limit depends on the request, which this layer does not know.
+/// A connection whose writes fail with `TimedOut` if they make no progress until the timeout. Reads
+/// have no timeout here: their limit depends on the request, which this layer does not know.
 #[derive(Debug)]
 pub(crate) struct Stall<T> {
     inner: T,

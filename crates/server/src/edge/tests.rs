@@ -13,7 +13,7 @@ use std::time::Duration;
 use harness::{Harness, Options, Said};
 
 #[tokio::test]
-async fn health_is_answered_before_anything_else() {
+async fn health_checks_need_no_slot() {
     let harness = Harness::start(Options::default()).await;
     let all = [
         "/-/healthy",
@@ -47,7 +47,7 @@ async fn a_gateway_that_drains_is_alive_and_not_ready() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_ids_of_its_own() {
+async fn each_response_has_its_own_request_id() {
     let harness = Harness::start(Options::default()).await;
     let mut ids = std::collections::HashSet::new();
     for path in ["/", "/-/ready", "/panic", "/fault", "/not-modified"] {
@@ -90,7 +90,7 @@ async fn head_and_not_modified_have_no_body_and_keep_framing() {
 }
 
 #[tokio::test]
-async fn what_went_in_and_out_is_counted_by_operation_and_bucket() {
+async fn requests_and_bytes_are_counted_by_operation_and_bucket() {
     let harness = Harness::start(Options::default()).await;
     let put = "PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello";
     assert_eq!(harness.ask(put).await.body, "hello");
@@ -111,7 +111,7 @@ async fn what_went_in_and_out_is_counted_by_operation_and_bucket() {
 }
 
 #[tokio::test]
-async fn stopping_lets_a_request_under_way_finish_and_takes_no_new_ones() {
+async fn a_stop_finishes_requests_in_flight_and_accepts_no_connections() {
     let harness = Harness::start(Options::default()).await;
     let mut busy = harness.connect().await;
     let mut idle = harness.connect().await;
@@ -131,7 +131,7 @@ async fn stopping_lets_a_request_under_way_finish_and_takes_no_new_ones() {
 }
 
 #[tokio::test]
-async fn stopping_does_not_wait_for_ever() {
+async fn a_stop_ends_at_the_drain_timeout() {
     let drain = Duration::from_millis(100);
     let harness = Harness::start(Options { drain, ..Options::default() }).await;
     let mut busy = harness.connect().await;

@@ -1,8 +1,8 @@
 //! The body of a request, with a view of its progress for the edge.
 //!
-//! The gateway reads a [`WatchedBody`]. The edge keeps the [`BodyWatch`], to count bytes, and to read the
-//! rest after the gateway has dropped the body. For example, after a refused PUT of 100 KiB the edge drains
-//! the body, so that the connection can serve the next request.
+//! The gateway reads a [`WatchedBody`]. The edge keeps the [`BodyWatch`], to count bytes, and to
+//! read the rest after the gateway has dropped the body. For example, after a refused PUT of 100
+//! KiB the edge drains the body, so that the connection can serve the next request.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use s3::{Code, Fault};
 
 use super::slot::{RequestSlot, Resume};
 
-/// The limit of bytes of an unread body that are read and discarded, so that the connection can serve
-/// another request, and a client that still sends gets its response instead of a reset.
+/// The limit of bytes of an unread body that are read and discarded, so that the connection can
+/// serve another request, and a client that still sends gets its response instead of a reset.
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// The limit of time to drain a body.
@@ -143,8 +143,8 @@ impl BodyWatch {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Reads the rest of the body if it is short. Returns true if the end was reached. If the client waits for
-    /// `100 Continue`, nothing is read, because a read would make hyper send it.
+    /// Reads the rest of the body if it is short. Returns true if the end was reached. If the
+    /// client waits for `100 Continue`, nothing is read, because a read would make hyper send it.
     pub(crate) async fn read_to_end(&self, expects_continue: bool) -> bool {
         if self.ended.load(Ordering::Relaxed) {
             return true;

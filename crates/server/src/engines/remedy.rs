@@ -1,8 +1,8 @@
 //! The remedies for stores that cannot be opened.
 //!
-//! Errors of our own engines contain a remedy. Errors of drivers are classified by words in their texts,
-//! because the drivers have no types for most causes. For example, `password authentication failed` gets
-//! the remedy for wrong credentials.
+//! Errors of our own engines contain a remedy. Errors of drivers are classified by words in their
+//! texts, because the drivers have no types for most causes. For example, `password authentication
+//! failed` gets the remedy for wrong credentials.
 
 use std::error::Error;
 
@@ -20,7 +20,8 @@ const DATABASE: &str = "create this database first, or correct its name in --met
 const TLS: &str = "check that the server uses TLS as --meta requires, and that --meta names the \
                    certificate of its authority";
 
-/// Words of drivers and servers in lower case, each with the remedy for its cause. The first match decides.
+/// Words of drivers and servers in lower case, each with the remedy for its cause. The first match
+/// decides.
 const SERVER_CAUSES: [(&str, &str); 22] = [
     ("noauth", CREDENTIALS),
     ("wrongpass", CREDENTIALS),

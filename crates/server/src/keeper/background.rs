@@ -1,7 +1,8 @@
-//! The start of a keeper in the background: the typed command waits until the mount exists, and ends.
+//! The start of a keeper in the background: the typed command waits until the mount exists, and
+//! ends.
 //!
-//! The keeper reports over its standard output: `mounted`, or the reason of a failure. For example, if the
-//! directory is not empty, the command prints the keeper's error and exits with 1.
+//! The keeper reports over its standard output: `mounted`, or the reason of a failure. For example,
+//! if the directory is not empty, the command prints the keeper's error and exits with 1.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -32,8 +33,8 @@ pub(crate) enum Announcement {
 }
 
 impl Announcement {
-    /// Returns the announcement of a keeper in the background. Starts a session of its own, so that signals
-    /// of the typed command's terminal do not reach the keeper.
+    /// Returns the announcement of a keeper in the background. Starts a session of its own, so that
+    /// signals of the typed command's terminal do not reach the keeper.
     pub(crate) fn detached() -> Announcement {
         if let Err(error) = rustix::process::setsid() {
             tracing::debug!(%error, "cannot start a new session");
@@ -66,8 +67,8 @@ fn report(text: &str) {
     let _gone = output.write_all(text.as_bytes()).and_then(|()| output.flush());
 }
 
-/// Starts a keeper in the background with `arguments`, and waits for its report. Fails with the keeper's
-/// error if there is no mount.
+/// Starts a keeper in the background with `arguments`, and waits for its report. Fails with the
+/// keeper's error if there is no mount.
 pub(crate) fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Problem> {
     let failed = |error: std::io::Error| Problem::new("start the mount in the background", error);
     let log = open_log(data_dir)?;

@@ -1,8 +1,9 @@
 //! The control socket of a keeper, for `ashlar mount --replace`.
 //!
-//! The keeper listens on an abstract Unix socket, `ashlar-mount-DEVICE`, where DEVICE is the device number
-//! of the mount. It accepts requests of root and of its own user. A request is the path of a program and a
-//! NUL byte. The response is `done` when a worker of that program serves, or else the reason of a failure.
+//! The keeper listens on an abstract Unix socket, `ashlar-mount-DEVICE`, where DEVICE is the device
+//! number of the mount. It accepts requests of root and of its own user. A request is the path of a
+//! program and a NUL byte. The response is `done` when a worker of that program serves, or else the
+//! reason of a failure.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -23,8 +24,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limit of time of a replacement.
 const REPLACE_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// The time to wait for the keeper of an earlier mount with the same device number, and the interval
-/// between attempts.
+/// The time to wait for the keeper of an earlier mount with the same device number, and the
+/// interval between attempts.
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_mins(5);
 const PREDECESSOR_PAUSE: Duration = Duration::from_millis(500);
 
@@ -57,8 +58,8 @@ fn is_trusted(socket: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-/// Listens at an address. The kernel reuses device numbers, so the keeper of an earlier mount may still
-/// have the address until it ends.
+/// Listens at an address. The kernel reuses device numbers, so the keeper of an earlier mount may
+/// still have the address until it ends.
 fn listener(address: &SocketAddr) -> io::Result<UnixListener> {
     let until = Instant::now() + PREDECESSOR_TIMEOUT;
     loop {
@@ -72,8 +73,8 @@ fn listener(address: &SocketAddr) -> io::Result<UnixListener> {
 }
 
 impl ControlSocket {
-    /// Listens for requests about the mount on a directory. `handle` gets each request, and returns false
-    /// to stop.
+    /// Listens for requests about the mount on a directory. `handle` gets each request, and returns
+    /// false to stop.
     pub(super) fn listen(
         folder: &Path,
         handle: impl Fn(ReplaceRequest) -> bool + Send + 'static,
@@ -136,8 +137,8 @@ impl ReplaceRequest {
     }
 }
 
-/// Asks the keeper of the mount on a directory to serve it with this program. Returns when a worker of this
-/// program serves.
+/// Asks the keeper of the mount on a directory to serve it with this program. Returns when a worker
+/// of this program serves.
 pub(crate) fn replace(folder: &Path) -> Result<(), Problem> {
     let doing = || format!("replace the program that serves {}", folder.display());
     let failed = |error: io::Error| {

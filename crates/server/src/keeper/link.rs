@@ -10,8 +10,8 @@
 //!                                 <--  failed REASON  (at any time, before the worker exits)
 //! ```
 //!
-//! The two processes may be of different releases, for example after `ashlar mount --replace`, so these
-//! words must not change.
+//! The two processes may be of different releases, for example after `ashlar mount --replace`, so
+//! these words must not change.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;

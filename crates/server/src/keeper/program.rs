@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crate::problem::Problem;
 
-/// Returns a path that starts the program of this process again, also if an update has deleted its file.
+/// Returns a path that starts the program of this process again, also if an update has deleted its
+/// file.
 pub(super) fn this_program() -> Result<PathBuf, Problem> {
     match std::env::current_exe() {
         Ok(program) if program.exists() => Ok(program),

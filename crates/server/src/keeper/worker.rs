@@ -1,7 +1,7 @@
 //! A worker process, from the keeper's side.
 //!
-//! A thread of the keeper reads the messages of each worker and waits for its exit. For example, after
-//! SIGKILL the worker's end of the socket closes, and the thread reports the exit status.
+//! A thread of the keeper reads the messages of each worker and waits for its exit. For example,
+//! after SIGKILL the worker's end of the socket closes, and the thread reports the exit status.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,8 +38,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker, and sends it the ledger, and the device if the mount exists. `on_message` gets its
-    /// messages, `on_exit` its exit status.
+    /// Starts a worker, and sends it the ledger, and the device if the mount exists. `on_message`
+    /// gets its messages, `on_exit` its exit status.
     pub(super) fn start(
         number: u64,
         program: &Path,
@@ -54,8 +54,8 @@ impl Worker {
         let mut command = Command::new(program);
         command.args(arguments).arg(FLAG).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         let child = command.spawn();
-        // The command holds the worker's end of the socket. If it stayed open, the exit of the worker would
-        // not close the socket.
+        // The command holds the worker's end of the socket. If it stayed open, the exit of the
+        // worker would not close the socket.
         drop(command);
         let mut child = child?;
         let worker = Worker { number, pid: Pid::from_child(&child), socket };
@@ -111,9 +111,9 @@ impl Worker {
 
 /// Returns the exit status of a worker that has closed its files, and kills it if it does not exit.
 ///
-/// A worker that was killed during a notification to the kernel can hang in the kernel, until the next
-/// worker has answered the request for which the kernel waits (see `fuse::NoticeQueue`). Its code does not
-/// run any more, so it counts as exited.
+/// A worker that was killed during a notification to the kernel can hang in the kernel, until the
+/// next worker has answered the request for which the kernel waits (see `fuse::NoticeQueue`). Its
+/// code does not run any more, so it counts as exited.
 fn exit_status(child: &mut Child) -> io::Result<ExitStatus> {
     for is_killed in [false, true] {
         let until = Instant::now() + EXIT_GRACE;

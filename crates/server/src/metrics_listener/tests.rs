@@ -8,7 +8,7 @@ fn hosts(listen: &str, others: &[&str]) -> Hosts {
 }
 
 #[test]
-fn addresses_localhost_and_the_own_names_are_admitted() {
+fn addresses_localhost_and_own_names_are_accepted() {
     let hosts = hosts("Gateway-1.internal:9701", &["metrics.example.", "ashlar:9701"]);
     for good in [
         "localhost",
@@ -55,7 +55,7 @@ fn addresses_localhost_and_the_own_names_are_admitted() {
 }
 
 #[test]
-fn a_request_says_one_host_and_the_right_one() {
+fn a_request_needs_exactly_one_accepted_host() {
     let hosts = hosts("127.0.0.1:9701", &[]);
     let request = |target: &str, names: &[&str]| {
         let mut request = Request::get(target);

@@ -1,16 +1,22 @@
-//! Where the kernel's protocol and the file system meet: each operation of the one is a call of the
-//! other.
+//! The adapter between the FUSE protocol and the file system: each request becomes a call of
+//! `files`.
+//!
+//! A request passes through these steps: `replay` (has an earlier worker already executed it?),
+//! `virtual_files` (is it about `.ashlar`?), then `dispatch` with the limit of `interruptible` (was
+//! its caller killed?). Reads skip the first two, because they change nothing. For example, MKDIR
+//! becomes `Files::make_directory`, and its result the reply with the new node's attributes. This
+//! module keeps no state of nodes: their numbers are those of the volume.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod again;
 mod answer;
-mod beside_files;
-mod dying;
-mod living;
+mod interruptible;
+mod killed;
 mod locks;
 mod ranges;
 mod removed;
+mod replay;
+mod virtual_files;
 mod writes;
 mod xattrs;
 
@@ -32,17 +38,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{CacheValidity, Ledger, RenameMode};
 
-use super::beside::Beside;
+use super::context::MountContext;
 use super::shape::{PERMISSION_BITS, file_time, kind_bits, set_node};
 use super::stats::Stats;
 use answer::Answer;
-use dying::Waiting;
+use killed::WaitingCaller;
 
-/// Bits of `st_mode` that say what a node is.
+/// The type bits of `st_mode`.
 const KIND_BITS: u32 = 0o170_000;
 
-/// How long the attributes of the root are waited for if they were known before.
-const ROOT_PATIENCE: Duration = Duration::from_secs(1);
+/// The time after which GETATTR of the root returns its last known attributes.
+const ROOT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Flags of open(2).
 const ACCESS_MODE: u32 = 0o3;
@@ -51,11 +57,11 @@ const CREATE_EXCLUSIVELY: u32 = 0o200;
 const TRUNCATE: u32 = 0o1000;
 const NO_ATIME: u32 = 0o1_000_000;
 
-/// What the kernel sets itself when it opens a program to run it: its `FMODE_EXEC`.
+/// The kernel's flag `FMODE_EXEC`, which it sets when it opens a program to execute it.
 const EXECUTE: u32 = 0o40;
 
-/// Names that the kernel looks up for file handles alone: of a node itself, and of the directory that a
-/// directory is in.
+/// Names that the kernel looks up only for file handles, for example of an NFS server: the node
+/// itself, and the parent of a directory.
 const THIS: &str = ".";
 const PARENT: &str = "..";
 
@@ -64,43 +70,49 @@ const RENAME_NO_REPLACE: u32 = 1;
 const RENAME_EXCHANGE: u32 = 2;
 const RENAME_WHITEOUT: u32 = 4;
 
-/// The file system of a volume, as the kernel is shown it.
+/// The file system of a volume, as the FUSE session calls it.
 #[derive(Debug)]
 pub(super) struct Glue {
     pub(super) files: Arc<Files>,
     pub(super) runtime: Handle,
-    /// Operations under way.
+    /// The operations in flight.
     pub(super) tasks: TaskTracker,
-    /// Cancelled when the mount is gone.
+    /// Cancelled when the mount does not exist any more.
     pub(super) gone: CancellationToken,
-    /// Where it stands what outlives this process, if another one may follow it.
+    /// The ledger of the mount, if another worker may follow this one.
     pub(super) ledger: Option<Arc<Ledger>>,
-    pub(super) beside: Arc<Beside>,
+    pub(super) context: Arc<MountContext>,
 }
 
 impl FileSystem for Glue {
     fn handle(&self, request: Request, reply: Reply) {
-        // There are many of these, they change nothing, and nobody remembers what they are answered.
+        // Reads are the most frequent requests. They change nothing, so they need neither the
+        // journal nor a validity for the kernel's caches.
         if let FileOperation::Read { handle, offset, size, lock_owner, .. } = request.operation() {
             if Stats::is_handle(handle) {
-                return self.beside.stats.read(handle, offset, size, reply);
+                return self.context.stats.read(handle, offset, size, reply);
             }
             let (files, pid) = (Arc::clone(&self.files), request.pid());
-            // The kernel names an owner for reads that pass by its page cache.
-            let asked =
-                Asked { handle: HandleId(handle.0), offset, size, fills: lock_owner.is_none() };
-            return self.begin(async move { read(&files, pid, asked, reply).await });
+            // The kernel sends a lock owner only with reads that bypass its page cache.
+            let read_request = ReadRequest {
+                handle: HandleId(handle.0),
+                offset,
+                size,
+                fills: lock_owner.is_none(),
+            };
+            return self.start(async move { read(&files, pid, read_request, reply).await });
         }
         let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
-        // What is read from here on may be remembered until then.
+        // Before the read of the volume, so that the kernel caches the result no longer than it is
+        // valid.
         let cache_validity = files.cache_validity();
-        let beside = Arc::clone(&self.beside);
-        let call = Call { files, cache_validity, gone, request, beside };
-        self.begin(call.answer_once(self.ledger.clone(), reply));
+        let context = Arc::clone(&self.context);
+        let call = Call { files, cache_validity, gone, request, context };
+        self.start(call.execute_once(self.ledger.clone(), reply));
     }
 
     fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
-        // Nodes are found by their numbers, so nothing is kept of them.
+        // No state of nodes to free: their numbers are those of the volume.
     }
 
     fn destroyed(&self) {
@@ -109,9 +121,9 @@ impl FileSystem for Glue {
 }
 
 impl Glue {
-    /// Most of what is asked is known, and a task costs more than to answer that. What has to wait goes
-    /// on in one.
-    fn begin(&self, answering: impl Future<Output = ()> + Send + 'static) {
+    /// Polls an operation once on this thread. Most operations complete then, because their data is
+    /// cached, and a task would cost more than the operation. The others continue in a task.
+    fn start(&self, answering: impl Future<Output = ()> + Send + 'static) {
         let mut answering = Box::pin(answering);
         let _runtime = self.runtime.enter();
         let mut context = Context::from_waker(Waker::noop());
@@ -121,25 +133,25 @@ impl Glue {
     }
 }
 
-/// The range that a read asks for.
-struct Asked {
+/// The parameters of a READ.
+struct ReadRequest {
     handle: HandleId,
     offset: u64,
     size: u32,
-    /// True if the kernel reads pages of its cache.
+    /// True if the bytes go to the kernel's page cache.
     fills: bool,
 }
 
-/// Answers a read.
-async fn read(files: &Files, pid: u32, asked: Asked, reply: Reply) {
-    let Asked { handle, offset, size, fills } = asked;
+/// Replies to a READ.
+async fn read(files: &Files, pid: u32, request: ReadRequest, reply: Reply) {
+    let ReadRequest { handle, offset, size, fills } = request;
     let reading = async {
         let access = files.access_pages(handle, fills).await?;
         Ok((files.read(handle, offset, u64::from(size)).await?, access))
     };
     let mut reading = std::pin::pin!(reading);
-    match Waiting::of(pid).until_done(reading.as_mut(), &reply).await {
-        // The kernel has the pages when it is answered, and access to them ends after that.
+    match WaitingCaller::new(pid).until_done(reading.as_mut(), &reply).await {
+        // The access to the pages must last until the kernel has them, which is after the reply.
         Some(Ok((bytes, _access))) => {
             let parts: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
             reply.data(&parts);
@@ -149,41 +161,46 @@ async fn read(files: &Files, pid: u32, asked: Asked, reply: Reply) {
     }
 }
 
-/// A request on its way.
+/// A request that is being executed.
 struct Call {
     files: Files,
     cache_validity: CacheValidity,
     gone: CancellationToken,
     request: Request,
-    beside: Arc<Beside>,
+    context: Arc<MountContext>,
 }
 
 impl Call {
-    /// The node that a request is about.
+    /// Returns the inode of the request's node.
     fn node(&self) -> Ino {
         self.ino(self.request.node())
     }
 
-    /// A node's number in the volume: the kernel calls the root 1, whichever directory it is.
+    /// Returns the inode of a node. They differ for the root alone, which is 1 for the kernel and
+    /// may be any directory of the volume.
     fn ino(&self, node: NodeId) -> Ino {
         if node == NodeId::ROOT { self.files.root() } else { Ino(node.0) }
     }
 
+    /// Returns the kernel's number of an inode.
     fn node_id(&self, ino: Ino) -> NodeId {
         if ino == self.files.root() { NodeId::ROOT } else { NodeId(ino.0) }
     }
 
+    /// Returns the options to create a node with the owner of the calling program, or with the one
+    /// that the mount shows.
     fn create_options(&self, mode: u32, umask: u32) -> CreateOptions {
-        let uid = self.beside.shown.uid.unwrap_or(self.request.uid());
-        let gid = self.beside.shown.gid.unwrap_or(self.request.gid());
+        let uid = self.context.shown.uid.unwrap_or(self.request.uid());
+        let gid = self.context.shown.gid.unwrap_or(self.request.gid());
         CreateOptions { mode, umask, uid, gid }
     }
 
+    /// Returns a node's entry, with the times for which the kernel may cache it.
     fn entry(&self, stat: &NodeStat) -> NodeEntry {
         NodeEntry {
             node: self.node_id(stat.ino),
             generation: 0,
-            attributes: self.beside.shown.attributes(stat),
+            attributes: self.context.shown.attributes(stat),
             entry_timeout: if stat.volatile_name {
                 Duration::ZERO
             } else {
@@ -193,25 +210,27 @@ impl Call {
         }
     }
 
-    /// For how long the kernel may remember attributes.
+    /// Returns the time for which the kernel may cache attributes. 0 if they may change without a
+    /// notification, for example while the file has dirty data.
     fn timeout(&self, stat: &NodeStat) -> Duration {
         if stat.volatile_attributes { Duration::ZERO } else { self.cache_validity.left() }
     }
 
-    /// The attributes of a node. Those of the root are what they were last if the stores do not answer
-    /// in time: df(1) looks at the root of every mount of a machine.
+    /// Returns the attributes of a node. If the stores do not answer in time, those of the root are
+    /// the last known ones, because df(1) reads the root of each mount of a machine, and would
+    /// hang.
     async fn attributes(&self, ino: Ino) -> Result<NodeStat, rustix::io::Errno> {
         let finding = self.files.attributes(ino);
         if ino != self.files.root() {
             return finding.await;
         }
         let mut finding = std::pin::pin!(finding);
-        let last = match tokio::time::timeout(ROOT_PATIENCE, finding.as_mut()).await {
+        let last = match tokio::time::timeout(ROOT_TIMEOUT, finding.as_mut()).await {
             Ok(found) => {
-                self.beside.remember_root(found.as_ref().ok());
+                self.context.remember_root(found.as_ref().ok());
                 return found;
             }
-            Err(_elapsed) => self.beside.last_root(),
+            Err(_elapsed) => self.context.last_root(),
         };
         match last {
             Some(stat) => Ok(NodeStat { volatile_attributes: true, ..stat }),
@@ -219,13 +238,14 @@ impl Call {
         }
     }
 
-    /// An entry of something that the kernel may know. It takes attributes from such an answer,
-    /// though it was told meanwhile that they have changed, so it is not to remember them.
+    /// Returns the entry of a node that the kernel may already know. The kernel would overwrite
+    /// newer attributes with those of this reply, also after a notification that they have changed,
+    /// so it must not cache them.
     fn known_entry(&self, stat: &NodeStat) -> NodeEntry {
         NodeEntry { attributes_timeout: Duration::ZERO, ..self.entry(stat) }
     }
 
-    /// The answer to OPEN. `flags` are those of open(2).
+    /// Returns the reply to OPEN. `flags` are those of open(2).
     async fn opened(&self, opened: &OpenedFile, flags: u32) -> Answer {
         let handle = FileHandle(opened.handle.0);
         let maps = self.map_flags(flags, opened.handle).await;
@@ -238,9 +258,10 @@ impl Call {
         }
     }
 
-    /// How the kernel treats the pages of a file that was opened with these flags of open(2). If another
-    /// session of the volume maps the file, reads and writes pass by the page cache here, and pages of
-    /// maps wait until no other session has them. A kernel before 6.6 refuses the maps with `ENODEV`.
+    /// Returns the caching mode of a file that was opened with these flags of open(2). If another
+    /// session of the volume has mapped the file, reads and writes bypass the page cache on this
+    /// mount, and pages of maps wait until no other session has them. A kernel before 6.6 refuses
+    /// such maps with `ENODEV`.
     async fn map_flags(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
         let is_cached = if may_be_mapped {
@@ -251,19 +272,20 @@ impl Call {
         if is_cached { OpenFlags::none() } else { OpenFlags::DIRECT_IO }
     }
 
-    /// The same of a file that was made just now, which no other session maps.
+    /// Returns the caching mode of a new file, which no other session can have mapped.
     async fn map_flags_of_new(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
         if may_be_mapped { self.map_flags(flags, handle).await } else { OpenFlags::none() }
     }
 
+    /// Executes the request, and replies.
     async fn answer(self, reply: Reply) {
-        if self.is_beside_files() {
-            return self.answer_beside(reply);
+        if self.is_virtual_file() {
+            return self.answer_virtual(reply);
         }
         let operation = self.request.operation();
-        if let FileOperation::SetLkW(question) = operation {
-            return self.lock(question, reply).await;
+        if let FileOperation::SetLkW(request) = operation {
+            return self.lock(request, reply).await;
         }
         if let FileOperation::Write { .. } = operation {
             let taken = self.accept_write(&operation).await;
@@ -272,9 +294,10 @@ impl Call {
         if let FileOperation::Release { handle, lock_owner, flock_unlock, .. } = operation {
             return self.release(handle, lock_owner.0, flock_unlock, reply).await;
         }
-        self.answer_living(operation, reply).await;
+        self.answer_interruptible(operation, reply).await;
     }
 
+    /// Executes the request. If its node is a removed directory, the error is that of a local disk.
     async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
         match self.dispatch_present(operation).await {
             Err(rustix::io::Errno::STALE) => self.answer_stale().await,
@@ -282,6 +305,7 @@ impl Call {
         }
     }
 
+    /// Executes the request with the call of `files` for its operation.
     #[expect(
         clippy::too_many_lines,
         reason = "a row for each operation, so that none is forgotten"
@@ -299,25 +323,25 @@ impl Call {
                 Answer::Entry(self.known_entry(&files.look_up_parent(node).await?))
             }
             FileOperation::Lookup { name } => match files.look_up(node, name.as_bytes()).await {
-                Err(rustix::io::Errno::NOENT) if self.names_folder(name) => {
-                    Answer::Entry(self.folder())
+                Err(rustix::io::Errno::NOENT) if self.is_virtual_directory(name) => {
+                    Answer::Entry(self.virtual_directory())
                 }
                 Err(rustix::io::Errno::NOENT) => Answer::NoEntry(self.cache_validity),
                 found => Answer::Entry(self.entry(&found?)),
             },
             FileOperation::GetAttr { .. } => {
                 let stat = self.attributes(node).await?;
-                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.context.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::StatX { .. } => {
                 let stat = self.attributes(node).await?;
                 let timeout = self.timeout(&stat);
-                Answer::StatX(self.beside.shown.attributes(&stat), file_time(stat.created), timeout)
+                Answer::StatX(self.context.shown.attributes(&stat), file_time(stat.created), timeout)
             }
             FileOperation::SetAttr(changes) => {
                 let handle = changes.handle.map(|handle| HandleId(handle.0));
                 let stat = files.set(node, handle, set_node(&changes)).await?;
-                Answer::Attributes(self.beside.shown.attributes(&stat), Duration::ZERO)
+                Answer::Attributes(self.context.shown.attributes(&stat), Duration::ZERO)
             }
             FileOperation::ReadLink => Answer::Bytes(files.read_link(node).await?),
             FileOperation::MkNod { name, mode, rdev, umask } => {
@@ -402,27 +426,28 @@ impl Call {
                 files.release_directory(HandleId(handle.0));
                 Answer::Ok
             }
-            // Names are durable when they are answered.
+            // Changes of names are durable before their reply.
             FileOperation::FSyncDir { .. } => Answer::Ok,
             FileOperation::SyncFs => files.flush_all().await.map(|()| Answer::Ok)?,
-            FileOperation::StatFs => Answer::Space(self.beside.space.figures().await),
+            FileOperation::StatFs => Answer::Space(self.context.space.figures().await),
             FileOperation::GetXattr { name, size } => self.xattr(name, size).await?,
             FileOperation::ListXattr { size } => self.xattr_names(size).await?,
             FileOperation::SetXattr { name, value, flags, acl_kill_sgid } => {
                 self.set_xattr(name, value, flags, acl_kill_sgid).await?
             }
             FileOperation::RemoveXattr { name } => self.remove_xattr(name).await?,
-            FileOperation::GetLk(question) => self.conflicting_lock(&question).await?,
-            FileOperation::SetLk(question) => self.try_lock(&question).await?,
+            FileOperation::GetLk(request) => self.conflicting_lock(&request).await?,
+            FileOperation::SetLk(request) => self.try_lock(&request).await?,
             FileOperation::IoCtl { .. } => return Err(rustix::io::Errno::NOTTY),
-            // The kernel checks permissions itself and then asks no more.
+            // With `default_permissions` the kernel checks them itself. After ENOSYS it sends no
+            // ACCESS.
             FileOperation::Access { .. }
-            // The glue answers these before.
+            // Answered before the dispatch.
             | FileOperation::Read { .. }
             | FileOperation::Write { .. }
             | FileOperation::Release { .. }
             | FileOperation::SetLkW(_)
-            // The session answers these.
+            // Answered by the FUSE session.
             | FileOperation::Forget { .. }
             | FileOperation::Init
             | FileOperation::Destroy
@@ -431,7 +456,7 @@ impl Call {
         })
     }
 
-    /// Makes a node that is no directory. `kind` are the bits of `st_mode` that say which.
+    /// Creates a node other than a directory. `kind` is the type bits of `st_mode`.
     async fn make_node(
         &self,
         name: &[u8],
@@ -479,7 +504,8 @@ impl Call {
         Ok(self.opened(&opened, flags).await)
     }
 
-    /// Creates a file and opens it, or opens the file that has the name. `flags` are those of open(2).
+    /// Creates a file and opens it, or opens the file that has the name. `flags` are those of
+    /// open(2).
     async fn create(
         &self,
         name: &[u8],
@@ -500,17 +526,20 @@ impl Call {
         Ok(Answer::Created(self.entry(&opened.attributes), opened.handle, maps))
     }
 
-    /// Nobody waits for a release, and what holds up its answer holds up others.
+    /// Replies to RELEASE. No program waits for the reply, but a late one blocks other requests of
+    /// the session, so it is sent before the handle's dirty data is flushed.
     async fn release(&self, handle: FileHandle, owner: u64, flock: bool, reply: Reply) {
         if flock {
-            // Nobody can be told; what could not be written is written later.
-            let _told = self.files.unlock(self.node(), owner, true, 0..=u64::MAX).await;
+            // RELEASE has no error that a program sees. A failed unlock is repeated by the
+            // session's end.
+            let _unreported = self.files.unlock(self.node(), owner, true, 0..=u64::MAX).await;
         }
         self.files.end_handle(HandleId(handle.0));
         reply.ok();
         self.files.release(HandleId(handle.0)).await;
     }
 
+    /// Returns the entries of a directory from a position, with attributes if `plus`.
     async fn names(
         &self,
         handle: FileHandle,
@@ -540,10 +569,12 @@ impl Call {
     }
 }
 
+/// Returns an error in the form of `fuse`.
 fn errno(error: rustix::io::Errno) -> Errno {
     Errno::new(error.raw_os_error()).unwrap_or(Errno::EIO)
 }
 
+/// Returns the mode for flags of open(2).
 fn open_mode(flags: u32) -> OpenMode {
     OpenMode {
         writes: flags & ACCESS_MODE != 0,

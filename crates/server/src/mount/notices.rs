@@ -1,7 +1,8 @@
 //! Invalidation of the kernel's caches when another process changes the volume.
 //!
-//! The volume reports changed names and nodes, and this module queues the FUSE notifications. For example,
-//! after a gateway has replaced an object, the kernel drops the pages and attributes of its file.
+//! The volume reports changed names and nodes, and this module queues the FUSE notifications. For
+//! example, after a gateway has replaced an object, the kernel drops the pages and attributes of
+//! its file.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -36,8 +37,9 @@ impl NodeWatch for Notices {
             nodes.map(|ino| Notice::InvalInode { node: self.node(*ino), offset: 0, length: 0 });
         let mut notices: Vec<Notice> = names.chain(nodes).collect();
         let Some(last) = notices.pop() else { return };
-        // If the queue is full, the cached entries time out within a second. `done` is dropped then, so the
-        // caller does not wait. It is signalled when the kernel has taken the last notification.
+        // If the queue is full, the cached entries time out within a second. `done` is dropped
+        // then, so the caller does not wait. It is signalled when the kernel has taken the last
+        // notification.
         if notices.into_iter().all(|notice| self.queue.push(notice).is_ok()) {
             let _full_or_gone = self.queue.push_with(last, move |_taken| {
                 let _caller_gone = done.map(|done| done.send(()));

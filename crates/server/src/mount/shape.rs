@@ -1,6 +1,7 @@
 //! Translates attributes and times between the kernel's form and that of `files`.
 //!
-//! For example, a mount with `--umask 077 --uid 7` shows each file with the owner 7 and the mode 600 or 700.
+//! For example, a mount with `--umask 077 --uid 7` shows each file with the owner 7 and the mode
+//! 600 or 700.
 
 use files::{NodeKind, NodeStat, SetNode};
 use fuse::{AttributeChanges, FileTime, NodeAttributes};
@@ -66,7 +67,8 @@ pub(super) fn kind_bits(kind: NodeKind) -> u32 {
     }
 }
 
-/// The owner and permissions that a mount shows instead of each file's own. `None` keeps the file's own.
+/// The owner and permissions that a mount shows instead of each file's own. `None` keeps the file's
+/// own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShownAs {
     pub(super) uid: Option<u32>,

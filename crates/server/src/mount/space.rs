@@ -1,9 +1,9 @@
 //! The space of a mount, for `df`.
 //!
-//! The used space comes from the volume's counters, the free space from the file system of the block
-//! store's directory. Both are cached for a second, because programs may poll them. If a store does not
-//! answer within [`TIMEOUT`], the last figures are used. For example, over a bucket, whose free space is
-//! unknown, `df` shows 1 PiB free.
+//! The used space comes from the volume's counters, the free space from the file system of the
+//! block store's directory. Both are cached for a second, because programs may poll them. If a
+//! store does not answer within [`TIMEOUT`], the last figures are used. For example, over a bucket,
+//! whose free space is unknown, `df` shows 1 PiB free.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ impl Space {
         space_of(held, free)
     }
 
-    /// Returns the free space of the block store, or `None` if its file system does not answer in time.
+    /// Returns the free space of the block store, or `None` if its file system does not answer in
+    /// time.
     async fn free(&self) -> Option<Free> {
         let Some(folder) = self.folder.clone() else { return Some(UNKNOWN_FREE) };
         // A network file system may not answer, so this runs on a thread that may block.

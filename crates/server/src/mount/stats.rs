@@ -1,8 +1,9 @@
 //! The file `.ashlar/stats` at the root of a mount: the metrics of the process, as text.
 //!
-//! The directory `.ashlar` is not listed, but a lookup of its name finds it, unless the volume has an entry
-//! with that name. Each open makes a snapshot of the metrics, which the reads of that handle return. The
-//! file is read-only and not part of the volume. For example, `cat /mnt/.ashlar/stats`.
+//! The directory `.ashlar` is not listed, but a lookup of its name finds it, unless the volume has
+//! an entry with that name. Each open makes a snapshot of the metrics, which the reads of that
+//! handle return. The file is read-only and not part of the volume. For example, `cat
+//! /mnt/.ashlar/stats`.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -67,7 +68,8 @@ impl Stats {
         Ok(FileHandle(handle))
     }
 
-    /// Replies to a read. Fails with `ESTALE` for a handle of the previous worker, whose snapshot is lost.
+    /// Replies to a read. Fails with `ESTALE` for a handle of the previous worker, whose snapshot
+    /// is lost.
     pub(super) fn read(&self, handle: FileHandle, offset: u64, size: u32, reply: fuse::Reply) {
         let text = self.lock().texts.get(&handle.0).cloned();
         let Some(text) = text else { return reply.error(fuse::Errno::ESTALE) };

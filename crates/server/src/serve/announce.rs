@@ -7,9 +7,9 @@ use tokio::net::TcpListener;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
-/// Logs the addresses of the gateway, and the file of the root credentials if this start created them. On a
-/// terminal also prints commands with the secret, to paste into clients. Other standard outputs often end
-/// in a log collector, so no secret is printed there, and none with JSON logs.
+/// Logs the addresses of the gateway, and the file of the root credentials if this start created
+/// them. On a terminal also prints commands with the secret, to paste into clients. Other standard
+/// outputs often end in a log collector, so no secret is printed there, and none with JSON logs.
 pub(super) fn say(
     volume: &VolumeSettings,
     serve: &ServeSettings,
@@ -41,8 +41,8 @@ pub(super) fn say(
     }
 }
 
-/// Returns commands to paste into a shell and into Python. Credentials from the environment are shown as
-/// variables.
+/// Returns commands to paste into a shell and into Python. Credentials from the environment are
+/// shown as variables.
 fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
     let endpoint = endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let (user, password, origin, python) = match &root.source {

@@ -3,10 +3,11 @@
 //! Each collector reads counters that another crate keeps and encodes them in the text format of
 //! Prometheus. Nothing is counted here. `status` makes the JSON of `/status`.
 //!
-//! Names follow the conventions of Prometheus: `ashlar_<subsystem>_<noun>_<unit>_total`, base units,
-//! and one metric for each quantity. A label splits a quantity of which the sum over all values has a
-//! meaning. For example, the round trips of reads and of commits share a metric with the label
-//! `operation`, but refused plans are a metric of their own, because `sent` plans include them.
+//! Names follow the conventions of Prometheus: `ashlar_<subsystem>_<noun>_<unit>_total`, base
+//! units, and one metric for each quantity. A label splits a quantity of which the sum over all
+//! values has a meaning. For example, the round trips of reads and of commits share a metric with
+//! the label `operation`, but refused plans are a metric of their own, because `sent` plans include
+//! them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -357,7 +358,8 @@ fn level(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Encodes counters without labels: for each, its name without `_total`, its help text and its value.
+/// Encodes counters without labels: for each, its name without `_total`, its help text and its
+/// value.
 fn counters(
     encoder: &mut DescriptorEncoder<'_>,
     all: &[(&str, &str, u64)],
@@ -410,7 +412,8 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                 StoreState::Full(why) | StoreState::Failing(why) => why,
             };
             let (record, counters) = (volume.record(), volume.counters());
-            // The check may have found that the database's settings have changed, so this comes after it.
+            // The check may have found that the database's settings have changed, so this comes
+            // after it.
             let durability = engines::durability(&*store);
             json!({
                 "version": env!("CARGO_PKG_VERSION"),
@@ -445,8 +448,8 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     })
 }
 
-/// Returns the usage of each bucket by its name, with its quota if it has one. Returns `None` if the
-/// metadata store does not respond within `CHECK_DEADLINE`.
+/// Returns the usage of each bucket by its name, with its quota if it has one. Returns `None` if
+/// the metadata store does not respond within `CHECK_DEADLINE`.
 async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
     let buckets = tokio::time::timeout(CHECK_DEADLINE, admin.buckets()).await.ok()?.ok()?;
     let shown = |used: BucketUsage| {

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! After the first signal, the readiness check answers 503. In `Delayed` the gateway still accepts
-//! connections and serves requests, so that a load balancer can notice and send clients elsewhere. In
-//! `Closed` requests in flight finish. Without a delay, the first signal leads to `Closed`. For example,
-//! with `--shutdown-delay 10s`, a second SIGTERM after 3 seconds closes the listener at once.
+//! connections and serves requests, so that a load balancer can notice and send clients elsewhere.
+//! In `Closed` requests in flight finish. Without a delay, the first signal leads to `Closed`. For
+//! example, with `--shutdown-delay 10s`, a second SIGTERM after 3 seconds closes the listener at
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +52,8 @@ pub(super) struct Shutdown<S> {
 }
 
 impl<S: Service> Shutdown<S> {
-    /// Handles a signal to stop, and returns the next phase. Ends the process if the listener is closed
-    /// already.
+    /// Handles a signal to stop, and returns the next phase. Ends the process if the listener is
+    /// closed already.
     pub(super) fn signalled(&self, phase: Phase) -> Phase {
         if self.accepting.is_cancelled() {
             tracing::warn!("second signal: stopping at once, without requests in flight");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::running::{Folder, Gateway};
 
 #[test]
-fn access_keys_made_beside_a_gateway_work_at_once_and_do_what_they_may() {
+fn access_keys_added_while_a_gateway_runs_work_within_their_policies() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
@@ -48,7 +48,7 @@ fn a_volume_with_users_is_not_served_with_a_fresh_master_key() {
 }
 
 #[test]
-fn policies_are_checked_kept_and_not_taken_from_those_who_have_them() {
+fn policies_are_validated_and_assigned_ones_cannot_be_removed() {
     let folder = Folder::new();
     Gateway::start(&folder, &[], &[]).stop();
     folder.write(

@@ -1,4 +1,5 @@
-//! A change that was committed, whose worker died before it knew: it is answered as done.
+//! Changes that are committed while their worker is killed: the next worker replies without a second
+//! execution.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,13 +14,13 @@ use rustix::fs::{FileType, Mode, RenameFlags, XattrFlags};
 
 use crate::kept::{Kept, can_mount, eventually, redis};
 
-/// What a worker says when it answers what another one has carried out.
-const ANSWERED: &str = "carried out before";
+/// The log line of a worker that replies to a request which an earlier one has executed.
+const ANSWERED: &str = "an earlier worker has executed";
 
-/// How long a session takes, at most, to know that it is alone and to answer from what it remembers.
+/// The limit of time until a session knows that it is alone and answers from its record cache.
 const ALONE: Duration = Duration::from_secs(3);
 
-/// A change: what of it nothing but its commit says, and how it is made.
+/// A change: bytes that only its commit contains, and the call that makes it.
 type Change = (&'static str, fn(&Path) -> io::Result<()>);
 
 fn make_node(folder: &Path) -> io::Result<()> {
@@ -63,7 +64,7 @@ const CHANGES: [Change; 9] = [
     ("said-by-its-record", remove_attribute),
 ];
 
-/// What is to be found of each change before it is made, so that all of it is remembered.
+/// Reads the state before each change, so that it is cached.
 fn look(folder: &Path) {
     let names = ["made-directory", "made-link", "made-name", "made-fifo", "made-file"];
     let there = ["plain", "to-move", "to-unlink", "with-attribute", "moved-there"];
@@ -82,8 +83,8 @@ struct Held {
 }
 
 impl Held {
-    /// Makes a change whose commit is not answered by the database before the worker is killed.
-    /// Answers whether it was carried out by that worker: then the next one has only answered.
+    /// Makes a change, and kills the worker before the database's response to the commit arrives. Returns true
+    /// if that worker has executed the change, so that the next one only replies.
     fn lose(&mut self, needle: &[u8], change: fn(&Path) -> io::Result<()>) -> bool {
         thread::sleep(ALONE);
         look(&self.folder);
@@ -103,7 +104,7 @@ impl Held {
 }
 
 #[test]
-fn a_change_whose_answer_was_lost_is_answered_as_done() {
+fn a_committed_change_whose_reply_was_lost_succeeds_once() {
     if !can_mount() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Blocks that are away for a while.
+//! A block store whose directory is missing for a while.
 
 use std::fs;
 use std::thread;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::kept::{Kept, can_mount};
 
-/// Longer than a call to the blocks is tried again by itself.
+/// Longer than the block store repeats a request by itself.
 const AWAY: Duration = Duration::from_secs(12);
 
 const BYTES: usize = 4 << 20;
 
 #[test]
-fn who_reads_waits_for_blocks_that_are_away() {
+fn a_read_waits_while_the_blocks_are_missing() {
     if !can_mount() {
         return;
     }
@@ -20,7 +20,7 @@ fn who_reads_waits_for_blocks_that_are_away() {
     fs::create_dir(kept.path("bucket")).unwrap();
     let content = vec![4; BYTES];
     fs::write(kept.path("bucket/file"), &content).unwrap();
-    // Nothing of it is in memory then.
+    // The new mount has an empty cache.
     let kept = kept.anew();
     let data = kept.path("../data");
     let (blocks, away) = (data.join("blocks"), data.join("away"));

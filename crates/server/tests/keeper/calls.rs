@@ -11,7 +11,7 @@ use crate::kept::{Kept, can_mount, redis};
 /// A user without privileges.
 const SOMEBODY: u32 = 12_345;
 
-/// How long df(1) may take while the database does not answer: each of its looks waits for a second.
+/// The limit of time of df(1) while the database does not answer: each of its calls waits for a second.
 const DF_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Prints the file handle of a path.
@@ -25,7 +25,8 @@ assert libc.name_to_handle_at(-100, sys.argv[1].encode(), ctypes.byref(handle), 
 print(bytes(handle).hex())
 ";
 
-/// Opens a file handle on a mount, and prints the content of the file, or the names in the directory.
+/// Opens a file handle on a mount, and prints the content of the file, or the names in the
+/// directory.
 const OPENS: &str = "
 import ctypes, os, stat, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -68,7 +69,7 @@ fn mounted() -> Option<Kept> {
 }
 
 #[test]
-fn a_file_handle_leads_to_its_file_when_the_kernel_has_forgotten_it_and_after_a_remount() {
+fn file_handles_stay_valid_after_cache_drops_and_a_remount() {
     let Some(kept) = mounted() else { return };
     let (file, folder) = (kept.path("bucket/d/file"), kept.path("bucket/d"));
     fs::create_dir(&folder).unwrap();
@@ -101,7 +102,7 @@ fn a_rename_leaves_a_whiteout() {
 }
 
 #[test]
-fn a_program_without_privileges_that_allocates_or_copies_drops_rights() {
+fn fallocate_and_copies_of_unprivileged_programs_drop_setuid_bits() {
     let Some(kept) = mounted() else { return };
     let kept = kept.anew_with(&["--allow-other"]);
     fs::set_permissions(kept.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -137,7 +138,7 @@ fn only_the_user_of_the_mount_reads_its_counters() {
 }
 
 #[test]
-fn df_ends_while_the_database_does_not_answer() {
+fn df_returns_while_the_database_does_not_answer() {
     let Some(redis) = can_mount().then(redis).flatten() else { return };
     let kept = Kept::new(Some(&redis.url()));
     fs::create_dir(kept.path("bucket")).unwrap();

@@ -1,4 +1,4 @@
-//! How a mount is made, replaced and ended.
+//! The start, the replacement and the end of a mount.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_mount_that_is_asked_to_end_makes_everything_durable() {
+fn ending_a_mount_makes_all_writes_durable() {
     if !can_mount() {
         return;
     }
@@ -47,7 +47,7 @@ sys.stdin.readline()
 ";
 
 #[test]
-fn a_mount_that_is_asked_to_end_keeps_what_programs_have_changed_in_maps() {
+fn ending_a_mount_keeps_changes_of_memory_maps() {
     if !can_mount() {
         return;
     }
@@ -68,7 +68,7 @@ fn a_mount_that_is_asked_to_end_keeps_what_programs_have_changed_in_maps() {
 }
 
 #[test]
-fn a_signal_between_two_workers_ends_the_mount_all_the_same() {
+fn a_signal_between_two_workers_ends_the_mount() {
     if !can_mount() {
         return;
     }
@@ -84,7 +84,7 @@ fn a_signal_between_two_workers_ends_the_mount_all_the_same() {
 }
 
 #[test]
-fn a_mount_is_replaced_while_programs_work() {
+fn replace_continues_open_files_of_programs() {
     if !can_mount() {
         return;
     }
@@ -145,7 +145,7 @@ fn a_mount_goes_to_the_background_and_ends_with_umount() {
     let umount = program().arg("umount").arg(&at).output().unwrap();
     assert!(umount.status.success(), "{}", said(&umount));
     assert!(!is_mounted(&at));
-    // When nobody has the volume open any more, SQLite lets the next one have it.
+    // SQLite allows the next mount only after the previous process has closed the volume.
     eventually("the processes end", || {
         let found = Command::new("pgrep").args(["-f", "--"]).arg(&at).output().unwrap();
         !found.status.success()
@@ -157,7 +157,7 @@ fn a_mount_goes_to_the_background_and_ends_with_umount() {
 }
 
 #[test]
-fn mount_8_mounts_what_fstab_says() {
+fn mount_8_mounts_an_fstab_entry() {
     if !can_mount() {
         return;
     }

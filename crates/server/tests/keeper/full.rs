@@ -1,4 +1,4 @@
-//! A mount whose blocks have no room any more.
+//! A mount whose block store is full.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use crate::kept::{Kept, can_mount, eventually, make};
 
-/// What may lie in the folder of blocks.
+/// The size of the file system for blocks.
 const ROOM: &str = "size=32m";
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Megabytes that are written at most: more than there is room for, and than may wait in memory.
+/// The limit of megabytes to write: more than the space of the blocks and the memory for dirty data.
 const MOST: usize = 256;
 
-/// How soon a program is told: the stores answer, so it is not made to wait as for one that is away.
+/// The limit of time until a write fails: a full store answers, so the write does not wait as for an
+/// unreachable one.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
 /// A small file system, until it is dropped.
@@ -29,7 +30,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn df_tells_what_the_volume_holds_and_what_its_folder_has_free() {
+fn df_shows_the_usage_and_the_free_space_of_the_directory() {
     if !can_mount() {
         return;
     }
@@ -49,7 +50,7 @@ fn df_tells_what_the_volume_holds_and_what_its_folder_has_free() {
 }
 
 #[test]
-fn a_program_is_told_that_there_is_no_room() {
+fn a_write_without_space_fails_with_enospc() {
     if !can_mount() {
         return;
     }

@@ -1,4 +1,4 @@
-//! A mount of the program, its keeper, and its workers one after the other.
+//! A mount with its keeper and its successive workers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader};
@@ -11,17 +11,17 @@ use databases::{Database, Engine};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long anything may take, on a debug build and a busy machine.
+/// The limit of time of each step, for a debug build on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The program, without what the environment of whoever tests says to it.
+/// Returns the program without the `ASHLAR_` variables of the tester's environment.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
     command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").stdin(Stdio::null());
     command
 }
 
-/// Waits for something that happens soon.
+/// Waits until a condition is true.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -31,7 +31,7 @@ pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// Whether something can be mounted here; if not, says so.
+/// Returns true if this environment can mount. Otherwise prints that the test is skipped.
 pub(crate) fn can_mount() -> bool {
     let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !can {
@@ -44,7 +44,7 @@ pub(crate) fn can_mount() -> bool {
     can
 }
 
-/// A Redis server, if one is installed.
+/// Returns a Redis server, if one is installed.
 pub(crate) fn redis() -> Option<Database> {
     if Database::installed(Engine::Redis) {
         return Some(Database::start(Engine::Redis));
@@ -54,7 +54,8 @@ pub(crate) fn redis() -> Option<Database> {
     None
 }
 
-/// Makes the volume of a data directory, which a mount does not, by a gateway that is stopped again.
+/// Creates the volume of a data directory with a gateway that is stopped again, because a mount creates
+/// none.
 pub(crate) fn make_volume(data: &Path, meta: Option<&str>, options: &[&str]) {
     if data.join("volume.place").exists() {
         return;
@@ -74,23 +75,23 @@ pub(crate) fn make_volume(data: &Path, meta: Option<&str>, options: &[&str]) {
     assert!(gateway.wait().unwrap().success());
 }
 
-/// A mount, and the process that keeps it. Dropped, both end.
+/// A mount and its keeper. Both end with the drop.
 pub(crate) struct Kept {
     pub(crate) folder: TempDir,
     keeper: Child,
     meta: Option<String>,
     options: Vec<String>,
-    /// The workers that were seen.
+    /// The process ids of the workers so far.
     workers: Vec<u32>,
 }
 
 impl Kept {
-    /// Mounts a new volume, whose metadata lies there, or in SQLite.
+    /// Mounts a new volume with this metadata store, or with SQLite.
     pub(crate) fn new(meta: Option<&str>) -> Kept {
         Kept::over(tempfile::tempdir().unwrap(), meta)
     }
 
-    /// Mounts the volume in a folder.
+    /// Mounts the volume of a folder.
     pub(crate) fn over(folder: TempDir, meta: Option<&str>) -> Kept {
         Kept::mounted(folder, meta, &[])
     }
@@ -121,14 +122,14 @@ impl Kept {
         kept
     }
 
-    /// Mounts the same volume once more, in another folder and by another keeper.
+    /// Mounts the same volume a second time, on another directory and with another keeper.
     pub(crate) fn beside(&self) -> Kept {
         let blocks = format!("file:{}", self.folder.path().join("data/blocks").display());
         let meta = self.meta.as_deref();
         Kept::mounted(tempfile::tempdir().unwrap(), meta, &["--blocks", &blocks])
     }
 
-    /// A path on the mount.
+    /// Returns a path on the mount.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("mount").join(name)
     }
@@ -141,11 +142,11 @@ impl Kept {
         self.keeper.id()
     }
 
-    /// The process that serves now.
+    /// Returns the process id of the current worker.
     pub(crate) fn worker(&self) -> Option<u32> {
         let keeper = self.keeper.id();
         let children = format!("/proc/{keeper}/task/{keeper}/children");
-        // One that is held up in the kernel on its way to its end stands before the next.
+        // A killed worker that hangs in the kernel is listed before the next one.
         fs::read_to_string(children).ok()?.split_whitespace().last()?.parse().ok()
     }
 
@@ -162,7 +163,7 @@ impl Kept {
         self.workers.push(self.worker().unwrap_or_default());
     }
 
-    /// How many workers have served.
+    /// Returns the number of workers so far.
     pub(crate) fn workers(&self) -> usize {
         let mut workers = self.workers.clone();
         workers.sort_unstable();
@@ -190,7 +191,7 @@ impl Kept {
         is_mounted(&self.path(""))
     }
 
-    /// Ends the mount, if it has not ended, and mounts the same volume anew.
+    /// Ends the mount, if it still exists, and mounts the same volume again.
     pub(crate) fn anew(self) -> Kept {
         let options = self.options.clone();
         self.anew_with(&options.iter().map(String::as_str).collect::<Vec<_>>())

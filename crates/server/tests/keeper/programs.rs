@@ -1,4 +1,4 @@
-//! Programs that notice nothing.
+//! Programs that work on a mount while its workers are killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -14,10 +14,10 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::kept::{Kept, can_mount, eventually, make, redis};
 
-/// How often the worker is killed while programs work.
+/// The number of kills while programs work.
 const KILLS: usize = 6;
 
-/// Runs a test on each engine that is here.
+/// Runs a test on each available engine.
 fn on_each_engine(test: impl Fn(Kept)) {
     if !can_mount() {
         return;
@@ -28,7 +28,7 @@ fn on_each_engine(test: impl Fn(Kept)) {
     }
 }
 
-/// Names come and go: each step fails if the one before it was done twice or not at all.
+/// Creates, renames and removes names. Each step fails if the previous one was executed twice or not at all.
 fn names(bucket: &Path, end: &AtomicBool) -> u32 {
     let mut rounds = 0;
     while !end.load(Ordering::Relaxed) {
@@ -43,7 +43,7 @@ fn names(bucket: &Path, end: &AtomicBool) -> u32 {
     rounds
 }
 
-/// Files are made, written, linked, changed and removed.
+/// Creates, writes, links, changes and removes files.
 fn files(bucket: &Path, end: &AtomicBool) -> u32 {
     let mut rounds = 0;
     while !end.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ fn files(bucket: &Path, end: &AtomicBool) -> u32 {
     rounds
 }
 
-/// A file is appended to and synced now and then, and closed at last.
+/// Appends to a file, syncs it sometimes, and closes it at the end.
 fn appends(bucket: &Path, end: &AtomicBool) -> u32 {
     let path = bucket.join("appended");
     let mut file = fs::OpenOptions::new().append(true).create(true).open(&path).expect("open");
@@ -83,7 +83,7 @@ fn appends(bucket: &Path, end: &AtomicBool) -> u32 {
     rounds
 }
 
-/// A file that has no name any more keeps what is in it.
+/// Checks that an open unlinked file keeps its content.
 fn nameless(bucket: &Path, end: &AtomicBool) -> u32 {
     let mut rounds = 0;
     while !end.load(Ordering::Relaxed) {
@@ -123,7 +123,7 @@ for n in 1 2; do
 done; echo same";
 
 #[test]
-fn programs_notice_nothing_while_workers_are_killed() {
+fn programs_continue_while_workers_are_killed() {
     on_each_engine(|mut kept| {
         let bucket = kept.path("bucket");
         fs::create_dir(&bucket).unwrap();
@@ -136,7 +136,7 @@ fn programs_notice_nothing_while_workers_are_killed() {
                 scope.spawn(move || work(bucket, end))
             });
             for kill in 0..KILLS {
-                // Not always at the same distance.
+                // At varying intervals.
                 thread::sleep(Duration::from_millis(300 + 170 * (kill as u64 % 5)));
                 kept.kill_worker();
             }
@@ -152,14 +152,14 @@ fn programs_notice_nothing_while_workers_are_killed() {
         assert_eq!(kept.workers(), KILLS + 1, "each kill was one");
         assert!(rounds.iter().all(|rounds| *rounds > 0), "{rounds:?}");
         eprintln!("{KILLS} kills; rounds of each program: {rounds:?}");
-        // What is there is durable: another mount sees it.
+        // The content is durable: another mount sees it.
         let kept = kept.anew();
         assert!(!kept.log().contains("is lost"), "nothing was lost");
     });
 }
 
 #[test]
-fn what_was_not_synced_is_there_after_a_kill() {
+fn unsynced_data_survives_a_killed_worker() {
     on_each_engine(|mut kept| {
         let bucket = kept.path("bucket");
         fs::create_dir(&bucket).unwrap();
@@ -182,8 +182,8 @@ fn what_was_not_synced_is_there_after_a_kill() {
     });
 }
 
-/// A program that takes a lock of fcntl(2), waiting for it if need be, and says so; it lets go of it at
-/// the end of its standard input.
+/// A program that waits for a lock of fcntl(2), prints a line when it has it, and releases it at the end of
+/// its standard input.
 const LOCKER: &str = "
 import fcntl, sys
 file = open(sys.argv[1], 'r+')
@@ -208,7 +208,7 @@ fn says(output: &mut impl BufRead) -> String {
 }
 
 #[test]
-fn locks_outlive_the_worker() {
+fn locks_survive_a_killed_worker() {
     on_each_engine(|mut kept| {
         let bucket = kept.path("bucket");
         fs::create_dir(&bucket).unwrap();
@@ -241,7 +241,7 @@ fn locks_outlive_the_worker() {
     });
 }
 
-/// A mount with a bucket, over a Redis that can be frozen.
+/// Returns a mount with a bucket, over a Redis that can be suspended.
 fn over_redis() -> Option<(Database, Kept)> {
     let redis = can_mount().then(redis)??;
     let kept = Kept::new(Some(&redis.url()));
@@ -249,7 +249,7 @@ fn over_redis() -> Option<(Database, Kept)> {
     Some((redis, kept))
 }
 
-/// A program that writes to a file and closes it, and goes on with names.
+/// A program that writes to a file, closes it, and then creates names.
 const WRITER: &str = "
 import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: None)
@@ -269,8 +269,8 @@ fn a_program_that_waits_for_the_database_can_be_killed() {
     }
 }
 
-/// Kills a program that waits. The kernel tells of the first signal alone, so one that the program
-/// handles before must not hide the one that ends it.
+/// Kills a waiting program. The kernel reports the first signal only, so a signal that the program handles
+/// before must not hide the one that ends it.
 fn kill_a_waiting_program(handles_one_before: bool) {
     let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
@@ -298,10 +298,10 @@ fn kill_a_waiting_program(handles_one_before: bool) {
     });
 }
 
-/// The copy of an open file that a new program gets is closed before it begins, and while that waits,
-/// the kernel lets nobody look at the process.
+/// The kernel closes inherited files before a new program starts. While such a close waits, reads of the
+/// process in `/proc` block.
 #[test]
-fn a_program_begins_though_a_file_that_is_closed_for_it_waits_for_the_database() {
+fn a_program_starts_while_the_close_of_an_inherited_file_waits() {
     let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
     let mut file = make(&bucket.join("file"));

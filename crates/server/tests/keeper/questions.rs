@@ -1,4 +1,4 @@
-//! Commands that ask a mount about its files, and have it read them.
+//! `ashlar info` and `ashlar warmup` on a mount, and its stats file.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -28,7 +28,7 @@ fn refused(arguments: &[&str], path: &Path, why: &str) {
 }
 
 #[test]
-fn a_mount_tells_where_the_content_of_its_files_stands() {
+fn info_reports_the_places_of_content_on_a_mount() {
     if !can_mount() {
         return;
     }
@@ -64,7 +64,7 @@ fn a_mount_tells_where_the_content_of_its_files_stands() {
 }
 
 #[test]
-fn a_key_is_looked_for_in_the_volume() {
+fn info_looks_up_a_key_in_the_volume() {
     let (true, Some(redis)) = (can_mount(), redis()) else { return };
     let url = redis.url();
     let kept = Kept::new(Some(&url));
@@ -77,9 +77,9 @@ fn a_key_is_looked_for_in_the_volume() {
     refused(&arguments, Path::new("bucket/none"), "there is none of this name");
 }
 
-/// What the blocks were asked for so far is said by the cache's pages of the mount.
+/// The block store's directory is renamed, so reads succeed only from the cache.
 #[test]
-fn what_was_warmed_up_is_read_without_its_blocks() {
+fn warmed_up_files_are_read_without_the_block_store() {
     if !can_mount() {
         return;
     }
@@ -89,7 +89,7 @@ fn what_was_warmed_up_is_read_without_its_blocks() {
     fs::write(kept.path("bucket/below/large"), &content).unwrap();
     fs::write(kept.path("bucket/small"), &content[..MEGABYTE / 2]).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", kept.path("bucket/link")).unwrap();
-    // Nothing of it is in memory then.
+    // The new mount has an empty cache.
     let kept = kept.anew();
     let said = told(&["warmup"], &[&kept.path("bucket")]);
     assert!(said.starts_with("read 2 files, 12.50 MiB, in "), "{said}");
@@ -104,7 +104,7 @@ fn what_was_warmed_up_is_read_without_its_blocks() {
 }
 
 #[test]
-fn what_a_mount_has_counted_is_a_file_that_no_list_shows() {
+fn the_stats_file_has_the_metrics_and_is_not_listed() {
     if !can_mount() {
         return;
     }
@@ -123,7 +123,7 @@ fn what_a_mount_has_counted_is_a_file_that_no_list_shows() {
     assert!(fs::write(&stats, b"x").is_err());
     assert!(fs::remove_file(&stats).is_err());
     assert!(fs::rename(kept.path("bucket"), kept.path(".ashlar/bucket")).is_err());
-    // A handle that the worker before gave has no text any more; the next one has.
+    // A handle of the previous worker has no text any more; a new handle has.
     let mut open = File::open(&stats).unwrap();
     kept.kill_worker();
     assert!(open.read_to_end(&mut Vec::new()).is_err());

@@ -11,7 +11,7 @@ fn accessed(path: &Path) -> SystemTime {
 }
 
 #[test]
-fn reading_renews_access_times_unless_told_not_to() {
+fn reads_update_access_times_unless_noatime_is_given() {
     if !can_mount() {
         return;
     }
@@ -30,12 +30,12 @@ fn reading_renews_access_times_unless_told_not_to() {
     assert_eq!(fs::read(file(&kept)).unwrap(), b"hello");
     let noted = accessed(&file(&kept));
     assert!(noted > before);
-    // It was kept when the mount ended, and nothing has changed since.
+    // The end of the mount has committed the access time, and no read has changed it since.
     kept = kept.anew();
     assert_eq!(accessed(&file(&kept)), noted);
     assert_eq!(fs::read(file(&kept)).unwrap(), b"hello");
     assert_eq!(accessed(&file(&kept)), noted);
-    // The kernel has its pages and asks for none, and remembers its attributes for a moment.
+    // The kernel has the pages cached, and the attributes for a moment.
     fs::set_permissions(file(&kept), fs::metadata(file(&kept)).unwrap().permissions()).unwrap();
     assert_eq!(fs::read(file(&kept)).unwrap(), b"hello");
     eventually("it was read", || accessed(&file(&kept)) > noted);

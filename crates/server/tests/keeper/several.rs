@@ -10,9 +10,9 @@ use rustix::process::Signal;
 
 use crate::kept::{Kept, can_mount, redis, signal};
 
-/// Takes turns with a program that maps the same file: each waits in the map for its turn, adds one to
-/// the counter of both, and gives the turn to the other one. Then it prints its counts, and
-/// the bytes that a read of the file returns.
+/// Takes turns with a program that maps the same file: each waits in the map for its turn, adds one
+/// to the counter of both, and gives the turn to the other one. Then it prints its counts, and the
+/// bytes that a read of the file returns.
 const TAKES_TURNS: &str = "
 import mmap, os, struct, sys, time
 file, own, rounds = os.open(sys.argv[1], os.O_RDWR), int(sys.argv[2]), int(sys.argv[3])
@@ -62,8 +62,8 @@ memory[:4] = b'then'
 sys.stdin.readline()
 ";
 
-/// Counts in a database, which stays open, and says how many commits were acknowledged. Both programs
-/// have read from it before either begins.
+/// Counts in an open database, and prints the number of acknowledged commits. Both programs read from it
+/// before one of them starts.
 const COUNTS: &str = "
 import os, sqlite3, sys, time
 base = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
@@ -85,7 +85,7 @@ for _ in range(25):
 print(counted)
 ";
 
-/// Says what a program meets that has a directory as its current one, and open, once it was removed.
+/// Prints the results of calls in a removed directory, which is the current one and open.
 const IN_REMOVED: &str = "
 import errno, os, sys
 os.chdir(sys.argv[1])
@@ -127,14 +127,14 @@ fn python(script: &str, path: &Path, words: &[&str]) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// The next line of a program.
+/// Returns the next line of a program.
 fn said(program: &mut BufReader<ChildStdout>) -> String {
     let mut line = String::new();
     program.read_line(&mut line).unwrap();
     line.trim().to_owned()
 }
 
-/// The output of a program, which must succeed.
+/// Returns the output of a program, which must succeed.
 fn output(program: Child) -> String {
     let output = program.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -148,7 +148,7 @@ fn programs_on_two_mounts_share_a_map() {
     fs::write(&here, vec![0; 8192]).unwrap();
     let programs =
         [python(TAKES_TURNS, &here, &["0", "12"]), python(TAKES_TURNS, &there, &["1", "12"])];
-    // Workers end while their programs wait for pages, or have some.
+    // Workers are killed while their programs wait for pages, or have some.
     kept.kill_worker();
     beside.kill_worker();
     for said in programs.map(output) {
@@ -183,7 +183,7 @@ print('synced', flush=True)
 ";
 
 #[test]
-fn a_mount_that_was_paused_does_not_write_its_pages_over_those_of_another() {
+fn a_suspended_mount_does_not_overwrite_pages_of_another() {
     let Some((_redis, kept, beside)) = two() else { return };
     let (here, there) = (kept.path("bucket/map"), beside.path("bucket/map"));
     fs::write(&here, vec![0; 8192]).unwrap();
@@ -192,7 +192,7 @@ fn a_mount_that_was_paused_does_not_write_its_pages_over_those_of_another() {
     assert_eq!(said(&mut of_paused), "changed");
     let processes = [kept.keeper(), kept.worker().unwrap()];
     processes.iter().for_each(|process| signal(*process, Signal::STOP));
-    // The other one waits for a page until the session of the paused one has ended.
+    // The other mount waits for a page until the session of the suspended one has ended.
     assert_eq!(output(python(SYNCS, &there, &[])), "synced");
     processes.iter().for_each(|process| signal(*process, Signal::CONT));
     writeln!(paused.stdin.as_mut().unwrap()).unwrap();
@@ -204,7 +204,7 @@ fn a_mount_that_was_paused_does_not_write_its_pages_over_those_of_another() {
 }
 
 #[test]
-fn a_map_for_reading_shows_what_another_mount_maps() {
+fn a_read_only_map_shows_writes_of_another_mount() {
     let Some((_redis, kept, beside)) = two() else { return };
     let (here, there) = (kept.path("bucket/map"), beside.path("bucket/map"));
     fs::write(&here, vec![0; 4096]).unwrap();
@@ -255,7 +255,7 @@ print(base.execute('select value from counter').fetchone()[0])
 }
 
 #[test]
-fn a_program_in_a_directory_that_was_removed_gets_what_a_local_disk_gives() {
+fn a_removed_directory_behaves_as_on_a_local_disk() {
     let Some((_redis, mut kept, beside)) = two() else { return };
     fs::write(kept.path("bucket/other"), b"").unwrap();
     for by_itself in [false, true] {

@@ -1,4 +1,4 @@
-//! A mount on which all is shown as somebody's.
+//! A mount with `--uid`, `--gid` and `--umask`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::kept::{Kept, can_mount};
 
-/// Somebody who is not root.
+/// A user other than root.
 const SOMEBODY: &str = "12345";
 
 fn shown(path: &Path) -> (u32, u32, u32) {
@@ -15,7 +15,7 @@ fn shown(path: &Path) -> (u32, u32, u32) {
     (seen.uid(), seen.gid(), seen.mode() & 0o7777)
 }
 
-/// Runs a program as somebody else, and answers whether it succeeds.
+/// Runs a program as that user, and returns true if it succeeds.
 fn as_somebody(script: &str, at: &Path) -> bool {
     let groups = ["--clear-groups", "--reuid", SOMEBODY, "--regid", SOMEBODY];
     let mut command = Command::new("setpriv");
@@ -24,7 +24,7 @@ fn as_somebody(script: &str, at: &Path) -> bool {
 }
 
 #[test]
-fn all_is_shown_as_somebody_s_who_may_use_it() {
+fn uid_gid_and_umask_options_replace_owner_and_mode() {
     if !can_mount() {
         return;
     }
@@ -44,7 +44,7 @@ fn all_is_shown_as_somebody_s_who_may_use_it() {
     assert!(as_somebody("chmod 700 bucket/run && bucket/run", &kept.path("")));
     assert_eq!(shown(&kept.path("bucket/made")), (12_345, 54_321, 0o750));
     assert_eq!(shown(&kept.path("bucket/run")), (12_345, 54_321, 0o750));
-    // Lists have no say in it.
+    // Access control lists have no effect.
     let mut acl = Command::new("setfacl");
     acl.args(["-m", "u:77:rwx"]).arg(kept.path("bucket/file"));
     assert!(!acl.output().is_ok_and(|done| done.status.success()));

@@ -1,4 +1,4 @@
-//! What others on the machine may read of a gateway's files: nothing.
+//! The permissions of a gateway's files: other users of the machine read none.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::running::{Folder, Gateway};
 
-/// The largest cache that fits a test, and what it takes for a gateway to use one.
+/// The options of a gateway with a disk cache of the smallest size.
 const CACHED: [&str; 4] = ["--cache-disk", "64MiB", "--cache-memory", "1MiB"];
 
 fn mode(path: impl AsRef<Path>) -> u32 {
@@ -17,7 +17,7 @@ fn chmod(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
-/// Everything below a folder.
+/// Returns all paths below a directory.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -30,7 +30,7 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What others could read of what stands below a folder, with its modes.
+/// Returns the paths below a directory that other users can access, with their modes.
 fn open_to_others(folder: &Path) -> Vec<(PathBuf, u32)> {
     let modes = below(folder).into_iter().map(|path| (path.clone(), mode(path)));
     modes.filter(|(_, mode)| mode & 0o077 != 0).collect()
@@ -47,7 +47,7 @@ fn check(gateway: &Gateway) {
 }
 
 #[test]
-fn what_a_gateway_makes_in_a_folder_that_existed_is_its_owners_alone() {
+fn files_that_a_gateway_creates_are_private_to_its_user() {
     let folder = Folder::new();
     let data = PathBuf::from(folder.path("data"));
     fs::create_dir(&data).expect("made");
@@ -83,7 +83,7 @@ fn what_a_gateway_makes_in_a_folder_that_existed_is_its_owners_alone() {
 }
 
 #[test]
-fn what_an_earlier_release_left_open_is_closed_and_told() {
+fn open_permissions_of_existing_files_are_removed_and_logged() {
     let folder = Folder::new();
     let data = PathBuf::from(folder.path("data"));
     let gateway = Gateway::start(&folder, &CACHED, &[]);
@@ -97,7 +97,7 @@ fn what_an_earlier_release_left_open_is_closed_and_told() {
     let gateway = Gateway::start(&folder, &CACHED, &[]);
     check(&gateway);
     assert_eq!(mode(&data), 0o700);
-    // A block's own mode matters to nobody who cannot get into its session's folder.
+    // The mode of a block has no effect if the directory of its session is private.
     let session = |path: &Path| path.parent() == Some(&data.join("blocks")) && path.is_dir();
     let sessions: Vec<PathBuf> = below(&data).into_iter().filter(|path| session(path)).collect();
     assert!(sessions.len() > 1, "tmp and a session");
@@ -119,7 +119,7 @@ fn what_an_earlier_release_left_open_is_closed_and_told() {
 }
 
 #[test]
-fn a_folder_that_everybody_may_write_is_refused_in_a_sentence() {
+fn a_world_writable_directory_is_refused_with_the_reason() {
     let folder = Folder::new();
     let data = PathBuf::from(folder.path("data"));
     fs::create_dir(&data).expect("made");
@@ -134,7 +134,7 @@ fn a_folder_that_everybody_may_write_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn a_tls_key_that_everybody_can_read_is_closed_and_told() {
+fn a_world_readable_tls_key_is_closed_and_logged() {
     let folder = Folder::new();
     let names = vec!["localhost".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).expect("a certificate");

@@ -1,4 +1,5 @@
-//! Places that are mistyped, forgotten or not mounted: nothing is made there, and nothing is split.
+//! Places that are misspelt, missing or not mounted: no command creates files there, and no volume is
+//! split.
 
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod servers;
@@ -7,7 +8,7 @@ use std::path::Path;
 
 use crate::running::{Done, Folder, Gateway};
 
-/// Asserts that a command was refused with these words, and returns its line.
+/// Asserts that a command was refused with an error that contains these words.
 #[track_caller]
 fn refused(done: &Done, parts: &[&str]) {
     let line = done.log.lines().last().unwrap_or_default();
@@ -36,7 +37,7 @@ fn files(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
-fn commands_and_mounts_make_no_volume() {
+fn commands_and_mounts_create_no_volume() {
     let folder = Folder::new();
     folder.write("policy.json", "{}");
     std::fs::create_dir(folder.path("mnt")).expect("a folder");
@@ -55,7 +56,7 @@ fn commands_and_mounts_make_no_volume() {
         &["gc", "--dry-run"],
         &["dump", "-"],
     ];
-    // Without FUSE a mount is refused for another reason.
+    // Without FUSE a mount fails for another reason.
     if Path::new("/dev/fuse").exists() {
         commands.push(&mount);
     }
@@ -67,13 +68,13 @@ fn commands_and_mounts_make_no_volume() {
 }
 
 #[test]
-fn a_mistyped_data_directory_or_metadata_store_is_refused_and_makes_nothing() {
+fn a_misspelt_data_directory_or_metadata_store_is_refused_and_creates_nothing() {
     let folder = Folder::new();
     Gateway::start(&folder, &[], &[]).stop();
     let before = files(&folder);
     let other = format!("sqlite:{}", folder.path("other.db"));
     let (beside, deep) = (folder.path("dta"), folder.path("none/data"));
-    // As an option of the command line, a variable would lose against a flag, so all are variables.
+    // As variables, because a flag of the test harness would override them.
     let cases: [(&str, &str, &[&str]); 3] = [
         ("ASHLAR_DATA_DIR", &beside, &["does not exist", "data beside it", "--create"]),
         ("ASHLAR_DATA_DIR", &deep, &["create the data directory", "its parent directory"]),
@@ -83,14 +84,14 @@ fn a_mistyped_data_directory_or_metadata_store_is_refused_and_makes_nothing() {
         refused(&folder.run(&["serve"], &[(variable, value)]), parts);
         assert_eq!(files(&folder), before, "{value} made something");
     }
-    // Asked for, each is made; but never over the blocks of another volume.
+    // With --create, each is created; but never over the blocks of another volume.
     let gateway = Gateway::start(&folder, &["--create"], &[("ASHLAR_DATA_DIR", &beside)]);
     gateway.stop();
     let created = folder.run(&["serve", "--create"], &[("ASHLAR_META", &other)]);
     refused(&created, &["the blocks belong to volume"]);
-    // The volume of before is served as before.
+    // The first volume is still served.
     Gateway::start(&folder, &[], &[]).stop();
-    // A directory of one volume does not serve another one.
+    // The data directory of one volume does not serve another one.
     let theirs = format!("sqlite:{beside}/meta.db");
     refused(
         &folder.run(&["serve"], &[("ASHLAR_META", &theirs)]),
@@ -111,7 +112,7 @@ fn an_empty_folder_that_exists_needs_no_option() {
 }
 
 #[test]
-fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
+fn a_block_store_without_the_mark_is_refused_until_it_is_adopted() {
     let folder = Folder::new();
     let place = |name: &str| format!("file:{}", folder.path(name));
     let (right, wrong, empty) = (place("right"), place("wrong"), place("empty"));
@@ -129,7 +130,7 @@ fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
         refused(&done, &["bears no mark", "--blocks"]);
         assert!(!Path::new(&folder.path("empty/volume")).exists(), "{command:?} marked the folder");
     }
-    // A forgotten --blocks names the default.
+    // A missing --blocks means the default.
     refused(&folder.run(&["serve"], &[]), &["the directory does not exist"]);
 
     // An empty place cannot be adopted: the volume's blocks are elsewhere.
@@ -140,7 +141,7 @@ fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
         "the refused start marked the folder"
     );
 
-    // A restore brought the blocks and not the mark.
+    // A restore copied the blocks, but not the mark.
     std::fs::rename(folder.path("right"), folder.path("restored")).expect("renamed");
     std::fs::remove_file(folder.path("restored/volume")).expect("it was marked");
     let restored = place("restored");
@@ -153,7 +154,7 @@ fn a_place_of_blocks_without_the_mark_is_refused_until_it_is_adopted() {
 }
 
 #[test]
-fn a_mount_point_that_cannot_be_used_stops_a_gateway_before_it_makes_a_volume() {
+fn an_unusable_mount_point_fails_the_start_before_a_volume_is_created() {
     let folder = Folder::new();
     folder.write("file", "not a folder");
     std::fs::create_dir(folder.path("full")).expect("a folder");

@@ -25,7 +25,7 @@ fn is_made(engine: Engine, url: &str) -> bool {
 }
 
 #[test]
-fn commands_and_mounts_make_no_tables_in_a_database_without_a_volume() {
+fn commands_and_mounts_create_no_tables_in_a_database_without_a_volume() {
     for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis] {
         if !Database::installed(engine) {
             continue;

@@ -1,4 +1,4 @@
-//! A gateway in a process of its own, and a client that signs what it sends.
+//! A gateway as a process, and a client that signs its requests.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,17 +14,17 @@ use aws_sigv4::http_request::{
 };
 use aws_sigv4::sign::v4;
 
-/// How long a gateway may take to start or to stop.
+/// The limit of time of a start or a stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The program, without what the environment of whoever tests says to it.
+/// Returns the program without the `ASHLAR_` variables of the tester's environment.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
     command.env_clear().stdin(Stdio::null());
     command
 }
 
-/// What a finished process left.
+/// The result of a finished process.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) code: Option<i32>,
@@ -32,7 +32,7 @@ pub(crate) struct Done {
     pub(crate) log: String,
 }
 
-/// A folder that goes with its test; the data directory is `data` in it.
+/// A folder that is deleted after its test, with the data directory `data`.
 #[derive(Debug)]
 pub(crate) struct Folder(tempfile::TempDir);
 
@@ -112,7 +112,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts one on free ports and waits until it says where it serves.
+    /// Starts a gateway on free ports, and waits for its addresses in the log.
     pub(crate) fn start(folder: &Folder, flags: &[&str], variables: &[(&str, &str)]) -> Gateway {
         let arguments = [&["serve"], flags].concat();
         let mut child = folder
@@ -166,7 +166,7 @@ impl Gateway {
         self.admin.clone()
     }
 
-    /// Sends bytes as they are on a connection of their own; answers what comes back first.
+    /// Sends bytes on a new connection, and returns the first bytes of the response.
     pub(crate) fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -176,12 +176,12 @@ impl Gateway {
         String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 
-    /// A request signed by the operator.
+    /// Returns a request that is signed with the root credentials.
     pub(crate) fn sign(&self, method: &str, path: &str, body: &[u8]) -> Signed {
         self.sign_as(&self.root.clone(), method, path, body)
     }
 
-    /// A request signed by anybody.
+    /// Returns a request that is signed with these credentials.
     pub(crate) fn sign_as(
         &self,
         (user, secret): &(String, String),
@@ -222,7 +222,7 @@ impl Gateway {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Stops it in good order.
+    /// Sends SIGTERM, and waits for the exit.
     pub(crate) fn stop(self) -> Done {
         self.terminate();
         let done = self.wait();
@@ -230,7 +230,7 @@ impl Gateway {
         done
     }
 
-    /// Waits until it has ended.
+    /// Waits for the exit.
     pub(crate) fn wait(mut self) -> Done {
         let began = Instant::now();
         let status = loop {
@@ -249,7 +249,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // Of a process that has ended, this is refused.
+        // Fails for a process that has exited.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -260,7 +260,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// The addresses in the line that says that all is ready, in either format.
+/// Returns the addresses in the log line of a started gateway, in either format.
 fn serving(line: &str) -> Option<(String, String)> {
     if let Ok(line) = serde_json::from_str::<serde_json::Value>(line) {
         let text = |name: &str| line[name].as_str().map(str::to_owned);
@@ -278,7 +278,7 @@ pub(crate) fn get(address: &str, path: &str) -> String {
     get_as(address, address, path)
 }
 
-/// The same under any name.
+/// As [`get`], with another `Host`.
 pub(crate) fn get_as(host: &str, address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -298,7 +298,7 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    /// Sends the head; the body is the caller's business.
+    /// Sends the head. The caller sends the body.
     pub(crate) fn send_head(self) -> Sending {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -306,7 +306,7 @@ impl Signed {
         Sending(stream)
     }
 
-    /// Sends all of it and reads the answer.
+    /// Sends the request, and reads the response.
     pub(crate) fn send_all(self) -> RawResponse {
         let body = self.body.clone();
         let mut sending = self.send_head();
@@ -315,7 +315,7 @@ impl Signed {
     }
 }
 
-/// A request whose body is on its way.
+/// A request whose body is being sent.
 #[derive(Debug)]
 pub(crate) struct Sending(TcpStream);
 

@@ -1,11 +1,11 @@
-//! A gateway behind a load balancer that is told to stop.
+//! The stop of a gateway behind a load balancer.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::running::{Folder, Gateway};
 
-/// How long a listener may take to close.
+/// The limit of time until the listener closes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn ready(gateway: &Gateway) -> String {
@@ -30,19 +30,19 @@ fn wait_not_ready(gateway: &Gateway) {
 }
 
 #[test]
-fn during_the_shutdown_delay_a_gateway_is_not_ready_and_serves() {
+fn a_gateway_in_its_shutdown_delay_is_not_ready_and_serves() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &["--shutdown-delay", "10m"], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
     assert!(ready(&gateway).starts_with("HTTP/1.1 200"));
     gateway.terminate();
     wait_not_ready(&gateway);
-    // New connections are accepted and served, as from clients that a balancer has sent before.
+    // New connections are accepted and served, because the balancer may still send clients.
     for number in 0..3 {
         gateway.sign("PUT", &format!("/bucket/{number}"), b"x").send_all().expect_status(200);
         assert!(ready(&gateway).starts_with("HTTP/1.1 503"));
     }
-    // A second signal ends the delay, and lets an upload finish.
+    // A second signal ends the delay; the upload in flight finishes.
     let body = vec![b'x'; 1 << 20];
     let mut upload = gateway.sign("PUT", "/bucket/key", &body).send_head();
     upload.send(&body[..1024]);
@@ -55,7 +55,7 @@ fn during_the_shutdown_delay_a_gateway_is_not_ready_and_serves() {
 }
 
 #[test]
-fn the_shutdown_delay_ends_by_itself() {
+fn the_shutdown_delay_ends_without_a_second_signal() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &["--shutdown-delay", "2"], &[]);
     let began = Instant::now();

@@ -176,7 +176,7 @@ impl Currency {
         let Authority { generation, until } = self.authority();
         let demotions = self.demotions.load(Ordering::Acquire);
         seen == SeqlockRead { generation, demotions }
-            && until.is_some_and(|until| !until.has_come())
+            && until.is_some_and(|until| !until.has_passed())
     }
 
     /// Counts that entries have stopped being current. The caller has changed them before.

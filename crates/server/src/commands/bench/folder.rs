@@ -42,9 +42,8 @@ pub(crate) struct Fs {
 
 /// Measures, prints the table, and deletes the files unless `--keep` is given.
 pub(super) async fn run(options: Fs) -> Result<(), Problem> {
-    let mut random = [0; 8];
-    credentials::random(&mut random)?;
-    watched(move |live| measure(&options, u64::from_ne_bytes(random), &live)).await
+    let random = credentials::random_u64()?;
+    watched(move |live| measure(&options, random, &live)).await
 }
 
 fn measure(options: &Fs, random: u64, live: &Live) -> Result<(), Problem> {

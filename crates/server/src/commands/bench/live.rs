@@ -58,8 +58,8 @@ impl Live {
     }
 }
 
-/// Runs `work` on a blocking thread, and shows its progress. After SIGINT or SIGTERM the gauge asks the
-/// load to stop, and `work` still cleans up.
+/// Runs `work` on a blocking thread, and shows its progress. After SIGINT or SIGTERM the gauge asks
+/// the load to stop, and `work` still cleans up.
 pub(super) async fn watched<T: Send + 'static>(
     work: impl FnOnce(Live) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

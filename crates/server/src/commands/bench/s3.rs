@@ -76,7 +76,8 @@ pub(crate) struct S3 {
     #[arg(long, value_name = "COUNT", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// The number of threads of the load. More than one helps only if the endpoint is on another machine
+    /// The number of threads of the load. More than one helps only if the endpoint is on another
+    /// machine
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
@@ -112,13 +113,12 @@ struct Side {
     runner: Runner,
 }
 
-/// Measures, prints the table, and deletes the objects unless `--keep` is given. Fails if any request
-/// failed.
+/// Measures, prints the table, and deletes the objects unless `--keep` is given. Fails if any
+/// request failed.
 pub(super) async fn run(options: S3) -> Result<(), Problem> {
     let targets = options.targets()?;
-    let mut random = [0; 8];
-    credentials::random(&mut random)?;
-    watched(move |live| measure(&options, &targets, u64::from_ne_bytes(random), &live)).await
+    let random = credentials::random_u64()?;
+    watched(move |live| measure(&options, &targets, random, &live)).await
 }
 
 fn measure(
@@ -170,8 +170,8 @@ fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Probl
         let mut row = Row { workload, sides: vec![Vec::new(); sides.len()] };
         for number in 0..options.rounds {
             let mut order: Vec<usize> = (0..sides.len()).collect();
-            // The endpoints alternate at the start of rounds, so that the warm machine does not always
-            // favour the same one.
+            // The endpoints alternate at the start of rounds, so that the warm machine does not
+            // always favour the same one.
             order.rotate_left(usize::from(number % 2 == 1).min(sides.len() - 1));
             for place in order {
                 let (side, rounds) = (&mut sides[place], &mut row.sides[place]);
@@ -279,8 +279,8 @@ impl S3 {
     }
 }
 
-/// Returns an access key, from the command line or a variable, and its secret. Returns `None` if both are
-/// missing, and fails if only one is.
+/// Returns an access key, from the command line or a variable, and its secret. Returns `None` if
+/// both are missing, and fails if only one is.
 fn credentials(
     access_key: Option<String>,
     variable_name: &str,

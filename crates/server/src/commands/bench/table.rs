@@ -66,7 +66,8 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
     lines.collect()
 }
 
-/// Returns the rate of the first endpoint divided by that of the second, or `None` without a second.
+/// Returns the rate of the first endpoint divided by that of the second, or `None` without a
+/// second.
 fn ratio(row: &Row) -> Option<f64> {
     match row.sides.as_slice() {
         [one, other] => Some(rates(one, Round::rate) / rates(other, Round::rate)),

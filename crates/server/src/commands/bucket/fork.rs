@@ -24,8 +24,8 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    /// Forks the bucket. Gateways may be serving the volume. If entries of the source changed at each
-    /// attempt to copy them, the fork lacks them, and the command lists them and fails.
+    /// Forks the bucket. Gateways may be serving the volume. If entries of the source changed at
+    /// each attempt to copy them, the fork lacks them, and the command lists them and fails.
     pub(super) async fn run(&self, settings: &VolumeSettings) -> Result<(), Problem> {
         let Fork { source, target } = self;
         let doing = format!("fork the bucket {source:?} as {target:?}");

@@ -75,7 +75,7 @@ async fn sentence(done: impl Future<Output = Result<Outcome, Problem>>) -> Strin
 }
 
 #[tokio::test]
-async fn a_dump_is_private_whole_and_replaces_nothing_unasked() {
+async fn a_dump_is_complete_private_and_replaces_files_only_with_force() {
     let folder = TempDir::new().expect("a folder");
     let volume = settings(&folder, "meta.db");
     make_volume(&volume).await;
@@ -105,7 +105,7 @@ async fn a_dump_is_private_whole_and_replaces_nothing_unasked() {
 }
 
 #[tokio::test]
-async fn a_file_that_comes_up_meanwhile_is_not_replaced() {
+async fn a_file_that_appears_during_the_dump_is_not_replaced() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("volume.dump");
     let DumpOutput::File { part, .. } = DumpOutput::open(&dump_to(&file, false)).expect("a place")
@@ -120,7 +120,7 @@ async fn a_file_that_comes_up_meanwhile_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_loaded_dumps_the_same_bytes() {
+async fn a_loaded_store_dumps_the_same_bytes() {
     let folder = TempDir::new().expect("a folder");
     let (old, new) = (settings(&folder, "old.db"), settings(&folder, "new.db"));
     make_volume(&old).await;
@@ -156,13 +156,13 @@ async fn a_store_that_is_being_served_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn a_load_that_was_cut_off_is_told_and_is_no_volume() {
+async fn an_interrupted_load_is_reported_and_leaves_no_volume() {
     let folder = TempDir::new().expect("a folder");
     let (old, new) = (settings(&folder, "old.db"), settings(&folder, "new.db"));
     make_volume(&old).await;
     let file = folder.path().join("volume.dump");
     dump(old, dump_to(&file, false)).await.expect("dumped");
-    // What stands there when a load has begun: the crate's own tests cut loads at every commit.
+    // The state after the first commit of a load. The tests of the `dump` crate cut loads at each commit.
     let claimed = [&b"ashlar load has not finished "[..], &[1; 16]].concat();
     change(&new, vec![Change::Put(key::volume(), claimed.into())]).await;
     for refused in [
@@ -206,7 +206,7 @@ async fn damaged_dumps_and_places_without_a_volume_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_read_twice_is_copied_first() {
+fn a_pipe_is_copied_to_a_file_before_it_is_loaded() {
     let folder = TempDir::new().expect("a folder");
     let pipe = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");

@@ -5,7 +5,7 @@ fn said(words: &[&str]) -> Result<Vec<OsString>, String> {
 }
 
 #[test]
-fn a_line_of_fstab_is_a_command() {
+fn an_fstab_line_becomes_a_mount_command() {
     let options = "rw,nofail,_netdev,x-systemd.after=minio.service,allow_other,write-memory=1GiB";
     let command = said(&["/etc/ashlar.toml", "/mnt/ashlar", "-n", "-o", options]).unwrap();
     let expected = [
@@ -38,7 +38,7 @@ fn a_line_of_fstab_is_a_command() {
 }
 
 #[test]
-fn what_is_no_such_line_is_refused() {
+fn invalid_helper_arguments_are_refused() {
     for words in [&["/etc/ashlar.toml"][..], &["a", "b", "c"], &["a", "b", "-o"], &["a", "b", "-x"]]
     {
         assert!(said(words).is_err(), "{words:?}");
@@ -46,7 +46,7 @@ fn what_is_no_such_line_is_refused() {
 }
 
 #[test]
-fn it_goes_by_its_name() {
+fn the_helper_is_recognized_by_its_file_name() {
     assert!(is_mount_helper(OsStr::new("/sbin/mount.ashlar")));
     assert!(!is_mount_helper(OsStr::new("/usr/bin/ashlar")));
 }

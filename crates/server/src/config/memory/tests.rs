@@ -13,7 +13,7 @@ fn the_cache_takes_a_sixteenth_within_limits() {
 }
 
 #[test]
-fn the_machine_says_what_it_has() {
+fn the_system_reports_its_memory() {
     assert!(available() > 64 << 20, "no machine runs this in less: {}", available());
     assert_eq!(cache_default(), cache_default());
 }

@@ -1,7 +1,7 @@
 use super::Network;
 
 #[test]
-fn addresses_are_in_the_networks_that_they_begin_with() {
+fn a_network_contains_addresses_with_its_prefix() {
     let cases = [
         ("10.0.0.0/8", "10.255.1.2", true),
         ("10.0.0.0/8", "11.0.0.0", false),
@@ -24,7 +24,7 @@ fn addresses_are_in_the_networks_that_they_begin_with() {
 }
 
 #[test]
-fn what_is_no_network_is_refused() {
+fn invalid_networks_are_refused() {
     for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/-1", "proxy", "/8"]
     {
         assert!(text.parse::<Network>().is_err(), "{text}");

@@ -31,7 +31,7 @@ async fn burst(count: usize, needs: Duration) -> (usize, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_that_the_queue_can_serve_in_time_is_served_whole() {
+async fn a_burst_that_fits_the_maximum_wait_is_served_completely() {
     assert_eq!(burst(1_000, Duration::from_millis(25)).await, (1_000, Duration::ZERO));
 }
 

@@ -1,4 +1,4 @@
-//! HTTP/2 as peers speak it who take nothing, go nowhere, or were not let in.
+//! HTTP/2 clients that read nothing, send nothing, or are over a limit.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use tokio::time::Instant;
 use super::harness::{Harness, Options};
 use super::tls::{connect, issue, load};
 
-/// How long the server may take over what it does at once.
+/// The limit of time for steps that the server does at once.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A connection on which nothing was asked yet.
+/// A connection without requests.
 struct Peer {
     sender: SendRequest<Bytes>,
-    /// How the connection ended.
+    /// The end of the connection.
     ended: oneshot::Receiver<Result<(), h2::Error>>,
     began: Instant,
 }
 
 impl Peer {
-    /// A peer that lets so many bytes of each answer come before it has taken them.
+    /// Returns a client with this receive window for each response.
     async fn connect(harness: &Harness, trusted: &CertificateDer<'static>, window: u32) -> Peer {
         let stream = connect(harness, trusted, b"h2").await.expect("a handshake");
         let handshake = Builder::new().initial_window_size(window).handshake(stream).await;
@@ -49,7 +49,7 @@ impl Peer {
         self.ask(path).await.await.expect("an answer").status().as_u16()
     }
 
-    /// How long after it began the server ended the connection, which it must have announced.
+    /// Returns the lifetime of the connection, which the server must have ended with GOAWAY.
     async fn end(mut self) -> Duration {
         let ended = tokio::time::timeout(PATIENCE, self.ended).await.expect("it ends");
         ended.expect("it is driven").expect("it ends in good order");
@@ -79,9 +79,9 @@ impl Scene {
     }
 }
 
-/// What a peer does not take of answers that are in memory keeps nobody from being served.
+/// Unread responses in memory do not block other clients.
 #[tokio::test]
-async fn a_client_that_takes_nothing_holds_no_permit() {
+async fn a_client_that_reads_nothing_holds_no_slot() {
     let scene = Scene::start(Options { requests_max: 8, ..Options::default() }).await;
     let mut lazy = scene.peer(0).await;
     let mut held = Vec::new();
@@ -93,9 +93,9 @@ async fn a_client_that_takes_nothing_holds_no_permit() {
     assert_eq!(scene.peer(65_535).await.status("/ok").await, 200);
 }
 
-/// Where there is no room for more documents that nobody takes, a fault is its status alone.
+/// If the memory for unread error documents is used up, an error response has its status only.
 #[tokio::test]
-async fn whoever_takes_no_document_gets_no_more_of_them() {
+async fn a_client_that_reads_no_error_documents_gets_statuses_only() {
     let scene = Scene::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut lazy = scene.peer(0).await;
     let mut held = Vec::new();
@@ -108,9 +108,9 @@ async fn whoever_takes_no_document_gets_no_more_of_them() {
     assert_eq!(scene.peer(65_535).await.status("/ok").await, 200, "it has no permit left");
 }
 
-/// A peer that takes nothing of an answer that is being read, or a little and no more of it.
+/// A client that reads nothing of a download, or stops after a few bytes.
 #[tokio::test]
-async fn an_answer_that_its_peer_does_not_take_is_given_up() {
+async fn a_download_that_its_client_does_not_read_ends_at_the_timeout() {
     for window in [0, 10] {
         let download_timeout = Duration::from_secs(3);
         let options = Options { requests_max: 1, download_timeout, ..Options::default() };
@@ -122,7 +122,7 @@ async fn an_answer_that_its_peer_does_not_take_is_given_up() {
         assert_eq!(other.status("/ok").await, 200, "the answer that waits needs no slot");
         let mut taken = 0;
         let reset = loop {
-            // What has come is not taken: no window is opened.
+            // The received bytes are not released, so the window stays closed.
             match body.data().await.expect("it does not end") {
                 Ok(bytes) => taken += bytes.len(),
                 Err(error) => break error,
@@ -140,7 +140,7 @@ async fn an_answer_that_its_peer_does_not_take_is_given_up() {
 }
 
 #[tokio::test]
-async fn whoever_takes_what_comes_gets_all_of_it() {
+async fn a_client_that_reads_slowly_gets_the_whole_response() {
     let scene = Scene::start(Options::default()).await;
     let mut peer = scene.peer(65_535).await;
     let mut body = peer.ask("/large").await.await.expect("a head").into_body();
@@ -154,7 +154,7 @@ async fn whoever_takes_what_comes_gets_all_of_it() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_told_that_it_ends() {
+async fn an_idle_connection_gets_goaway() {
     let scene = Scene::start(Options::default()).await;
     let mut peer = scene.peer(65_535).await;
     assert_eq!(peer.status("/ok").await, 200);
@@ -165,7 +165,7 @@ async fn an_idle_connection_is_told_that_it_ends() {
     assert!((31..36).contains(&after.as_secs()), "{after:?}");
 }
 
-/// Time passes at once, and then as it does.
+/// Advances the paused clock, and resumes it.
 async fn pass(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -174,19 +174,19 @@ async fn pass(time: Duration) {
 }
 
 #[tokio::test]
-async fn a_connection_on_which_nothing_begins_is_ended() {
+async fn a_connection_without_a_preface_ends() {
     let scene = Scene::start(Options::default()).await;
     let mut silent = connect(&scene.harness, &scene.trusted, b"h2").await.expect("a handshake");
     tokio::time::pause();
     let began = Instant::now();
-    // What the server says of itself, and then nothing.
+    // The server sends its settings, and then no more.
     let _end = silent.read_to_end(&mut Vec::new()).await;
     let after = began.elapsed();
     assert!((30..=36).contains(&after.as_secs()), "{after:?}");
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_answered_and_ended_at_once() {
+async fn an_http2_connection_over_the_limit_gets_a_refusal_and_ends() {
     let scene = Scene::start(Options { connections_max: 1, ..Options::default() }).await;
     let mut first = scene.peer(65_535).await;
     assert_eq!(first.status("/ok").await, 200);

@@ -1,4 +1,4 @@
-//! A listener with a service of the tests' own, and a client that says what it is told to say.
+//! A listener with a scripted service, and a client that sends given bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::edge::{
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
-/// Answers with the path, unless the path asks for something else.
+/// The scripted service. The response is the path, unless the path is a command.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) well: AtomicBool,
-    /// Requests so far.
+    /// The number of requests so far.
     asked: AtomicUsize,
-    /// Told when `/wait` has begun.
+    /// Notified when `/wait` has started.
     pub(super) began: Notify,
-    /// Lets `/wait` end.
+    /// Ends `/wait`.
     pub(super) go: Notify,
 }
 
@@ -95,7 +95,7 @@ fn full(body: impl Into<Bytes>) -> HttpBody {
 pub(super) struct Options {
     pub(super) requests_max: usize,
     pub(super) connections_max: usize,
-    /// Of one host.
+    /// The limits of one host.
     pub(super) host_requests_max: usize,
     pub(super) host_connections_max: usize,
     pub(super) proxies: Vec<Network>,
@@ -169,7 +169,7 @@ impl Harness {
         Harness { address, service, edge, metrics, hosts, stop, served }
     }
 
-    /// How many requests have come to the service.
+    /// Returns the number of requests that reached the service.
     pub(super) fn asked(&self) -> usize {
         self.service.asked.load(Ordering::Relaxed)
     }
@@ -178,14 +178,14 @@ impl Harness {
         Connection(TcpStream::connect(self.address).await.expect("it listens"), Vec::new())
     }
 
-    /// A connection from another host.
+    /// Returns a connection from another host.
     pub(super) async fn connect_from(&self, host: [u8; 4]) -> Connection {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind((host, 0).into()).expect("all of 127/8 is this machine");
         Connection(socket.connect(self.address).await.expect("it listens"), Vec::new())
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection, and reads the response.
     pub(super) async fn ask(&self, request: &str) -> Said {
         let mut connection = self.connect().await;
         connection.send(request).await;
@@ -197,7 +197,7 @@ impl Harness {
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) status: u16,
@@ -213,21 +213,21 @@ impl Said {
     }
 }
 
-/// A connection, and what has arrived on it and was not read yet.
+/// A connection, and the received bytes that no read has returned yet.
 pub(super) struct Connection(TcpStream, Vec<u8>);
 
 impl Connection {
     pub(super) async fn send(&mut self, text: &str) {
-        // A server that has closed already is seen by whoever reads.
+        // If the server has closed the connection, the next read shows that.
         let _closed = self.0.write_all(text.as_bytes()).await;
     }
 
-    /// As [`Connection::send`]. An error if the server has closed the connection for both sides.
+    /// As [`Connection::send`]. Fails if the server has closed the connection in both directions.
     pub(super) async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.0.write_all(bytes).await
     }
 
-    /// Everything up to the end of a head.
+    /// Reads up to the end of a head.
     pub(super) async fn read_head(&mut self) -> Said {
         loop {
             if let Some(end) = self.1.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -241,7 +241,7 @@ impl Connection {
         }
     }
 
-    /// A head and its body.
+    /// Reads a head and its body.
     pub(super) async fn read(&mut self) -> Said {
         let mut said = self.read_head().await;
         let length =
@@ -254,14 +254,14 @@ impl Connection {
         said
     }
 
-    /// Whether the server closes without saying more.
+    /// Returns true if the server closes the connection without sending more bytes.
     pub(super) async fn is_closed(&mut self) -> bool {
         self.1.is_empty() && !self.more().await
     }
 
     async fn more(&mut self) -> bool {
         let mut bytes = vec![0; 16384];
-        // A reset is an end too.
+        // A reset is an end, too.
         let read = tokio::time::timeout(Duration::from_mins(1), self.0.read(&mut bytes)).await;
         let read = read.expect("the server says something or closes").unwrap_or(0);
         self.1.extend_from_slice(&bytes[..read]);

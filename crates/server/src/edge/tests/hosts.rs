@@ -1,4 +1,4 @@
-//! What one host may have, and whom a proxy speaks for.
+//! The limits of one host, and the clients of proxies.
 
 use super::harness::{Harness, Options};
 
@@ -9,7 +9,7 @@ fn get(path: &str, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_host_with_all_its_permits_leaves_those_of_others() {
+async fn a_host_at_its_request_limit_does_not_block_others() {
     let harness = Harness::start(Options { host_requests_max: 1, ..Options::default() }).await;
     let mut busy = harness.connect().await;
     busy.send(&get("/wait", "")).await;
@@ -29,7 +29,7 @@ async fn a_host_with_all_its_permits_leaves_those_of_others() {
 }
 
 #[tokio::test]
-async fn a_host_with_all_its_connections_leaves_those_of_others() {
+async fn a_host_at_its_connection_limit_does_not_block_others() {
     let harness = Harness::start(Options { host_connections_max: 1, ..Options::default() }).await;
     let mut first = harness.connect().await;
     first.send(&get("/ok", "")).await;
@@ -52,7 +52,7 @@ async fn a_host_with_all_its_connections_leaves_those_of_others() {
 }
 
 #[tokio::test]
-async fn a_request_through_a_proxy_is_its_clients() {
+async fn a_request_through_a_proxy_counts_for_its_client() {
     let proxies = ["127.0.0.1", "10.0.0.0/8"].map(|proxy| proxy.parse().expect("a network"));
     let options = Options {
         host_requests_max: 1,
@@ -67,7 +67,7 @@ async fn a_request_through_a_proxy_is_its_clients() {
     let cases = [
         ("X-Forwarded-For: 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: 9.9.9.9:4711\r\n", 503),
-        // What a client claims stands before what the proxy adds.
+        // The claim of a client precedes the address that the proxy appends.
         ("X-Forwarded-For: 1.1.1.1, 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 9.9.9.9\r\n", 503),
         ("X-Forwarded-For: nonsense, 9.9.9.9, 10.1.2.3\r\n", 503),
@@ -75,7 +75,7 @@ async fn a_request_through_a_proxy_is_its_clients() {
         ("X-Forwarded-For: ::ffff:9.9.9.9\r\n", 503),
         ("X-Forwarded-For: 9.9.9.9, 1.1.1.1\r\n", 200),
         ("X-Forwarded-For: [2001:db8::1]:4711\r\n", 200),
-        // A proxy that does not say for whom it asks is not limited as one host.
+        // A proxy that names no client has no limit of its own.
         ("", 200),
         ("X-Forwarded-For: nonsense\r\n", 200),
         ("X-Forwarded-For: 10.1.2.3\r\n", 200),
@@ -96,7 +96,7 @@ async fn a_request_through_a_proxy_is_its_clients() {
 }
 
 #[test]
-fn a_client_speaks_tls_if_every_line_of_its_proxy_says_so() {
+fn forwarded_proto_counts_only_if_every_item_is_https() {
     use crate::edge::hosts::forwarded_proto;
     for (lines, expected) in [
         (&[][..], None),
@@ -120,9 +120,9 @@ fn a_client_speaks_tls_if_every_line_of_its_proxy_says_so() {
     }
 }
 
-/// The addresses of one IPv6 network are one host's.
+/// All addresses of a /64 network count for one host.
 #[test]
-fn a_host_has_a_network_to_itself() {
+fn addresses_of_one_ipv6_network_are_one_host() {
     use crate::edge::{HostLimits, Hosts};
     let limits = HostLimits { connections_max: 1, requests_max: 1, proxies: Vec::new() };
     let hosts = Hosts::new(limits);

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::harness::{Harness, Options};
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_does_not_end_closes_the_connection() {
+async fn an_incomplete_head_closes_the_connection() {
     let harness = Harness::start(Options::default()).await;
     let mut connection = harness.connect().await;
     connection.send("GET / HTTP/1.1\r\nHost: x\r\nX-Slow:").await;
@@ -46,7 +46,7 @@ async fn too_many_and_too_large_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn two_lengths_are_refused_and_nothing_after_a_doubtful_body_is_parsed() {
+async fn two_lengths_are_refused_and_bytes_after_an_ambiguous_body_are_not_parsed() {
     let harness = Harness::start(Options::default()).await;
     let two = "PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!";
     assert_eq!(harness.ask(two).await.status, 400);
@@ -62,7 +62,7 @@ async fn two_lengths_are_refused_and_nothing_after_a_doubtful_body_is_parsed() {
 }
 
 #[tokio::test]
-async fn a_small_body_left_unread_is_read_away_and_the_connection_goes_on() {
+async fn a_short_unread_body_is_drained_and_the_connection_continues() {
     let harness = Harness::start(Options::default()).await;
     let mut connection = harness.connect().await;
     let body = "x".repeat(512 << 10);
@@ -75,9 +75,9 @@ async fn a_small_body_left_unread_is_read_away_and_the_connection_goes_on() {
     }
 }
 
-/// What arrives slowly and is wanted by nobody keeps nobody waiting.
+/// A body that is drained slowly does not delay other requests.
 #[tokio::test]
-async fn reading_a_body_away_holds_no_permit() {
+async fn draining_a_body_holds_no_slot() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut slow = harness.connect().await;
     slow.send("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx").await;
@@ -94,7 +94,7 @@ async fn reading_a_body_away_holds_no_permit() {
 }
 
 #[tokio::test]
-async fn a_large_body_left_unread_closes_the_connection_and_says_so() {
+async fn a_long_unread_body_closes_the_connection_with_a_header() {
     let harness = Harness::start(Options::default()).await;
     let mut connection = harness.connect().await;
     connection.send("PUT /ok HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\nx").await;
@@ -104,7 +104,7 @@ async fn a_large_body_left_unread_closes_the_connection_and_says_so() {
 }
 
 #[tokio::test]
-async fn who_waits_to_be_told_to_send_a_body_is_not_told_when_nobody_reads_it() {
+async fn a_client_that_expects_100_continue_gets_none_for_an_unread_body() {
     let harness = Harness::start(Options::default()).await;
     let expect = "Host: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
     let mut connection = harness.connect().await;
@@ -119,7 +119,7 @@ async fn who_waits_to_be_told_to_send_a_body_is_not_told_when_nobody_reads_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_gets_no_permit_is_told_to_slow_down() {
+async fn a_request_without_a_slot_gets_slow_down() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut busy = harness.connect().await;
     busy.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -136,7 +136,7 @@ async fn a_request_that_gets_no_permit_is_told_to_slow_down() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_told_so_and_closed() {
+async fn a_connection_over_the_limit_gets_slow_down_and_closes() {
     let harness = Harness::start(Options { connections_max: 1, ..Options::default() }).await;
     let mut first = harness.connect().await;
     first.send("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -152,7 +152,7 @@ async fn a_connection_too_many_is_told_so_and_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_stops_reading_is_dropped() {
+async fn a_client_that_stops_reading_loses_its_connection() {
     let download_timeout = Duration::from_secs(30);
     let harness = Harness::start(Options { download_timeout, ..Options::default() }).await;
     let mut lazy = harness.connect().await;
@@ -165,10 +165,10 @@ async fn a_reader_that_stops_reading_is_dropped() {
     assert!(began.elapsed() >= download_timeout);
 }
 
-/// What is too long to wait in memory without a permit keeps its permit until it has left, over
-/// HTTP/1.1 too, where the body itself is gone with its last frame.
+/// A response that is too long for the memory permits keeps its slot until it is sent, also over
+/// HTTP/1.1, where hyper drops the body with its last frame.
 #[tokio::test]
-async fn an_answer_in_memory_keeps_what_it_holds_until_it_was_taken() {
+async fn a_response_in_memory_holds_its_slot_until_the_client_has_read_it() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;
     let mut lazy = harness.connect().await;
     lazy.send("GET /memory HTTP/1.1\r\nHost: x\r\n\r\n").await;

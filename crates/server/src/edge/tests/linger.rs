@@ -22,7 +22,7 @@ async fn refused(harness: &Harness) -> Connection {
 }
 
 #[tokio::test]
-async fn a_client_may_send_on_after_an_early_answer() {
+async fn a_client_that_still_sends_gets_an_early_response() {
     let harness = Harness::start(Options::default()).await;
     let mut connection = refused(&harness).await;
     assert!(connection.is_closed().await, "the gateway sends nothing more");
@@ -34,7 +34,7 @@ async fn a_client_may_send_on_after_an_early_answer() {
 }
 
 #[tokio::test]
-async fn a_client_may_send_on_after_an_early_answer_over_tls() {
+async fn a_client_that_still_sends_gets_an_early_response_over_tls() {
     let folder = tempfile::tempdir().expect("a folder");
     let certificate = issue(folder.path());
     let tls = Some(load(folder.path()).expect("it loads"));
@@ -58,7 +58,7 @@ async fn a_client_may_send_on_after_an_early_answer_over_tls() {
 }
 
 #[tokio::test]
-async fn a_connection_lingers_only_while_something_arrives() {
+async fn a_connection_lingers_only_while_bytes_arrive() {
     let harness = Harness::start(Options::default()).await;
     let mut connection = refused(&harness).await;
     let began = Instant::now();

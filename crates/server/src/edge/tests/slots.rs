@@ -23,7 +23,7 @@ async fn unfinished(harness: &Harness) -> Connection {
 }
 
 #[tokio::test]
-async fn a_request_whose_body_does_not_come_leaves_its_slot_to_others() {
+async fn a_stalled_upload_frees_its_slot_for_others() {
     let harness = one_slot().await;
     let mut slow = unfinished(&harness).await;
     assert_eq!(harness.ask(GET).await.status, 200, "the same host is served");
@@ -36,7 +36,7 @@ async fn a_request_whose_body_does_not_come_leaves_its_slot_to_others() {
 }
 
 #[tokio::test]
-async fn requests_that_trickle_leave_their_slots_to_others() {
+async fn slow_uploads_free_their_slots_for_others() {
     let harness = one_slot().await;
     let mut slow = unfinished(&harness).await;
     for byte in ["b", "c", "d", "e"] {
@@ -49,7 +49,7 @@ async fn requests_that_trickle_leave_their_slots_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_goes_on_waits_for_a_slot_again() {
+async fn a_resumed_upload_waits_for_a_slot() {
     let harness = one_slot().await;
     let mut slow = unfinished(&harness).await;
     let mut busy = harness.connect().await;
@@ -64,7 +64,7 @@ async fn a_request_that_goes_on_waits_for_a_slot_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_leaves_the_slot_of_its_answer_to_others() {
+async fn a_paused_download_frees_its_slot_for_others() {
     let harness = one_slot().await;
     let mut lazy = harness.connect().await;
     lazy.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;

@@ -48,7 +48,7 @@ pub(super) async fn connect(
 }
 
 #[tokio::test]
-async fn both_versions_of_http_are_spoken_over_tls() {
+async fn tls_offers_both_versions_of_http() {
     let folder = tempfile::tempdir().expect("a folder");
     let certificate = issue(folder.path());
     let tls = Some(load(folder.path()).expect("it loads"));
@@ -105,7 +105,7 @@ async fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn bad_files_are_refused_in_a_sentence() {
+fn invalid_tls_files_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().expect("a folder");
     let sentence = || load(folder.path()).expect_err("refused").to_string();
     assert!(sentence().starts_with("cannot read the TLS certificate in "), "{}", sentence());

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_a_worker_says_is_heard() {
+fn the_keeper_parses_messages_of_workers() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     (&theirs).write_all(b"opened\nserving\nwhat\nfailed cannot open: \xc3\xa4\n").unwrap();
     drop(theirs);

@@ -1,4 +1,4 @@
-//! What requests are answered.
+//! The content of replies. The operations return it, and `send` encodes it for the kernel.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,20 +11,26 @@ use fuse::{
 };
 use volume::CacheValidity;
 
-/// What a request is answered.
+/// The content of a reply. For example, `Answer::Entry` is the reply to LOOKUP and MKDIR.
 pub(super) enum Answer {
+    /// Success without data.
     Ok,
     Entry(NodeEntry),
+    /// The name does not exist, which the kernel may cache for this time.
     NoEntry(CacheValidity),
     Attributes(NodeAttributes, Duration),
     StatX(NodeAttributes, FileTime, Duration),
+    /// The target of a link, or the value of an attribute.
     Bytes(Vec<u8>),
+    /// The length of an attribute's value.
     Size(u32),
     Opened(FileHandle, OpenFlags),
-    /// And the kernel may remember wrongly how long the file is.
+    /// As `Opened`, and the kernel must drop its cached size of the file, which may be wrong.
     OpenedChanged(NodeId, FileHandle, OpenFlags),
     Created(NodeEntry, HandleId, OpenFlags),
+    /// The offset that LSEEK found.
     Position(u64),
+    /// The number of bytes that were copied.
     Copied(u64),
     Directory(DirectoryBuffer),
     Lock(FileLock),
@@ -32,6 +38,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// Sends the reply.
     pub(super) fn send(self, reply: Reply) {
         match self {
             Answer::Ok => reply.ok(),
@@ -59,7 +66,8 @@ impl Answer {
     }
 }
 
-/// A value, or how long it is, as it was asked for.
+/// Returns the reply to a request for a value with a buffer of `size` bytes: the value, its length
+/// if `size` is 0, or `ERANGE` if the buffer is too small.
 pub(super) fn sized(value: Vec<u8>, size: u32) -> Result<Answer, rustix::io::Errno> {
     let length = u32::try_from(value.len()).map_err(|_| rustix::io::Errno::TOOBIG)?;
     match size {

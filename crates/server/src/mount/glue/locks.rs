@@ -1,4 +1,5 @@
-//! Locks of programs on files.
+//! Locks of programs on files: fcntl(2) and flock(2). For example, `F_SETLKW` becomes `Files::lock`,
+//! which waits for locks of programs on other mounts, too.
 
 use files::{RangeLock, RangeLockKind};
 use fuse::{Errno, FileLock, LockKind, LockRequest, Reply};
@@ -7,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Call, errno};
 
 impl Call {
-    /// Waits for a lock, unless the program is killed or interrupted.
-    pub(super) async fn lock(&self, question: LockRequest, reply: Reply) {
-        let Some(asked) = range_lock(&question) else {
-            return match self.unlock(&question).await {
+    /// Replies to SETLKW: waits for the lock. Replies `EINTR` if a signal interrupts the program,
+    /// and `EIO` if the mount ends.
+    pub(super) async fn lock(&self, request: LockRequest, reply: Reply) {
+        let Some(wanted) = range_lock(&request) else {
+            return match self.unlock(&request).await {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             };
@@ -20,7 +22,7 @@ impl Call {
         reply.on_interrupt(move || interrupt.cancel());
         tokio::select! {
             biased;
-            locked = self.files.lock(self.node(), asked) => match locked {
+            locked = self.files.lock(self.node(), wanted) => match locked {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             },
@@ -29,32 +31,33 @@ impl Call {
         }
     }
 
-    /// Takes a lock that can be had at once, or lets go of one.
+    /// Takes a lock without waiting, or releases one. Fails with `EAGAIN` if another lock
+    /// conflicts.
     pub(super) async fn try_lock(
         &self,
-        question: &LockRequest,
+        request: &LockRequest,
     ) -> Result<Answer, rustix::io::Errno> {
-        match range_lock(question) {
-            Some(asked) => self.files.try_lock(self.node(), asked).await?,
-            None => self.unlock(question).await?,
+        match range_lock(request) {
+            Some(wanted) => self.files.try_lock(self.node(), wanted).await?,
+            None => self.unlock(request).await?,
         }
         Ok(Answer::Ok)
     }
 
-    /// Lets an owner go of a range.
-    async fn unlock(&self, question: &LockRequest) -> Result<(), rustix::io::Errno> {
-        let LockRequest { owner, flock, lock, .. } = *question;
+    /// Releases the locks of an owner in a range.
+    async fn unlock(&self, request: &LockRequest) -> Result<(), rustix::io::Errno> {
+        let LockRequest { owner, flock, lock, .. } = *request;
         self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await
     }
 
-    /// The lock that is in the way of another one, or that there is none.
+    /// Returns a lock that conflicts with the requested one, or an unlocked range if none does.
     pub(super) async fn conflicting_lock(
         &self,
-        question: &LockRequest,
+        request: &LockRequest,
     ) -> Result<Answer, rustix::io::Errno> {
-        let free = FileLock { kind: LockKind::Unlocked, ..question.lock };
-        let Some(asked) = range_lock(question) else { return Ok(Answer::Lock(free)) };
-        let held = self.files.conflicting_lock(self.node(), &asked).await?;
+        let free = FileLock { kind: LockKind::Unlocked, ..request.lock };
+        let Some(wanted) = range_lock(request) else { return Ok(Answer::Lock(free)) };
+        let held = self.files.conflicting_lock(self.node(), &wanted).await?;
         Ok(Answer::Lock(held.map_or(free, |held| {
             let kind = match held.kind {
                 RangeLockKind::Shared => LockKind::Shared,
@@ -65,19 +68,19 @@ impl Call {
     }
 }
 
-/// The lock that is asked for; none if one is let go of.
-fn range_lock(question: &LockRequest) -> Option<RangeLock> {
-    let kind = match question.lock.kind {
+/// Returns the requested lock, or `None` for a release.
+fn range_lock(request: &LockRequest) -> Option<RangeLock> {
+    let kind = match request.lock.kind {
         LockKind::Shared => RangeLockKind::Shared,
         LockKind::Exclusive => RangeLockKind::Exclusive,
         LockKind::Unlocked => return None,
     };
     Some(RangeLock {
-        start: question.lock.start,
-        last: question.lock.end,
+        start: request.lock.start,
+        last: request.lock.end,
         kind,
-        owner: question.owner.0,
-        pid: question.lock.pid,
-        flock: question.flock,
+        owner: request.owner.0,
+        pid: request.lock.pid,
+        flock: request.flock,
     })
 }

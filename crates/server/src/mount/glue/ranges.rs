@@ -1,4 +1,8 @@
-//! Ranges of open files: allocated, made holes, searched and copied.
+//! Operations on ranges of open files: fallocate(2), lseek(2) for data and holes,
+//! `copy_file_range(2)`.
+//!
+//! For example, fallocate with `PUNCH_HOLE` becomes `Files::zero`, and a copy shares the blocks of
+//! its source.
 
 use files::HandleId;
 use rustix::io::Errno;
@@ -11,10 +15,10 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 0x10;
 
-/// The user whose programs may change a file and leave it its rights.
+/// The user whose programs keep the set-user-ID bits of a file that they change.
 const ROOT_USER: u32 = 0;
 
-/// What lseek(2) seeks besides a position.
+/// The values of `whence` of lseek(2) that reach the file system. The kernel handles the others.
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
@@ -39,7 +43,7 @@ impl Call {
         Ok(Answer::Ok)
     }
 
-    /// Finds the next data or hole at or behind `offset`.
+    /// Returns the offset of the next data or hole at or after `offset`.
     pub(super) async fn seek(
         &self,
         handle: HandleId,
@@ -54,7 +58,8 @@ impl Call {
         Ok(Answer::Position(self.files.seek(handle, offset, sought).await?))
     }
 
-    /// Copies `length` bytes between two open files, each with a position.
+    /// Copies `length` bytes between two open files, each with an offset. Returns the number of
+    /// bytes.
     pub(super) async fn copy_range(
         &self,
         from: (HandleId, u64),
@@ -65,7 +70,7 @@ impl Call {
         Ok(Answer::Copied(self.files.copy(from, to, length).await?))
     }
 
-    /// Clears the set-user-id bit and the like, unless a program of the root user changes the file.
+    /// Clears the set-user-ID and set-group-ID bits and capabilities, unless the program is root's.
     async fn drop_rights(&self, handle: HandleId) -> Result<(), Errno> {
         if self.request.uid() == ROOT_USER {
             return Ok(());

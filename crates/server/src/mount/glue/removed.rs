@@ -1,4 +1,5 @@
-//! Programs in directories that were removed.
+//! Requests about removed directories that programs still use. For example, `ls` in a removed
+//! directory lists nothing, as on a local disk, instead of failing with `ESTALE`.
 
 use fuse::FileOperation;
 use rustix::io::Errno;
@@ -7,8 +8,8 @@ use super::answer::{Answer, sized};
 use super::{Call, PARENT, THIS};
 
 impl Call {
-    /// The answer to an operation that failed with `ESTALE`. A program that holds a removed directory
-    /// gets what a local disk gives it.
+    /// Returns the reply to an operation that failed with `ESTALE`: if the directory was removed,
+    /// the result that a local disk gives.
     pub(super) async fn answer_stale(&self) -> Result<Answer, Errno> {
         let operation = self.request.operation();
         let node = self.node();
@@ -26,7 +27,7 @@ impl Call {
         };
         #[expect(clippy::wildcard_enum_match_arm, reason = "all other operations fail alike")]
         match operation {
-            // The kernel asks for these for file handles alone.
+            // Lookups for file handles: `ESTALE` is their correct error.
             FileOperation::Lookup { name } if name == THIS || name == PARENT => Err(Errno::STALE),
             FileOperation::GetXattr { .. } => Err(Errno::NODATA),
             FileOperation::ListXattr { size } => sized(Vec::new(), size),

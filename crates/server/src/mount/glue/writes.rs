@@ -1,19 +1,24 @@
 //! Writes.
+//!
+//! A write has two steps: its bytes are copied, which frees the request, and then it waits for
+//! memory for dirty data. For example, while the stores are unreachable, writers wait in the second
+//! step, and other programs still get replies, because the fixed number of request buffers is not
+//! used up.
 
 use files::{AcceptedWrite, HandleId, PageAccess};
 use fuse::{Errno, FileOperation, Reply};
 
-use super::dying::Waiting;
+use super::killed::WaitingCaller;
 use super::{Call, errno};
 
 /// A flag of open(2).
 const APPEND: u32 = 0o2000;
 
-/// A write whose bytes are taken, with the access to pages that lasts until it is answered.
+/// A write whose bytes are copied, with the access to its pages, which lasts until the reply.
 type Taken = (AcceptedWrite, PageAccess);
 
 impl Call {
-    /// Takes the bytes of a write.
+    /// Copies the bytes of a WRITE.
     pub(super) async fn accept_write(
         &self,
         operation: &FileOperation<'_>,
@@ -25,7 +30,8 @@ impl Call {
             return Err(rustix::io::Errno::NOSYS);
         };
         let (handle, appends) = (HandleId(handle.0), flags & APPEND != 0);
-        // The kernel writes back pages that it has access to. To hand them over waits for that.
+        // The kernel writes back pages that this session has access to. Their handover to another
+        // session waits for that, so no access is needed here.
         let access = if *from_page_cache {
             self.files.check_written_back(handle)?;
             PageAccess::unlimited()
@@ -36,8 +42,9 @@ impl Call {
         Ok((taken, access))
     }
 
-    /// Answers a write when there is memory for its bytes. Its request is not kept until then:
-    /// the FUSE session has a fixed number of them, and serves no program without one.
+    /// Replies to a write when there is memory for its bytes. The request is dropped before the
+    /// wait, because the FUSE session has a fixed number of them and cannot read others without a
+    /// free one.
     pub(super) async fn wait_for_write_memory(
         self,
         taken: Result<Taken, rustix::io::Errno>,
@@ -52,12 +59,12 @@ impl Call {
         };
         {
             let mut settling = std::pin::pin!(files.wait_for_write_memory(&taken));
-            match Waiting::of(pid).until_done(settling.as_mut(), &reply).await {
+            match WaitingCaller::new(pid).until_done(settling.as_mut(), &reply).await {
                 Some(Ok(bytes)) => reply.written(bytes),
                 Some(Err(error)) => reply.error(errno(error)),
                 None => {
                     reply.error(Errno::EINTR);
-                    let _unheard = settling.await;
+                    let _unreported = settling.await;
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Extended attributes.
+//! Extended attributes. For example, `getfattr -n user.ashlar.etag FILE` reads the entity tag of
+//! the object.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,10 +17,11 @@ const XATTR_CREATE: u32 = 1;
 const XATTR_REPLACE: u32 = 2;
 
 impl Call {
-    /// Fails with `EOPNOTSUPP` for an access control list if all files are shown as one user's: the
-    /// list has no effect there.
+    /// Fails with `EOPNOTSUPP` for an access control list if the mount shows all files with one
+    /// owner or mode: the list has no effect there.
     fn check_shown(&self, name: &OsStr) -> Result<(), Errno> {
-        let is_hidden = !self.beside.shown.is_unchanged() && AclKind::of(name.as_bytes()).is_some();
+        let is_hidden =
+            !self.context.shown.is_unchanged() && AclKind::of(name.as_bytes()).is_some();
         if is_hidden { Err(Errno::OPNOTSUPP) } else { Ok(()) }
     }
 
@@ -28,7 +30,7 @@ impl Call {
         self.check_shown(name)?;
         let (files, node) = (&self.files, self.node());
         if name == node_report::ATTRIBUTE {
-            let report = self.beside.report(files, node).await.ok_or(Errno::IO)?;
+            let report = self.context.report(files, node).await.ok_or(Errno::IO)?;
             return sized(report, size);
         }
         sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)
@@ -38,7 +40,7 @@ impl Call {
     pub(super) async fn xattr_names(&self, size: u32) -> Result<Answer, Errno> {
         let mut names = Vec::new();
         for name in self.files.xattr_names(self.node()).await? {
-            if !self.beside.shown.is_unchanged() && AclKind::of(&name).is_some() {
+            if !self.context.shown.is_unchanged() && AclKind::of(&name).is_some() {
                 continue;
             }
             names.extend_from_slice(&name);

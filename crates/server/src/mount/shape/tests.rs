@@ -23,7 +23,7 @@ fn stat(kind: NodeKind, mode: u32) -> NodeStat {
 }
 
 #[test]
-fn all_is_shown_as_it_is_unless_something_else_is_wanted() {
+fn attributes_are_shown_unchanged_without_options() {
     let shown = ShownAs::default().attributes(&stat(NodeKind::File, 0o4710));
     assert_eq!((shown.uid, shown.gid, shown.mode), (1, 2, 0o104_710));
     let shown = ShownAs { gid: Some(5), ..ShownAs::default() };
@@ -32,7 +32,7 @@ fn all_is_shown_as_it_is_unless_something_else_is_wanted() {
 }
 
 #[test]
-fn a_umask_leaves_what_it_does_not_take_and_executes_what_the_owner_may() {
+fn a_umask_grants_all_other_permissions_except_execution() {
     let shown = ShownAs { umask: Some(0o027), ..ShownAs::default() };
     let mode = |kind, mode| shown.attributes(&stat(kind, mode)).mode & PERMISSION_BITS;
     assert_eq!(mode(NodeKind::Directory, 0o1700), 0o750);

@@ -1,4 +1,7 @@
-//! What a mount tells besides its files.
+//! The parts of a mount that its requests share: its space, its metrics, and the view of its files.
+//!
+//! For example, `ashlar info` on a file of the mount reads an extended attribute whose value comes
+//! from [`MountContext::report`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,40 +14,41 @@ use super::space::Space;
 use super::stats::Stats;
 use crate::node_report::{self, MountState};
 
-/// What a mount tells besides its files, and how it shows them.
+/// The shared parts of a mount.
 #[derive(Debug)]
-pub(super) struct Beside {
-    /// What is free.
+pub(super) struct MountContext {
+    /// The space for `df`.
     pub(super) space: Space,
+    /// The owner and permissions that files are shown with.
     pub(super) shown: ShownAs,
-    /// What its process has counted.
+    /// The file `.ashlar/stats`.
     pub(super) stats: Stats,
-    /// The volume as operators see it.
+    /// The administration of the volume, for reports.
     pub(super) admin: Admin,
-    /// The attributes of the mount's root as they were last found.
+    /// The last known attributes of the mount's root, for [`MountContext::last_root`].
     pub(super) root: Mutex<Option<NodeStat>>,
 }
 
-impl Beside {
-    /// Remembers the attributes of the mount's root, if they were found.
+impl MountContext {
+    /// Stores the attributes of the mount's root, if they could be read.
     pub(super) fn remember_root(&self, found: Option<&NodeStat>) {
         if let Some(stat) = found {
             *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(*stat);
         }
     }
 
-    /// The attributes of the mount's root as they were last found.
+    /// Returns the last known attributes of the mount's root.
     pub(super) fn last_root(&self) -> Option<NodeStat> {
         *self.root.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a node, as JSON; nothing if it cannot be found out.
+    /// Returns the report on a node as JSON, or `None` if it cannot be made.
     pub(super) async fn report(&self, files: &Files, ino: Ino) -> Option<Vec<u8>> {
         let stat = files.attributes(ino).await.ok()?;
         let open = files.handle_count(ino);
         let here = MountState { open, unwritten: stat.volatile_attributes, size: stat.size };
         let report = self.admin.node(ino).await;
-        let report = report.inspect_err(|error| tracing::debug!(%error, "a node is not told of"));
+        let report = report.inspect_err(|error| tracing::debug!(%error, "cannot report on a node"));
         Some(node_report::json(&report.ok()?, Some(here)).to_string().into_bytes())
     }
 }

@@ -1,7 +1,10 @@
-//! Requests whose server died before it answered: the kernel says them again to the next one.
+//! Requests that the kernel resends after a worker has failed.
 //!
-//! One that changed something is in the mount's journal, and is answered as it would have been.
-//! Any other is carried out: either it was not, or it makes no difference.
+//! The journal of the mount's ledger has an entry for each request that changes names or
+//! attributes. If the failed worker has executed a request, the next one finds the entry, and
+//! replies without executing it again. Other requests are executed: a second execution makes no
+//! difference. For example, after a crash between the commit of MKDIR and its reply, the program
+//! gets success instead of `EEXIST`.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -12,8 +15,9 @@ use volume::{Ledger, Note};
 
 use super::{Answer, Call, errno};
 
-/// Whether a request changes what it finds, so that it would be answered otherwise the second time.
-fn changes(operation: &FileOperation<'_>) -> bool {
+/// Returns true if a second execution of the operation would have another result, for example
+/// `EEXIST`.
+fn needs_journal(operation: &FileOperation<'_>) -> bool {
     match operation {
         FileOperation::MkNod { .. }
         | FileOperation::MkDir { .. }
@@ -63,20 +67,20 @@ fn changes(operation: &FileOperation<'_>) -> bool {
 }
 
 impl Call {
-    /// Answers the request, and sees to it that it is carried out once, whoever answers it.
-    pub(super) async fn answer_once(mut self, ledger: Option<Arc<Ledger>>, reply: Reply) {
+    /// Executes the request at most once over all workers of the mount, and replies.
+    pub(super) async fn execute_once(mut self, ledger: Option<Arc<Ledger>>, reply: Reply) {
         let Some(ledger) = ledger else { return self.answer(reply).await };
         let request = self.request.original_unique();
         let done = self.request.is_resent().then(|| ledger.take_executed(request)).flatten();
-        if let Some((made, note)) = done {
+        if let Some((created, note)) = done {
             self.files = self.files.for_request(request, note);
-            return self.answer_again(made, reply).await;
+            return self.answer_executed(created, reply).await;
         }
-        let note = if changes(&self.request.operation()) {
+        let note = if needs_journal(&self.request.operation()) {
             match ledger.note(request).await {
                 Ok(note) => note,
                 Err(error) => {
-                    tracing::error!(%error, "a request cannot be entered into the journal");
+                    tracing::error!(%error, "cannot write a request to the mount's journal; it fails with EIO");
                     return reply.error(Errno::EIO);
                 }
             }
@@ -84,43 +88,45 @@ impl Call {
             Note::none()
         };
         self.files = self.files.for_request(request, note);
-        // The note goes with the call, once this has been answered.
+        // The journal's entry is deleted with `note`, after the reply.
         self.answer(reply).await;
     }
 
-    /// Answers what a process before this one has carried out.
-    async fn answer_again(self, made: Ino, reply: Reply) {
-        tracing::debug!(request = ?self.request, "carried out before, and answered now");
-        match self.outcome(made).await {
+    /// Replies to a request that an earlier worker has executed. `created` is the node that it
+    /// created.
+    async fn answer_executed(self, created: Ino, reply: Reply) {
+        tracing::debug!(request = ?self.request, "an earlier worker has executed this request; replying now");
+        match self.outcome(created).await {
             Ok(answer) => answer.send(reply),
             Err(error) => reply.error(errno(error)),
         }
     }
 
-    async fn outcome(&self, made: Ino) -> Result<Answer, rustix::io::Errno> {
+    /// Returns the reply that the earlier worker would have sent.
+    async fn outcome(&self, created: Ino) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         Ok(match self.request.operation() {
             FileOperation::MkNod { name, .. }
             | FileOperation::MkDir { name, .. }
             | FileOperation::Symlink { name, .. }
             | FileOperation::Link { name, .. } => {
-                let stat = files.created_node(made, node, name.as_bytes()).await?;
+                let stat = files.created_node(created, node, name.as_bytes()).await?;
                 Answer::Entry(self.entry(&stat))
             }
             FileOperation::Create { name, flags, .. } => {
-                let opened = files.open_created(made).await?;
-                let stat = files.created_node(made, node, name.as_bytes()).await?;
+                let opened = files.open_created(created).await?;
+                let stat = files.created_node(created, node, name.as_bytes()).await?;
                 let maps = self.map_flags(flags, opened.handle).await;
                 Answer::Created(self.entry(&stat), opened.handle, maps)
             }
             FileOperation::TmpFile { flags, .. } => {
-                let opened = files.open_created(made).await?;
+                let opened = files.open_created(created).await?;
                 let maps = self.map_flags(flags, opened.handle).await;
                 Answer::Created(self.entry(&opened.attributes), opened.handle, maps)
             }
             FileOperation::SetAttr(_) => {
                 let stat = files.attributes(node).await?;
-                Answer::Attributes(self.beside.shown.attributes(&stat), self.timeout(&stat))
+                Answer::Attributes(self.context.shown.attributes(&stat), self.timeout(&stat))
             }
             FileOperation::Unlink { .. }
             | FileOperation::RmDir { .. }

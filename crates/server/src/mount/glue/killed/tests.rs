@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_process_is_dying_when_it_was_killed_or_exits() {
+fn a_process_is_ending_when_it_was_killed_or_exits() {
     let status = |pending: &str, shared: &str| {
         format!("Name:\tcat\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t0000000000000100\n")
     };
@@ -12,5 +12,5 @@ fn a_process_is_dying_when_it_was_killed_or_exits() {
     assert!(is_exiting("12 (a ) b) D 1 12 12 0 -1 4194308 0 0"));
     assert!(!is_exiting("12 (cat) S 1 12 12 0 -1 4194304 0 0"));
     assert!(!is_exiting(""));
-    assert!(!is_dying(std::process::id()));
+    assert!(!is_ending(std::process::id()));
 }

@@ -1,4 +1,7 @@
-//! What the kernel is told of the folder and the file that a mount has beside its files.
+//! The virtual directory `.ashlar` at the root of a mount, and the file `stats` in it.
+//!
+//! They exist on the mount only, not in the volume. For example, `ls -a` of the root does not list
+//! `.ashlar`, but `cat .ashlar/stats` prints the metrics of the process.
 
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -14,39 +17,40 @@ use super::answer::{Answer, sized};
 use super::{ACCESS_MODE, Call, THIS, errno};
 use crate::mount::stats::{FILE_NAME, FOLDER_NAME};
 
-/// Their numbers: no node of a volume has one below those that are leased, but the root.
+/// The numbers of both nodes. Except the root, no inode of a volume has a number this low, because
+/// inodes get leased numbers.
 const FOLDER: NodeId = NodeId(2);
 const FILE: NodeId = NodeId(3);
 
 const _: () = assert!(FILE.0 < Ino::FIRST_LEASED.0 && FOLDER.0 > Ino::ROOT.0);
 
-/// The handle of the folder: it has nothing to remember.
+/// The handle of the directory, which has no state.
 const FOLDER_HANDLE: FileHandle = FileHandle(u64::MAX);
 
-/// Kinds and permissions, as in `st_mode`.
-/// The counters tell of all that goes on in the process, so only its user reads them.
+/// The modes, as in `st_mode`. Metrics show the activity of all users, so only the user of the
+/// process may read them.
 const FOLDER_MODE: u32 = 0o040_500;
 const FILE_MODE: u32 = 0o100_400;
 
 impl Call {
-    /// Whether a request is about them.
-    pub(super) fn is_beside_files(&self) -> bool {
+    /// Returns true if the request is about one of the virtual nodes.
+    pub(super) fn is_virtual_file(&self) -> bool {
         matches!(self.request.node(), FOLDER | FILE)
     }
 
-    /// Whether a name that leads nowhere is that of the folder.
-    pub(super) fn names_folder(&self, name: &std::ffi::OsStr) -> bool {
+    /// Returns true if a name, which the volume does not have, is that of the virtual directory.
+    pub(super) fn is_virtual_directory(&self, name: &std::ffi::OsStr) -> bool {
         self.request.node() == NodeId::ROOT && name.as_bytes() == FOLDER_NAME.as_bytes()
     }
 
-    /// The folder.
-    pub(super) fn folder(&self) -> NodeEntry {
-        self.entry_beside(FOLDER)
+    /// Returns the entry of the virtual directory.
+    pub(super) fn virtual_directory(&self) -> NodeEntry {
+        self.virtual_entry(FOLDER)
     }
 
-    /// Answers a request about them.
-    pub(super) fn answer_beside(&self, reply: Reply) {
-        match self.dispatch_beside(&self.request.operation()) {
+    /// Replies to a request about a virtual node.
+    pub(super) fn answer_virtual(&self, reply: Reply) {
+        match self.dispatch_virtual(&self.request.operation()) {
             Ok(answer) => answer.send(reply),
             Err(error) => reply.error(errno(error)),
         }
@@ -56,27 +60,27 @@ impl Call {
         clippy::too_many_lines,
         reason = "a row for each operation, so that none is forgotten"
     )]
-    fn dispatch_beside(&self, operation: &FileOperation<'_>) -> Result<Answer, Errno> {
-        let (node, stats) = (self.request.node(), &self.beside.stats);
+    fn dispatch_virtual(&self, operation: &FileOperation<'_>) -> Result<Answer, Errno> {
+        let (node, stats) = (self.request.node(), &self.context.stats);
         Ok(match *operation {
             FileOperation::Lookup { name } if name == THIS => {
-                Answer::Entry(self.entry_beside(node))
+                Answer::Entry(self.virtual_entry(node))
             }
             FileOperation::Lookup { name } if node == FOLDER => {
                 if name.as_bytes() != FILE_NAME.as_bytes() {
                     return Err(Errno::NOENT);
                 }
-                Answer::Entry(self.entry_beside(FILE))
+                Answer::Entry(self.virtual_entry(FILE))
             }
             FileOperation::GetAttr { .. } => {
-                Answer::Attributes(self.attributes_beside(node), Duration::ZERO)
+                Answer::Attributes(self.virtual_attributes(node), Duration::ZERO)
             }
             FileOperation::StatX { .. } => {
-                let attributes = self.attributes_beside(node);
+                let attributes = self.virtual_attributes(node);
                 Answer::StatX(attributes, FileTime::default(), Duration::ZERO)
             }
             FileOperation::Open { flags, .. } if node == FILE && flags & ACCESS_MODE == 0 => {
-                // How long it is shows when it is read.
+                // The size in the attributes is 0, so reads must bypass the page cache.
                 Answer::Opened(stats.open()?, OpenFlags::DIRECT_IO)
             }
             FileOperation::Open { .. } => return Err(Errno::ACCESS),
@@ -131,19 +135,19 @@ impl Call {
         })
     }
 
-    fn entry_beside(&self, node: NodeId) -> NodeEntry {
+    fn virtual_entry(&self, node: NodeId) -> NodeEntry {
         NodeEntry {
             node,
             generation: 0,
-            attributes: self.attributes_beside(node),
-            // Something of the volume may come to have the name.
+            attributes: self.virtual_attributes(node),
+            // The volume may get an entry with this name at any time.
             entry_timeout: Duration::ZERO,
             attributes_timeout: Duration::ZERO,
         }
     }
 
-    fn attributes_beside(&self, node: NodeId) -> NodeAttributes {
-        let shown = &self.beside.shown;
+    fn virtual_attributes(&self, node: NodeId) -> NodeAttributes {
+        let shown = &self.context.shown;
         NodeAttributes {
             inode: node.0,
             mode: if node == FOLDER { FOLDER_MODE } else { FILE_MODE },
@@ -155,7 +159,7 @@ impl Call {
     }
 }
 
-/// What is in the folder, from a position on.
+/// Returns the entries of the virtual directory from a position.
 fn names(offset: u64, size: u32, plus: bool) -> DirectoryBuffer {
     let mut buffer = DirectoryBuffer::new(size);
     let all = [
