@@ -121,10 +121,12 @@ pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
 
 /// Removes a range from the visible slices. Returns the removed pieces.
 fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) -> Vec<Slice> {
+    // Slices do not overlap, so only the last one that starts before the range can reach into it.
     let before = shown.range(..range.start).next_back().map(|(position, _)| *position);
     let within = shown.range(range.clone()).map(|(position, _)| *position);
     let touched: Vec<u64> = before.into_iter().chain(within).collect();
     let mut hidden = Vec::new();
+    // A slice that is partly within the range stays with the pieces before and behind it.
     for position in touched {
         let Some(slice) = shown.remove(&position) else { continue };
         for rest in [0..range.start, range.end..u64::MAX] {

@@ -148,6 +148,7 @@ impl Planner for AddUser<'_> {
             Ok(policies) => policies,
             Err(missing) => return Ok(Step::Done(Err(missing))),
         };
+        // A policy or account that is removed at the same time refuses this plan.
         let mut guards: Vec<Guard> =
             [Guard::Absent(at.clone())].into_iter().chain(policies).collect();
         guards.extend(account_is_there(account));
@@ -319,6 +320,7 @@ fn with_policies(
     built_in: IsBuiltIn,
 ) -> Result<Given, Halt> {
     let mut guarded = BTreeSet::new();
+    // A policy that is named twice must have one guard only.
     let named: Vec<&String> = policies
         .iter()
         .filter(|name| !built_in(name.as_str()) && guarded.insert(name.as_str()))

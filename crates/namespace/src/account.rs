@@ -57,6 +57,7 @@ impl Planner for AddAccount<'_> {
                 return Ok(Step::Done(Err(AccessError::AccountExists)));
             }
         }
+        // The guard on the number is exact; the check of the name above is not guarded.
         let at = key::account(self.id);
         let guards = vec![Guard::Absent(at.clone())];
         let writes = vec![Write::Put(at.clone(), self.account.encode(&at))];
@@ -90,6 +91,7 @@ impl Planner for RemoveAccount {
         if !users_of_account.is_empty() {
             return Ok(Step::Done(Err(AccessError::AccountHasUsers(users_of_account))));
         }
+        // The owner of a bucket is in its settings, so the settings of all buckets are read.
         let buckets = all(view, key::dentries(Ino::ROOT))?;
         let owned = self.owned(view, &buckets)?;
         if !owned.is_empty() {

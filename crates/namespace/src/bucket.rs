@@ -70,6 +70,7 @@ impl Planner for MakeBucket<'_> {
             body: InodeBody::Directory(Directory { parent: Ino::ROOT, name: self.name.to_vec() }),
         };
         let (versioning, made) = (self.versioning, Dentry::directory(self.ino, Origin::Made));
+        // Object lock protects versions, so it needs a bucket that keeps them permanently.
         let locks = self.configs.iter().any(|(kind, _)| *kind == BucketConfigKind::ObjectLock);
         if locks && versioning != Versioning::Enabled {
             return Err(FsError::KeepsNoVersions.into());
@@ -86,6 +87,7 @@ impl Planner for MakeBucket<'_> {
                 Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.micros()),
             ],
         };
+        // The account may be removed at the same time.
         plan.guards.extend(account_is_there(self.settings.owner));
         for (kind, config) in self.configs {
             let at = key::bucket_config(self.ino, *kind);
@@ -111,6 +113,7 @@ impl Planner for DeleteBucket<'_> {
         let bucket = path::bucket(view, self.name)?;
         let ino = bucket.dentry.ino;
         let inode_key = key::inode(ino);
+        // A missing record does not stop the pass here: the ranges go into the same round trip.
         let inode = view.record(&inode_key);
         let (names, configs) = (key::dentries(ino), key::bucket_configs(ino));
         let range =
@@ -143,6 +146,7 @@ impl Planner for DeleteBucket<'_> {
             Write::Max(key::counter(Ino::ROOT, key::CounterKind::Modified), env.now.micros()),
             Write::Put(orphan.clone(), Orphan::Bucket.encode(&orphan)),
         ];
+        // The counter of bytes stays: orphans still count until the reaper deletes them.
         let counts = [
             key::CounterKind::Entries,
             key::CounterKind::Modified,
@@ -231,6 +235,7 @@ impl Planner for ReadBuckets<'_> {
             }
         }
         names.sort_by(|a, b| a.0.cmp(&b.0));
+        // Settings are read only for the buckets of this page.
         names.truncate(self.limit as usize);
         let keys = names.iter().flat_map(|(_, _, d)| [key::inode(d.ino), key::bucket(d.ino)]);
         let keys: Vec<Key> = keys.collect();
@@ -239,6 +244,7 @@ impl Planner for ReadBuckets<'_> {
         for ((name, _, dentry), (keys, pair)) in
             names.into_iter().zip(keys.chunks_exact(2).zip(records.chunks_exact(2)))
         {
+            // A bucket without these records was removed meanwhile.
             let [Some(inode), Some(settings)] = pair else { continue };
             let made = decode(&keys[0], inode, Inode::decode)?.attributes.created;
             let settings = decode(&keys[1], settings, Bucket::decode)?;
@@ -444,6 +450,7 @@ impl Planner for SetBucketConfig<'_> {
         let bucket_key = key::bucket(ino);
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
+        // Gateways cache configurations under this number.
         settings.configs_version += 1;
         if self.kind == BucketConfigKind::ObjectLock {
             settings.default_retention = self.default_retention;
@@ -488,6 +495,7 @@ impl SetBucketConfig<'_> {
         if dentry.versioning.is_shown() {
             return Err(FsError::KeepsVersions.into());
         }
+        // A change of the days of an existing trash does not change the state of the bucket.
         let versioning = if self.value.is_some() { Versioning::Trash } else { Versioning::Off };
         if versioning == dentry.versioning {
             return Ok(());
@@ -497,6 +505,8 @@ impl SetBucketConfig<'_> {
             if !view.range(start.clone(), end.clone(), 1)?.is_empty() {
                 return Err(FsError::TrashLeft.into());
             }
+            // An item could be added at the same time. That plan guards the dentry, which this plan
+            // writes.
             guards.push(Guard::Empty(start, end));
         }
         // Every plan that changes a key of the bucket guards this dentry.

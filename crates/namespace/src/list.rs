@@ -180,6 +180,7 @@ impl Planner for ListStart<'_> {
         if chain.missing.is_some() || query.limit == 0 {
             return Ok(Step::Done(walk));
         }
+        // The page starts in the directory of the prefix. Nothing above it is read.
         let directory = chain.deepest();
         let mut unread = Unread::within(directory, Bytes::copy_from_slice(base), name);
         // The inode of the directory is requested together with the names, so it costs no round

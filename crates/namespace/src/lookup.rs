@@ -78,6 +78,7 @@ impl Lookup<'_> {
                 path_records.push((slot, name));
                 (dentry.ino, inode, record, dentry.version_in(versioning))
             }
+            // An empty directory is an object whose key ends with `/`.
             None if self.path.name.is_empty() => {
                 let (ino, inode, record) = empty_directory(view, &chain)?;
                 let version = versioning.is_shown().then_some(VersionRef::Null);

@@ -199,6 +199,8 @@ impl Planner for Publish<'_> {
         // The assumptions come first, because the source of a copy may share directories with the
         // target. Their guards are then not added twice.
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
+        // An unknown directory is guessed to be absent: then the plan creates it, and its guard
+        // checks the guess without a round trip.
         let chain = path::chain(view, self.path.bucket(), directories, Unknown::GuessAbsent)?;
         chain.guards().for_each(|guard| self.guard(&mut plan, guard));
         if self.overlap == Overlap::Refuse {
@@ -206,6 +208,8 @@ impl Planner for Publish<'_> {
         }
 
         let file = &self.inode.attributes;
+        // The new directories come before the file, because the dentry of the file needs the number
+        // of its parent.
         let parent = make_directories(self.path, self.fresh, file, view, &chain, env, &mut plan)?;
         let slot = key::dentry(parent, self.path.sort_key().as_bytes());
         let replaced = self.replaced(view, &chain, &slot, &mut plan)?;
@@ -364,6 +368,8 @@ pub(crate) fn make_directories(
     let mut parent = chain.deepest();
     let mut existed = true;
     let depth = chain.directories.len();
+    // Only the first new directory has a parent that existed before: its name and time change
+    // there.
     for (name, ino) in path.directories.iter().zip(fresh).skip(depth) {
         let slot = key::dentry(parent, SortKey::directory(name).as_bytes());
         let dentry = Dentry::directory(*ino, Origin::Implied);

@@ -252,6 +252,7 @@ pub(crate) fn look_ahead<'a>(
     }
     let pairs = numbers.windows(2).rev();
     let followed = pairs.take_while(|pair| pair[0].0.checked_add(1) == Some(pair[1].0)).count();
+    // A path of directories with consecutive numbers was probably created by one PUT.
     let levels = (2 * followed).clamp(AHEAD_MIN, AHEAD_MAX);
     for (name, above) in below.iter().take(levels).zip(last.0.saturating_add(1)..u64::MAX) {
         view.prefetch(key::dentry(Ino(above), SortKey::directory(name).as_bytes()));

@@ -81,6 +81,8 @@ impl Planner for RemoveVersion<'_> {
         // The version may be current or noncurrent. Both are requested before either result is
         // used, so that they take one round trip.
         let versioning = bucket.dentry.versioning;
+        // S3 clients must not see items of a trash, so an ordinary request looks at the current
+        // version only.
         let is_known = versioning.is_shown()
             || (versioning == Versioning::Trash && self.exempt != Exempt::Nothing);
         let other = if is_known { versions.find(view, self.version) } else { Ok(None) };
@@ -187,6 +189,7 @@ impl RemoveVersion<'_> {
             Some(next) => {
                 plan.writes.push(Write::Put(bound.key.clone(), next.encode(&bound.key)));
             }
+            // The last version of the key is removed, so its directories may become empty.
             None => {
                 plan.writes.push(Write::Delete(bound.key.clone()));
                 plan.writes.push(Write::Add(key::counter(bucket, key::CounterKind::Objects), -1));
@@ -196,6 +199,7 @@ impl RemoveVersion<'_> {
         }
         let mut unbinding = Unbinding::new(bucket);
         match versioning {
+            // The current object moves to the trash instead.
             Versioning::Trash => {
                 versions.delete(view, env, Some(&bound.dentry), &mut plan, &mut unbinding)?;
             }

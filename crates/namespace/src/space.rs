@@ -50,6 +50,7 @@ impl Planner for CountUsage {
             .map(|bucket| counted(bucket).map(|counter| view.counter(&counter)))
             .collect();
         let mut holdings = Usage { bytes: 0, names: buckets.len() as u64 };
+        // A negative counter is wrong, and counts as 0.
         for [bytes, names] in counted {
             holdings.bytes += u64::try_from(bytes?).unwrap_or(0);
             holdings.names += u64::try_from(names?).unwrap_or(0);

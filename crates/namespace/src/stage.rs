@@ -132,6 +132,7 @@ impl Planner for Unstage<'_> {
     fn plan(&self, _view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
         let undo = |write: &Write| match write {
             Write::Put(key, _) if is_own(key, self.ino) => Some(Write::Delete(key.clone())),
+            // Counters have no guard, so additions are reversed by their negative.
             Write::Add(counter, number) => Some(Write::Add(counter.clone(), -number)),
             _ => None,
         };

@@ -125,6 +125,7 @@ impl Planner for Restore<'_> {
                 plan.writes.push(Write::Add(objects, 1));
             }
         }
+        // The inode stays: the version record is replaced by the dentry in the same plan.
         versions.remove(view, &found, &mut plan)?;
         // In a bucket with a trash, current objects have no version id.
         let dentry = Dentry { version: None, ..rebind(view, dentry, &mut plan)? };

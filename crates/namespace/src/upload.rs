@@ -69,6 +69,8 @@ impl Planner for CreateUpload<'_> {
         let key = key::upload(bucket.dentry.ino, self.name.object, self.name.id);
         let upload = Upload { begun: env.now, ..self.upload.clone() };
         let plan = Plan {
+            // A bucket that is removed at the same time must not get an upload. The id is random,
+            // so its record is expected to be absent.
             guards: vec![bucket.guard(), Guard::Absent(key.clone())],
             writes: vec![Write::Put(key.clone(), upload.encode(&key))],
         };
@@ -142,6 +144,7 @@ impl Planner for PutPart<'_> {
         let upload = found.upload.ino;
         let transmission = self.next_transmission(view, upload)?;
         let key = key::part(upload, self.number, transmission);
+        // Another transmission of this part may be committed at the same time.
         plan.guards.push(Guard::Absent(key.clone()));
         guard_unused(self.part.owner, self.writes, view, &mut plan)?;
         let part = Part { arrived: env.now, ..self.part.clone() };
@@ -218,6 +221,7 @@ impl Planner for ReadParts<'_> {
             None => key::part(ino, self.after.saturating_add(1), 0),
         };
         let entries = view.range(start, end, self.limit)?;
+        // A full page may be the last one. The next page is then empty.
         let truncated = entries.len() >= self.limit as usize;
         let part = |entry: store::Entry| {
             let part = decode(&entry.key, &entry.value, Part::decode)?;

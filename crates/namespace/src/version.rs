@@ -141,6 +141,7 @@ impl KeyVersions {
         if view.was_refused() {
             newest = newest.max(self.newest(view, 1)?.first().map(|found| found.id.time()));
         }
+        // One nanosecond for the null version between the two, and one for the new version.
         let least = newest.map_or(0, |newest| newest.0.saturating_add(2));
         Ok(VersionStamp::new(Timestamp(env.now.0.max(least)), env.random))
     }
@@ -154,6 +155,7 @@ impl KeyVersions {
         next: VersionStamp,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
+        // A version without an id gets the time directly before that of its successor.
         let before = Timestamp(next.time().0.saturating_sub(1));
         let null_at = self.null_at();
         let (id, is_null) = match current.version {
@@ -234,6 +236,7 @@ impl KeyVersions {
                 current.into_iter().for_each(|dentry| unbinding.take(dentry));
                 Ok(None)
             }
+            // S3 clients see no versions here, so the new object has no id.
             (Versioning::Trash, current) => {
                 if let Some(current) = current {
                     let next = self.fresh(view, env, Some(current))?;
@@ -247,6 +250,7 @@ impl KeyVersions {
                         let next = self.fresh(view, env, Some(current))?;
                         self.make_noncurrent(view, env, current, next, plan)?;
                     }
+                    // The current null version is replaced, and not kept.
                     Some(null) => unbinding.take(null),
                     None => {}
                 }
@@ -406,6 +410,7 @@ impl KeyVersions {
         gone: Option<&Noncurrent>,
         plan: &mut Plan,
     ) -> Result<Option<Dentry>, Halt> {
+        // If the newest record is removed, the second newest is needed.
         let mut newest = self.newest(view, 1 + u32::from(gone.is_some()))?.into_iter();
         // A delete marker of a key without a dentry is added without a write to any dentry. So the
         // guard of the dentry does not cover it, and this guard of the range does.

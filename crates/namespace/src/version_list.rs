@@ -94,6 +94,7 @@ impl Planner for ReadVersions<'_> {
             return Ok(Step::Done(page));
         }
         let of = |suffix: &[u8]| Key::new(key::space::VERSION, bucket.ino.0, suffix);
+        // Record keys begin with the object key, so a prefix of object keys is a range.
         let end = successor(self.prefix).map_or(key::versions(bucket.ino).1, |next| of(&next));
         let current = self.current(view)?;
         page.behind_null = current == Some(VersionRef::Null);
@@ -101,6 +102,7 @@ impl Planner for ReadVersions<'_> {
         if start >= end {
             return Ok(Step::Done(page));
         }
+        // A version record has the inode number at the same offset as a dentry.
         let follow = Some(key::dentry_to_head());
         let range = Read::Range { start, end, limit: self.limit, follow };
         for entry in view.ranges(&[range])?.into_iter().flatten() {

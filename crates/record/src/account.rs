@@ -187,6 +187,7 @@ impl S3Acl {
                 Grantee::AuthenticatedUsers => AUTHENTICATED_USERS,
                 Grantee::LogDelivery => LOG_DELIVERY,
             };
+            // The grantee is in the lower four bits, the right in the upper four.
             to.u8(kind | (*permission as u8) << 4);
             if let Grantee::Account(id) = grantee {
                 to.fixed(&id.0);

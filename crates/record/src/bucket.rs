@@ -98,12 +98,15 @@ record!(
         to.varint(this.owner.0)
             .u8(flags)
             .u8(this.ownership.map_or(0, |ownership| ownership as u8))
+            // A block with all switches off differs from a block that was never set: S3 returns an
+            // error for the latter.
             .u8(this.public_access.map_or(NO_BLOCK, PublicAccessBlock::bits))
             .varint(this.configs_version);
         RetentionDefault::write(this.default_retention, &mut to);
     },
     |from| {
         let owner = AccountId::read(&mut from)?;
+        // Unknown flags mean damage, because a newer release would use a new format.
         let flags = from.u8("flags")?;
         if flags > 3 {
             return Err(DecodeError::Field("flags"));

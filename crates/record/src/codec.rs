@@ -98,6 +98,7 @@ impl Writer {
     }
 
     pub(crate) fn varint(&mut self, mut value: u64) -> &mut Writer {
+        // Seven bits in each byte. The high bit is set in all bytes but the last.
         while value >= 0x80 {
             self.0.push(value.to_le_bytes()[0] | 0x80);
             value >>= 7;
@@ -107,6 +108,7 @@ impl Writer {
 
     /// Writes a signed number as a zigzag varint: small magnitudes are short.
     pub(crate) fn signed(&mut self, value: i64) -> &mut Writer {
+        // Zigzag maps 0, -1, 1, -2 to 0, 1, 2, 3.
         self.varint((value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned())
     }
 
@@ -136,6 +138,7 @@ impl Writer {
     pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut section = Writer(Vec::new());
         write(&mut section);
+        // An absent section reads as an empty one, so most records stay short.
         if section.0.is_empty() { self } else { self.u8(tag).bytes(&section.0) }
     }
 
@@ -146,6 +149,8 @@ impl Writer {
     }
 
     pub(crate) fn finish(mut self, key: &Key) -> Value {
+        // The CRC covers the key, too: a value that an engine returns under a wrong key does not
+        // decode.
         let crc = crc(key, &self.0);
         self.0.extend_from_slice(&crc.to_be_bytes());
         // Records are cached, so unused capacity would stay allocated.
@@ -166,6 +171,8 @@ impl<'a> Reader<'a> {
     /// Checks the CRC and the format, and starts at the first field. Accepts formats from 1 to
     /// `newest`.
     pub(crate) fn new(key: &Key, value: &'a [u8], newest: u8) -> Result<Reader<'a>, DecodeError> {
+        // The CRC is checked before the format, because the format byte of damaged bytes has no
+        // meaning.
         let (bytes, sum) = value.split_last_chunk::<CRC_BYTES>().ok_or(DecodeError::Checksum)?;
         if crc(key, bytes).to_be_bytes() != *sum {
             return Err(DecodeError::Checksum);
@@ -216,6 +223,7 @@ impl<'a> Reader<'a> {
         if head_crc(key, first_bytes.get(..sealed).unwrap_or_default()).to_be_bytes() != sum {
             return Err(DecodeError::Checksum);
         }
+        // The checksum is right, so an unknown format means a newer release.
         head.up_to(newest)
     }
 
@@ -249,6 +257,7 @@ impl<'a> Reader<'a> {
         for shift in (0..64).step_by(7) {
             let byte = self.u8(field)?;
             let group = u64::from(byte & 0x7f);
+            // The tenth byte has only one bit within 64 bits. A larger value is damage.
             if group << shift >> shift != group {
                 break;
             }
@@ -281,6 +290,7 @@ impl<'a> Reader<'a> {
     /// Reads the output of [`Writer::part`].
     pub(crate) fn part(&mut self, field: &'static str) -> Result<Reader<'a>, DecodeError> {
         let bytes = self.bytes(field)?;
+        // A part belongs to its record, so it has the record's format.
         Ok(Reader { bytes, format: self.format })
     }
 

@@ -90,6 +90,7 @@ impl Content {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
             Content::Slices(slices) => bytes_of(slices),
+            // The sum of damaged pages may exceed 64 bits, and must not panic.
             Content::Pages(pages) => {
                 pages.iter().fold(0, |sum, page| sum.saturating_add(page.bytes))
             }
@@ -105,6 +106,8 @@ impl Content {
                 write_slices(to.u8(SLICES), slices);
             }
             Content::Pages(pages) => {
+                // The inode repeats start and bytes of each page, so that a read finds its pages,
+                // and a listing the bytes, without reading any page.
                 to.u8(PAGES).varint(pages.len() as u64);
                 for PageRef { start, page, bytes } in pages {
                     to.varint(*start).varint(u64::from(*page)).varint(*bytes);
@@ -150,6 +153,7 @@ pub(crate) fn write_slices(to: &mut Writer, slices: &[Slice]) {
 
 pub(crate) fn read_slices(from: &mut Reader<'_>) -> Result<Vec<Slice>, DecodeError> {
     let count = from.varint("slices")?;
+    // No capacity is reserved from `count`, so a wrong count cannot exhaust memory.
     let mut slices = Vec::new();
     for _ in 0..count {
         let slice = Slice {
@@ -160,10 +164,12 @@ pub(crate) fn read_slices(from: &mut Reader<'_>) -> Result<Vec<Slice>, DecodeErr
             offset: from.narrow("offset")?,
             length: from.narrow("length")?,
         };
+        // A slice beyond its block would refer to bytes that do not exist.
         let end = u64::from(slice.offset) + u64::from(slice.length);
         if slice.length == 0 || end > u64::from(slice.block_length) {
             return Err(DecodeError::Field("length"));
         }
+        // [`Slice::end`] must not overflow.
         if slice.position.checked_add(u64::from(slice.length)).is_none() {
             return Err(DecodeError::Field("position"));
         }

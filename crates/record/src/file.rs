@@ -112,6 +112,7 @@ impl FileHead {
         if flags & !(SPARSE | TOLD_BY_NAME | HAS_WRITER | HAS_CLASS) != 0 {
             return Err(DecodeError::Field("flags"));
         }
+        // Only sparse files have `bytes_held`: for all others it is the size.
         let sparse = flags & SPARSE != 0;
         let mut file = FileHead {
             size,
@@ -125,6 +126,7 @@ impl FileHead {
             tag: read_tag(from)?,
             sums: Vec::new(),
         };
+        // The checksums are the last field of the head, so they need no count.
         while !from.is_empty() {
             file.sums.push(SumKind::read_with_algorithm(from)?);
         }
@@ -162,6 +164,7 @@ impl File {
     }
 
     fn bytes_held(&self) -> u64 {
+        // For a file without holes the reader uses the size.
         if self.sparse { self.content.bytes() } else { self.size }
     }
 
@@ -201,6 +204,7 @@ impl File {
         if let Some(writer) = self.writer {
             to.varint(writer.0);
         }
+        // A class that is not in the list is only in the sections.
         if let Some(class) = self.class() {
             to.u8(class);
         }
@@ -212,6 +216,7 @@ impl File {
 
     /// Writes the part of a file that is not in the head.
     pub(crate) fn write(&self, to: &mut Writer) {
+        // The content comes before the sections, because each file has one.
         self.content.write(to);
         to.section(section::SUMS, |to| write_sums(to, &self.sums));
         self.object.write(to);
@@ -221,6 +226,7 @@ impl File {
             }
         });
         to.section(section::PAGES_MADE, |to| {
+            // Most files never have pages, and need no section for their number.
             if self.pages_made > 0 {
                 to.varint(u64::from(self.pages_made));
             }

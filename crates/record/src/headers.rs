@@ -108,6 +108,7 @@ impl ObjectHeaders {
                 to.u8(*header as u8).bytes(value.as_bytes());
             }
         });
+        // User metadata and tags have the same form.
         for (tag, pairs) in [(section::USER, &self.user), (section::TAGS, &self.tags)] {
             to.section(tag, |to| write_pairs(to, pairs));
         }
@@ -142,6 +143,7 @@ impl ObjectHeaders {
                 other => return Err(DecodeError::Format(other)),
             },
             section::LOCK => self.lock = ObjectLock::read(section)?,
+            // An unknown section is never skipped: it may change the meaning of the others.
             _ => return Err(DecodeError::Format(tag)),
         }
         Ok(())

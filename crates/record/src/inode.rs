@@ -60,6 +60,7 @@ impl Attributes {
             .varint(u64::from(self.uid))
             .varint(u64::from(self.gid))
             .signed(self.changed.0);
+        // Times are usually close to `changed`, so their differences are shorter varints.
         for time in [self.modified, self.accessed, self.status_changed, self.created] {
             to.signed(time.0.wrapping_sub(self.changed.0));
         }
@@ -67,6 +68,7 @@ impl Attributes {
 
     fn read(from: &mut Reader<'_>) -> Result<Attributes, DecodeError> {
         let (mode, uid, gid) = (from.narrow("mode")?, from.narrow("uid")?, from.narrow("gid")?);
+        // The differences wrap, so every pair of times can be written.
         let changed = from.signed("changed")?;
         let mut time =
             |field| from.signed(field).map(|since| Timestamp(changed.wrapping_add(since)));
@@ -263,6 +265,8 @@ impl Inode {
     /// Returns the bytes of the record.
     pub fn encode(&self, key: &Key) -> Value {
         let mut to = Writer::new(Inode::FORMAT);
+        // The head comes first and has a checksum, so a read of the first bytes is enough for a
+        // listing.
         to.part(|to| self.write_head(to)).end_head(key);
         match &self.body {
             InodeBody::Directory(Directory { name, .. }) => {
@@ -279,6 +283,7 @@ impl Inode {
     }
 
     fn write_head(&self, to: &mut Writer) {
+        // The head has only a flag for extended attributes, so that its length is limited.
         to.u8(self.kind() as u8 | if self.xattrs.is_empty() { 0 } else { HAS_XATTRS });
         self.attributes.write(to);
         to.varint(self.bucket.0);
@@ -298,6 +303,7 @@ impl Inode {
 
     /// Decodes a record. Inline content shares the memory of `value`.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
+        // The head is decoded by itself, and skipped here with its checksum.
         let mut from = Reader::new(key, value, Inode::FORMAT)?;
         let InodeHead { attributes, bucket, has_xattrs, body } = InodeHead::decode(key, value)?;
         from.bytes("head")?;
@@ -312,6 +318,7 @@ impl Inode {
             }
             HeadBody::Symlink { length, links } => {
                 let target: Vec<u8> = from.bytes("target")?.into();
+                // The length in the head is a copy for listings, and must be right.
                 if target.len() as u64 != length {
                     return Err(DecodeError::Field("target"));
                 }

@@ -211,12 +211,15 @@ pub fn dentry_to_inode() -> Follow {
 /// A noncurrent version of an object. Object keys contain no NUL, so versions are sorted by object
 /// key, and those of one key from the newest to the oldest.
 pub fn version(bucket: Ino, object: &[u8], id: VersionStamp) -> Key {
+    // Inverted ids sort in descending order, so the newest version is the first of its key.
     let newest_first = id.0.map(|byte| !byte);
     Key::new(space::VERSION, bucket.0, &[object, b"\0", &newest_first].concat())
 }
 
 /// The range of all noncurrent versions of an object.
 pub fn versions_of(bucket: Ino, object: &[u8]) -> (Key, Key) {
+    // A record key is the object key, a NUL and the id. Object keys contain no NUL, so the range up
+    // to 0x01 has exactly the versions of this object, and not those of longer keys.
     let of = |end: &[u8]| Key::new(space::VERSION, bucket.0, &[object, end].concat());
     (of(b"\0"), of(b"\x01"))
 }
@@ -245,6 +248,7 @@ pub fn superseded(ino: Ino) -> Key {
 
 /// The orphan of this number.
 pub fn orphan(ino: Ino) -> Key {
+    // All orphans are in one partition, so that the reaper scans them with one range.
     Key::new(space::ORPHAN, 0, &ino.0.to_be_bytes())
 }
 
@@ -256,6 +260,7 @@ pub fn pending(block: BlockId) -> Key {
 /// One owner of a shared block. A block without such records has only the owner that references it.
 /// A pack without such records has none.
 pub fn share(block: BlockId, owner: Ino) -> Key {
+    // The block comes first, so that all of its owners are one range.
     Key::new(space::SHARE, share_partition(block), &[&block.0[..], &owner.0.to_be_bytes()].concat())
 }
 
@@ -293,6 +298,7 @@ pub fn uploads(bucket: Ino) -> (Key, Key) {
 /// A completed upload that answers a repeated request until this time. Times before 1970 count as
 /// 1970.
 pub fn expiry(until: Timestamp, upload: Ino) -> Key {
+    // The time comes first, so that a scan returns the uploads that end first.
     let until = u64::try_from(until.0).unwrap_or(0);
     let suffix = [until.to_be_bytes(), upload.0.to_be_bytes()].concat();
     Key::new(space::EXPIRY, 0, &suffix)
@@ -301,6 +307,7 @@ pub fn expiry(until: Timestamp, upload: Ino) -> Key {
 /// One transmission of a part. A part that is sent twice has two records, in the order of their
 /// commits.
 pub fn part(upload: Ino, number: u16, transmission: u32) -> Key {
+    // Big-endian numbers sort as numbers: the transmissions of a part are adjacent and in order.
     let suffix = [&number.to_be_bytes()[..], &transmission.to_be_bytes()].concat();
     Key::new(space::PART, upload.0, &suffix)
 }
@@ -322,11 +329,13 @@ pub fn staged_inline(ino: Ino) -> Key {
 
 /// The hold by which a session protects a file's content from deletion; see [`crate::Hold`].
 pub fn hold(ino: Ino, session: Nonce) -> Key {
+    // The file comes first, so that all holds of a file are one range.
     Key::new(space::HOLD, ino.0, &session.0)
 }
 
 /// The locks of a file; see [`crate::FileLocks`].
 pub fn locks(ino: Ino) -> Key {
+    // The slots of one session are in one partition, and those of different sessions are spread.
     Key::new(space::LOCKS, ino.0, b"")
 }
 
@@ -387,6 +396,8 @@ pub fn policy(name: &str) -> Key {
 
 /// The range of all records of a partition.
 pub fn partition(space: Space, partition: u64) -> (Key, Key) {
+    // The end is the first key of the next partition. The last partition has none, and is never
+    // used (see [`crate::Upload::number`]).
     (Key::new(space, partition, b""), Key::new(space, partition + 1, b""))
 }
 

@@ -41,6 +41,7 @@ pub struct RangeLock {
 impl RangeLock {
     /// Returns true if two different owners cannot hold both locks at the same time.
     pub fn excludes(&self, other: &RangeLock) -> bool {
+        // The two kinds of locks are independent of each other on Linux.
         self.flock == other.flock
             && self.start <= other.last
             && other.start <= self.last
@@ -84,8 +85,10 @@ record!(
     FileLocks,
     1,
     |this, to| {
+        // The writer and its number make the bytes of each write unique.
         to.fixed(&this.written.by.0).varint(this.written.count).varint(this.held.len() as u64);
         for HeldLock { session, lock } in &this.held {
+            // One byte has the kind of the lock and the system call that it belongs to.
             let exclusive = if lock.kind == RangeLockKind::Exclusive { EXCLUSIVE } else { 0 };
             let flags = exclusive | if lock.flock { FLOCK } else { 0 };
             to.fixed(&session.0).u8(flags).fixed(&lock.owner.to_be_bytes());
@@ -146,6 +149,7 @@ record!(
     LockKeeping,
     1,
     |this, to| {
+        // As in [`FileLocks`]: the bytes of each write are unique.
         to.fixed(&this.written.by.0).varint(this.written.count);
         let sessions = match &this.place {
             LockPlace::Memory { granter, asked } => {

@@ -131,8 +131,12 @@ record!(
     |this, to| {
         let has_size = this.self_contained.map_or(0, |_| SELF_CONTAINED);
         let linked = if this.linked { LINKED } else { 0 };
+        // Most dentries are short: a bucket without versions and quota has no byte for them, like
+        // any other directory.
         let (keeps, bounded) = (this.versioning.keeps(), this.quota != Quota::NONE);
         let versioned = if this.version.is_some() || keeps || bounded { VERSIONED } else { 0 };
+        // The inode number follows the first byte, so that a read can follow it at a fixed offset
+        // ([`Dentry::INO_OFFSET`]).
         to.u8(this.kind as u8 | (this.origin as u8 | has_size | linked | versioned) << 4)
             .fixed(&this.ino.0.to_be_bytes());
         if let Some(bytes) = this.self_contained {
@@ -162,6 +166,7 @@ record!(
         };
         let has_size = bits >> 4 & SELF_CONTAINED != 0;
         let linked = bits >> 4 & LINKED != 0;
+        // A linked file or a directory is never self-contained.
         if has_size && (kind != Kind::File || linked) {
             return Err(DecodeError::Field("kind"));
         }
@@ -173,6 +178,7 @@ record!(
         };
         let ino = Ino(u64::from_be_bytes(from.fixed("inode")?));
         let self_contained = if has_size { Some(from.varint("bytes")?) } else { None };
+        // The same bit means a version id for a file, and settings for a bucket.
         let (mut version, mut versioning, mut locks) = (None, Versioning::Off, false);
         let mut quota = Quota::NONE;
         match kind {
@@ -183,6 +189,8 @@ record!(
                 locks = bits & LOCKS != 0;
                 let bounded = bits & QUOTA != 0;
                 let is_empty = versioning == Versioning::Off && !bounded;
+                // Each dentry has exactly one encoding: a byte for settings without any setting is
+                // refused.
                 if is_empty || (locks && versioning != Versioning::Enabled) {
                     return Err(DecodeError::Field("versioning"));
                 }
@@ -194,6 +202,7 @@ record!(
                             _ => return Err(DecodeError::Field("quota")),
                         };
                     }
+                    // A quota without limits is written as no quota.
                     if quota == Quota::NONE {
                         return Err(DecodeError::Field("quota"));
                     }

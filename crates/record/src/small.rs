@@ -234,6 +234,8 @@ record!(
                 to.u8(1).varint(bucket.0);
             }
             Orphan::Detached { bucket, inode } => {
+                // The complete inode is kept, because its key is deleted and the reaper needs the
+                // content map.
                 to.u8(2).varint(bucket.0).bytes(inode);
             }
             Orphan::Bucket => {
@@ -367,6 +369,7 @@ pub struct User {
 impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (enabled, policies) = (self.enabled, &self.policies);
+        // The sealed secret must not appear in logs.
         f.debug_struct("User")
             .field("enabled", &enabled)
             .field("policies", policies)

@@ -113,6 +113,7 @@ pub struct Sum {
 
 pub(crate) fn write_sums(to: &mut Writer, sums: &[Sum]) {
     for sum in sums {
+        // The length is not written, because the algorithm has it.
         assert_eq!(sum.bytes.len(), sum.algorithm.length(), "a sum has its algorithm's length");
         to.u8(sum.algorithm as u8).u8(sum.kind as u8).fixed(&sum.bytes);
     }

@@ -26,6 +26,7 @@ impl Tag {
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = self;
+        // All kinds begin with 32 hexadecimal digits.
         bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         match self {
             Tag::Md5(_) => Ok(()),

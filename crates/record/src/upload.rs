@@ -150,6 +150,7 @@ record!(
     Upload,
     1,
     |this, to| {
+        // The number is above 2^63, for which a varint would be longer than eight bytes.
         to.fixed(&this.ino.0.to_be_bytes())
             .signed(this.begun.0)
             .varint(u64::from(this.uid))
@@ -194,6 +195,7 @@ record!(
                     upload.checksum = Some((algorithm, SumKind::read(&mut body)?));
                 }
                 section::REQUEST_HEADERS => upload.asked = read_pairs(&mut body)?,
+                // These sections belong to the state, and all others to the object.
                 section::SUMS | section::USED => upload.state.read_section(tag, &mut body)?,
                 _ => upload.object.read_section(tag, &mut body)?,
             }
@@ -237,6 +239,7 @@ impl UploadState {
         let UploadState::Done { sums, used, .. } = self else { return };
         to.section(section::SUMS, |to| write_sums(to, sums));
         to.section(section::USED, |to| {
+            // The numbers ascend, so their differences are shorter varints.
             let mut last = 0;
             for ino in used {
                 to.varint(ino.0 - last);
@@ -246,6 +249,7 @@ impl UploadState {
     }
 
     fn read_section(&mut self, tag: u8, section: &mut Reader<'_>) -> Result<(), DecodeError> {
+        // Only a completed upload has these sections.
         let UploadState::Done { sums, used, .. } = self else {
             return Err(DecodeError::Format(tag));
         };
@@ -255,6 +259,7 @@ impl UploadState {
         }
         let mut last = 0_u64;
         while !section.is_empty() {
+            // A damaged difference must not overflow.
             let next = last.checked_add(section.varint("used")?);
             last = next.ok_or(DecodeError::Field("used"))?;
             used.push(Ino(last));
@@ -267,6 +272,7 @@ record!(
     Part,
     1,
     |this, to| {
+        // The two kinds of tags have the same length, so one flag bit is enough.
         let opaque = matches!(this.tag, PartTag::Opaque(_));
         let flags = u8::from(this.shared) | u8::from(opaque) << 1;
         to.varint(this.owner.0)

@@ -171,6 +171,7 @@ record!(
         }
     },
     |from| {
+        // A marker has no object, so none of the object's bits may be set.
         let bits = from.u8("kind")?;
         let object_bits = SELF_CONTAINED | LINKED | SEEN;
         if bits > 31 || (bits & MARKER != 0 && bits & object_bits != 0) {
@@ -183,6 +184,7 @@ record!(
         let seen = if bits & SEEN != 0 { Some(Timestamp(from.signed("seen")?)) } else { None };
         let body = match bits & MARKER {
             0 => VersionBody::Object { ino, self_contained, linked: bits & LINKED != 0 },
+            // The number 0 is not an inode, so a read that follows a marker finds nothing.
             _ if ino == Ino(0) => VersionBody::Marker,
             _ => return Err(DecodeError::Field("inode")),
         };
@@ -242,6 +244,7 @@ record!(
             Ok(BoundVersion { object, id: VersionStamp(from.fixed("version")?) })
         };
         let versions: Vec<_> = (0..count).map(|_| version()).collect::<Result<_, _>>()?;
+        // An empty list is written as no record. Planners check for its absence.
         if versions.is_empty() {
             return Err(DecodeError::Field("versions"));
         }

@@ -62,6 +62,7 @@ pub(crate) fn write(to: &mut Writer, xattrs: &[Xattr]) {
         to.bytes(name);
         match value {
             XattrPlace::Inline(value) => to.u8(INLINE).bytes(value),
+            // fsck compares the length with the separate record.
             XattrPlace::Apart(length) => to.u8(APART).varint(u64::from(*length)),
         };
     }

@@ -138,6 +138,7 @@ impl Acl {
 
     fn is_valid(&self) -> bool {
         let count = |subject| self.entries.iter().filter(|entry| entry.subject == subject).count();
+        // Named entries need a mask, because the mask limits them.
         let mask = count(Subject::Mask);
         self.entries.is_sorted_by_key(|entry| entry.subject)
             && [Subject::Owner, Subject::OwningGroup, Subject::Others].map(count) == [1; 3]

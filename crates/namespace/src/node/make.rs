@@ -98,6 +98,7 @@ impl MakeNode<'_> {
         if let NewNode::Directory = self.node {
             Acl::put(&mut xattrs, AclKind::Default, Some(&default));
         }
+        // A list that mode bits alone express is not stored.
         let (access, mode) = default.inherited(self.mode);
         Acl::put(&mut xattrs, AclKind::Access, access.as_ref());
         (mode, xattrs)

@@ -430,8 +430,7 @@ impl Change<'_> {
         };
     }
 
-    /// Splits slices into new pages: as few pages as possible, of nearly equal length. Equal pages
-    /// leave space in each for later writes.
+    /// Splits slices into new pages: as few pages as possible, of nearly equal length.
     fn page(&mut self, slices: &[Slice]) -> Vec<PageRef> {
         let count = slices.len().div_ceil(PAGE_SLICES_MAX).max(1);
         let mut refs = Vec::with_capacity(count);
@@ -513,6 +512,7 @@ impl Change<'_> {
             *live.entry(slice.block).or_default() += i64::from(slice.length);
             joined.insert(slice.block);
         }
+        // A pack that is hidden in one place and named in another has a change of zero.
         for slice in self.hidden.iter().filter(|slice| slice.block.is_pack()) {
             *live.entry(slice.block).or_default() -= i64::from(slice.length);
         }
@@ -549,6 +549,8 @@ impl Change<'_> {
         if blocks.is_empty() && self.dropped.is_empty() {
             return Ok(());
         }
+        // The length of each block goes with it, because no other record of the file has it any
+        // more.
         let blocks = blocks
             .into_iter()
             .map(|(block, block_length)| HiddenBlock { block, block_length })
