@@ -84,7 +84,7 @@ impl Service {
     }
 
     /// A client with short timeouts for the head of a response and for a body.
-    fn hasty(&self) -> BucketBlocks {
+    fn with_short_timeouts(&self) -> BucketBlocks {
         let answer_timeout = Duration::from_millis(300);
         let block_timeout = Duration::from_millis(600);
         BucketBlocks::connect(BucketOptions {
@@ -390,7 +390,7 @@ async fn stalled_stream_fails_after_its_received_bytes() {
     for (answer, then) in [(head, Then::Close), (chunked, Then::Close), (head, Then::Stall)] {
         let service = Service::same(answer, then).await;
         let begun = Instant::now();
-        let (found, ended) = arrive(&service.hasty(), HELLO).await;
+        let (found, ended) = arrive(&service.with_short_timeouts(), HELLO).await;
         check(&ended.expect_err("bytes are missing"), Unavailable, "reading block");
         assert_eq!(found, b"hel");
         assert!(begun.elapsed() < HANGS, "{:?}", begun.elapsed());
@@ -515,7 +515,7 @@ async fn slow_response_fails_at_its_deadline() {
     let body = "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nhell";
     for (begun, most) in [("HTTP/1.1 200 OK\r\nA: b", 600), (refusal, 600), (body, 900)] {
         let service = Service::same(begun, Then::Stall).await;
-        let store = service.hasty();
+        let store = service.with_short_timeouts();
         let start = Instant::now();
         let error = store.get(id(), HELLO).await.expect_err("it never ends");
         check(&error, Unavailable, "did not answer within");

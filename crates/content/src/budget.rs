@@ -70,7 +70,7 @@ impl ByteBudget {
     }
 
     /// As [`ByteBudget::new`], but no holder gets more than its shares, even if memory is free. A
-    /// request of a holder that holds nothing is granted whatever its size.
+    /// request of a holder that holds nothing is granted at any size.
     pub fn with_fixed_shares(bytes: u64) -> ByteBudget {
         ByteBudget::with(bytes, true)
     }

@@ -52,7 +52,7 @@ impl LateBlocks {
         let Some((queue, after)) = waiting.get_mut(time).zip(DELETE_RETRY_DELAYS.get(time)) else {
             return false;
         };
-        // The sweeper finds what is left out here.
+        // The sweeper finds the blocks that are refused here.
         if queue.len() >= LATE_BLOCKS_MAX {
             return false;
         }

@@ -99,7 +99,7 @@ pub struct ContentWriter {
     /// Bytes that have arrived.
     size: u64,
     /// The bytes that have arrived, while the body may still be stored inline or share a block.
-    whole: Option<Whole>,
+    whole: Option<WholeBody>,
     block: Option<OpenBlock>,
     puts: FuturesUnordered<JoinHandle<Result<StoredBlock, ContentError>>>,
     slices: Vec<Slice>,
@@ -138,7 +138,7 @@ struct StoredBlock {
 
 /// A body that has not been cut into blocks.
 #[derive(Debug, Default)]
-struct Whole {
+struct WholeBody {
     /// The frames, each as it came or copied together, except those in `tail`.
     pieces: Vec<Bytes>,
     /// The last short frames, copied together.
@@ -148,7 +148,7 @@ struct Whole {
     permit: Option<Permit>,
 }
 
-impl Whole {
+impl WholeBody {
     fn push(&mut self, bytes: Bytes) {
         // The first frame is kept as it is: a body of a single frame is not copied.
         if bytes.len() < FRAME_BYTES_MIN && !(self.pieces.is_empty() && self.tail.is_empty()) {
@@ -202,7 +202,7 @@ impl ContentWriter {
             claim: Claim::new(Arc::clone(staging)),
             size_hint,
             size: 0,
-            whole: small.then(Whole::default),
+            whole: small.then(WholeBody::default),
             block: None,
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
@@ -365,7 +365,7 @@ impl ContentWriter {
     }
 
     /// Puts a whole body into a block that it may share.
-    async fn pack(&mut self, mut whole: Whole) -> Result<Slice, ContentError> {
+    async fn pack(&mut self, mut whole: WholeBody) -> Result<Slice, ContentError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
         let landed = packer::pack(&self.packer, whole.pieces, length, whole.permit).await?;
@@ -397,7 +397,7 @@ impl ContentWriter {
 
     /// Takes memory for a whole body of `size` bytes. Returns false if the budget has too little to
     /// grow.
-    async fn grow_permit(&self, whole: &mut Whole, size: u64) -> Result<bool, ContentError> {
+    async fn grow_permit(&self, whole: &mut WholeBody, size: u64) -> Result<bool, ContentError> {
         // Inline bodies are small and short-lived, so they take no permit.
         if size <= u64::from(self.staging.inline_bytes_max) {
             return Ok(true);
@@ -433,7 +433,7 @@ impl ContentWriter {
 
     /// Cuts a body that was kept whole into blocks, because it is too large or memory is short. An
     /// announced size that would fit a whole body was wrong and is dropped.
-    async fn spill(&mut self, mut whole: Whole) -> Result<(), ContentError> {
+    async fn spill(&mut self, mut whole: WholeBody) -> Result<(), ContentError> {
         whole.seal_tail();
         let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging, &self.packer));
         self.size_hint = self.size_hint.filter(fits);

@@ -244,7 +244,7 @@ impl Upkeep {
         let batch = self.collect_runs(ino, selection, from).await?;
         // Each byte is read once and written once.
         let (next, traffic) = (batch.next, u64::from(batch.bytes) * 2);
-        done.again |= batch.left;
+        done.again |= batch.has_overlaps;
         if !batch.taken.is_empty() {
             match self.move_batch(ino, &batch, &reading, done).await? {
                 ControlFlow::Continue(()) => {}

@@ -142,8 +142,8 @@ async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Optio
         let pause = match alive.repack_some(&mut again).await {
             Ok(None) => break,
             Ok(Some(RepackRound { done, traffic })) => {
-                let Repacked { packs, bytes, left, refused } = done;
-                debug!(packs, bytes, left, refused, "packs rewritten");
+                let Repacked { packs, bytes, skipped, refused } = done;
+                debug!(packs, bytes, skipped, refused, "packs rewritten");
                 alive.session.throttle().pause_after(step).await;
                 Duration::from_millis(traffic.saturating_mul(1_000) / REPACK_BYTES_PER_SECOND)
             }

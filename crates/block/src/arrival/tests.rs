@@ -11,7 +11,7 @@ use crate::{BlockPage, MemoryBlocks, SealedBlock, Sealer, Stored, UncachedReader
 
 /// The fault of one source.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum SourceFault {
     /// It returns this many bytes and fails.
     Lost(usize),
     /// It returns this many bytes and ends.
@@ -30,7 +30,7 @@ struct Scripted {
     inner: MemoryBlocks,
     frame_bytes: usize,
     /// One for each source, from the first; further sources have no fault.
-    fates: Mutex<VecDeque<Fate>>,
+    faults: Mutex<VecDeque<SourceFault>>,
     asked: Mutex<Vec<Range<u64>>>,
 }
 
@@ -75,22 +75,24 @@ impl BlockStore for Scripted {
         bytes: Range<u64>,
     ) -> Result<Box<dyn ByteSource>, BlockError> {
         self.asked.lock().unwrap().push(bytes.clone());
-        let fate = self.fates.lock().unwrap().pop_front();
+        let fault = self.faults.lock().unwrap().pop_front();
         let mut bytes = self.inner.get(id, bytes).await?;
-        match fate {
-            Some(Fate::Missing) => return Err(BlockError::new(BlockErrorKind::NotFound, "a test")),
-            Some(Fate::Unasked) => {
+        match fault {
+            Some(SourceFault::Missing) => {
+                return Err(BlockError::new(BlockErrorKind::NotFound, "a test"));
+            }
+            Some(SourceFault::Unasked) => {
                 return Err(BlockError::new(BlockErrorKind::Unavailable, "a test"));
             }
-            Some(Fate::Lost(at) | Fate::Ends(at)) => bytes.truncate(at),
-            Some(Fate::Flip(at)) => {
+            Some(SourceFault::Lost(at) | SourceFault::Ends(at)) => bytes.truncate(at),
+            Some(SourceFault::Flip(at)) => {
                 let mut flipped = bytes.to_vec();
                 flipped[at] ^= 8;
                 bytes = flipped.into();
             }
             None => {}
         }
-        let lost = matches!(fate, Some(Fate::Lost(_)));
+        let lost = matches!(fault, Some(SourceFault::Lost(_)));
         Ok(Box::new(Source { bytes, frame_bytes: self.frame_bytes, lost }))
     }
 
@@ -132,13 +134,13 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(frame_bytes: usize, fates: &[Fate]) -> Bench {
+    async fn new(frame_bytes: usize, faults: &[SourceFault]) -> Bench {
         let content: Vec<u8> = (0..LENGTH).map(|at| (at / 7 * 13 % 253) as u8).collect();
         let mut sealer = Sealer::new(BlockId::new(Nonce([6; Nonce::BYTES]), 3), LENGTH);
         sealer.push_copy(&content);
         let block = sealer.finish();
-        let fates = Mutex::new(fates.iter().copied().collect());
-        let store = Scripted { frame_bytes, fates, ..Scripted::default() };
+        let faults = Mutex::new(faults.iter().copied().collect());
+        let store = Scripted { frame_bytes, faults, ..Scripted::default() };
         store.put(&block).await.unwrap();
         Bench {
             direct: UncachedReader::new(store),
@@ -178,7 +180,7 @@ impl Bench {
     }
 
     fn left_over(&self) -> usize {
-        self.direct.inner().fates.lock().unwrap().len()
+        self.direct.inner().faults.lock().unwrap().len()
     }
 }
 
@@ -214,7 +216,12 @@ async fn short_or_outside_range_is_not_streamed() {
 
 #[tokio::test]
 async fn lost_source_is_resumed_at_the_first_missing_sub_block() {
-    let lost = [Fate::Lost(0), Fate::Lost(200_000), Fate::Lost(65_539), Fate::Lost(65_540)];
+    let lost = [
+        SourceFault::Lost(0),
+        SourceFault::Lost(200_000),
+        SourceFault::Lost(65_539),
+        SourceFault::Lost(65_540),
+    ];
     for frame_bytes in [999, 100_000] {
         let bench = Bench::new(frame_bytes, &lost).await;
         let (found, ended) = bench.read(0..LENGTH).await;
@@ -227,7 +234,7 @@ async fn lost_source_is_resumed_at_the_first_missing_sub_block() {
 
 #[tokio::test]
 async fn repeated_loss_of_sources_is_an_error() {
-    let lost = [Fate::Lost(1_000); 9];
+    let lost = [SourceFault::Lost(1_000); 9];
     let bench = Bench::new(100_000, &lost).await;
     let (found, ended) = bench.read(0..LENGTH).await;
     assert_eq!(ended.expect_err("it gives up").kind(), BlockErrorKind::Unavailable);
@@ -237,7 +244,7 @@ async fn repeated_loss_of_sources_is_an_error() {
 
 #[tokio::test]
 async fn refused_request_is_not_repeated() {
-    let bench = Bench::new(100_000, &[Fate::Unasked]).await;
+    let bench = Bench::new(100_000, &[SourceFault::Unasked]).await;
     let (_, ended) = bench.read(0..LENGTH).await;
     assert_eq!(ended.expect_err("the layer below repeats").kind(), BlockErrorKind::Unavailable);
     assert_eq!(bench.asked().len(), 1);
@@ -245,33 +252,39 @@ async fn refused_request_is_not_repeated() {
 
 #[tokio::test]
 async fn damaged_short_or_missing_block_is_requested_once_more() {
-    let fates = [Fate::Flip(500_000), Fate::Flip(10), Fate::Ends(500_000), Fate::Missing];
-    for fate in fates {
-        let bench = Bench::new(70_000, &[fate]).await;
+    let faults = [
+        SourceFault::Flip(500_000),
+        SourceFault::Flip(10),
+        SourceFault::Ends(500_000),
+        SourceFault::Missing,
+    ];
+    for fault in faults {
+        let bench = Bench::new(70_000, &[fault]).await;
         let (found, ended) = bench.read(0..LENGTH).await;
         ended.expect("the second time it is sound");
-        assert!(found == bench.content, "{fate:?}");
-        let again = if matches!(fate, Fate::Flip(10) | Fate::Missing) { 0 } else { 7 };
-        assert_eq!((bench.asked(), bench.left_over()), (vec![0, again], 0), "{fate:?}");
+        assert!(found == bench.content, "{fault:?}");
+        let again =
+            if matches!(fault, SourceFault::Flip(10) | SourceFault::Missing) { 0 } else { 7 };
+        assert_eq!((bench.asked(), bench.left_over()), (vec![0, again], 0), "{fault:?}");
         assert_eq!(bench.direct.second_reads(), 1);
 
         // The second request begins at the damaged sub-block, which is damaged again.
-        let second = match fate {
-            Fate::Flip(500_000) => Fate::Flip(40_000),
-            Fate::Ends(_) => Fate::Ends(40_000),
-            fate => fate,
+        let second = match fault {
+            SourceFault::Flip(500_000) => SourceFault::Flip(40_000),
+            SourceFault::Ends(_) => SourceFault::Ends(40_000),
+            fault => fault,
         };
-        let bench = Bench::new(70_000, &[fate, second]).await;
+        let bench = Bench::new(70_000, &[fault, second]).await;
         let (found, ended) = bench.read(0..LENGTH).await;
         let error = ended.expect_err("twice is too often");
-        let due = if matches!(fate, Fate::Missing) {
+        let due = if matches!(fault, SourceFault::Missing) {
             BlockErrorKind::NotFound
         } else {
             BlockErrorKind::Corrupt
         };
-        assert_eq!((error.kind(), bench.left_over()), (due, 0), "{fate:?}");
+        assert_eq!((error.kind(), bench.left_over()), (due, 0), "{fault:?}");
         let sound = u32::try_from(again).unwrap() * SUB_BLOCK_BYTES;
-        assert!(found == bench.part(0..sound), "{fate:?}: the bytes before it are valid");
+        assert!(found == bench.part(0..sound), "{fault:?}: the bytes before it are valid");
     }
 }
 

@@ -12,13 +12,13 @@ static ZEROS: [u8; SUB_BLOCK_BYTES as usize] = [0; SUB_BLOCK_BYTES as usize];
 /// The rest of a hole, as an iterator over frames.
 #[derive(Debug, Default)]
 pub(super) struct Zeros {
-    left: u64,
+    remaining: u64,
 }
 
 impl Zeros {
     /// Creates a hole of `length` bytes.
     pub(super) fn new(length: u64) -> Zeros {
-        Zeros { left: length }
+        Zeros { remaining: length }
     }
 }
 
@@ -26,8 +26,8 @@ impl Iterator for Zeros {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(ZEROS.len());
-        self.left -= length as u64;
+        let length = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(ZEROS.len());
+        self.remaining -= length as u64;
         (length > 0).then(|| Bytes::from_static(&ZEROS[..length]))
     }
 }

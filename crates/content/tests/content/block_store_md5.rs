@@ -54,19 +54,19 @@ async fn one_block_body_has_the_md5_that_the_store_reported() {
 
 #[tokio::test]
 async fn md5_is_computed_where_the_store_will_not_report_it() {
-    let telling = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
+    let reporting = Bench::new(Faulty::reporting_md5(), BLOCK, 64 * MIB);
     let silent = Bench::new(Faulty::default(), BLOCK, 64 * MIB);
     let (soon, early) = (Md5Wanted::AtFinish, Md5Wanted::BeforeFinish);
     let block = u64::from(BLOCK);
     for (bench, size, announced, wanted, bare) in [
-        (&telling, 2 * MIB, true, soon, true),
+        (&reporting, 2 * MIB, true, soon, true),
         (&silent, 2 * MIB, true, soon, false),
-        (&telling, 2 * MIB, false, soon, false),
-        (&telling, 2 * MIB, true, early, false),
-        (&telling, block + 1, true, soon, false),
-        (&telling, 100_000, true, soon, false),
-        (&telling, 1, true, soon, false),
-        (&telling, 0, false, early, false),
+        (&reporting, 2 * MIB, false, soon, false),
+        (&reporting, 2 * MIB, true, early, false),
+        (&reporting, block + 1, true, soon, false),
+        (&reporting, 100_000, true, soon, false),
+        (&reporting, 1, true, soon, false),
+        (&reporting, 0, false, early, false),
     ] {
         let body = body(size, size);
         let writer = ContentWriter::new(&bench.writers, announced.then_some(size));
@@ -78,7 +78,7 @@ async fn md5_is_computed_where_the_store_will_not_report_it() {
     }
     for (size, bare) in [(100_000, false), (MIB, true)] {
         let body = body(size, size);
-        let writer = ContentWriter::in_blocks(&telling.writers, Some(size));
+        let writer = ContentWriter::in_blocks(&reporting.writers, Some(size));
         let staged = send(writer, soon, &body).await;
         assert_eq!(staged.md5(), Some(md5(&body)));
         assert!(blocks(&staged).iter().all(|id| id.is_bare() == bare), "{size} bytes");
@@ -107,7 +107,8 @@ async fn md5_is_absent_unless_requested() {
 
 #[tokio::test]
 async fn md5_that_the_store_did_not_report_is_computed() {
-    let bench = Bench::new(Faulty::reporting_md5().put_fails(0, Fault::Untold), BLOCK, 64 * MIB);
+    let bench =
+        Bench::new(Faulty::reporting_md5().put_fails(0, Fault::Unreported), BLOCK, 64 * MIB);
     let body = body(5, 3 * MIB);
     assert_eq!(ask(&bench, &body).await.md5(), Some(md5(&body)));
     assert_eq!(bench.faulty.fired(), 1);

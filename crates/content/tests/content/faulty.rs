@@ -35,7 +35,7 @@ pub enum Fault {
     /// The call fails with `NotFound`.
     Missing,
     /// The put succeeds but reports no MD5.
-    Untold,
+    Unreported,
 }
 
 /// In-memory blocks with injected faults.
@@ -189,7 +189,7 @@ impl BlockStore for Faulty {
                 self.inner.put(&other.finish()).await?;
                 self.inner.put(block).await
             }
-            Some(Fault::Untold) => {
+            Some(Fault::Unreported) => {
                 self.inner.put(block).await?;
                 Ok(Stored::default())
             }

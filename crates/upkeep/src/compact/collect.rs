@@ -31,7 +31,7 @@ pub(super) struct Batch {
     /// The position at which the next batch begins; `None` at the end of the content map.
     pub(super) next: Option<u64>,
     /// True if runs were left out because they partly overlap other runs of their block.
-    pub(super) left: bool,
+    pub(super) has_overlaps: bool,
     packs: usize,
     /// For each block, the start and end of the runs that were taken.
     places: BTreeMap<BlockId, BTreeMap<u32, u32>>,
@@ -57,7 +57,7 @@ impl Batch {
             Some((_, taken)) if *taken > slice.offset => {
                 // A block may be referenced twice. A run inside one that was taken already has its
                 // copy there.
-                self.left |=
+                self.has_overlaps |=
                     !before.is_some_and(|(&start, &taken)| start <= slice.offset && end <= taken);
             }
             _ => {

@@ -52,7 +52,7 @@ pub(super) struct FileSelection {
     /// The blocks that the file is to release.
     chosen: BTreeSet<BlockId>,
     /// Blocks that cannot be read.
-    left: BTreeSet<BlockId>,
+    unreadable: BTreeSet<BlockId>,
     /// True if the file has pages full of short runs.
     pub(super) is_crowded: bool,
     /// True if short runs are to be joined.
@@ -77,7 +77,7 @@ impl FileSelection {
     /// Excludes a block from the selection.
     pub(super) fn leave(&mut self, block: BlockId) {
         self.chosen.remove(&block);
-        self.left.insert(block);
+        self.unreadable.insert(block);
     }
 
     /// Returns those slices of a page or record that are to be moved.
@@ -85,7 +85,7 @@ impl FileSelection {
         let joins = self.joins && is_crowded(slices);
         slices.iter().filter(move |slice| {
             let short = joins && slice.length <= JOINED_BYTES_MAX;
-            self.chosen.contains(&slice.block) || short && !self.left.contains(&slice.block)
+            self.chosen.contains(&slice.block) || short && !self.unreadable.contains(&slice.block)
         })
     }
 }
@@ -146,7 +146,7 @@ impl Upkeep {
         Ok(Some(FileSelection {
             shares,
             chosen,
-            left: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             // All pages are read for each part, so the first part is enough to find crowded ones.
             is_crowded: crowded && share == 0,
             joins: joins || pages > PAGES_MANY,

@@ -101,11 +101,11 @@ impl Upkeep {
         // that finds the rest.
         let removed = self.reap_parts(dead, upload.ino, &used).await?;
         let (start, end) = key::parts(upload.ino);
-        let left = Write::Delete(dead.key.clone());
+        let removal = Write::Delete(dead.key.clone());
         let mut plan = Plan {
             // `Empty` proves that no part is left.
             guards: vec![dead.guard(), Guard::Equals(at.clone(), record), Guard::Empty(start, end)],
-            writes: vec![left],
+            writes: vec![removal],
         };
         plan.writes.push(match until {
             // The expiry record replaces the orphan, so that later passes do not read this upload

@@ -172,7 +172,7 @@ pub(super) struct Swap {
     /// The inode as it will be.
     inode: Inode,
     /// For each old pack, the bytes that the owner had in it.
-    pub(super) left: BTreeMap<BlockId, u64>,
+    pub(super) left_packs: BTreeMap<BlockId, u64>,
     /// The owner's slices in the new pack.
     joined: Vec<Slice>,
 }
@@ -182,21 +182,21 @@ impl Swap {
         let mut inode = mover.inode.clone();
         let InodeBody::File(file) = &mut inode.body else { return None };
         let Content::Slices(slices) = &mut file.content else { return None };
-        let (mut left, mut joined) = (BTreeMap::new(), Vec::new());
+        let (mut left_packs, mut joined) = (BTreeMap::new(), Vec::new());
         for slice in slices {
             if let Some(new) = placed.locate(slice) {
-                *left.entry(slice.block).or_default() += u64::from(slice.length);
+                *left_packs.entry(slice.block).or_default() += u64::from(slice.length);
                 *slice = new;
                 joined.push(new);
             }
         }
         let record = mover.record.clone();
-        (!joined.is_empty()).then_some(Swap { ino, record, inode, left, joined })
+        (!joined.is_empty()).then_some(Swap { ino, record, inode, left_packs, joined })
     }
 
     /// Returns the number of bytes that are moved.
     pub(super) fn bytes(&self) -> u64 {
-        self.left.values().sum()
+        self.left_packs.values().sum()
     }
 
     /// Returns the plan. `orphans` has an unused inode number for each old pack.
@@ -205,7 +205,7 @@ impl Swap {
         let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];
         writes.extend(add_pack_shares(&self.joined, self.ino));
         let mut guards = vec![Guard::Equals(at, self.record.clone())];
-        for ((pack, length), ino) in self.left.iter().zip(orphans) {
+        for ((pack, length), ino) in self.left_packs.iter().zip(orphans) {
             let orphan = key::orphan(*ino);
             guards.push(Guard::Absent(orphan.clone()));
             let moved = Orphan::Moved { pack: *pack, owner: self.ino, length: *length };

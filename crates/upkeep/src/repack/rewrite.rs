@@ -42,7 +42,7 @@ pub struct Repacked {
     /// Bytes of files that were moved.
     pub bytes: u64,
     /// Sparse packs that could not be rewritten.
-    pub left: u64,
+    pub skipped: u64,
     /// Owners that were not moved because they changed meanwhile.
     pub refused: u64,
 }
@@ -52,7 +52,7 @@ impl Repacked {
     pub(super) fn add(&mut self, more: Repacked) {
         self.packs += more.packs;
         self.bytes += more.bytes;
-        self.left += more.left;
+        self.skipped += more.skipped;
         self.refused += more.refused;
     }
 }
@@ -88,7 +88,7 @@ impl Upkeep {
         }
         self.meters.packs_rewritten.add(round.done.packs);
         self.meters.bytes_repacked.add(round.done.bytes);
-        self.meters.packs_left.add(round.done.left);
+        self.meters.packs_left.add(round.done.skipped);
         Ok(Some(round))
     }
 
@@ -109,7 +109,7 @@ impl Upkeep {
             match self.classify_pack(pack).await {
                 Ok(PackState::Dense) => {}
                 Ok(PackState::Immovable(paged)) => {
-                    round.done.left += 1;
+                    round.done.skipped += 1;
                     self.note_hidden(paged);
                 }
                 Ok(PackState::Sparse(source)) => {
@@ -182,8 +182,10 @@ impl Upkeep {
         // owners in place.
         let Some((block, placed)) = self.fill(batch, round).await? else { return Ok(()) };
         let swaps = batch.swaps(&placed);
-        let orphans =
-            self.session.allocate_inodes(swaps.iter().map(|swap| swap.left.len()).sum()).await?;
+        let orphans = self
+            .session
+            .allocate_inodes(swaps.iter().map(|swap| swap.left_packs.len()).sum())
+            .await?;
         self.put_pack(&block).await?;
         round.traffic += u64::from(block.length());
         let swapped = self.swap(&swaps, &orphans, reading).await;
@@ -222,7 +224,7 @@ impl Upkeep {
                 }
                 Err(error) => {
                     warn!(block = %block.id, %error, "a sparse pack cannot be read; it is kept");
-                    round.done.left += 1;
+                    round.done.skipped += 1;
                     continue;
                 }
             };
@@ -317,7 +319,7 @@ impl Upkeep {
     async fn swap(&self, swaps: &[Swap], orphans: &[Ino], reading: &ReaderGuard) -> Swapped {
         let (mut plans, mut rest) = (Vec::with_capacity(swaps.len()), orphans);
         for swap in swaps {
-            let (own, others) = rest.split_at_checked(swap.left.len()).unwrap_or_default();
+            let (own, others) = rest.split_at_checked(swap.left_packs.len()).unwrap_or_default();
             plans.push(swap.plan(own));
             rest = others;
         }
@@ -339,7 +341,7 @@ impl Upkeep {
                     swapped.error = Some(error);
                 }
             }
-            swapped.stayed.extend(swap.left.keys());
+            swapped.stayed.extend(swap.left_packs.keys());
         }
         swapped
     }

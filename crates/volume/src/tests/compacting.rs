@@ -353,7 +353,7 @@ async fn compaction_releases_the_pack_of_a_file_in_pages() {
     let bytes = read(&volume, b"big").await.unwrap();
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().left, 1, "it is noted for the compactor");
+    assert_eq!(volume.repack_now().await.unwrap().skipped, 1, "it is noted for the compactor");
     assert!(volume.compact_now().await.unwrap().bytes > 0);
     volume.reap_now().await.unwrap();
     assert_eq!(volume.repack_now().await.unwrap().packs, 1, "the others follow");

@@ -45,7 +45,7 @@ async fn live_members_of_sparse_packs_move_to_one_pack() {
     let old = sparse(&volume).await;
     let before = lookup(&volume, b"e").await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { packs: 2, bytes: 70_000, left: 0, refused: 0 });
+    assert_eq!(done, Repacked { packs: 2, bytes: 70_000, skipped: 0, refused: 0 });
     assert_all_there(&volume).await;
     assert_eq!(findings(&store, &blocks).await, [], "before the old shares are reaped");
     assert_eq!(volume.repack_now().await.unwrap(), Repacked::default(), "not twice");
@@ -176,7 +176,7 @@ async fn owners_that_cannot_be_moved_keep_their_pack() {
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { left: 1, ..Repacked::default() });
+    assert_eq!(done, Repacked { skipped: 1, ..Repacked::default() });
     assert!(exists(&blocks, old).await);
     volume.abort("b", b"big", id).await.unwrap();
     volume.reap_now().await.unwrap();
@@ -197,7 +197,7 @@ async fn a_file_in_pages_keeps_its_pack() {
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { left: 1, ..Repacked::default() });
+    assert_eq!(done, Repacked { skipped: 1, ..Repacked::default() });
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -301,7 +301,7 @@ async fn a_damaged_pack_is_not_rewritten() {
     sealer.push_copy(&vec![0; 73_000]);
     blocks.put(&sealer.finish()).await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!((done.packs, done.left), (1, 1));
+    assert_eq!((done.packs, done.skipped), (1, 1));
     volume.reap_now().await.unwrap();
     assert!(exists(&blocks, old[0]).await, "nothing vouches for a copy of it");
     assert!(!exists(&blocks, old[1]).await);
