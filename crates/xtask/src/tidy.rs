@@ -86,7 +86,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
     let mut types = PublicTypes::default();
     for member in &workspace.members {
         if is_empty_name(&member.name) {
-            report.errors.push(format!("the name of crate {} says nothing", member.name));
+            report.errors.push(format!("the name of crate {} has no meaning", member.name));
         }
         let reached = dependencies::reached(workspace, &member.name)?;
         let names: Vec<&str> = workspace.members.iter().map(|it| it.name.as_str()).collect();
@@ -97,7 +97,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
             outlines.iter().for_each(|outline| types.add(&member.name, outline));
         }
         let circles = outlines.iter().flat_map(circles::circles);
-        let circles = circles.map(|it| format!("{}: modules in a circle: {it}", member.name));
+        let circles = circles.map(|it| format!("{}: modules import each other: {it}", member.name));
         report.errors.extend(circles);
     }
     report.errors.extend(types.violations());
@@ -144,12 +144,13 @@ fn programs(root: &Path) -> Result<Vec<Program>> {
     PROGRAMS.into_iter().map(read).collect()
 }
 
-/// The modules of a member's library and of its program, if it has one.
+/// Reads the modules of a member's library and of its program.
 fn outlines(member: &Member) -> Result<Vec<Outline>> {
     let roots = ["src/lib.rs", "src/main.rs"].map(|root| member.folder.join(root));
     roots.iter().filter(|root| root.is_file()).map(|root| Outline::read(root)).collect()
 }
 
+/// Checks the text of each source file, and counts its prose.
 fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) -> Result<()> {
     for path in rust_files(&member.folder)? {
         let text = read(&path)?;
@@ -160,7 +161,7 @@ fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) ->
             report.warnings.push(format!("{place} has {lines} lines"));
         }
         if inside.iter().any(|part| is_empty_name(&stem(Path::new(part)))) {
-            report.errors.push(format!("{place}: the module's name says nothing"));
+            report.errors.push(format!("{place}: the name of the module has no meaning"));
         }
         let found = source::violations(&text, &member.name, is_test(inside));
         report
@@ -174,7 +175,8 @@ fn check_sources(workspace: &Workspace, member: &Member, report: &mut Report) ->
     Ok(())
 }
 
-/// Whether a file, by its path inside its crate, is compiled for tests and benches only.
+/// Returns true if a file is compiled for tests, benches or examples only. `inside` is its path
+/// inside its crate.
 fn is_test(inside: &Path) -> bool {
     let mut parts = inside.iter().map(|part| stem(Path::new(part)));
     parts.any(|part| matches!(part.as_str(), "tests" | "benches" | "examples"))
@@ -184,11 +186,12 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// The name of a file or folder without its extension.
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// All Rust files below a folder, but not below a build folder.
+/// Returns all Rust files below a folder, sorted, except those in build folders.
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

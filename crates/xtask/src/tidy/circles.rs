@@ -1,17 +1,18 @@
-//! Modules of one crate that import each other in a circle.
+//! Finds circles: modules of one crate that use each other.
 //!
-//! An arrow leads from a file that names an item to the file that defines it, through all
-//! re-exports. A declaration of a module is no arrow, and neither is a re-export of an item below
-//! the module. Calls of methods are no arrows either, because the call does not name the type.
+//! An arrow leads from the file that names an item to the file that defines the item, also through
+//! re-exports. Three things are no arrows: the declaration of a module, the re-export of an item of
+//! a child module, and the call of a method, because the call does not name the type.
 //!
-//! For its siblings a module includes everything below it: if `a::x` names an item of `b`, and `b`
-//! one of `a::y`, then `a` and `b` are in a circle. A module and its children count as siblings.
+//! A module includes its child modules when it is compared with its siblings. For example, if
+//! `a::x` names an item of `b`, and `b` names an item of `a::y`, then `a` and `b` form a circle. A
+//! module and its children also count as siblings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outline::{Kind, ModuleIndex, Named, Outline};
+use super::outline::{Kind, ModuleIndex, NamedPath, Outline};
 
-/// The circles of one crate, each as the list of its arrows.
+/// Returns the circles of one crate, each as the list of its arrows.
 pub(super) fn circles(outline: &Outline) -> Vec<String> {
     let mut levels: BTreeMap<ModuleIndex, BTreeMap<Ends, String>> = BTreeMap::new();
     for ((from, to), (name, line)) in arrows(outline) {
@@ -26,7 +27,7 @@ pub(super) fn circles(outline: &Outline) -> Vec<String> {
 /// The modules at the two ends of an arrow: from, to.
 type Ends = (ModuleIndex, ModuleIndex);
 
-/// The circles among sibling modules, each as the list of its arrows.
+/// Returns the circles among sibling modules, each as the list of its arrows.
 fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     let mut reached: BTreeMap<ModuleIndex, BTreeSet<ModuleIndex>> = BTreeMap::new();
     for &(from, _) in arrows.keys() {
@@ -34,6 +35,7 @@ fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     }
     let leads =
         |from: ModuleIndex, to: ModuleIndex| reached.get(&from).is_some_and(|it| it.contains(&to));
+    // A circle has several modules, but it is reported once.
     let mut reported: BTreeSet<ModuleIndex> = BTreeSet::new();
     let mut knots = Vec::new();
     for &place in reached.keys().filter(|place| leads(**place, **place)) {
@@ -51,14 +53,15 @@ fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     knots
 }
 
-/// For two files, the first name that one mentions of the other, and its line.
+/// For each arrow between two files: the first name that makes the arrow, and its line.
 type Arrows = BTreeMap<Ends, (String, usize)>;
 
+/// Returns all arrows of a crate.
 fn arrows(outline: &Outline) -> Arrows {
     let mut arrows = Arrows::new();
     let names = Names { outline };
     for (at, module) in outline.modules.iter().enumerate() {
-        let mut arrow = |named: &Named, to: Option<ModuleIndex>| {
+        let mut arrow = |named: &NamedPath, to: Option<ModuleIndex>| {
             if let Some(to) = to.map(|to| outline.modules[to].file).filter(|to| *to != module.file)
             {
                 let name = named.parts.last().cloned().unwrap_or_default();
@@ -77,7 +80,7 @@ fn arrows(outline: &Outline) -> Arrows {
     arrows
 }
 
-/// All modules that can be reached from `start` along arrows.
+/// Returns all modules that can be reached from `start` along arrows.
 fn reachable(start: ModuleIndex, arrows: &BTreeMap<Ends, String>) -> BTreeSet<ModuleIndex> {
     let mut found = BTreeSet::new();
     let mut left = vec![start];
@@ -91,26 +94,27 @@ fn reachable(start: ModuleIndex, arrows: &BTreeMap<Ends, String>) -> BTreeSet<Mo
     found
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy)]
 enum Target {
     Module(ModuleIndex),
-    /// An item, by the module that defines it.
+    /// An item, as the module that defines it.
     Item(ModuleIndex),
 }
 
-/// Finds where names are defined.
+/// Finds the definitions of names.
 struct Names<'a> {
     outline: &'a Outline,
 }
 
-/// The names that were looked up already for one path, and whether as its last part. Imports may
-/// refer to each other in circles, and reach the same name in many ways.
+/// The names that were looked up for one path: the module, the name, and true if the name was the
+/// last part of the path. Imports can refer to each other in circles, so each name is looked up
+/// once.
 type Seen = BTreeSet<(ModuleIndex, String, bool)>;
 
 impl Names<'_> {
-    /// The module that defines what a path names. `None` if that is in another crate, is local to a
-    /// function, or is a module.
+    /// Returns the module that defines the item of a path. `None` if the item is in another crate,
+    /// is local to a function, or is a module.
     fn home(&self, at: ModuleIndex, parts: &[String]) -> Option<ModuleIndex> {
         match self.follow(at, parts, &mut Seen::new())? {
             Target::Item(place) => Some(place),
@@ -118,8 +122,8 @@ impl Names<'_> {
         }
     }
 
-    /// A macro that a module above defines, which needs no import.
-    fn macro_above(&self, at: ModuleIndex, path: &Named) -> Option<ModuleIndex> {
+    /// Returns the parent module that defines the macro of this name. Such a macro needs no import.
+    fn macro_above(&self, at: ModuleIndex, path: &NamedPath) -> Option<ModuleIndex> {
         let [name] = path.parts.as_slice() else { return None };
         let mut place = at;
         while place != 0 {
@@ -132,6 +136,7 @@ impl Names<'_> {
         None
     }
 
+    /// Returns the target of a path that is written in the module `at`.
     fn follow(&self, at: ModuleIndex, parts: &[String], seen: &mut Seen) -> Option<Target> {
         let (first, rest) = parts.split_first()?;
         let rooted = matches!(first.as_str(), "crate" | "self" | "super");
@@ -147,7 +152,8 @@ impl Names<'_> {
                 "super" => Target::Module(self.outline.modules[place].parent),
                 name => match self.look_up(place, name, index + 1 == rest.len(), seen) {
                     Some(found) => found,
-                    // Perhaps a macro defines it here. If it is imported, it is of another crate.
+                    // A macro may define the name in this module. An imported name is of another
+                    // crate.
                     None if rooted && !self.imports(place, name) => Target::Item(place),
                     None => return None,
                 },
@@ -156,8 +162,8 @@ impl Names<'_> {
         Some(target)
     }
 
-    /// What a name means in a module. If a module and an item share the name, the last part of a
-    /// path is the item.
+    /// Returns the target of a name in a module. If a module and an item have the same name, the
+    /// last part of a path means the item, and other parts mean the module.
     fn look_up(&self, at: ModuleIndex, name: &str, last: bool, seen: &mut Seen) -> Option<Target> {
         if !seen.insert((at, name.to_owned(), last)) {
             return None;
@@ -176,6 +182,7 @@ impl Names<'_> {
         }
     }
 
+    /// Returns the target of a name that the module imports, by itself or with `*`.
     fn imported(&self, at: ModuleIndex, name: &str, seen: &mut Seen) -> Option<Target> {
         let imports = &self.outline.modules[at].imports;
         let mut module = None;
@@ -196,6 +203,7 @@ impl Names<'_> {
         module
     }
 
+    /// Returns true if the module imports this name.
     fn imports(&self, at: ModuleIndex, name: &str) -> bool {
         self.outline.modules[at].imports.iter().any(|it| it.alias == name)
     }

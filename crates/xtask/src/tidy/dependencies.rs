@@ -1,4 +1,6 @@
-//! What each crate may reach, directly or through others.
+//! Rules for the dependencies of each crate, direct and indirect.
+//!
+//! For example, `namespace` is pure, so none of its dependencies may depend on `tokio`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +12,8 @@ use crate::workspace::{Workspace, stdout};
 pub(super) const PURE: [&str; 7] =
     ["record", "layout", "store", "namespace", "policy", "s3", "sigv4"];
 
-/// Runtimes, transports, drivers, clocks and randomness: none of them may be below a pure crate.
+/// Runtimes, transports, drivers, clocks and randomness. A pure crate must not depend on any of
+/// them.
 const IMPURE: [&str; 17] = [
     "async-std",
     "aws-sdk-s3",
@@ -31,18 +34,19 @@ const IMPURE: [&str; 17] = [
     "tokio",
 ];
 
-/// Crates for tests alone: nothing that is shipped may reach them.
+/// Crates for tests only. Shipped crates must not depend on them.
 const FOR_TESTS: [&str; 4] = ["databases", "faulty", "fuzz", "proxy"];
 
-/// Those of them that tests of every crate may use. They may not reach any crate of ours.
+/// Crates of [`FOR_TESTS`] that the tests of every crate may use. They must not depend on any crate
+/// of the workspace, because otherwise the tests of that crate could not use them.
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
-/// The crates of ours that xtask may reach.
+/// The crates of the workspace on which xtask may depend.
 const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
-/// The names of all packages that a crate is built from, itself not among them.
+/// Returns the names of all packages on which a crate depends, direct and indirect.
 ///
-/// Tests of a crate may use more: development dependencies do not count.
+/// Development dependencies are left out, because the rules are for the shipped code.
 pub(super) fn reached(workspace: &Workspace, package: &str) -> Result<BTreeSet<String>> {
     let mut command = workspace.cargo();
     command
@@ -53,7 +57,8 @@ pub(super) fn reached(workspace: &Workspace, package: &str) -> Result<BTreeSet<S
     Ok(names.filter(|name| *name != package).map(str::to_owned).collect())
 }
 
-/// The rules that a crate breaks by what it reaches; `members` are the workspace's own crates.
+/// Returns the errors in the dependencies of a crate. `reached` are its dependencies, and `members`
+/// are the crates of the workspace.
 pub(super) fn violations(
     package: &str,
     reached: &BTreeSet<String>,
@@ -69,13 +74,15 @@ pub(super) fn violations(
     if is_engine(package) {
         let known = reached.iter().filter(ours).filter(|name| *name != "store");
         found.extend(known.map(|name| {
-            format!("{package} is an engine and may know store only, but reaches {name}")
+            format!("{package} is an engine and may reach store only, but reaches {name}")
         }));
     }
     if package != "server" && !matches!(package, "it" | "benches") {
         let engines = reached.iter().filter(|name| is_engine(name) && ours(name));
         found
-            .extend(engines.map(|name| format!("only server names engines, {package} has {name}")));
+            .extend(engines.map(|name| {
+                format!("only server may reach engines, but {package} reaches {name}")
+            }));
     }
     for (one, other) in [("gateway", "fuse"), ("fuse", "gateway")] {
         if package == one && reached.contains(other) {
@@ -89,24 +96,29 @@ pub(super) fn violations(
     if package == "xtask" {
         let strange =
             reached.iter().filter(ours).filter(|name| !FOR_XTASK.contains(&name.as_str()));
-        found.extend(strange.map(|name| format!("xtask reaches {name}")));
+        found.extend(strange.map(|name| format!("xtask may not reach {name}")));
     } else if package != "it" {
         let tests = reached.iter().filter(|name| FOR_TESTS.contains(&name.as_str()));
         found.extend(tests.map(|name| format!("{name} is for tests, but {package} reaches it")));
     }
     if FOR_ALL_TESTS.contains(&package) {
         let known = reached.iter().filter(ours);
-        found.extend(known.map(|name| format!("{package} serves all tests, but reaches {name}")));
+        found.extend(
+            known.map(|name| {
+                format!("{package} is for the tests of all crates, but reaches {name}")
+            }),
+        );
     }
     if package == "sigv4" || package == "policy" {
         let known = reached.iter().filter(ours);
-        found
-            .extend(known.map(|name| format!("{package} is arithmetic alone, but reaches {name}")));
+        found.extend(known.map(|name| format!("{package} is arithmetic only, but reaches {name}")));
     }
     if package == "record" || package == "layout" {
         let low = ["record", "store"];
         let high = reached.iter().filter(ours).filter(|name| !low.contains(&name.as_str()));
-        found.extend(high.map(|name| format!("{package} lies below {name} but reaches it")));
+        found.extend(
+            high.map(|name| format!("{package} is below {name} in the layers, but reaches it")),
+        );
     }
     found
 }

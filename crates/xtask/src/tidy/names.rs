@@ -1,13 +1,13 @@
-//! Public types of the same name, in two crates or in one.
+//! Finds public types that have the same name.
 //!
-//! A reader who meets `Target` should not have to look up which one it is. The path of a type does
-//! not count, only its name.
+//! A reader must know a type by its name alone. For example, two public types `Span` in two crates,
+//! or in two modules of one crate, are an error.
 
 use std::collections::BTreeMap;
 
 use super::outline::{Kind, Outline};
 
-/// Where public types are defined, by name.
+/// The places of public types, by name.
 #[derive(Debug, Default)]
 pub(super) struct PublicTypes(BTreeMap<String, Vec<String>>);
 
@@ -25,11 +25,13 @@ impl PublicTypes {
         }
     }
 
-    /// The violations: names of more than one type, each with the places of those types.
+    /// Returns the names that more than one type has, each with the places of the types.
     pub(super) fn violations(&self) -> Vec<String> {
         let twice = self.0.iter().filter(|(_, places)| places.len() > 1);
         twice
-            .map(|(name, places)| format!("public types called {name}: {}", places.join(", ")))
+            .map(|(name, places)| {
+                format!("several public types have the name {name}: {}", places.join(", "))
+            })
             .collect()
     }
 }

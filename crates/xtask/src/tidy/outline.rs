@@ -1,7 +1,9 @@
-//! The modules of a crate, read from its tokens: what each one defines, imports and names.
+//! The outline of a crate: the items, the imports and the used paths of each module, read from
+//! tokens.
 //!
-//! Items under `#[cfg(test)]` are left out. Macros are not expanded, so what only an expansion
-//! defines or names is not seen.
+//! For example, the file `use crate::b::B; pub struct A(B);` defines `A`, imports `crate::b::B` and
+//! uses `B`. Items under `#[cfg(test)]` are left out. Macros are not expanded, so the outline does
+//! not have the names that only an expansion contains.
 
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
@@ -16,30 +18,31 @@ use super::tests_only::{is_for_tests, skip_item};
 /// The index of a module in its [`Outline`].
 pub(super) type ModuleIndex = usize;
 
-/// All modules of one crate that are not for tests.
+/// All modules of one crate, except those for tests.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    /// The first one is the crate's root. Every module comes after its parent.
+    /// The modules. The first one is the crate's root, and each module comes after its parent.
     pub(super) modules: Vec<Module>,
 }
 
-/// One module: a file, or braces within one.
+/// One module: a file, or a block in braces inside of a file.
 #[derive(Debug)]
 pub(super) struct Module {
-    /// Its path below the root, joined by `::`; the root's is `crate`.
+    /// The path from the root, joined by `::`. The name of the root is `crate`.
     pub(super) name: String,
-    /// The module that declares it; the root is its own.
+    /// The module that declares this one. The parent of the root is the root.
     pub(super) parent: ModuleIndex,
-    /// The module whose file contains it: itself, unless it is written in braces.
+    /// The module of the file that contains this one. It differs from this one for a block in
+    /// braces.
     pub(super) file: ModuleIndex,
-    /// The modules that it declares, by name.
+    /// The modules that this one declares, with their names.
     pub(super) children: Vec<(String, ModuleIndex)>,
-    /// What it defines.
+    /// The items that the module defines.
     pub(super) items: Vec<Item>,
-    /// What it imports or exports once more.
+    /// The imports and re-exports.
     pub(super) imports: Vec<Import>,
-    /// What its code names elsewhere.
-    pub(super) paths: Vec<Named>,
+    /// The paths that the module's code uses.
+    pub(super) paths: Vec<NamedPath>,
 }
 
 /// An item that a module defines.
@@ -52,42 +55,42 @@ pub(super) struct Item {
 /// The kind of an item, as far as the rules need it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// A struct, enum, trait or type that other crates may see.
+    /// A struct, enum, trait or type that other crates can use.
     PublicType,
-    /// A macro: modules below see it without naming its path.
+    /// A macro. Child modules use it without a path.
     Macro,
     Other,
 }
 
-/// A name that a module takes from elsewhere.
+/// An import or a re-export.
 #[derive(Debug)]
 pub(super) struct Import {
-    /// What it is called here; `*` for all names of a module.
+    /// The name in this module; `*` for all names of another module.
     pub(super) alias: String,
-    pub(super) path: Named,
-    /// Others may take it from here.
+    pub(super) path: NamedPath,
+    /// True for a re-export.
     pub(super) exported: bool,
 }
 
-/// A path as it is written.
+/// A path as the source has it.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct NamedPath {
     pub(super) parts: Vec<String>,
     pub(super) line: usize,
 }
 
 impl Outline {
-    /// Reads a crate from its root file on.
+    /// Reads a crate from its root file. Fails if a file does not exist or does not parse.
     pub(super) fn read(root: &Path) -> Result<Self> {
         Self::build(root, &|path| {
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
         })
     }
 
-    /// Reads a crate whose files `text` knows, which fails for a file that is not there.
+    /// Reads a crate. `text` returns the text of a file and fails if there is none.
     pub(super) fn build(root: &Path, text: &dyn Fn(&Path) -> Result<String>) -> Result<Self> {
         let mut outline = Self::default();
-        let folder = root.parent().context("a file lies in a folder")?.to_owned();
+        let folder = root.parent().context("a file has a parent folder")?.to_owned();
         let place = outline.declare("crate", 0, 0);
         let mut files = vec![(place, root.to_owned(), folder)];
         while let Some((place, path, folder)) = files.pop() {
@@ -106,6 +109,7 @@ impl Outline {
         Ok(outline)
     }
 
+    /// Adds a module and returns its index.
     fn declare(&mut self, name: &str, parent: ModuleIndex, file: ModuleIndex) -> ModuleIndex {
         let place = self.modules.len();
         let full = match self.modules.get(parent) {
@@ -127,7 +131,8 @@ impl Outline {
         place
     }
 
-    /// The folders from a module down to one that it declares, maybe within braces.
+    /// Returns the path of folders from a module to a module that it declares, with the names of
+    /// blocks in braces between them.
     fn below(&self, place: ModuleIndex, child: ModuleIndex) -> PathBuf {
         let mut names = Vec::new();
         let mut at = child;
@@ -138,8 +143,8 @@ impl Outline {
         names.iter().rev().collect()
     }
 
-    /// The lowest module that contains two modules, and its children that contain each of them: or
-    /// itself, if it is one of the two.
+    /// Returns the lowest module that contains both modules, and its two children that contain
+    /// them. If one of the two is itself the lowest module, it takes the place of its child.
     pub(super) fn apart(
         &self,
         one: ModuleIndex,
@@ -152,7 +157,7 @@ impl Outline {
         (above, (part(&one), part(&other)))
     }
 
-    /// The modules that one lies in, from the root down to itself.
+    /// Returns the ancestors of a module from the root to the module itself.
     fn line(&self, place: ModuleIndex) -> Vec<ModuleIndex> {
         let mut line = vec![place];
         let mut at = place;
@@ -164,7 +169,7 @@ impl Outline {
         line
     }
 
-    /// Whether `inner` lies in `outer`, at any depth.
+    /// Returns true if `outer` contains `inner`, at any depth.
     pub(super) fn contains(&self, outer: ModuleIndex, inner: ModuleIndex) -> bool {
         self.line(inner).contains(&outer)
     }
@@ -173,25 +178,26 @@ impl Outline {
 /// Reads the tokens of one file.
 struct Reader<'a> {
     outline: &'a mut Outline,
-    /// The module that the tokens belong to.
+    /// The module of the tokens.
     at: ModuleIndex,
-    /// Modules that were declared and have a file of their own.
+    /// The declared modules that have their own files.
     files: &'a mut Vec<ModuleIndex>,
 }
 
 type Tokens = Peekable<IntoIter>;
 
 impl Reader<'_> {
-    /// Items of a module.
+    /// Reads the items of a module.
     fn items(&mut self, tokens: TokenStream) {
         self.walk(tokens, true);
     }
 
-    /// `at_items`: the tokens are items of the module; else they are code within one.
+    /// Reads tokens. With `at_items`, they are the items of a module; otherwise they are code
+    /// inside of an item.
     fn walk(&mut self, tokens: TokenStream, at_items: bool) {
         let mut tokens = tokens.into_iter().peekable();
         let mut exported = None;
-        // What stands before an identifier says whether a path can begin with it.
+        // The token before an identifier decides if a path can begin with the identifier.
         let mut before = String::new();
         while let Some(token) = tokens.next() {
             match token {
@@ -231,7 +237,7 @@ impl Reader<'_> {
                         }
                         "const" if before == "*" => {}
                         _ => {
-                            let public = exported == Some(Visibility::Everybody);
+                            let public = exported == Some(Visibility::Public);
                             if let Some((name, kind)) = item(&word, public, &mut tokens) {
                                 exported = None;
                                 self.define(name, kind, at_items);
@@ -246,7 +252,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind `#`: an attribute, and with it the item if that is for tests only.
+    /// Reads an attribute behind `#`. If the attribute is for tests only, skips the item.
     fn attribute(&mut self, tokens: &mut Tokens) {
         let inner = matches!(tokens.peek(), Some(TokenTree::Punct(it)) if it.as_char() == '!');
         if inner {
@@ -264,7 +270,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind `mod`.
+    /// Reads a module behind `mod`.
     fn module(&mut self, tokens: &mut Tokens) {
         let Some(TokenTree::Ident(name)) = tokens.next_if(|it| matches!(it, TokenTree::Ident(_)))
         else {
@@ -285,21 +291,22 @@ impl Reader<'_> {
         }
     }
 
-    /// An item. Among code only public types count: a macro is given them to define.
+    /// Adds an item. In code inside of an item, only public types are added, because a macro may
+    /// define the types in its arguments.
     fn define(&mut self, name: Option<String>, kind: Kind, at_items: bool) {
         if let Some(name) = name.filter(|_| at_items || kind == Kind::PublicType) {
             self.outline.modules[self.at].items.push(Item { name, kind });
         }
     }
 
-    /// A path that begins with `first`.
+    /// Reads a path that begins with `first`.
     fn path(&mut self, first: String, before: &str, tokens: &mut Tokens, line: usize) {
         let mut parts = vec![first];
         while let Some(next) = next_part(tokens) {
             parts.push(next);
         }
-        // A word alone may be the name of a field, a variable or a method that is being made. It
-        // counts if it is a type's or is called.
+        // A single word may be a field, a variable or the name of a new method. It counts as a path
+        // if it begins with a capital or is called.
         let called = match tokens.peek() {
             Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Parenthesis,
             Some(TokenTree::Punct(mark)) => mark.as_char() == '!',
@@ -307,14 +314,14 @@ impl Reader<'_> {
         };
         let looks_global = parts[0].starts_with(char::is_uppercase) || called;
         if parts.len() > 1 || (looks_global && before != "fn") {
-            self.outline.modules[self.at].paths.push(Named { parts, line });
+            self.outline.modules[self.at].paths.push(NamedPath { parts, line });
         }
     }
 
-    /// Behind `use`.
+    /// Reads an import behind `use`.
     fn import(&mut self, tokens: &mut Tokens, exported: bool, line: usize) {
         if matches!(tokens.peek(), Some(TokenTree::Punct(mark)) if mark.as_char() == '<') {
-            return; // what an opaque type captures
+            return; // `use<…>` lists the captures of an opaque type
         }
         let mut tree = Vec::new();
         while let Some(token) =
@@ -327,14 +334,15 @@ impl Reader<'_> {
         self.outline.modules[self.at].imports.extend(
             found.into_iter().map(|(alias, parts)| Import {
                 alias,
-                path: Named { parts, line },
+                path: NamedPath { parts, line },
                 exported,
             }),
         );
     }
 }
 
-/// The name and kind of the item that `word` begins, if it begins one. Some have no name here.
+/// Returns the name and kind of the item that `word` begins, or `None` if it begins none. The name
+/// is `None` if another keyword follows, as in `const fn`.
 fn item(word: &str, public: bool, tokens: &mut Tokens) -> Option<(Option<String>, Kind)> {
     let kind = match word {
         "struct" | "enum" | "trait" | "type" if public => Kind::PublicType,
@@ -348,7 +356,7 @@ fn item(word: &str, public: bool, tokens: &mut Tokens) -> Option<(Option<String>
     tokens.next_if(|it| matches!(it, TokenTree::Ident(word) if word == "mut"));
     let name = match tokens.peek() {
         Some(TokenTree::Ident(name)) => name.to_string(),
-        _ if word == "union" => return None, // it is a name, too
+        _ if word == "union" => return None, // `union` can also be a name
         _ => return Some((None, kind)),
     };
     if matches!(name.as_str(), "fn" | "unsafe" | "async" | "extern") {
@@ -358,24 +366,24 @@ fn item(word: &str, public: bool, tokens: &mut Tokens) -> Option<(Option<String>
     Some((Some(name), kind))
 }
 
-/// Who may see an item.
+/// The visibility of an item.
 #[derive(Debug, Eq, PartialEq)]
 enum Visibility {
-    /// Other crates, if its module lets them.
-    Everybody,
-    /// Some of the crate.
-    Within,
+    /// `pub`: visible in other crates if the module is public.
+    Public,
+    /// `pub(…)`: visible in a part of this crate.
+    Restricted,
 }
 
-/// Behind `pub`.
+/// Reads the rest of a visibility behind `pub`.
 fn visibility(tokens: &mut Tokens) -> Visibility {
     let narrowed = tokens.next_if(
         |it| matches!(it, TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis),
     );
-    if narrowed.is_some() { Visibility::Within } else { Visibility::Everybody }
+    if narrowed.is_some() { Visibility::Restricted } else { Visibility::Public }
 }
 
-/// The next part of a path, if `::` and a word follow.
+/// Returns the next part of a path if `::` and a word follow.
 fn next_part(tokens: &mut Tokens) -> Option<String> {
     let mut ahead = tokens.clone();
     for _ in 0..2 {
@@ -386,7 +394,7 @@ fn next_part(tokens: &mut Tokens) -> Option<String> {
     Some(word.to_string())
 }
 
-/// The names that a tree of imports brings, each with its path.
+/// Collects the names in a tree of imports, each with its path.
 fn branches(tree: TokenStream, above: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let mut tokens = tree.into_iter().peekable();
     while tokens.peek().is_some() {
@@ -406,7 +414,7 @@ fn branches(tree: TokenStream, above: &[String], found: &mut Vec<(String, Vec<St
                 TokenTree::Punct(mark) if mark.as_char() == ',' => break,
                 TokenTree::Punct(mark) if mark.as_char() == '*' => alias = Some("*".to_owned()),
                 TokenTree::Punct(mark) if mark.as_char() == ':' && parts.is_empty() => {
-                    parts.push(String::new()); // from the root of all crates
+                    parts.push(String::new()); // a path from the extern prelude, as `::std`
                     tokens.next();
                 }
                 _ => {}

@@ -15,23 +15,23 @@ use super::commands::Program;
 use super::comments;
 use super::markdown::{Block, Kind, Span, blocks};
 
-/// Ends of names that only files of this repository have.
+/// Extensions of names in backticks that must be files of this repository.
 const CHECKED_ENDS: [&str; 5] = [".rs", ".md", ".py", ".toml", ".patch"];
 
-/// Ends of files whose words count as names, besides Rust sources.
+/// Extensions of other files whose words count as names of the sources.
 const FILES_WITH_NAMES: [&str; 6] = ["py", "toml", "sql", "yaml", "sh", "txt"];
 
 /// Folders of a crate that pages name.
 const CRATE_FOLDERS: [&str; 4] = ["src", "tests", "benches", "examples"];
 
-/// Underscores from which on a name in lower case must be one of the sources.
+/// A name in lower case with at least this number of underscores must occur in the sources.
 const WORDS_OF_SENTENCE: usize = 3;
 
 /// Words that a reader of a page replaces.
 const PLACEHOLDERS: [&str; 6] = ["NAME", "TARGET", "ENGINE", "VERSION", "FILE", "X"];
 
-/// Ends that are not in the sources: the encoder of metrics adds one by the type of a metric, and
-/// each variable with a secret has a variable for a file with the secret.
+/// Suffixes that are not in the sources. The encoder of metrics adds a suffix for the type of a
+/// metric, and each variable with a secret also exists as a variable with the path of a file.
 const ADDED_ENDS: [&str; 5] = ["_total", "_bucket", "_sum", "_count", "_FILE"];
 
 /// The page of style quotes unclear and invented names as examples.

@@ -7,9 +7,8 @@
 //! rounded down: a unit of 4,000 words needs none by the rate, but each unit of more than 1,000
 //! words needs one.
 //!
-//! For example, the sentence "What is written is synced." has two marks: it opens with `What`, and
-//! `What is` is a clause without a noun. The rule does not judge whether text without marks is
-//! clear.
+//! For example, a sentence that opens with `What is written` has two marks: the opener, and a
+//! clause without a noun. The rule cannot know if a text without marks is clear.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

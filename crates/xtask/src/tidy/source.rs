@@ -1,4 +1,8 @@
-//! What a file may name, read from its tokens, so that comments and strings do not count.
+//! Rules for the names that a source file uses. They are read from tokens, so comments and strings
+//! do not count.
+//!
+//! For example, `use std::fs::File;` in a pure crate is an error, and `"std::fs"` in a string is
+//! none.
 
 use std::iter::Peekable;
 use std::str::FromStr as _;
@@ -8,42 +12,43 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::dependencies::PURE;
 use super::naming::is_empty_name;
 
-/// Parts of the standard library that are the outside world.
+/// Modules of the standard library with I/O, threads or clocks.
 const OUTSIDE: [&str; 5] = ["fs", "net", "process", "thread", "time"];
 
-/// What `time` reads the clock with; all else of it is arithmetic.
+/// The functions of the crate `time` that read the clock. The rest of that crate is arithmetic.
 const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
 
-/// The part of `hashing` that a pure crate may name. These types only compute; the rest has threads
-/// and a clock.
+/// The types of `hashing` that a pure crate may use. They only compute; the rest has threads and a
+/// clock.
 const PURE_HASHING: [&str; 3] = ["CrcCombiner", "Crc", "Md5"];
 
-/// The only task-locals: the costs of an operation, and the HTTP/2 stream of a task.
+/// The allowed task-locals, each with its crate: the costs of an operation, and the HTTP/2 stream
+/// of a task.
 const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("server", "FLOW")];
 
-/// Types that make a value global and late.
+/// Types and macros that create a global value at its first use.
 const LAZY: [&str; 6] =
     ["LazyLock", "LazyCell", "OnceLock", "OnceCell", "lazy_static", "thread_local"];
 
-/// Crates that may read the environment. All tests may, too.
+/// Crates that may read environment variables. Tests may do so in all crates.
 const MAY_USE_ENV: [&str; 5] = ["server", "xtask", "tests", "benches", "databases"];
 
-/// What writes to a terminal, by itself or asked for.
+/// Macros and functions that write to the terminal.
 const PRINTING: [&str; 7] = ["print", "println", "eprint", "eprintln", "dbg", "stdout", "stderr"];
 
-/// Marks of unfinished work, put together so that this file does not carry them itself.
+/// Marks of unfinished work. They are concatenated here, so that this file does not contain them.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// A line number and what is wrong there.
+/// A line number and the error in that line.
 type Finding = (usize, String);
 
-/// The rules that one file breaks.
+/// Returns the errors of one file. `package` is the crate of the file.
 pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for word in words.filter(|word| UNFINISHED.contains(word)) {
-            found.push((number + 1, format!("{word}: finish it or leave it out")));
+            found.push((number + 1, format!("{word}: finish the work or remove it")));
         }
     }
     match TokenStream::from_str(text) {
@@ -62,21 +67,22 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
     found
 }
 
-/// Which rules hold in a file.
+/// The rules for a file.
 struct Rules<'a> {
-    /// Whose task-locals are checked.
+    /// The crate whose list of task-locals holds; `None` allows all task-locals.
     task_locals_of: Option<&'a str>,
-    /// The outside world is forbidden.
+    /// True if I/O, threads and clocks are forbidden.
     pure: bool,
-    /// The environment is allowed.
+    /// True if the environment is allowed.
     env: bool,
-    /// Lazy globals are allowed.
+    /// True if lazy globals are allowed.
     lazy: bool,
-    /// Names that would print, where nothing is printed.
+    /// Names that are forbidden because they print.
     unprinted: &'static [&'static str],
 }
 
 impl Rules<'_> {
+    /// Checks tokens and all groups inside of them.
     fn walk(&self, tokens: TokenStream, found: &mut Vec<Finding>) {
         let mut tokens = tokens.into_iter().peekable();
         let mut after_mod = false;
@@ -87,7 +93,10 @@ impl Rules<'_> {
                     let inner = group.stream();
                     if group.delimiter() == Delimiter::Bracket && starts_with(&inner, "ignore") {
                         let line = group.span_open().start().line;
-                        found.push((line, "an ignored test tests nothing".to_owned()));
+                        found.push((
+                            line,
+                            "an ignored test is not allowed, because it tests nothing".to_owned(),
+                        ));
                     }
                     self.walk(inner, found);
                     in_static = in_static && group.delimiter() != Delimiter::Brace;
@@ -96,7 +105,7 @@ impl Rules<'_> {
                 TokenTree::Ident(ident) => {
                     let (name, line) = (ident.to_string(), ident.span().start().line);
                     if after_mod && is_empty_name(&name) {
-                        found.push((line, format!("the name of module {name} says nothing")));
+                        found.push((line, format!("the name of module {name} has no meaning")));
                     }
                     if matches!(name.as_str(), "std" | "hashing") {
                         for used in path_heads(&mut tokens) {
@@ -104,17 +113,20 @@ impl Rules<'_> {
                         }
                     }
                     if self.pure && CLOCKS.contains(&name.as_str()) {
-                        found.push((line, format!("a pure crate knows no {name}")));
+                        found.push((line, format!("a pure crate does not use {name}")));
                     }
                     if let Some(package) = self.task_locals_of.filter(|_| name == "task_local") {
                         check_task_locals(package, &mut tokens, found);
                     }
                     if self.unprinted.contains(&name.as_str()) {
-                        found.push((line, "admin prints nothing".to_owned()));
+                        found.push((line, "admin must not print".to_owned()));
                     }
                     let macro_made = matches!(name.as_str(), "lazy_static" | "thread_local");
                     if !self.lazy && LAZY.contains(&name.as_str()) && (in_static || macro_made) {
-                        found.push((line, format!("{name} makes a lazy global")));
+                        found.push((
+                            line,
+                            format!("{name} makes a lazy global; pass the value instead"),
+                        ));
                     }
                     in_static = in_static || name == "static";
                     after_mod = name == "mod";
@@ -129,7 +141,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A part of `std` or `hashing` that is named.
+    /// Checks a part of `std` or `hashing` that the file uses.
     fn check_used(&self, of: &str, used: &str, line: usize, found: &mut Vec<Finding>) {
         let outside =
             if of == "std" { OUTSIDE.contains(&used) } else { !PURE_HASHING.contains(&used) };
@@ -142,7 +154,8 @@ impl Rules<'_> {
     }
 }
 
-/// Behind `task_local`, if it is called: what it defines for a package.
+/// Checks the task-locals that a call of `task_local!` defines. The tokens are those behind its
+/// name.
 fn check_task_locals(
     package: &str,
     tokens: &mut Peekable<impl Iterator<Item = TokenTree>>,
@@ -155,13 +168,13 @@ fn check_task_locals(
         let TokenTree::Ident(word) = token else { continue };
         let (name, line) = (word.to_string(), word.span().start().line);
         if after_static && !TASK_LOCALS.contains(&(package, name.as_str())) {
-            found.push((line, format!("{name} is a task-local: pass it on instead")));
+            found.push((line, format!("{name} is a task-local; pass the value instead")));
         }
         after_static = name == "static";
     }
 }
 
-/// After a crate's name: the next part of the path, or of each path in a braced list.
+/// Returns the next part of a path behind a crate's name, or of each path in a list in braces.
 fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<String> {
     for _ in 0..2 {
         match tokens.peek() {
@@ -191,6 +204,7 @@ fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<Str
     }
 }
 
+/// Returns true if the first token is this name.
 fn starts_with(tokens: &TokenStream, name: &str) -> bool {
     let first = tokens.clone().into_iter().next();
     matches!(first, Some(TokenTree::Ident(ident)) if ident == name)

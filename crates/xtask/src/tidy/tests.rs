@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// The findings in a file of `package`, without their lines.
+/// Returns the findings in a file of `package`, without their lines.
 #[track_caller]
 fn found(package: &str, text: &str) -> Vec<String> {
-    source::violations(text, package, false).into_iter().map(|(_, what)| what).collect()
+    source::violations(text, package, false).into_iter().map(|(_, error)| error).collect()
 }
 
 #[track_caller]
@@ -35,7 +35,7 @@ fn a_pure_crate_does_not_touch_the_outside_world() {
     assert_eq!(
         found("s3", "use std::{fmt, net::{IpAddr, TcpStream}, time::Duration};").len(),
         2,
-        "braced lists are looked into"
+        "each name in braces is checked"
     );
     assert_eq!(found("s3", "fn f() { let _ = ::std::time::Instant::now(); }").len(), 1);
     assert_eq!(found("s3", "// std::fs\nconst A: &str = \"std::net\";\nuse std::fmt;").len(), 0);
@@ -44,7 +44,7 @@ fn a_pure_crate_does_not_touch_the_outside_world() {
 }
 
 #[test]
-fn a_pure_crate_does_not_start_threads_nor_ask_for_the_time() {
+fn a_pure_crate_does_not_start_threads_or_read_the_clock() {
     assert_eq!(found("s3", "use std::thread;"), ["a pure crate does not use std::thread"]);
     assert_eq!(found("s3", "use hashing::{Crc, CrcCombiner, Md5};").len(), 0);
     assert_eq!(found("s3", "use hashing::*;"), ["a pure crate does not use hashing::*"]);
@@ -57,18 +57,18 @@ fn a_pure_crate_does_not_start_threads_nor_ask_for_the_time() {
     );
     assert_eq!(
         found("s3", "fn f() { time::OffsetDateTime::now_utc(); }"),
-        ["a pure crate knows no now_utc"]
+        ["a pure crate does not use now_utc"]
     );
     assert_eq!(found("gateway", "use hashing::HashingPool; use std::time::Instant;").len(), 0);
 }
 
 #[test]
-fn task_locals_are_those_that_are_named() {
+fn only_listed_task_locals_are_allowed() {
     let local = "tokio::task_local! { static COST: u8; }";
     assert!(found("session", local).is_empty());
-    assert_eq!(found("volume", local), ["COST is a task-local: pass it on instead"]);
+    assert_eq!(found("volume", local), ["COST is a task-local; pass the value instead"]);
     let two = "use tokio::task_local; task_local! { static COST: u8; pub static OTHER: u8; }";
-    assert_eq!(found("session", two), ["OTHER is a task-local: pass it on instead"]);
+    assert_eq!(found("session", two), ["OTHER is a task-local; pass the value instead"]);
     assert!(source::violations(local, "volume", true).is_empty(), "tests may");
 }
 
@@ -79,28 +79,28 @@ fn a_pure_crate_does_not_reach_a_runtime() {
 }
 
 #[test]
-fn signatures_are_computed_without_the_rest_of_ours() {
-    assert_eq!(reaches("sigv4", &["record"]), ["sigv4 is arithmetic alone, but reaches record"]);
-    assert_eq!(reaches("policy", &["record"]), ["policy is arithmetic alone, but reaches record"]);
+fn signatures_and_policies_reach_no_other_crate_of_the_workspace() {
+    assert_eq!(reaches("sigv4", &["record"]), ["sigv4 is arithmetic only, but reaches record"]);
+    assert_eq!(reaches("policy", &["record"]), ["policy is arithmetic only, but reaches record"]);
     assert_eq!(reaches("sigv4", &["hmac", "tokio"]), ["sigv4 is pure but reaches tokio"]);
     assert!(reaches("load", &["sigv4", "tokio"]).is_empty());
 }
 
 #[test]
-fn an_engine_knows_the_store_only() {
+fn an_engine_reaches_the_store_only() {
     assert!(reaches("store-sqlite", &["store", "sqlx", "tokio"]).is_empty());
     assert_eq!(reaches("store-sqlite", &["store", "record"]).len(), 1);
 }
 
 #[test]
-fn the_views_are_peers() {
+fn the_gateway_and_fuse_do_not_reach_each_other() {
     assert_eq!(reaches("gateway", &["volume", "fuse"]).len(), 1);
     assert_eq!(reaches("fuse", &["volume", "gateway"]).len(), 1);
     assert!(reaches("server", &["gateway", "fuse", "store-sqlite"]).is_empty());
 }
 
 #[test]
-fn the_administration_returns_values() {
+fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),
         ["admin returns values, but reaches gateway"]
@@ -108,33 +108,33 @@ fn the_administration_returns_values() {
     assert_eq!(reaches("admin", &["server"]), ["admin returns values, but reaches server"]);
     assert!(reaches("server", &["admin", "gateway"]).is_empty());
     let text = "fn f() { println!(\"a\"); std::io::stdout().flush(); }";
-    assert_eq!(found("admin", text), ["admin prints nothing"; 2]);
+    assert_eq!(found("admin", text), ["admin must not print"; 2]);
     assert!(found("server", text).is_empty());
     assert!(found("admin", "// println\nconst A: &str = \"stdout\";").is_empty());
     assert!(source::violations(text, "admin", true).is_empty(), "tests may");
 }
 
 #[test]
-fn only_the_server_names_engines() {
+fn only_the_server_reaches_engines() {
     assert_eq!(reaches("gateway", &["volume", "store-sqlite"]).len(), 1);
     assert_eq!(reaches("gateway", &["volume", "store-redis"]).len(), 1);
     assert!(reaches("server", &["store-sqlite", "store-redis"]).is_empty());
 }
 
 #[test]
-fn engines_do_not_know_each_other() {
+fn engines_do_not_reach_each_other() {
     assert_eq!(reaches("store-redis", &["store", "store-sqlite"]).len(), 2);
 }
 
 #[test]
-fn of_ours_xtask_has_the_load_and_the_databases() {
-    assert_eq!(reaches("xtask", &["store"]), ["xtask reaches store"]);
+fn xtask_reaches_only_the_load_and_the_databases_of_the_workspace() {
+    assert_eq!(reaches("xtask", &["store"]), ["xtask may not reach store"]);
     assert!(reaches("xtask", &["databases", "load", "rustix", "sigv4"]).is_empty());
-    assert_eq!(reaches("xtask", &["proxy"]), ["xtask reaches proxy"]);
+    assert_eq!(reaches("xtask", &["proxy"]), ["xtask may not reach proxy"]);
 }
 
 #[test]
-fn what_is_for_tests_stays_out_of_what_is_delivered() {
+fn shipped_crates_do_not_reach_crates_for_tests() {
     assert_eq!(reaches("server", &["proxy"]), ["proxy is for tests, but server reaches it"]);
     assert_eq!(reaches("store-redis", &["store", "databases"]).len(), 2);
     assert!(reaches("it", &["server", "proxy", "databases"]).is_empty());
@@ -172,7 +172,7 @@ fn unfinished_work_and_ignored_tests_are_refused() {
 }
 
 #[test]
-fn names_say_something() {
+fn names_without_meaning_are_refused() {
     for name in ["util", "common", "request_helper", "core"] {
         assert!(is_empty_name(name), "{name}");
     }
@@ -184,7 +184,7 @@ fn names_say_something() {
 }
 
 #[test]
-fn tests_are_known_by_their_place() {
+fn tests_are_recognized_by_their_path() {
     for path in ["src/tests.rs", "tests/it.rs", "src/plan/tests.rs", "src/tests/more.rs"] {
         assert!(is_test(Path::new(path)), "{path}");
     }

@@ -1,10 +1,13 @@
-//! Which items are compiled for tests only.
+//! Recognizes items that are compiled for tests only.
+//!
+//! For example, `#[cfg(all(test, unix))]` is for tests only, and `#[cfg(any(test, unix))]` is not.
 
 use std::iter::Peekable;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Whether an attribute, by what stands in its brackets, keeps an item out of all but tests.
+/// Returns true if an attribute restricts an item to tests. `attribute` is the text in its
+/// brackets.
 pub(super) fn is_for_tests(attribute: TokenStream) -> bool {
     let mut tokens = attribute.into_iter();
     let named = matches!(tokens.next(), Some(TokenTree::Ident(name)) if name == "cfg");
@@ -14,7 +17,8 @@ pub(super) fn is_for_tests(attribute: TokenStream) -> bool {
     }
 }
 
-/// Whether a condition holds in tests only: it is `test`, or one of `all` that must hold is.
+/// Returns true if a condition of `cfg` holds in tests only: it is `test`, or an `all(…)` with such
+/// a part.
 fn needs_test(condition: TokenStream) -> bool {
     let mut tokens = condition.into_iter();
     match (tokens.next(), tokens.next()) {
@@ -29,7 +33,7 @@ fn needs_test(condition: TokenStream) -> bool {
     }
 }
 
-/// Goes past the item, field, arm or statement that follows an attribute.
+/// Skips the item, field, match arm or statement that follows an attribute.
 pub(super) fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) {
     let mut words = 0;
     let mut braces_end_it = true;
@@ -43,7 +47,7 @@ pub(super) fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) 
             }
             TokenTree::Ident(word) => {
                 let word = word.to_string();
-                // `pub`, `async` and the like do not say yet what it is.
+                // Words such as `pub` and `async` come before the keyword of an item.
                 let is_item = matches!(
                     word.as_str(),
                     "fn" | "impl" | "mod" | "struct" | "enum" | "trait" | "type" | "use"

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use super::super::outline::Outline;
 use super::*;
 
-/// The circles of a crate with these files in `src`.
+/// Returns the circles of a crate with these files in `src`.
 #[track_caller]
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let text = |path: &Path| {
@@ -28,7 +28,7 @@ fn two_modules_that_import_each_other_are_a_circle() {
 }
 
 #[test]
-fn so_are_three() {
+fn three_modules_can_form_a_circle() {
     let circles = found(&[
         ("lib.rs", "mod a; mod b; mod c; mod d;"),
         ("a.rs", "use super::{b::{self}, d::D}; pub fn a() { b::b(); }"),
@@ -40,7 +40,7 @@ fn so_are_three() {
 }
 
 #[test]
-fn each_circle_is_told_once() {
+fn each_circle_is_reported_once() {
     let circles = found(&[
         ("lib.rs", "mod a; mod b; mod c; mod d;"),
         ("a.rs", "use crate::b::B; use crate::c::C; pub struct A;"),
@@ -53,7 +53,7 @@ fn each_circle_is_told_once() {
 }
 
 #[test]
-fn an_export_once_more_does_not_hide_where_a_name_is_from() {
+fn arrows_lead_through_re_exports_to_the_definition() {
     for lib in ["pub use folder::B;", "pub use folder::*;", "use folder::B;"] {
         let lib = format!("mod a; mod folder; {lib}");
         let circles = found(&[
@@ -69,11 +69,11 @@ fn an_export_once_more_does_not_hide_where_a_name_is_from() {
         ("a.rs", "pub use crate::b::B; pub struct A;"),
         ("b.rs", "pub struct B(crate::a::A);"),
     ]);
-    assert_eq!(circles.len(), 1, "what is exported once more from beside is an import");
+    assert_eq!(circles.len(), 1, "a re-export of a sibling's item is an import");
 }
 
 #[test]
-fn a_parent_that_needs_its_child_is_not_needed_by_it() {
+fn a_parent_and_its_child_can_form_a_circle() {
     let child = ("a/child.rs", "use super::A; pub struct Child(A);");
     let circle = ["a -> a::child (Child, line 1), a::child -> a (A, line 1)"];
     for parent in [
@@ -90,7 +90,7 @@ fn a_parent_that_needs_its_child_is_not_needed_by_it() {
 }
 
 #[test]
-fn what_lies_below_a_module_is_part_of_it() {
+fn a_module_includes_its_children() {
     let circles = found(&[
         ("lib.rs", "mod a; mod b;"),
         ("a.rs", "mod x; mod y; use crate::a::y::Y as C; pub struct A;"),
@@ -102,7 +102,7 @@ fn what_lies_below_a_module_is_part_of_it() {
 }
 
 #[test]
-fn macros_need_no_import_and_may_hide_what_they_define() {
+fn macros_make_arrows_and_can_define_items() {
     let circles = found(&[
         ("lib.rs", "macro_rules! made { () => { $crate::a::A } } mod a;"),
         ("a.rs", "pub struct A; fn f() { made!() }"),
@@ -117,7 +117,7 @@ fn macros_need_no_import_and_may_hide_what_they_define() {
 }
 
 #[test]
-fn a_parent_may_declare_and_export_what_imports_it() {
+fn a_parent_may_declare_and_export_a_child_that_imports_it() {
     for files in [
         [
             ("lib.rs", "mod a; pub use a::A; pub struct Root;"),
@@ -134,7 +134,7 @@ fn a_parent_may_declare_and_export_what_imports_it() {
 }
 
 #[test]
-fn one_way_is_no_circle() {
+fn arrows_in_one_direction_are_no_circle() {
     let files = [
         ("lib.rs", "mod a; mod b; pub(crate) use a::A;"),
         (
@@ -150,7 +150,7 @@ fn one_way_is_no_circle() {
 }
 
 #[test]
-fn tests_may_import_what_they_like() {
+fn imports_of_tests_are_no_arrows() {
     for test in [
         "#[cfg(test)] mod tests;",
         "#[cfg(test)] mod tests { use crate::b::B; use super::*; }",
@@ -169,6 +169,6 @@ fn tests_may_import_what_they_like() {
     assert_eq!(
         found(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), b]).len(),
         1,
-        "not for tests only"
+        "the item is compiled outside of tests too"
     );
 }

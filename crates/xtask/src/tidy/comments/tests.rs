@@ -7,7 +7,7 @@ fn comments(text: &str) -> Vec<(usize, String, bool)> {
 }
 
 #[test]
-fn documentation_and_plain_comments_are_told_apart() {
+fn documentation_and_plain_comments_differ_by_their_markers() {
     assert_eq!(
         comments("//! a\n/// b\n// c\nlet d; // e\n//// f"),
         [
@@ -39,7 +39,7 @@ fn literals_hold_no_comments() {
 }
 
 #[test]
-fn literals_end_where_they_end() {
+fn a_comment_may_follow_a_literal() {
     for code in [
         r#"let a = '"'; // b"#,
         r"let a = '\''; // b",

@@ -26,7 +26,7 @@ fn a_page_is_taken_apart_into_blocks() {
 }
 
 #[test]
-fn text_in_backticks_is_no_english() {
+fn text_in_backticks_is_replaced() {
     let block = &parse("a `b\nc` d ``e`f``")[0];
     let spans: Vec<_> = block.code_spans().into_iter().map(|it| (it.line, it.text)).collect();
     assert_eq!(spans, [(1, "b c".to_owned()), (2, "e`f".to_owned())]);

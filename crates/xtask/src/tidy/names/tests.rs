@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use super::super::outline::Outline;
 use super::*;
 
-/// The public types of crates, each with the text of its root file.
+/// Returns the public types of crates. Each crate is a name and the text of its root file.
 #[track_caller]
 fn types(crates: &[(&str, &str)]) -> PublicTypes {
     let mut types = PublicTypes::default();
@@ -20,19 +20,19 @@ fn types(crates: &[(&str, &str)]) -> PublicTypes {
 }
 
 #[test]
-fn no_public_type_has_the_name_of_another() {
+fn public_types_of_the_same_name_are_refused() {
     let both =
         types(&[("one", "pub struct Span;"), ("other", "pub mod range { pub enum Span {} }")]);
-    assert_eq!(both.violations(), ["public types called Span: one, other::range"]);
+    assert_eq!(both.violations(), ["several public types have the name Span: one, other::range"]);
     let one =
         types(&[("one", "pub mod a { pub trait Span {} } pub mod b { pub type Span = u8; }")]);
-    assert_eq!(one.violations(), ["public types called Span: one::a, one::b"]);
+    assert_eq!(one.violations(), ["several public types have the name Span: one::a, one::b"]);
     let made = types(&[("one", "pub struct Code;"), ("other", "codes! { pub enum Code { A } }")]);
-    assert_eq!(made.violations().len(), 1, "a macro that is given a type defines it");
+    assert_eq!(made.violations().len(), 1, "a type in the arguments of a macro counts");
 }
 
 #[test]
-fn what_other_crates_do_not_see_may_be_called_like_it() {
+fn types_that_are_not_public_may_share_a_name() {
     let other = "
         pub(crate) struct Span; struct Text(pub Span);
         pub fn span() -> Span { struct Span; }
