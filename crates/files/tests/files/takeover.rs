@@ -51,6 +51,13 @@ impl Kept {
         Kept { ledger: file, bench, requests: 0 }
     }
 
+    /// Checks that the next worker would inherit no handle and no log.
+    fn check_empty(&self) {
+        let ledger = ledger_of(&self.ledger);
+        assert!(ledger.inherited_handles().is_empty(), "a handle is left");
+        assert!(ledger.inherited_logs().is_empty(), "a log is left");
+    }
+
     /// Kills the worker, and starts the next one.
     async fn killed(self) -> Kept {
         let Kept { ledger: file, bench, requests } = self;
@@ -129,18 +136,13 @@ async fn dirty_data_survives_a_takeover() {
     assert_eq!(again.write(handle, 0, b"end", true, false).await, Ok(3));
     kept.asked().write(handle, 0, b"!", true, false).await.unwrap();
     expected.push(b'!');
-
     // And once more, before any flush.
     let kept = kept.killed().await;
     kept.bench.close(handle).await;
     assert_eq!(kept.bench.cat("f").await.unwrap(), expected);
     assert_eq!(kept.bench.files.attributes(ino).await.unwrap().mode, 0o600);
     kept.bench.check("after two processes were killed").await;
-    let ledger = ledger_of(&kept.ledger);
-    assert!(
-        ledger.inherited_handles().is_empty() && ledger.inherited_logs().is_empty(),
-        "nothing is left"
-    );
+    kept.check_empty();
 }
 
 fn session_of(kept: &Kept) -> Nonce {
@@ -215,11 +217,7 @@ async fn unlinked_open_file_survives_a_takeover() {
     }
     kept.bench.volume.reap_now().await.unwrap();
     kept.bench.check("when all is closed").await;
-    let ledger = ledger_of(&kept.ledger);
-    assert!(
-        ledger.inherited_handles().is_empty() && ledger.inherited_logs().is_empty(),
-        "nothing is left"
-    );
+    kept.check_empty();
 }
 
 #[tokio::test]
