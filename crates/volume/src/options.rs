@@ -76,6 +76,7 @@ impl Default for VolumeOptions {
 /// Creates the source of block ids. For a session that may be resumed, ids are taken from ranges
 /// that the ledger reserves, so that no process uses an id twice.
 fn block_ids(session: &Session, ledger: Option<&Arc<Ledger>>) -> BlockIds {
+    // Without a ledger no other process continues this session, and numbers in memory suffice.
     let Some(ledger) = ledger.map(Arc::clone) else { return BlockIds::new(session.nonce()) };
     BlockIds::reserved(session.nonce(), move || {
         let first = ledger.reserve_blocks().expect("a file in memory can be written");

@@ -89,6 +89,7 @@ impl Volume {
         store: Arc<dyn MetaStore>,
         blocks: Arc<dyn BlockStore>,
     ) -> Result<Arc<Volume>, VolumeError> {
+        // The session comes first: it checks that the blocks belong to this volume.
         let began = options.session.clone();
         let session = Session::open(began, options.block_bytes, store, &*blocks).await?;
         let traffic = Arc::<Traffic>::default();
@@ -97,6 +98,7 @@ impl Volume {
         let streams = Arc::new(options.reading(&staging));
         let (pack_bytes, grace) = (options.packing.pack_bytes, options.deletion_grace);
         let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, grace);
+        // Tests open volumes without background work.
         if options.collect {
             upkeep.begin();
         }
@@ -207,6 +209,8 @@ impl Volume {
 
     /// Checks within [`CHECK_DEADLINE`] that both stores answer.
     pub async fn check(&self) -> Health {
+        // The volume's record exists in every store, so reading it checks the whole path to the
+        // database.
         let volume = [Read::Record { key: record::key::volume(), follow: None }];
         let store = async {
             let store = self.session.store();
@@ -226,6 +230,7 @@ impl Volume {
                 Err(_late) => StoreState::Failing(LATE.to_owned()),
             }
         };
+        // Both checks run at once, so that the answer needs one time limit.
         let (store, blocks) = futures::join!(store, blocks);
         let session =
             if self.session.has_ended() { Err("the session has ended".to_owned()) } else { Ok(()) };

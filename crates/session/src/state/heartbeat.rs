@@ -87,12 +87,10 @@ impl Heartbeat {
     }
 
     /// Reads the volume's epoch and the other sessions, and ends those that fell silent.
-    // One snapshot for all three: a session that began after the epoch's record was read must not
-    // count as passed.
     async fn observe_sessions(&mut self) {
+        // One round trip and one snapshot, so that each session is seen with its own beat.
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
         let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
-        // More sessions than this are not observed, which only delays their end.
         let limit = SESSIONS_MAX.min(self.store.limits().range_records);
         let range = |start, end| Read::Range { start, end, limit, follow: None };
         let epoch_key = key::epoch();

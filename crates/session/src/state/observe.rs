@@ -115,8 +115,8 @@ pub(crate) async fn fence(
         Some(value) => Guard::Equals(beat.clone(), value.clone()),
         None => Guard::Absent(beat.clone()),
     };
-    // The fence record tells the sweeper that the session's leftovers may be deleted, and keeps its
-    // name from being used again.
+    // By the fence record the sweeper knows that the session's leftovers may be deleted. It also
+    // keeps the name from being used again.
     let plan = Plan {
         guards: vec![own.guard(), beat_unchanged, Guard::Present(session.clone())],
         writes: vec![

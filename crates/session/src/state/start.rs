@@ -61,8 +61,8 @@ pub(crate) async fn find_volume(
     blocks: &dyn BlockStore,
     settings: OpenSettings,
 ) -> Result<VolumeRecord, VolumeError> {
-    // The mark is read first: a location that belongs to another volume must not lead to changes in
-    // the store.
+    // The mark is read before anything is written: a location with an unknown mark must lead to no
+    // change in the store.
     let owner = mark::read(blocks).await?;
     let volume = match read_volume(store).await? {
         Some(volume) => volume,

@@ -58,6 +58,7 @@ impl Volume {
         tag: Tag,
         sums: Vec<Sum>,
     ) -> Result<PublishedObject, VolumeError> {
+        // A version never changes, so an object of a versioned bucket cannot get more bytes.
         if object.version.is_some() {
             return Err(FsError::KeepsVersions.into());
         }
@@ -65,12 +66,16 @@ impl Volume {
         if size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
         }
+        // The staged bytes are accounted to the file, so that destaging finds them under its
+        // number.
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(object.ino));
         let change = change(object, &body, size, sums)?;
         // The inode's attributes may change in the meantime. The data version shows if its bytes
         // have.
         let inode = key::inode(object.ino);
+        // The commit must still find the object under its key, or the bytes would be appended to a
+        // replaced object.
         let mut names = unchanged(object);
         names.retain(|assumed| assumed.key != inode);
         let name = names.last().map(name_of);
@@ -89,6 +94,8 @@ impl Volume {
         let written = self.session.run_publishing(&operation, body).await;
         self.session.wake_reaper();
         let node = match written {
+            // For S3 both mean that the object has changed: the view finds it again and decides
+            // anew.
             Err(VolumeError::Fs(FsError::ContentReplaced | FsError::Stale)) => {
                 return Err(FsError::SourceChanged.into());
             }
@@ -100,6 +107,7 @@ impl Volume {
             }
             written => written?,
         };
+        // The compactor looks at the file a moment after a write.
         self.upkeep.note_written(object.ino, &node.inode);
         let sums = node.inode.file().map(|file| file.sums.clone()).unwrap_or_default();
         let object_changed = node.inode.attributes.changed;
@@ -115,6 +123,7 @@ fn change(
     sums: Vec<Sum>,
 ) -> Result<ContentChange, VolumeError> {
     let appended_run = BodyRun { position: object.size(), length: size - object.size() };
+    // Slices of the body are in sequence. They are moved to the end of the file.
     let at = |runs: &[BodyRun]| match body.content() {
         Content::Slices(laid) => Ok(place_runs(laid, runs)),
         _ => Err(VolumeError::Corrupt("what is appended lies in blocks".to_owned())),

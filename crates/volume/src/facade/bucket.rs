@@ -97,6 +97,8 @@ impl Volume {
         let settings = Bucket {
             owner: new.account,
             ownership: Some(new.ownership),
+            // The version of the configurations is 0 while there are none, so that caches of
+            // configurations need no read.
             configs_version: u64::from(!new.configs.is_empty()),
             default_retention: None,
             ..Bucket::default()
@@ -112,6 +114,8 @@ impl Volume {
         };
         match note {
             Some(note) => {
+                // The journal names the inode, so that the next process can recognize the bucket as
+                // its own.
                 note.creates(ino);
                 self.session.run_journaled(&operation, None, note).await
             }
@@ -151,6 +155,7 @@ impl Volume {
     ) -> Result<Vec<BucketStat>, VolumeError> {
         let mut buckets: Vec<BucketStat> = Vec::new();
         let mut after = after.map(str::to_owned);
+        // Pages are bounded, so that one call to the store stays small at any `limit`.
         while buckets.len() < limit {
             let wanted = BUCKETS_AT_ONCE.min(limit - buckets.len());
             let operation = ReadBuckets {

@@ -67,8 +67,11 @@ impl Volume {
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
+        // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
         let mut body = self.copy_staged_inline(source).await?;
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
+        // The first number is for the copy, the others for directories that may be missing on its
+        // path.
         let ino = inos[0];
         let (content, writes) = match (&body, &source.file.content) {
             (Some(body), _) => file_content(body, ino),
@@ -76,6 +79,8 @@ impl Volume {
             (None, Content::Slices(_) | Content::Pages(_)) => {
                 let slices = self.slices(source).await?;
                 let shares = share(&slices, Some(source.ino), ino);
+                // Both files are owners of the blocks from the same commit on, so neither deletion
+                // can delete a block of the other.
                 let (content, mut writes) = build_content(ino, slices);
                 writes.extend(shares);
                 (content, writes)
@@ -86,18 +91,21 @@ impl Volume {
         let mut object = changes.headers.unwrap_or_else(|| kept.clone());
         object.tags = changes.tags.unwrap_or_else(|| kept.tags.clone());
         object.acl = changes.acl;
+        // The access control list and the lock belong to one object and are not copied.
         object.lock = changes.lock;
         let sums = changes.sums.unwrap_or_else(|| source.file.sums.clone());
         let file = File {
             object,
             sums,
             content,
+            // The copy is a new file: its data version and its names begin anew.
             data_version: 1,
             links: 1,
             renamed_by: None,
             ..(*source.file).clone()
         };
         let inode = new_file(owner, file);
+        // A large map does not fit into the publishing plan and is committed ahead of it.
         let staged = self.stage(ino, &assumptions, writes).await?;
         let operation = Publish {
             path,

@@ -77,6 +77,8 @@ impl Volume {
         let mut repeated = Vec::new();
         for (index, (key, condition)) in keys.into_iter().enumerate() {
             answers.push(None);
+            // A key that is listed twice would be guarded twice in one plan. The second result
+            // follows from the first.
             let path = Path::new(bucket, &key);
             if let Some(first) = first.get(&key) {
                 repeated.push((index, *first));
@@ -86,6 +88,7 @@ impl Volume {
             let removal = Removal { name: path.name, condition };
             directories.entry(path.directories).or_default().push((index, removal));
         }
+        // One deadline for the whole call: plans in sequence must not add up their waits.
         let deadline = Instant::now() + CONTENTION_DEADLINE;
         let removed = futures::stream::iter(sequences(directories))
             .map(|sequence| self.remove(bucket, sequence, deadline))
@@ -93,6 +96,8 @@ impl Volume {
             .collect::<Vec<_>>()
             .await;
         let removed: Answers = removed.into_iter().flatten().collect();
+        // If no key could be removed, the cause is most probably the bucket or a store, not the
+        // keys.
         if removed.iter().all(|(_, removed)| removed.is_err())
             && let Some((_, Err(error))) = removed.first()
         {
@@ -102,12 +107,14 @@ impl Volume {
             answers[index] = Some(removed.and_then(|removed| removed.map_err(VolumeError::from)));
         }
         for (index, first) in repeated {
+            // The first removal has removed the key, so for the second one it did not exist.
             let repeated_answer = answers[first].as_ref().map(|first| match first {
                 Ok(removed) => Ok(RemovedKey { existed: false, ..*removed }),
                 Err(error) => Err(error.clone()),
             });
             answers[index] = repeated_answer;
         }
+        // One signal for all plans, since the reaper collects all orphans in one pass.
         self.session.wake_reaper();
         Ok(answers.into_iter().flatten().collect())
     }
@@ -164,9 +171,11 @@ impl Volume {
         deadline: Instant,
     ) -> Answers {
         let mut answers = Answers::new();
+        // A stack with the next plan on top, so that halves take the place of their plan.
         let mut parts: Vec<PlanPart> = sequence.into_iter().rev().collect();
         while let Some(part) = parts.pop() {
             let operation = Remove { bucket, branches: &part.branches };
+            // A plan of many keys waits only briefly: one busy key must not delay the others.
             let wait_until = if part.answers.len() > 1 {
                 deadline.min(Instant::now() + MULTI_KEY_PATIENCE)
             } else {
@@ -185,6 +194,8 @@ impl Volume {
                     let (first, second) = part.halves();
                     parts.extend([second, first]);
                 }
+                // The error of the store concerns all keys of the plan. It is
+                // unknown if one was removed.
                 Err(error) => {
                     let failed = |index| (index, Err(error.clone()));
                     answers.extend(part.answers.into_iter().map(failed));
@@ -204,6 +215,7 @@ fn sequences(directories: ByDirectory) -> Vec<Vec<PlanPart>> {
     for (path, removals) in directories {
         for (index, removal) in removals {
             if !part.fits(&path) {
+                // The next plan needs to wait for this one only if they share a directory.
                 let goes_on = part.shares_top_directory(&path);
                 sequence.push(std::mem::take(&mut part));
                 if !goes_on {

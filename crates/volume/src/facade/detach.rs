@@ -48,6 +48,7 @@ impl Volume {
         if let (InodeBody::File(file), Some(content)) = (&mut copy.body, content) {
             file.content = content;
         }
+        // The copy must be of the file as it was found, or the versions would change.
         let staged = self.stage(copy_ino, &[unchanged(found)], writes).await?;
         let writes = [staged.writes(), &long].concat();
         let record = &found.record;

@@ -43,11 +43,12 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
     type Output = P::Output;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<P::Output>, Halt> {
+        // Without an expectation the operation needs no lookup.
         if matches!(self.expected, ExpectedObject::Any) && self.condition.is_none() {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
-        // Both ask for what they need in one pass, so the lookup costs no round trip of its own.
+        // Both ask for their records in one pass, so the lookup costs no round trip of its own.
         let (found, planned) = (lookup.find(view), self.operation.plan(view, env));
         let guard = match found {
             Ok(found) => self.accept(&found)?,

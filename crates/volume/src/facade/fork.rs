@@ -143,9 +143,11 @@ impl Volume {
         target: &str,
         watch: &dyn ForkWatch,
     ) -> Result<Forked, VolumeError> {
+        // The source is found first: a fork of a missing bucket must not create the new one.
         let found = self.session.run(&FindBucket { name: source.as_bytes() }).await?;
         let [ino] = self.fresh().await?;
         let opened = self.open_directory(found.ino, ino).await?.ok_or(FsError::NoSuchBucket)?;
+        // Configurations, such as lifecycle rules, are not copied.
         let settings = Bucket {
             owner: found.settings.owner,
             refuse_overlap: found.settings.refuse_overlap,
@@ -165,6 +167,7 @@ impl Volume {
         let bucket = self.session.run(&operation).await?;
         // The counter includes the bucket's own name.
         let names = self.session.run(&CountUsage { ino: found.ino }).await?.names;
+        // The number of names is an estimate, since others may write during the fork.
         watch.started(names.saturating_sub(1));
         let mut walk = Walk {
             volume: self,
@@ -197,11 +200,14 @@ impl Volume {
         for _ in 0..READ_ATTEMPTS_MAX {
             let Some(mut page) = if_exists(self.session.run(&read).await)? else { return Ok(None) };
             match self.long_xattrs(source, &page.directory.inode, ino).await {
+                // An attribute is missing: the directory has changed between the two reads.
                 Ok(None) => {}
                 Ok(Some(writes)) => {
                     return Ok(Some(OpenedDirectory { page, writes, is_complete: true }));
                 }
                 Err(VolumeError::Refused(_)) => {
+                    // Short attributes are in the inode and can be copied. The long ones are
+                    // omitted, and the report shows it.
                     let is_here = |xattr: &Xattr| matches!(xattr.value, XattrPlace::Inline(_));
                     page.directory.inode.xattrs.retain(is_here);
                     let writes = Vec::new();
@@ -224,6 +230,7 @@ impl Walk<'_> {
     ) -> Result<(), VolumeError> {
         let mut levels = vec![self.open_level(source, target, page).await?];
         while let Some(level) = levels.last_mut() {
+            // Depth first, so that only one path of open directories is in memory.
             if let Some(below) = level.subdirectories.pop_front() {
                 let (source, above) = (level.source, Arc::clone(&level.target));
                 levels.extend(self.enter(source, &above, below).await?);
@@ -231,6 +238,7 @@ impl Walk<'_> {
                 let from = Some(from.as_slice());
                 let read =
                     ReadDirectoryPage { directory: level.source, from, limit: NAMES_AT_ONCE };
+                // Copies in flight go on during the read.
                 let page = self.while_progressing(self.volume.session.run(&read)).await?;
                 if let Some(page) = if_exists(page)? {
                     let target = Arc::clone(&level.target);
@@ -240,6 +248,7 @@ impl Walk<'_> {
                 levels.pop();
             }
         }
+        // The walk has ended, and the last copies are awaited.
         while let Some(done) = self.in_flight.next().await {
             self.note(done)?;
         }
@@ -258,6 +267,8 @@ impl Walk<'_> {
         let opened = self.while_progressing(volume.open_directory(below.ino, ino)).await??;
         let Some(OpenedDirectory { page, writes, is_complete }) = opened else { return Ok(None) };
         let inode = page.directory.inode.clone();
+        // The directory may have been moved after its name was read. At its new place the walker
+        // finds it by its new name, or misses it.
         let is_here = matches!(&inode.body, InodeBody::Directory(directory)
             if directory.parent == source && directory.name == below.name);
         if !is_here {
@@ -273,6 +284,8 @@ impl Walk<'_> {
         if origin == Origin::Made {
             let (fork, made) = (Arc::clone(&self.fork), Arc::clone(&target));
             let making = async move { volume.fork_directory(&fork, &made).await };
+            // Its creation is awaited if it has many attributes, or if too many parents would have
+            // to be created in one plan.
             if is_heavy || target.missing_directories().1.len() >= DIRECTORIES_AHEAD_MAX {
                 let made = self.while_progressing(making).await?;
                 self.count(made?);
@@ -291,6 +304,8 @@ impl Walk<'_> {
         page: DirectoryPage,
     ) -> Result<Level, VolumeError> {
         let mut subdirectories = VecDeque::new();
+        // Directories are visited after the page's files, so that the page need not be kept in
+        // memory.
         for found in page.names {
             let BoundName { dentry, .. } = &found;
             if dentry.kind == Kind::Directory {
@@ -303,10 +318,13 @@ impl Walk<'_> {
                 });
                 continue;
             }
+            // A name without an inode is damage. It is omitted, and the rest of the bucket is
+            // copied.
             let Some(inode) = entry::decode(&found)? else {
                 self.omit(target.path_of(found.sort_key()));
                 continue;
             };
+            // Copying a file in pages writes its whole map, so it counts for more.
             let pages = match inode.file().map(|file| &file.content) {
                 Some(Content::Pages(pages)) => pages.len(),
                 _ => 0,
@@ -327,6 +345,7 @@ impl<'a> Walk<'a> {
         weight: usize,
         begun: BoxFuture<'a, Result<ForkedEntry, VolumeError>>,
     ) -> Result<(), VolumeError> {
+        // A single heavy entry is allowed alone, even if it exceeds the limit.
         while self.in_flight_weight + weight > IN_FLIGHT_MAX {
             let Some(done) = self.in_flight.next().await else { break };
             self.note(done)?;

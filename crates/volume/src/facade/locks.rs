@@ -62,6 +62,7 @@ impl Volume {
         loop {
             let (now, later) = rest.split_at(fitting(rest));
             let count = self.lock_notices().next_write();
+            // The last plan hands the granting over. Before it the other sessions still wait.
             let publish = PublishLocks { files: now, last: later.is_empty(), count };
             if !self.session.run(&publish).await? {
                 return Ok(false);

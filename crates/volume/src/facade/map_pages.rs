@@ -46,6 +46,7 @@ impl MapPages {
                 pages.iter().map(|page| self.known.get(self.ino, *page)).collect();
             let missing = || pages.iter().zip(&known).filter(|(_, known)| known.is_none());
             let missing: Vec<u32> = missing().map(|(page, _)| page.page).collect();
+            // Only the missing pages are read, in one round trip.
             let mut loaded = self.fetch(&missing).await?.into_iter();
             for page in &mut known {
                 let page = page.take().or_else(|| loaded.next());

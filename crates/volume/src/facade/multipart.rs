@@ -163,10 +163,12 @@ impl Volume {
     ) -> Result<UploadId, VolumeError> {
         let random: [u8; 8] = random()?;
         let mut id = [0; 16];
+        // The time comes first, so that ids sort in the order in which uploads began.
         id[..8].copy_from_slice(&self.session.now().0.to_be_bytes());
         id[8..].copy_from_slice(&random);
         let upload = Upload {
             ino: Upload::number(u64::from_be_bytes(random)),
+            // The planner sets the time.
             begun: Timestamp::default(),
             uid: new.owner.uid,
             gid: new.owner.gid,
@@ -249,6 +251,7 @@ impl Volume {
                 unreachable!("the bytes of a part lie in blocks")
             }
         };
+        // The part is an owner of its blocks under a number of its own, until the upload ends.
         let [owner] = self.fresh().await?;
         let arrived = Timestamp::default();
         let joined = add_pack_shares(&slices, owner);
@@ -282,6 +285,7 @@ impl Volume {
         range: Range<u64>,
         sum: Option<Sum>,
     ) -> Result<PartStat, VolumeError> {
+        // The stored checksums are of the whole source, so they fit only a copy of all of it.
         let whole = range == (0..source.size());
         let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
         let computed = sum.as_ref().map(|sum| sum.algorithm);
@@ -290,6 +294,7 @@ impl Volume {
         };
         let kept = source.file().sums.iter().filter(full).cloned();
         let sums: Vec<Sum> = kept.chain(sum).collect();
+        // The source is guarded, so that its blocks cannot be deleted before the part owns them.
         let assumptions = unchanged(source);
         let slices = cut(&self.slices(source).await?, range.start, range.end);
         // A part has no holes. Those of a sparse file are written as zeros.
@@ -305,6 +310,7 @@ impl Volume {
             let put = self.put_part_if(bucket, key, id, number, body, tag, sums, &assumptions);
             return put.await;
         }
+        // The part becomes an owner of the source's blocks, like a copied object.
         let [owner] = self.fresh().await?;
         let (size, arrived) = (range.end - range.start, Timestamp::default());
         let shares = share(&slices, Some(source.ino), owner);
@@ -379,6 +385,7 @@ impl Volume {
         wanted: CompleteUpload<'_>,
         finish: impl FnOnce(&Upload, &[FoundPart]) -> Result<ObjectDigests, E> + Send,
     ) -> Result<Completed, E> {
+        // Only listed transmissions are kept in memory. A part may have been sent many times.
         let listed: BTreeMap<u16, &CompletePart> =
             wanted.parts.iter().map(|part| (part.number, part)).collect();
         let is_listed = |found: &FoundPart| {
@@ -388,6 +395,7 @@ impl Volume {
         if let Some(completed) = completed(&found.upload.state)? {
             return Ok(completed);
         }
+        // Checked before `finish`, which computes checksums from the chosen parts.
         let used = choose_parts(wanted.parts, &parts)?;
         let finished = finish(&found.upload, &used)?;
         let (volume, bucket, key) = (Arc::clone(self), bucket.to_owned(), key.to_vec());
@@ -396,6 +404,8 @@ impl Volume {
             let wanted = CompleteUpload { parts: &[], object_size, condition };
             volume.bind_parts(&bucket, &key, id, &found, &used, finished, &wanted).await
         };
+        // From here on a disconnected client must not leave staged records without a publishing
+        // plan.
         Ok(self.session.run_to_completion("complete", binding).await?)
     }
 
@@ -414,6 +424,7 @@ impl Volume {
         // published or taken back.
         let _reading = self.session.reading();
         let sizes = used.iter().map(|found| (found.part.size, found.part.slices.as_slice()));
+        // The size follows from the parts, and is checked before anything is staged.
         let (size, slices) = concatenate(sizes);
         if wanted.object_size.is_some_and(|expected| expected != size) || size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
@@ -441,12 +452,15 @@ impl Volume {
             value: found.record.clone(),
             otherwise: FsError::NoSuchUpload,
         };
+        // Each staged plan guards the upload's record, so that an aborted upload stops the staging.
         let staged = match self.stage(ino, std::slice::from_ref(&assumption), writes).await {
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
                 return self.result_of_ended_upload(name(bucket, key, id)).await;
             }
             staged => staged?,
         };
+        // The parts that became the file are recorded: the reaper deletes only the blocks of the
+        // others.
         let taken: BTreeSet<Ino> = used.iter().map(|found| found.part.owner).collect();
         let state = UploadState::Done {
             ino,
@@ -455,6 +469,8 @@ impl Volume {
             used: taken.into_iter().collect(),
             at: self.session.now(),
         };
+        // The upload ends in the same commit that publishes the object, so a repeated request finds
+        // its result.
         let mut with = staged.writes().to_vec();
         with.extend(end_upload(&found.key, &Upload { state, ..found.upload.clone() }));
         let operation = Publish {
@@ -474,6 +490,7 @@ impl Volume {
                 let PublishedObject { object_changed: changed, tag, sums, version } = published;
                 Ok(Completed { tag, sums, changed, version })
             }
+            // Another request has ended the upload between the read and this commit.
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
                 self.result_of_ended_upload(name(bucket, key, id)).await
             }

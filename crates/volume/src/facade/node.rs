@@ -370,6 +370,7 @@ impl Volume {
         tag: Tag,
         body: Option<StagedContent>,
     ) -> Result<FoundNode, VolumeError> {
+        // Blocks that the change hides are listed in an orphan of this number, for the reaper.
         let [hidden_ino] = self.fresh().await?;
         let FileWrite { ino, known_name, attributes, over, note, own_retention } = write;
         let assumptions = &[];
@@ -393,6 +394,7 @@ impl Volume {
                 self.detaching(ino, || self.session.run_journaled(&operation, None, note)).await
             }
         };
+        // Woken also after an error, since the plan may have been committed.
         self.session.wake_reaper();
         if let Ok(node) = &written {
             self.upkeep.note_written(ino, &node.inode);

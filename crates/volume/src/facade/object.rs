@@ -162,6 +162,7 @@ impl Volume {
             }
             Content::Pages(_) => Arc::new(self.map_pages(object.ino, Arc::clone(&object.file))),
         };
+        // From here on the client may be slow. A long reader gets a hold in place of its pin.
         self.session.holds().watch(&object.pin);
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
     }
@@ -199,8 +200,11 @@ impl Volume {
         condition: WriteCondition,
     ) -> Result<PublishedObject, VolumeError> {
         let path = Path::new(bucket, key);
+        // The first number is for the file, the others for directories that may be missing on its
+        // path.
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let (content, extra_writes) = file_content(&body, inos[0]);
+        // Staged inline bytes are accounted to the file's number, by which destaging finds them.
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(inos[0]));
         let file = File {
@@ -209,6 +213,7 @@ impl Volume {
             ..File::new(body.size(), new.tag, content)
         };
         let inode = new_file(&new.owner, file);
+        // Only the map of a very large body exceeds one plan and is committed ahead.
         let staged = self.stage(inos[0], &[], extra_writes).await?;
         let operation = Publish {
             path: &path,
@@ -233,11 +238,14 @@ impl Volume {
     ) -> Result<PublishedObject, VolumeError> {
         let published = match published {
             Ok(published) => published,
+            // Records that were staged for the plan have no owner now. With an unknown outcome they
+            // stay.
             Err(error) => {
                 self.unstage(staged, &error).await;
                 return Err(error);
             }
         };
+        // The replaced file is an orphan now.
         if published.replaced.is_some() {
             self.session.wake_reaper();
         }

@@ -64,6 +64,7 @@ impl Volume {
             return Ok((!hole).then_some(range.start));
         }
         match &file.content {
+            // Inline bytes are followed by a hole up to the file's size.
             Content::Inline(bytes) => {
                 let end = bytes.len() as u64;
                 let at = if hole { range.start.max(end) } else { range.start };
@@ -73,6 +74,7 @@ impl Volume {
             Content::Pages(pages) => {
                 let within = pages_of(pages, range.start, range.end);
                 let mut at = range.start;
+                // Pages are read in groups, so that a seek in a large file needs little memory.
                 for first in within.clone().step_by(PAGES_AT_ONCE) {
                     let next = first.saturating_add(PAGES_AT_ONCE).min(within.end);
                     let end = pages.get(next).map_or(range.end, |page| page.start.min(range.end));
@@ -84,6 +86,7 @@ impl Volume {
                     }
                     at = end.max(at);
                 }
+                // The rest of the range has no slice, so it is a hole.
                 Ok((hole && at < range.end).then_some(at))
             }
         }
@@ -135,6 +138,7 @@ impl Volume {
         let range = range.start..end;
         let within = found.iter().filter_map(|slice| layout::clip(slice, &range));
         let bytes = range.end - range.start;
+        // A copy of the whole source has its MD5. For a part of it no MD5 is known.
         let is_whole = range == (0..file.size) && position == 0;
         let change = ContentChange::Share(SharedRange {
             range: position..position.saturating_add(bytes),

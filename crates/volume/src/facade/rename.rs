@@ -38,6 +38,7 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let bucket = bucket.into();
         let (from, to) = (Path::new(bucket, from), Path::new(bucket, to));
+        // Directories of the new key may be missing, and are created in the same commit.
         let fresh = self.session.allocate_inodes(to.directories.len()).await?;
         let operation = RenameKey {
             from: &from,
@@ -51,6 +52,8 @@ impl Volume {
         let expected = conditions.expected;
         let operation =
             IfExpected { path: &from, version: None, expected, condition: None, operation };
+        // A noncurrent version that binds the file gets its own copy first, because the rename
+        // changes the inode.
         let renamed = self.detaching_object(&from, None, || self.session.run(&operation)).await?;
         if renamed.replaced.is_some() {
             self.session.wake_reaper();

@@ -46,9 +46,12 @@ impl Volume {
         writes: Vec<Write>,
     ) -> Result<Staged, VolumeError> {
         let chunks = chunks(&writes);
+        // Most files fit into one plan, and nothing is staged.
         if chunks.len() <= 1 {
             return Ok(Staged { ino, ahead: Vec::new(), with: writes });
         }
+        // The publishing plan deletes the mark. Until then the mark lets the sweeper find the
+        // staged records.
         let mark = Write::Delete(key::staged(self.session.env().session, ino));
         let mut staged = Staged { ino, ahead: Vec::new(), with: vec![mark] };
         for writes in chunks {
@@ -67,6 +70,7 @@ impl Volume {
     /// The last plan is undone first. If the process is killed halfway, the remaining pages still
     /// show which parts of each pack must be released.
     pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
+        // With an unknown outcome the plan may have committed, and its records may be in use.
         if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
             return;
         }

@@ -117,6 +117,8 @@ impl Volume {
             after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
             let (mut due, mut new) = (Vec::new(), Vec::new());
             for (key, item) in page {
+                // An item that was seen in the future was seen by a gateway with a wrong clock, and
+                // is seen anew.
                 match item.seen.filter(|seen| *seen <= now) {
                     None => new.push((key, item.id)),
                     Some(seen) if item.lost(seen, day).0.saturating_add(stays) < now.0 => {

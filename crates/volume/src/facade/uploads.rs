@@ -74,6 +74,7 @@ impl Volume {
             for listed in uploads {
                 after = Some(UploadsAfter::Upload(listed.object.clone(), listed.id));
                 let common = rolled_up(&query, &listed.object);
+                // Ended uploads count as well, because their prefix may be skipped all the same.
                 common_of_last.clone_from(&common);
                 if listed.upload.state != UploadState::Open {
                     continue;
@@ -90,6 +91,8 @@ impl Volume {
                         upload: Box::new(listed.upload),
                     },
                 };
+                // Checked before the entry is added: one more entry exists, so the page is
+                // truncated.
                 if entries.len() == query.limit {
                     return Ok(UploadsPage { entries, truncated: true });
                 }

@@ -130,6 +130,7 @@ impl Volume {
         bucket: NamedBucket<'_>,
         query: &VersionsQuery,
     ) -> Result<VersionsListing, VolumeError> {
+        // Inodes that the first reads name must not be reaped before the later reads.
         let _reading = self.session.reading();
         let mut noncurrent = self.noncurrent(bucket, query).await?;
         for _ in 0..PAGE_ATTEMPTS_MAX {
@@ -138,6 +139,8 @@ impl Volume {
                 Some(_) => self.noncurrent(bucket, query).await?,
                 None => return Ok(merge(query, current, NoncurrentPage::default())),
             };
+            // No version has moved between the two reads, so current and noncurrent entries belong
+            // together.
             if reread == noncurrent {
                 return Ok(merge(query, current, noncurrent.unwrap_or_default()));
             }
@@ -173,6 +176,7 @@ impl Volume {
         let mut noncurrent = NoncurrentPage::default();
         let Some(mut from) = query.start() else { return Ok(Some(noncurrent)) };
         for _ in 0..READS_MAX {
+            // One more than the limit shows if the page is truncated.
             let wanted = query.limit + 1 - noncurrent.found.len();
             let limit = u32::try_from(wanted).unwrap_or(u32::MAX);
             let operation = ReadVersions {
@@ -183,6 +187,7 @@ impl Volume {
                 kind: NoncurrentKind::Versions,
             };
             let page = self.session.run(&operation).await?;
+            // Without noncurrent versions the listing of current ones is complete.
             if !page.versioning.is_shown() {
                 return Ok(None);
             }
@@ -257,6 +262,7 @@ fn merge(
     loop {
         let next = match (current.front(), noncurrent.front()) {
             (None, None) => break,
+            // The current version of a key comes before its noncurrent ones.
             (Some(now), Some(old)) if now.key() > old.key() => {
                 noncurrent.pop_front().map(noncurrent_entry)
             }
@@ -264,17 +270,21 @@ fn merge(
             (None, Some(_)) => noncurrent.pop_front().map(noncurrent_entry),
         };
         let Some(mut entry) = next else { break };
+        // Behind this key one of the two lists is incomplete.
         if end.as_deref().is_some_and(|end| entry.key() > end) {
             truncated = true;
             break;
         }
         entry.disambiguate_null(&mut null_key);
+        // Both lists may have the same common prefix.
         let last = listing.entries.last();
         if matches!(entry, VersionsEntry::Prefix(_)) && last.is_some_and(|last| *last == entry) {
             continue;
         }
         if let VersionsEntry::Version { key, is_latest, what: ListedAs::Marker(_), .. } = &mut entry
         {
+            // A marker is the latest entry of its key only if no entry of the key comes before it,
+            // on this page or the one before.
             let goes_on = last.is_some_and(|last| last.key() == key.as_slice());
             let began = query.after.as_ref().is_some_and(|(after, _)| after == key);
             *is_latest = !goes_on && !began;

@@ -85,6 +85,7 @@ impl Fork {
     fn copy(&self, source: Ino, links: u32) -> Option<LinkedCopy> {
         let mut linked_copies = self.linked_copies.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = linked_copies.len() >= LINKED_COPIES_MAX;
+        // All names of one inode meet at the same copy in any order.
         match linked_copies.entry(source) {
             Entry::Occupied(mut entry) => {
                 let (copy, left) = entry.get_mut();
@@ -140,6 +141,7 @@ impl Volume {
         let source = found.dentry.ino;
         let copy = if links > 1 { fork.copy(source, links) } else { None };
         for _ in 0..ATTEMPTS_MAX {
+            // If the name binds another inode now, the common copy is not the right one.
             let copy = copy.as_ref().filter(|_| source == found.dentry.ino);
             let tried = match copy {
                 Some(copy) => self.fork_linked(fork, target, &found, copy).await,
@@ -155,6 +157,7 @@ impl Volume {
                 Err(VolumeError::Refused(_)) => break,
                 tried => return tried,
             }
+            // The source has changed. A plan with the newest record is tried.
             match self.reread_name(&found).await? {
                 Some(newer) => found = newer,
                 None => return Ok(ForkedEntry::Skipped),
@@ -185,6 +188,7 @@ impl Volume {
         found: &BoundName,
         copy: &LinkedCopy,
     ) -> Result<ForkedEntry, VolumeError> {
+        // One name at a time makes the node. The other names wait for its inode number.
         let mut copy = copy.lock().await;
         if let Some(ino) = *copy {
             let (root, missing) = target.missing_directories();
@@ -224,6 +228,7 @@ impl Volume {
         };
         let [ino] = self.fresh().await?;
         let source_key = key::inode(found.dentry.ino);
+        // Both the name and the inode are guarded, so the file is copied as of the commit.
         let assumptions = [unchanged(&found.key, &found.value), unchanged(&source_key, record)];
         let FileParts { content, writes } = match source.file() {
             Some(file) => self.file_parts(found.dentry.ino, file, ino).await?,
@@ -234,6 +239,7 @@ impl Volume {
         };
         let inode = fork_inode(&source, content);
         let named = inode.file().map_or(ForkedEntry::Other, |file| ForkedEntry::File(file.size));
+        // A large map is committed ahead of the plan. It is deleted again if the plan fails.
         let staged = self.stage(ino, &assumptions, writes).await?;
         let writes = [staged.writes(), &long].concat();
         let (root, missing) = target.missing_directories();
@@ -328,6 +334,7 @@ impl Volume {
                 names.push(&xattr.name);
             }
         }
+        // Checked before the read: one plan could not carry them, and neither could one reply.
         if names.len() > LONG_XATTRS_MAX || bytes > LONG_XATTRS_BYTES_MAX {
             let why = format!("{bytes} bytes of extended attributes are too many to be copied");
             return Err(VolumeError::Refused(why));
@@ -336,6 +343,7 @@ impl Volume {
         let found = read_records(&**self.session.store(), &keys).await?;
         let mut writes = Vec::with_capacity(keys.len());
         for ((name, at), value) in names.iter().zip(&keys).zip(found) {
+            // A missing attribute means that the inode has changed since it was read.
             let Some(value) = value else { return Ok(None) };
             let value = XattrValue::decode(at, &value).map_err(|error| corrupt(at, &error))?;
             let to = key::xattr(ino, name);
