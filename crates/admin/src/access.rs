@@ -1,8 +1,11 @@
 //! Access keys.
 //!
-//! Access keys and policies are changed without a session. No gateway answers from remembered
-//! records of them: it reads all of them again when the change feed reports a change. So unlike a
-//! change of a bucket's settings, these need not wait for a gateway.
+//! Access keys and policies are changed without a session. A gateway reads all of their records again
+//! when the change feed reports a change, so it never answers from cached records that are out of date.
+//! A change of a bucket's settings, in contrast, waits for gateways that answer from memory.
+//!
+//! For example, `set_user_owner("anna", (Some(1000), None, None))` changes the owner of the files that
+//! `anna` creates later, and leaves her existing files.
 
 use std::fmt;
 
@@ -19,17 +22,17 @@ use crate::{Admin, AdminError, check_access_key, check_secret};
 pub struct AccessKey {
     /// The access key.
     pub access_key: String,
-    /// The account that it belongs to.
+    /// The account of the access key.
     pub account: AccountId,
-    /// Whether it may be used.
+    /// False if requests with the access key are refused.
     pub enabled: bool,
-    /// The user that its files belong to.
+    /// The user id of files that the access key creates.
     pub uid: u32,
-    /// The group that its files belong to.
+    /// The group id of files that the access key creates.
     pub gid: u32,
-    /// Permissions that they are not made with.
+    /// The umask of files that the access key creates.
     pub umask: u32,
-    /// Names of its policies; with none it may do nothing.
+    /// The names of its policies. An access key without policies has no permissions.
     pub policies: Vec<String>,
 }
 
@@ -40,22 +43,22 @@ impl AccessKey {
     }
 }
 
-/// An access key to be made.
+/// The properties of a new access key.
 #[derive(Clone, Copy)]
 pub struct NewUser<'a> {
     /// The access key; see [`check_access_key`].
     pub access_key: &'a str,
-    /// The account that it belongs to.
+    /// The account of the access key.
     pub account: AccountId,
-    /// Its secret, as [`check_secret`] accepts it; a random one if `None`.
+    /// The secret, which [`check_secret`] accepts. `None` for a random secret.
     pub secret: Option<&'a str>,
-    /// The user that its files belong to.
+    /// The user id of files that the access key creates.
     pub uid: u32,
-    /// The group that its files belong to.
+    /// The group id of files that the access key creates.
     pub gid: u32,
-    /// Permissions that they are not made with.
+    /// The umask of files that the access key creates.
     pub umask: u32,
-    /// Names of its policies.
+    /// The names of its policies.
     pub policies: &'a [String],
 }
 
@@ -85,12 +88,12 @@ impl NewUser<'_> {
     }
 }
 
-/// An access key that was made, and its secret, which cannot be read again.
+/// A new access key with its secret, which cannot be read again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuedKey {
     /// The access key.
     pub key: AccessKey,
-    /// The secret, given or random. It must not be logged.
+    /// The secret, given or random. The caller must not log it.
     pub secret: String,
 }
 
@@ -101,14 +104,14 @@ impl fmt::Debug for IssuedKey {
 }
 
 impl Admin {
-    /// All access keys, in order. The operator's own key is not among them, because it has no
-    /// record.
+    /// Returns all access keys in order of name. The root key of the operator is not among them, because it
+    /// has no record.
     pub async fn users(&self) -> Result<Vec<AccessKey>, AdminError> {
         let users = self.run(&ListUsers, None).await?;
         Ok(users.into_iter().map(|(name, user)| AccessKey::new(name, user)).collect())
     }
 
-    /// An access key.
+    /// Returns an access key.
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`].
@@ -118,8 +121,8 @@ impl Admin {
         Ok(AccessKey::new(access_key.to_owned(), user))
     }
 
-    /// Whether a new access key would be accepted now. Nothing is changed. This is for a caller
-    /// that must do something before it adds the key, and only if the key will be accepted.
+    /// Checks that `new` could be added now, and changes nothing. A caller uses it before a step that is
+    /// necessary only if the access key will be accepted.
     ///
     /// # Errors
     /// Those of [`Admin::add_user`].
@@ -127,14 +130,14 @@ impl Admin {
         new.check()?;
         let user = &new.record(Vec::new());
         let add = AddUser { access_key: new.access_key, user, built_in: is_built_in };
-        Ok(self.rehearse(&add).await??)
+        Ok(self.dry_run(&add).await??)
     }
 
-    /// Makes an access key.
+    /// Creates an access key.
     ///
     /// # Errors
     /// [`AdminError::Name`], [`AdminError::UserExists`], [`AdminError::NoSuchPolicy`], and if the
-    /// store does not take it.
+    /// store refuses the change.
     pub async fn add_user(
         &self,
         new: &NewUser<'_>,
@@ -157,17 +160,17 @@ impl Admin {
     /// Removes an access key.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], and if the store does not take it.
+    /// [`AdminError::NoSuchUser`], and if the store refuses the change.
     pub async fn remove_user(&self, access_key: &str) -> Result<(), AdminError> {
         let access_key = existing(access_key)?;
         Ok(self.run(&RemoveUser { access_key }, None).await??)
     }
 
-    /// Changes whom what an access key makes from now on belongs to, and the permissions that it is
-    /// not made with. What is `None` stays, and so does all that it has made.
+    /// Sets the owner and the umask of files that the access key creates from now on. A value that is
+    /// `None` does not change. Existing files do not change either.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], and if the store does not take it.
+    /// [`AdminError::NoSuchUser`], and if the store refuses the change.
     pub async fn set_user_owner(
         &self,
         access_key: &str,
@@ -180,7 +183,7 @@ impl Admin {
     /// Replaces the policies of an access key.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store does not take it.
+    /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store refuses the change.
     pub async fn set_user_policies(
         &self,
         access_key: &str,
@@ -189,7 +192,7 @@ impl Admin {
         let access_key = existing(access_key)?;
         let set = SetUserPolicies { access_key, policies, built_in: is_built_in };
         if let Err(missing) = check_named(policies) {
-            // If the user does not exist either, that is the better error.
+            // If neither the policy nor the user exists, the error about the user is more useful.
             self.user(access_key).await?;
             return Err(missing);
         }
@@ -197,7 +200,7 @@ impl Admin {
     }
 }
 
-/// Refuses a name that no access key can have without asking the store.
+/// Returns the name if an access key can have it. Fails with `NoSuchUser` without a read otherwise.
 fn existing(access_key: &str) -> Result<&str, AdminError> {
     check_written_access_key(access_key).map_err(|_| AdminError::NoSuchUser)?;
     Ok(access_key)

@@ -1,4 +1,7 @@
 //! Accounts.
+//!
+//! For example, `add_account("lab")` creates the account `lab` with a random number such as
+//! `537281940162`, which ARNs contain.
 
 use namespace::{AddAccount, ListAccounts, RemoveAccount};
 use record::{Account, AccountId, CanonicalId};
@@ -6,19 +9,19 @@ use record::{Account, AccountId, CanonicalId};
 use crate::names::check_account_name;
 use crate::{Admin, AdminError};
 
-/// How often a number is drawn for a new account before that is given up.
-const DRAWS: u32 = 8;
+/// The number of attempts to find a free random number for a new account.
+const NUMBER_ATTEMPTS: u32 = 8;
 
-/// The first number that is drawn: shorter ones are easily mistyped.
-const DRAWN_FROM: u64 = 100_000_000_000;
+/// The smallest random number of an account. Smaller numbers begin with zeros and are easily mistyped.
+const NUMBER_MIN: u64 = 100_000_000_000;
 
 impl Admin {
-    /// All accounts, by their numbers.
+    /// Returns all accounts in order of number.
     pub async fn accounts(&self) -> Result<Vec<(AccountId, Account)>, AdminError> {
         self.run(&ListAccounts, None).await
     }
 
-    /// The account with a name, or with a number of twelve digits.
+    /// Returns the account with this name or this number of twelve digits.
     ///
     /// # Errors
     /// [`AdminError::NoSuchAccount`].
@@ -30,10 +33,10 @@ impl Admin {
         found.map(|(id, _)| *id).ok_or_else(|| AdminError::NoSuchAccount(named.to_owned()))
     }
 
-    /// Makes an account. Its number is drawn at random, and so is its canonical id.
+    /// Creates an account with a random number and a random canonical id.
     ///
     /// # Errors
-    /// [`AdminError::Name`], [`AdminError::AccountExists`], and if the store does not take it.
+    /// [`AdminError::Name`], [`AdminError::AccountExists`], and if the store refuses the change.
     pub async fn add_account(&self, name: &str) -> Result<(AccountId, Account), AdminError> {
         check_account_name(name)?;
         if self.accounts().await?.iter().any(|(_, account)| account.name == name) {
@@ -43,10 +46,10 @@ impl Admin {
         let mut bytes = [0; 32];
         random.fill(&mut bytes).map_err(AdminError::Random)?;
         let account = Account { name: name.to_owned(), canonical_id: CanonicalId(bytes) };
-        for _ in 0..DRAWS {
+        for _ in 0..NUMBER_ATTEMPTS {
             let mut number = [0; 8];
             random.fill(&mut number).map_err(AdminError::Random)?;
-            let number = u64::from_be_bytes(number) % (AccountId::END - DRAWN_FROM) + DRAWN_FROM;
+            let number = u64::from_be_bytes(number) % (AccountId::END - NUMBER_MIN) + NUMBER_MIN;
             let (id, add) = (AccountId(number), &account);
             if self.run(&AddAccount { id, account: add }, None).await?.is_ok() {
                 return Ok((id, account));
@@ -59,8 +62,8 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchAccount`], [`AdminError::AccountHasUsers`],
-    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`], and if the store does not
-    /// take it.
+    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`], and if the store refuses the
+    /// change.
     pub async fn remove_account(&self, named: &str) -> Result<(), AdminError> {
         let id = self.account(named).await?;
         if id == AccountId::MAIN {

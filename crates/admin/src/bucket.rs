@@ -1,4 +1,7 @@
-//! The settings of buckets.
+//! The settings of buckets and their usage.
+//!
+//! For example, an account that has locked itself out of a bucket by a policy is helped by
+//! [`Admin::clear_bucket`].
 
 use namespace::{
     BucketChange, FindBucket, FoundBucket, Planner, ReadBuckets, SetBucket, SetBucketConfig,
@@ -10,23 +13,23 @@ use store::{Read, ReadResult};
 
 use crate::{Admin, AdminError};
 
-/// Buckets that are read at a time, and two counters of each.
+/// The number of buckets per read. The next read has two counters of each.
 const BUCKETS_AT_ONCE: u32 = 500;
 
-/// A bucket, and what it holds by its counters.
+/// A bucket with its usage, which its counters give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUsage {
-    /// The bucket and its settings, the quota among them.
+    /// The bucket with its settings, including the quota.
     pub bucket: FoundBucket,
-    /// Names of files in it.
+    /// The number of names of files.
     pub objects: u64,
-    /// Bytes of its files, those awaiting the reaper included.
+    /// The bytes of its files, including deleted files that the reaper has not removed yet.
     pub bytes: u64,
 }
 
 impl Admin {
-    /// All buckets in the order of their names, and what each holds. A bucket is seen as it is when
-    /// its page is read.
+    /// Returns all buckets in order of name, with their usage. The list is not a snapshot: each page shows
+    /// the buckets at the time of its read.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -44,17 +47,17 @@ impl Admin {
         }
     }
 
-    /// A bucket, and what it holds.
+    /// Returns a bucket with its usage.
     ///
     /// # Errors
     /// Those of [`Admin::bucket`].
     pub async fn bucket_usage(&self, name: &str) -> Result<BucketUsage, AdminError> {
         let found = self.bucket(name).await?;
-        let missing = || AdminError::Corrupt("the store left questions unanswered".to_owned());
+        let missing = || AdminError::Corrupt("the store answered with too few results".to_owned());
         self.used(vec![found]).await?.pop().ok_or_else(missing)
     }
 
-    /// What buckets hold.
+    /// Reads the usage of buckets.
     async fn used(&self, buckets: Vec<FoundBucket>) -> Result<Vec<BucketUsage>, AdminError> {
         let counters = |bucket: &FoundBucket| {
             let kinds = [CounterKind::Objects, CounterKind::Bytes];
@@ -72,7 +75,7 @@ impl Admin {
             .collect())
     }
 
-    /// A bucket and its settings.
+    /// Returns a bucket with its settings.
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`].
@@ -81,11 +84,11 @@ impl Admin {
         self.run(&FindBucket { name: name.as_str().as_bytes() }, None).await
     }
 
-    /// Changes one of a bucket's settings; what is in it stays as it is.
+    /// Changes one setting of a bucket. The objects in the bucket do not change.
     ///
-    /// The change is made in a session, so that a gateway that was alone with the volume stops
-    /// answering from memory. That may take a second. Gateways learn of the change from the change
-    /// feed, as they learn of each other's changes.
+    /// The change runs in a session. A gateway that was the only session of the volume answers from memory;
+    /// the new session makes it stop, which may take a second. Gateways learn of the change from the change
+    /// feed, like of changes of each other.
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
@@ -96,8 +99,8 @@ impl Admin {
 }
 
 impl Admin {
-    /// Removes what a bucket is set to do, of one kind, as if it had never been set: the way out for
-    /// an account that has locked itself out by a policy. It is made as [`Admin::set_bucket`] is.
+    /// Removes one configuration of a bucket, for example its policy or its lifecycle rules. An account
+    /// that has locked itself out by a policy needs this. Runs in a session, as [`Admin::set_bucket`].
     ///
     /// # Errors
     /// Those of [`Admin::set_bucket`].
@@ -112,7 +115,7 @@ impl Admin {
         self.in_session(&set).await
     }
 
-    /// Makes a change of what gateways remember.
+    /// Runs a change of records that gateways cache, in a short session.
     pub(crate) async fn in_session(
         &self,
         change: &(impl Planner<Output = ()> + Sync),

@@ -1,9 +1,11 @@
 //! Runs operations of the namespace without opening the volume: read, plan, commit.
 //!
-//! It is the loop of `session` for a caller that makes one change: nothing is remembered, and no
-//! other plans are in the batch. There are no token lanes, so a commit with an unknown outcome is
-//! resolved in another way. The guards of a plan let it happen only once, so it is sent again. If
-//! it is refused then, the records that it should have written are read.
+//! This is the loop of `session` for a caller that makes one change. It has no cache, and a batch has one
+//! plan. It has no idempotency slots either, so it resolves a commit with an unknown outcome in another
+//! way: it sends the plan again, which is safe because the guards of a plan let it commit only once. If
+//! the second attempt is refused, it reads the records that the plan should have written. For example,
+//! if the connection breaks after the COMMIT of `user add`, the second attempt is refused because the
+//! user exists, the record equals the plan's, and the result is success.
 
 use std::slice;
 
@@ -15,15 +17,16 @@ use store::{Value, Verdict, Write};
 
 use crate::{Admin, AdminError};
 
-/// The outcome of a plan.
+/// The outcome of a commit.
 enum Decision {
     Committed,
-    /// By this guard, which met this.
+    /// This guard was refused; it found this value.
     Refused(Guard, Option<Value>),
 }
 
 impl Admin {
-    /// Runs an operation to its answer, its plan in a short session if there is one.
+    /// Runs an operation until it has its result. If `session` is given, the plan also guards that the
+    /// session is not fenced.
     pub(crate) async fn run<O>(
         &self,
         operation: &O,
@@ -46,8 +49,9 @@ impl Admin {
         }
     }
 
-    /// What an operation would return now. Nothing is changed, so another change may come first.
-    pub(crate) async fn rehearse<O>(&self, operation: &O) -> Result<O::Output, AdminError>
+    /// Returns the result that an operation would have now, and commits nothing. Another change can come
+    /// before the operation itself.
+    pub(crate) async fn dry_run<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
         O: Planner + Sync,
         O::Output: Send,
@@ -58,7 +62,7 @@ impl Admin {
         }
     }
 
-    /// Reads until an operation has its result or its plan.
+    /// Reads the records that an operation asks for until it has its result or its plan.
     async fn plan<O>(&self, run: &mut Run<'_, O>) -> Result<Step<O::Output>, AdminError>
     where
         O: Planner + Sync,
@@ -77,7 +81,8 @@ impl Admin {
         }
     }
 
-    /// No operation of this crate stores the name of a session.
+    /// Returns the environment of a plan. The nonce of the session is zero, because no operation of this
+    /// crate stores it.
     fn env(&self) -> Env {
         let clock = &self.surroundings.clock;
         let (now, earliest_now) = (clock.now(), clock.passed());
@@ -90,7 +95,7 @@ impl Admin {
         if found.len() == reads.len() {
             return Ok(found);
         }
-        Err(AdminError::Corrupt("the store left questions unanswered".to_owned()))
+        Err(AdminError::Corrupt("the store answered with too few results".to_owned()))
     }
 
     async fn decide(
@@ -104,9 +109,9 @@ impl Admin {
         let (verdicts, doubtful) = match self.store.commit(slice::from_ref(&sent)).await {
             Ok(verdicts) => (verdicts, false),
             Err(error) if error.kind() == StoreErrorKind::Unknown => {
-                let again = self.store.commit(slice::from_ref(&sent)).await;
-                // A second try that certainly failed says nothing about the first one.
-                (again.map_err(|error| AdminError::Unknown(error.to_string()))?, true)
+                let second = self.store.commit(slice::from_ref(&sent)).await;
+                // If the second attempt fails, the outcome of the first one is still unknown.
+                (second.map_err(|error| AdminError::Unknown(error.to_string()))?, true)
             }
             Err(error) => return Err(AdminError::Unchanged(error)),
         };
@@ -117,18 +122,21 @@ impl Admin {
                 let error = StoreError::new(*kind, "committing a plan");
                 return Err(AdminError::Unchanged(error));
             }
-            _ if doubtful => return Err(AdminError::Unknown("the store gives no verdict".into())),
-            _ => return Err(AdminError::Corrupt("the store gives no verdict".to_owned())),
+            _ if doubtful => {
+                return Err(AdminError::Unknown("the store returned no verdict".into()));
+            }
+            _ => return Err(AdminError::Corrupt("the store returned no verdict".to_owned())),
         };
         if doubtful {
-            return if stands(&*self.store, &sent.writes).await? {
+            return if records_match(&*self.store, &sent.writes).await? {
                 Ok(Decision::Committed)
             } else {
-                // Either it never happened, or its records have been changed since.
+                // Either the plan never committed, or another change has replaced its records since.
                 Err(AdminError::Unknown(AdminError::Contended.to_string()))
             };
         }
         let (guard, found) = refused;
+        // The last guard is the session's: it has been fenced.
         if guard >= own_guards {
             return Err(AdminError::Late);
         }
@@ -136,8 +144,8 @@ impl Admin {
     }
 }
 
-/// Whether all records are as a plan would have left them.
-async fn stands(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, AdminError> {
+/// Returns true if all records have the values that the plan would have written.
+async fn records_match(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, AdminError> {
     let record = |write: &Write| match write {
         Write::Put(key, value) => Some((key.clone(), Some(value.clone()))),
         Write::Delete(key) => Some((key.clone(), None)),

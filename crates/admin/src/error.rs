@@ -1,4 +1,7 @@
-//! Why something was not done. The variants say what the caller can do next.
+//! The error of an administrative operation. The variants differ by the next step of the caller.
+//!
+//! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must look
+//! first.
 
 use namespace::{AccessError, FsError};
 use session::VolumeError;
@@ -6,26 +9,26 @@ use store::StoreError;
 
 use crate::NameError;
 
-/// Why something was not done. Its text is a fragment that fits after "cannot …:".
+/// The reason why an operation failed. Its text is a fragment that fits after "cannot …:".
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// A name or secret that is not valid.
+    /// The name or the secret is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// An access key of this name exists.
     #[error("it exists")]
     UserExists,
-    /// No access key of this name.
+    /// There is no access key of this name.
     #[error("there is none of this name")]
     NoSuchUser,
-    /// No account of this name or number.
+    /// There is no account of this name or number.
     #[error("there is no account {0:?}")]
     NoSuchAccount(String),
     /// An account of this name exists.
     #[error("it exists")]
     AccountExists,
-    /// The account that every volume has.
-    #[error("it is the one that every volume has")]
+    /// The account is `main`, which each volume has.
+    #[error("it is the account that every volume has")]
     AccountIsBuiltIn,
     /// These access keys belong to the account, in order.
     #[error("these access keys belong to it: {}", .0.join(", "))]
@@ -33,62 +36,64 @@ pub enum AdminError {
     /// These buckets belong to the account, in order.
     #[error("these buckets belong to it: {}", .0.join(", "))]
     AccountHasBuckets(Vec<String>),
-    /// No policy of this name.
+    /// There is no policy of this name.
     #[error("there is no policy {0:?}")]
     NoSuchPolicy(String),
     /// These access keys have the policy, in order.
     #[error("these access keys have it: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
-    /// The policy is built in: it has no document, and stays.
+    /// The policy is built in. It has no document and cannot be removed.
     #[error("it is built in")]
     PolicyIsBuiltIn,
-    /// A policy that is built in has this name.
-    #[error("the name is taken by a policy that is built in")]
+    /// A built-in policy has this name.
+    #[error("a built-in policy has this name")]
     NameIsBuiltIn,
-    /// The policy's document is not one.
+    /// The policy document is not valid.
     #[error("{0}")]
     Document(String),
-    /// This cannot be the name of a bucket.
+    /// The text is not a valid bucket name.
     #[error("{0}")]
     BucketName(String),
-    /// No bucket of this name.
+    /// There is no bucket of this name.
     #[error("there is none of this name")]
     NoSuchBucket,
     /// A bucket of this name exists.
     #[error("there is a bucket of this name")]
     BucketExists,
-    /// The new bucket was removed, or set to keep versions, before all was in it.
-    #[error("somebody removed the new bucket, or set it to keep versions, before the end")]
-    ForkTaken,
-    /// The bucket keeps versions, or did.
+    /// Another client removed the new bucket, or enabled versions on it, before the fork was complete.
+    #[error(
+        "another client removed the new bucket, or enabled versions on it, before the fork was complete"
+    )]
+    ForkTargetChanged,
+    /// The bucket keeps versions, or has kept some.
     #[error("it keeps versions, or did")]
     KeepsVersions,
     /// The bucket has no trash.
     #[error("it has no trash")]
     HasNoTrash,
-    /// Something is left in the bucket's trash.
+    /// The trash of the bucket is not empty.
     #[error("something is in its trash")]
     TrashLeft,
-    /// The key has lost nothing, or nothing of this name.
+    /// The trash has no object of this key, or not this one.
     #[error("there is no such thing in the trash")]
     NotInTrash,
-    /// It was told to stop. What was done until then stays.
+    /// The caller stopped the operation. The changes made before remain.
     #[error("it was interrupted")]
     Interrupted,
-    /// Nothing of this name or number.
+    /// There is no node of this path or inode number.
     #[error("there is none of this name")]
     NoSuchNode,
     /// There is no volume in the metadata store.
     #[error("there is no volume")]
     NoVolume,
-    /// Others kept changing the records that this depends on. Nothing happened.
-    #[error("somebody else changed the same record just now")]
+    /// Other processes kept changing the records on which the change depends. Nothing happened.
+    #[error("another process changed the same record at the same time")]
     Contended,
     /// The session of the change was fenced. Nothing happened.
     #[error("it took too long")]
     Late,
-    /// It is not known whether the change happened. Look before you make it again.
-    #[error("whether it happened is not known: {0}")]
+    /// The outcome of the change is unknown. Look before you make it again.
+    #[error("the outcome is not known: {0}")]
     Unknown(String),
     /// The metadata store cannot be read. Nothing happened.
     #[error(transparent)]
@@ -96,11 +101,11 @@ pub enum AdminError {
     /// The metadata store refuses the change. Nothing happened.
     #[error(transparent)]
     Unchanged(StoreError),
-    /// A record is damaged. A person must look at it.
+    /// A record is damaged. An operator must look at it.
     #[error("{0}")]
     Corrupt(String),
-    /// The machine gives no random bytes.
-    #[error("the machine gives no random bytes: {0}")]
+    /// The operating system returns no random bytes.
+    #[error("the operating system returns no random bytes: {0}")]
     Random(String),
     /// Another error of the namespace.
     #[error(transparent)]

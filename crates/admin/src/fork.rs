@@ -1,4 +1,7 @@
-//! Forks of buckets.
+//! Forks of buckets: new buckets with the content of an existing one, by reference.
+//!
+//! For example, a fork of `data` as `data-test` copies no block. It makes names and inodes in a session
+//! of its own.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -13,25 +16,25 @@ use volume::{ForkWatch, Forked, Volume, VolumeOptions};
 use crate::bucket::parse;
 use crate::{Admin, AdminError};
 
-/// A bucket that is to be made of another one.
+/// The buckets of a fork.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketFork<'a> {
-    /// The bucket that is there.
+    /// The name of the existing bucket.
     pub source: &'a str,
-    /// The name of the new one.
+    /// The name of the new bucket.
     pub target: &'a str,
-    /// Whether nobody else uses the metadata store. Then sessions that look open are left over from
-    /// processes that were killed, and are ended.
+    /// True if no other process uses the metadata store. Open sessions then belong to processes that were
+    /// killed, and are fenced without a wait.
     pub sole: bool,
 }
 
 impl Admin {
-    /// Makes a bucket that holds what another one holds now, in a session of its own: see
-    /// [`Volume::fork_bucket`]. It is ended when `stop` returns. What was made until then stays.
+    /// Creates a bucket with the current content of another one, in a session of its own; see
+    /// [`Volume::fork_bucket`]. If `stop` completes, the fork ends and the part that exists remains.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::BucketName`], [`AdminError::NoSuchBucket`],
-    /// [`AdminError::BucketExists`], [`AdminError::Interrupted`], [`AdminError::ForkTaken`], and if
+    /// [`AdminError::BucketExists`], [`AdminError::Interrupted`], [`AdminError::ForkTargetChanged`], and if
     /// the volume cannot be opened, or a store fails.
     pub async fn fork_bucket(
         &self,
@@ -44,19 +47,22 @@ impl Admin {
         self.check_volume().await?;
         let volume = self.volume(blocks, fork.sole).await?;
         let forking = volume.fork_bucket(source.as_str(), target.as_str(), watch);
-        let forked = unless(forking, stop).await;
+        let forked = until_stopped(forking, stop).await;
         volume.close().await;
         match forked {
             None => Err(AdminError::Interrupted),
             Some(Ok(forked)) => Ok(forked),
             Some(Err(VolumeError::Fs(FsError::BucketExists))) => Err(AdminError::BucketExists),
-            Some(Err(VolumeError::Fs(FsError::KeepsVersions))) => Err(AdminError::ForkTaken),
+            Some(Err(VolumeError::Fs(FsError::KeepsVersions))) => {
+                Err(AdminError::ForkTargetChanged)
+            }
             Some(Err(VolumeError::Fs(error))) => Err(error.into()),
             Some(Err(error)) => Err(error.into()),
         }
     }
 
-    /// Opens the volume in a session of its own. `sole` says that nobody else uses the metadata store.
+    /// Opens the volume in a session of its own. `sole` is true if no other process uses the metadata
+    /// store.
     pub(crate) async fn volume(
         &self,
         blocks: Arc<dyn BlockStore>,
@@ -74,8 +80,12 @@ impl Admin {
     }
 }
 
-/// What comes of work that is dropped when it is told to stop.
-async fn unless<T>(work: impl Future<Output = T>, stop: impl Future<Output = ()>) -> Option<T> {
+/// Returns the result of `work`, or `None` if `stop` completes first. `work` is polled first, so a
+/// result that is ready is never lost.
+async fn until_stopped<T>(
+    work: impl Future<Output = T>,
+    stop: impl Future<Output = ()>,
+) -> Option<T> {
     let (mut work, mut stop) = (pin!(work), pin!(stop));
     poll_fn(|context| match work.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Some(done)),

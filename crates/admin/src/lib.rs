@@ -1,12 +1,14 @@
-//! The administration of a volume, as values: access keys, policies, settings of buckets, sessions,
-//! garbage collection and checks.
+//! The administration of a volume as an API: access keys, accounts, policies, settings of buckets, forks,
+//! trash, sessions, garbage collection and checks.
 //!
-//! The command line uses this, and so can any other interface for operators. Every change is an
-//! operation of the namespace, whose plan guards the records that it depends on. So it may be made
-//! while gateways and other operators make changes, too. If the outcome of a change is not known,
-//! the error says so.
+//! The commands of the program use this crate; another interface for operators can use it, too. For
+//! example, `ashlar user add anna` calls [`Admin::add_user`] and prints the [`IssuedKey`].
 //!
-//! Nothing here prints, reads the environment, opens a store, or knows a master key.
+//! The invariant: a change is safe while gateways and other operators make changes. Each change is an
+//! operation of the namespace, whose plan guards the records on which it depends. If the outcome of a
+//! change is unknown, the error is [`AdminError::Unknown`].
+//!
+//! The crate prints nothing, reads no environment, opens no store, and does not know the master key.
 
 mod access;
 mod account;
@@ -34,7 +36,7 @@ pub use error::AdminError;
 pub use fork::BucketFork;
 pub use names::{NameError, check_access_key, check_account_name, check_policy_name, check_secret};
 pub use namespace::{BucketChange, FoundBucket};
-pub use node::{BLOCKS_TOLD_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
+pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
 pub use order::Collection;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
@@ -43,10 +45,10 @@ pub use trash::{BucketTrash, Restored};
 pub use upkeep::{Collected, Finding, NoProgress, Progress, Report, SweepOptions, SweepScope};
 pub use volume::{ForkWatch, Forked};
 
-/// What the calling process provides.
+/// The facilities that the calling process provides.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Where the process runs, for people who see its sessions: host and process id.
+    /// The host and the process id of the caller. Operators see them in the list of sessions.
     pub place: String,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
@@ -56,8 +58,7 @@ pub struct Surroundings {
 
 /// The administration of the volume in a metadata store.
 ///
-/// Nothing is remembered between calls: each one reads the store. The caller opens the store and
-/// closes it.
+/// Each call reads the store; nothing is cached between calls. The caller opens and closes the store.
 #[derive(Clone)]
 pub struct Admin {
     store: Arc<dyn MetaStore>,
@@ -65,7 +66,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The administration of the volume in a store, which others may be using.
+    /// Creates the administration of the volume in `store`. Other processes may use the store meanwhile.
     pub fn over(store: Arc<dyn MetaStore>, surroundings: Surroundings) -> Admin {
         Admin { store, surroundings }
     }

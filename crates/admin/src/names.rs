@@ -1,30 +1,32 @@
-//! Which access keys, secrets and names of policies are valid.
+//! The checks of access keys, secrets, and names of policies and accounts.
+//!
+//! For example, `anna@example.com` is a valid access key, and `a/b` is not.
 
-/// Characters of an access key.
+/// The permitted length of an access key in characters.
 const ACCESS_KEY_CHARS: std::ops::RangeInclusive<usize> = 3..=128;
 
-/// Characters of a secret. Shorter ones could be guessed.
+/// The permitted length of a secret in characters. A shorter one could be guessed.
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// Characters of a policy's name.
+/// The permitted length of a policy name in characters.
 const POLICY_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 
-/// Characters of an account's name.
+/// The permitted length of an account name in characters.
 const ACCOUNT_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 
-/// Why a name or secret is not valid, in a sentence.
+/// The reason why a name or secret is not valid, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(String);
 
-/// The name by which policies know clients that sign nothing: their `aws:userid`.
+/// The `aws:userid` of anonymous clients in policies.
 const ANONYMOUS: &str = "anonymous";
 
-/// Whether this can be a new access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash would
-/// make the credential scope of a signature ambiguous.
+/// Checks a new access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash is refused because it
+/// would make the credential scope of a signature ambiguous.
 ///
-/// It is not twelve digits and not `anonymous`, because policies would take it for an account or for
-/// clients that sign nothing.
+/// Twelve digits and `anonymous` are refused, because a policy would read them as an account and as
+/// anonymous clients.
 pub fn check_access_key(text: &str) -> Result<(), NameError> {
     check_written_access_key(text)?;
     if text.parse::<record::AccountId>().is_ok() {
@@ -36,18 +38,19 @@ pub fn check_access_key(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Whether there can be an access key of this name, be it one that could not be made any more.
+/// Checks the name of an existing access key. Earlier releases accepted names that are refused for new
+/// access keys.
 pub(crate) fn check_written_access_key(text: &str) -> Result<(), NameError> {
     check("an access key", text, ACCESS_KEY_CHARS, "._-@+=")
 }
 
-/// Whether this can be a policy's name: 1 to 64 letters, digits, and `. _ -`.
+/// Checks a policy name: 1 to 64 letters, digits, and `. _ -`.
 pub fn check_policy_name(text: &str) -> Result<(), NameError> {
     check("a policy's name", text, POLICY_NAME_CHARS, "._-")
 }
 
-/// Whether this can be an account's name: 1 to 64 letters, digits, and `. _ -`, and not twelve
-/// digits, which would be a number.
+/// Checks an account name: 1 to 64 letters, digits, and `. _ -`. Twelve digits are refused, because they
+/// would be the number of an account.
 pub fn check_account_name(text: &str) -> Result<(), NameError> {
     check("an account's name", text, ACCOUNT_NAME_CHARS, "._-")?;
     if text.parse::<record::AccountId>().is_ok() {
@@ -56,8 +59,8 @@ pub fn check_account_name(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Whether this can be a secret: 8 to 128 printable ASCII characters without spaces. The sentence
-/// of the error does not repeat it.
+/// Checks a secret: 8 to 128 printable ASCII characters without spaces. The error does not repeat the
+/// secret.
 pub fn check_secret(text: &str) -> Result<(), NameError> {
     let (shortest, longest) = (SECRET_CHARS.start(), SECRET_CHARS.end());
     if !SECRET_CHARS.contains(&text.chars().count()) {

@@ -1,7 +1,8 @@
-//! What is known of a node, and where its content stands.
+//! The report about a node: its inode, the blocks of its content, and the sessions that hold it open.
 //!
-//! All is read from the metadata store; no block is asked for. What records say of a block is what it
-//! has in it: a few bytes of headers and checksums are stored besides.
+//! All facts come from the metadata store; no block is read. The sizes of blocks are those of their
+//! content. A stored block is a few bytes larger, because it also has a header and checksums. For
+//! example, the report shows that a file of 1 MiB after many overwrites has 40 slices in 7 blocks.
 
 use std::collections::BTreeMap;
 
@@ -14,76 +15,76 @@ use store::{Read, ReadResult};
 use crate::drive::corrupt;
 use crate::{Admin, AdminError};
 
-/// Blocks of a file of which [`Admin::node`] tells one by one, those with the first bytes.
-pub const BLOCKS_TOLD_MAX: usize = 256;
+/// The largest number of blocks that a report lists: those with the first bytes of the file.
+pub const BLOCKS_LISTED_MAX: usize = 256;
 
-/// Pages of a content map that it reads: the slices behind them are not counted.
+/// The largest number of content-map pages that a report reads. Slices in later pages are not counted.
 pub const PAGES_READ_MAX: usize = 1_024;
 
-/// Holders that it tells.
-const HOLDERS_TOLD_MAX: u32 = 256;
+/// The largest number of sessions that a report lists.
+const HOLDERS_LISTED_MAX: u32 = 256;
 
-/// Questions that one read asks.
-const QUESTIONS_MAX: usize = 256;
+/// The largest number of records or counters per read.
+const READS_MAX: usize = 256;
 
-/// A node, and where its content stands.
+/// The report about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
-    /// The node. Its inode says what it is, how large, and which entity tag it has.
+    /// The node. Its inode has the kind, the size and the entity tag.
     pub node: FoundNode,
-    /// Where its content stands; nothing for what is no file.
+    /// The storage of the content. `None` if the node is not a file.
     pub place: Option<ContentPlace>,
-    /// Bytes that are stored of it in blocks, each of a block once.
+    /// The bytes of the file in blocks.
     pub stored_bytes: u64,
-    /// Runs of bytes in blocks that its content is made of.
+    /// The number of slices of the content.
     pub slices: u64,
-    /// How many blocks they lie in.
+    /// The number of blocks with bytes of the file.
     pub blocks_count: u64,
-    /// The first of them, [`BLOCKS_TOLD_MAX`] at most.
+    /// The first blocks, at most [`BLOCKS_LISTED_MAX`].
     pub blocks: Vec<BlockUse>,
-    /// Whether the content map is so large that not all of it was looked at.
+    /// True if the content map has more than [`PAGES_READ_MAX`] pages. The figures then leave out the rest.
     pub partial: bool,
-    /// Sessions that keep it from being deleted, because somebody has it open or reads it.
+    /// The sessions that have the node open or read it, and so delay its deletion.
     pub holders: Vec<Holder>,
 }
 
-/// Where a file's content stands.
+/// The storage of the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentPlace {
-    /// In the file's record, for good.
+    /// In the record of the file, permanently.
     Record,
-    /// In the file's record, until it is put into a block.
+    /// In the record of the file, until the destager writes it to a block.
     Staged,
-    /// In blocks, which the file's record lists.
+    /// In blocks, which the record of the file lists.
     Blocks,
-    /// In blocks, which so many pages of a content map list.
+    /// In blocks, which this number of content-map pages lists.
     Pages(usize),
 }
 
-/// A block that bytes of a file lie in.
+/// A block with bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockUse {
-    /// The block.
+    /// The id of the block.
     pub block: BlockId,
-    /// Bytes that lie in it, of whatever files.
+    /// The bytes of all files in the block.
     pub block_bytes: u64,
-    /// Bytes of this file in it.
+    /// The bytes of this file in the block.
     pub bytes: u64,
-    /// Of a pack, the bytes of it that files have.
+    /// The bytes of the block that files still refer to. `None` if the block is not a pack.
     pub live_bytes: Option<u64>,
 }
 
 /// A session that holds a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The session.
+    /// The nonce of the session.
     pub session: Nonce,
-    /// Where it runs, for people; nothing if it has ended.
+    /// The host and process of the session. `None` if the session has ended.
     pub place: Option<String>,
 }
 
 impl Admin {
-    /// What is known of a node.
+    /// Returns the report about a node.
     ///
     /// # Errors
     /// [`AdminError::NoSuchNode`], and if the store cannot be read.
@@ -108,8 +109,8 @@ impl Admin {
             }
         }
         let all = uses(&slices);
-        let mut blocks: Vec<BlockUse> = all.iter().take(BLOCKS_TOLD_MAX).copied().collect();
-        self.tell_live(&mut blocks).await?;
+        let mut blocks: Vec<BlockUse> = all.iter().take(BLOCKS_LISTED_MAX).copied().collect();
+        self.add_live_bytes(&mut blocks).await?;
         let holders = self.holders(ino).await?;
         Ok(NodeReport {
             place,
@@ -123,7 +124,8 @@ impl Admin {
         })
     }
 
-    /// Finds a node by `BUCKET/KEY`: the object of that key, or what a mount shows there.
+    /// Returns the inode number of `BUCKET/KEY`: of the object with this key, or of the node that a mount
+    /// shows at this path.
     ///
     /// # Errors
     /// [`AdminError::NoSuchNode`], and if the store cannot be read.
@@ -145,12 +147,12 @@ impl Admin {
 
     async fn map_pages(&self, ino: Ino, pages: &[u32]) -> Result<Vec<Slice>, AdminError> {
         let mut slices = Vec::new();
-        for pages in pages.chunks(QUESTIONS_MAX) {
+        for pages in pages.chunks(READS_MAX) {
             let keys: Vec<_> = pages.iter().map(|page| key::map_page(ino, *page)).collect();
             let reads = keys.iter().map(|key| Read::Record { key: key.clone(), follow: None });
             let found = self.read(&reads.collect::<Vec<_>>()).await?;
             for (key, found) in keys.iter().zip(&found) {
-                // Somebody has written to the file meanwhile.
+                // The page is missing because another process has written to the file meanwhile.
                 let Some(page) = value(Some(found)) else { return Err(AdminError::Contended) };
                 slices.extend(MapPage::decode(key, &page).map_err(|error| corrupt(key, &error))?.0);
             }
@@ -158,10 +160,10 @@ impl Admin {
         Ok(slices)
     }
 
-    /// Tells of packs how much of them is alive.
-    async fn tell_live(&self, blocks: &mut [BlockUse]) -> Result<(), AdminError> {
+    /// Sets `live_bytes` of the packs among the blocks.
+    async fn add_live_bytes(&self, blocks: &mut [BlockUse]) -> Result<(), AdminError> {
         let mut packs: Vec<_> = blocks.iter_mut().filter(|used| used.block.is_pack()).collect();
-        for packs in packs.chunks_mut(QUESTIONS_MAX) {
+        for packs in packs.chunks_mut(READS_MAX) {
             let reads = packs.iter().map(|used| Read::Counter(key::live(used.block)));
             let found = self.read(&reads.collect::<Vec<_>>()).await?;
             for (used, found) in packs.iter_mut().zip(found) {
@@ -174,7 +176,7 @@ impl Admin {
 
     async fn holders(&self, ino: Ino) -> Result<Vec<Holder>, AdminError> {
         let (start, end) = key::partition(space::HOLD, ino.0);
-        let limit = HOLDERS_TOLD_MAX.min(self.store.limits().range_records);
+        let limit = HOLDERS_LISTED_MAX.min(self.store.limits().range_records);
         let found = self.read(&[Read::Range { start, end, limit, follow: None }]).await?;
         let mut sessions = Vec::new();
         for entry in entries(found.into_iter().next()) {
@@ -194,7 +196,7 @@ impl Admin {
     }
 }
 
-/// The blocks of slices, in the order of the first byte of each.
+/// Returns the blocks of slices in the order of their first bytes in the file.
 fn uses(slices: &[Slice]) -> Vec<BlockUse> {
     let (mut places, mut all) = (BTreeMap::new(), Vec::<BlockUse>::new());
     for slice in slices {
@@ -210,7 +212,7 @@ fn uses(slices: &[Slice]) -> Vec<BlockUse> {
     all
 }
 
-/// Nothing of that name or number is there.
+/// Maps the errors of a lookup without result to `NoSuchNode`.
 fn missing(error: AdminError) -> AdminError {
     match error {
         AdminError::Fs(FsError::NoSuchKey | FsError::Stale) | AdminError::NoSuchBucket => {

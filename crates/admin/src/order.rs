@@ -1,4 +1,6 @@
 //! Garbage collection, and checks of a whole volume.
+//!
+//! For example, `ashlar gc --dry-run` calls [`Admin::collect`], and `ashlar fsck` calls [`Admin::check`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +15,18 @@ use crate::{Admin, AdminError};
 /// Options of garbage collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collection {
-    /// Whether nobody else uses the metadata store. Then sessions that look open are left over from
-    /// processes that were killed, and are ended.
+    /// True if no other process uses the metadata store. Open sessions then belong to processes that were
+    /// killed, and are fenced without a wait.
     pub sole: bool,
-    /// How long a block is kept after a commit has freed it; `None` for the default of the store.
+    /// The time for which a block is kept after a commit has freed it. `None` for the default of the store.
     pub deletion_grace: Option<Duration>,
-    /// How far it may go.
+    /// The limits of the sweep.
     pub sweep: SweepOptions,
 }
 
 impl Admin {
-    /// Deletes what is dead, in a session of its own: see [`Volume::gc`]. A dry run only counts.
-    /// The result says whether there was more than may be deleted at a time.
+    /// Deletes unreferenced records and blocks, in a session of its own; see [`Volume::gc`]. A dry run only
+    /// counts them. The result shows if there was more than the limit of one run.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], and if the volume cannot be opened or collected to the end.
@@ -54,7 +56,7 @@ impl Admin {
     }
 
     /// Compares the records with each other and with the blocks, and changes nothing: see
-    /// [`upkeep::fsck`]. The result lists what is wrong.
+    /// [`upkeep::fsck`]. The result lists the findings.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], and if a store cannot be read to the end.
@@ -64,13 +66,13 @@ impl Admin {
         progress: &dyn Progress,
     ) -> Result<Report, AdminError> {
         self.check_volume().await?;
-        // Over another place, the check would report each block of the volume as lost.
+        // With the block store of another volume the check would report each block as lost.
         session::check_block_owner(&*self.store, &*blocks).await?;
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 
-    /// Refuses a store without a volume. Opening it would make a volume, and a check would find it
-    /// in perfect order.
+    /// Fails with `NoVolume` if the store has no volume. Without this check a mistyped address would create
+    /// an empty volume, in which a check finds nothing wrong.
     pub(crate) async fn check_volume(&self) -> Result<(), AdminError> {
         if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
     }

@@ -1,4 +1,6 @@
-//! Named policies, in the JSON of AWS.
+//! Named policies in AWS's JSON format, which access keys refer to.
+//!
+//! For example, after `put_policy("readers", …)` an access key can have the policy `readers`.
 
 use namespace::{FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
 use policy::{Policy, PolicyKind};
@@ -7,30 +9,30 @@ use s3::Operation;
 
 use crate::{Admin, AdminError, check_policy_name};
 
-/// The policies that need no document, in order.
+/// The names of the built-in policies, in order.
 pub const BUILT_IN_POLICIES: [&str; 3] = ["readonly", "readwrite", "writeonly"];
 
-/// A policy that access keys may have.
+/// A policy that access keys can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPolicy {
-    /// Its name.
+    /// The name of the policy.
     pub name: String,
-    /// Whether it is built in. Then it has no document and cannot be removed.
+    /// True if the policy is built in. It then has no document and cannot be removed.
     pub built_in: bool,
 }
 
-/// A policy that was set.
+/// The result of setting a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySet {
-    /// Whether it took the place of another one.
+    /// True if a policy of this name was replaced.
     pub existed: bool,
-    /// Actions that it denies, each with one that it does not deny although it permits the same: S3
-    /// checks one of the two if a request names a version, and the other one if not.
+    /// Actions that the policy denies, each with the related action that it does not deny. S3 checks one of
+    /// the two if a request names a version, and the other one if it names none.
     pub half_denied: Vec<(&'static str, &'static str)>,
 }
 
 impl Admin {
-    /// All policies: those that are built in, then the others, in order.
+    /// Returns all policies: the built-in ones, then the others in order of name.
     pub async fn policies(&self) -> Result<Vec<NamedPolicy>, AdminError> {
         let stored = self.run(&ListPolicies, None).await?;
         let built_in = BUILT_IN_POLICIES.iter().map(|&name| (name.to_owned(), true));
@@ -38,7 +40,7 @@ impl Admin {
         Ok(all.map(|(name, built_in)| NamedPolicy { name, built_in }).collect())
     }
 
-    /// A policy's document, as it was given.
+    /// Returns the document of a policy, as it was set.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`].
@@ -48,11 +50,11 @@ impl Admin {
         Ok(document)
     }
 
-    /// Makes a policy, or replaces the one of the same name.
+    /// Creates a policy, or replaces the policy of this name.
     ///
     /// # Errors
     /// [`AdminError::Name`], [`AdminError::NameIsBuiltIn`], [`AdminError::Document`], and if the
-    /// store does not take it.
+    /// store refuses the change.
     pub async fn put_policy(&self, name: &str, document: &str) -> Result<PolicySet, AdminError> {
         check_policy_name(name)?;
         if is_built_in(name) {
@@ -65,28 +67,28 @@ impl Admin {
         Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
 
-    /// Removes a policy that no access key has. A policy may deny something, so a key that loses
-    /// one could be allowed more than before. Gateways refuse a key with a missing policy
-    /// altogether.
+    /// Removes a policy that no access key has. A policy that access keys have cannot be removed: it can
+    /// contain a Deny, so the keys would gain permissions. Gateways refuse all requests of a key with a
+    /// missing policy.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],
-    /// and if the store does not take it.
+    /// and if the store refuses the change.
     pub async fn remove_policy(&self, name: &str) -> Result<(), AdminError> {
         existing(name)?;
         Ok(self.run(&RemovePolicy { name }, None).await??)
     }
 }
 
-/// Whether a policy needs no document.
+/// Returns true if the name is that of a built-in policy.
 pub(crate) fn is_built_in(name: &str) -> bool {
     Policy::canned(name).is_some()
 }
 
-/// Checks that each of these is a valid name of a policy.
+/// Fails with `NoSuchPolicy` if a name is not a valid policy name.
 pub(crate) fn check_named(policies: &[String]) -> Result<(), AdminError> {
-    let absurd = policies.iter().find(|name| check_policy_name(name).is_err());
-    absurd.map_or(Ok(()), |name| Err(AdminError::NoSuchPolicy(name.clone())))
+    let invalid = policies.iter().find(|name| check_policy_name(name).is_err());
+    invalid.map_or(Ok(()), |name| Err(AdminError::NoSuchPolicy(name.clone())))
 }
 
 fn existing(name: &str) -> Result<(), AdminError> {

@@ -1,28 +1,30 @@
-//! Secrets of access keys. They are made here, and sealed by the caller, who has the master key.
+//! The creation of secrets of access keys. The caller seals them, because it has the master key.
+//!
+//! For example, `random_text(random, SECRET_CHARS)` returns a secret of 40 letters and digits.
 
 use std::fmt::Debug;
 
 use crate::AdminError;
 
-/// Characters of a random secret.
+/// The length of a random secret in characters.
 pub const SECRET_CHARS: usize = 40;
 
-/// Bytes of the nonce that a secret is sealed with.
+/// The length of the nonce for sealing a secret, in bytes.
 pub const NONCE_BYTES: usize = 12;
 
 /// A source of random bytes.
 pub trait Random: Debug + Send + Sync + 'static {
-    /// Fills a buffer with bytes that nobody can guess, or says in a sentence why not.
+    /// Fills the buffer with cryptographically secure random bytes. The error is a sentence.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
 }
 
 /// Seals secrets under the master key.
 pub trait SecretSealer: Sync {
-    /// The sealed secret for the record of an access key. The nonce is random and never used again.
+    /// Returns the sealed secret for the record of an access key. The nonce is random and never used again.
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8>;
 }
 
-/// Random letters and digits, which need no quotes in any shell, file or URL.
+/// Returns random letters and digits, which need no quotes in a shell, a file or a URL.
 ///
 /// # Errors
 /// [`AdminError::Random`].
@@ -32,10 +34,10 @@ pub fn random_text(random: &dyn Random, chars: usize) -> Result<String, AdminErr
     while text.len() < chars {
         let mut bytes = [0; 64];
         random.fill(&mut bytes).map_err(AdminError::Random)?;
-        // Bytes beyond the end of the alphabet are skipped, so that all characters are equally
-        // likely.
-        let drawn = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
-        text.extend(drawn.take(chars - text.len()).map(|&byte| char::from(byte)));
+        // The six low bits have two values beyond the alphabet. They are skipped, so that all characters
+        // have the same probability.
+        let chosen = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
+        text.extend(chosen.take(chars - text.len()).map(|&byte| char::from(byte)));
     }
     Ok(text)
 }

@@ -1,4 +1,6 @@
 //! The status of a volume, read from its metadata store.
+//!
+//! For example, `ashlar status` shows the durability of the store and the hosts of all open sessions.
 
 use record::key::{self, space};
 use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
@@ -8,40 +10,40 @@ use store::{Durability, Read};
 use crate::drive::corrupt;
 use crate::{Admin, AdminError};
 
-/// Sessions that [`Admin::status`] lists at most.
+/// The largest number of sessions that [`Admin::status`] lists.
 pub const SESSIONS_LISTED_MAX: u32 = 1_000;
 
 /// The status of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The volume's own record.
+    /// The record of the volume.
     pub volume: VolumeRecord,
-    /// The durability of the metadata store now.
+    /// The current durability of the metadata store.
     pub durability: Durability,
-    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. That of a process that was killed is
-    /// among them until it is fenced.
+    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. The session of a process that was killed is
+    /// listed until it is fenced.
     pub sessions: Vec<OpenSession>,
 }
 
 /// A process that has a volume open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSession {
-    /// The session's name.
+    /// The nonce of the session.
     pub nonce: Nonce,
-    /// Where it runs, for people: host and process.
+    /// The host and process of the session.
     pub place: String,
-    /// When it began, by its own clock.
+    /// The time at which the session began, by its own clock.
     pub began: Timestamp,
 }
 
 impl Admin {
-    /// Whether there is a volume in the store, or a damaged record in its place.
+    /// Returns true if the store has the record of a volume, intact or damaged.
     pub async fn has_volume(&self) -> Result<bool, AdminError> {
         let found = self.read(&[Read::Record { key: key::volume(), follow: None }]).await?;
         Ok(value(found.first()).is_some())
     }
 
-    /// The status of the volume, from one snapshot.
+    /// Returns the status of the volume, from one snapshot.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::Unread`], [`AdminError::Corrupt`].
@@ -64,7 +66,7 @@ impl Admin {
             Ok(OpenSession { nonce, place, began })
         });
         let sessions = sessions.collect::<Result<_, AdminError>>()?;
-        // Read after the snapshot, which may have found that the store's settings have changed.
+        // The store learns of changed server settings when it reads, so its durability comes after that.
         Ok(Status { volume, durability: self.store.durability(), sessions })
     }
 }

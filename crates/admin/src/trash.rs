@@ -1,4 +1,7 @@
-//! The trash of buckets.
+//! The trash of buckets, in which deleted and replaced objects remain for some days.
+//!
+//! For example, after `set_trash("box", Some(30))` an object that a client deletes can be restored for
+//! 30 days.
 
 use std::sync::Arc;
 
@@ -11,27 +14,27 @@ use volume::{NamedBucket, Trashed, Volume};
 use crate::bucket::parse;
 use crate::{Admin, AdminError};
 
-/// A bucket whose trash is looked into, in a session of its own.
+/// The open trash of a bucket, in a session of its own.
 ///
-/// [`BucketTrash::close`] is to be called before it is dropped.
+/// The caller calls [`BucketTrash::close`] before it drops this.
 #[derive(Debug)]
 pub struct BucketTrash {
     volume: Arc<Volume>,
     name: String,
 }
 
-/// What was looked through.
+/// The counts of [`BucketTrash::restore_all`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Keys that have again what they had lost.
+    /// Keys whose object was restored.
     pub restored: u64,
-    /// Keys that have something by now, which stays.
+    /// Keys that already have another object, which remains.
     pub taken: u64,
 }
 
 impl Admin {
-    /// Gives a bucket a trash, in which what its keys lose stays for so many days, or changes the days;
-    /// with none, ends a trash that is empty. It is made as [`Admin::set_bucket`] is.
+    /// Sets the number of days for which the trash of a bucket keeps deleted and replaced objects. `None`
+    /// removes the trash, which must be empty. Runs in a session, as [`Admin::set_bucket`].
     ///
     /// # Errors
     /// Those of [`Admin::set_bucket`]; [`AdminError::KeepsVersions`], [`AdminError::TrashLeft`].
@@ -48,7 +51,7 @@ impl Admin {
         .await
     }
 
-    /// Days that what its keys lose stays in a bucket's trash; nothing if it has none.
+    /// Returns the number of days for which the trash keeps objects. `None` if the bucket has no trash.
     ///
     /// # Errors
     /// Those of [`Admin::bucket`].
@@ -60,7 +63,7 @@ impl Admin {
         days.map_err(|error| AdminError::Corrupt(format!("the days of a trash: {error}")))
     }
 
-    /// Opens the trash of a bucket. `sole` says that nobody else uses the metadata store.
+    /// Opens the trash of a bucket. `sole` is true if no other process uses the metadata store.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::BucketName`], [`AdminError::NoSuchBucket`],
@@ -84,7 +87,7 @@ impl BucketTrash {
         NamedBucket { name: self.name.as_bytes(), ino: None }
     }
 
-    /// A page of what is in it: see [`Volume::trash`].
+    /// Returns a page of the objects in the trash; see [`Volume::trash`].
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -96,11 +99,11 @@ impl BucketTrash {
         self.volume.trash(self.bucket(), prefix, after).await.map_err(refused)
     }
 
-    /// Gives a key back what it has lost of this name, or last; what has the key by now goes to the
-    /// trash.
+    /// Restores an object of the key: the one with `id`, or the last one that was deleted or replaced. An
+    /// object that has the key now goes to the trash.
     ///
     /// # Errors
-    /// [`AdminError::NotInTrash`], and if the store does not take it.
+    /// [`AdminError::NotInTrash`], and if the store refuses the change.
     pub async fn restore(&self, key: &[u8], id: Option<VersionStamp>) -> Result<(), AdminError> {
         let id = match id {
             Some(id) => id,
@@ -113,11 +116,11 @@ impl BucketTrash {
         self.volume.restore(self.bucket(), key, id, true).await.map_err(refused)
     }
 
-    /// Gives all keys back what they lost last that begin with `prefix`, unless they have something
-    /// by now. `done` hears of each key.
+    /// Restores the last object of each key with `prefix`, except for keys that have an object now. `done`
+    /// is called after each key.
     ///
     /// # Errors
-    /// As [`BucketTrash::restore`]. What was restored until then is.
+    /// As [`BucketTrash::restore`]. Objects that were restored before the error remain.
     pub async fn restore_all(
         &self,
         prefix: &[u8],
@@ -132,13 +135,14 @@ impl BucketTrash {
                 return Ok(restored);
             }
             for (key, trashed) in page {
+                // Only the newest object of a key is restored, and it is the first in the listing.
                 if last.as_ref() == Some(&key) {
                     continue;
                 }
                 match self.volume.restore(self.bucket(), &key, trashed.id, false).await {
                     Ok(()) => restored.restored += 1,
                     Err(VolumeError::Fs(FsError::NameExists)) => restored.taken += 1,
-                    // It has been restored, or removed, meanwhile.
+                    // Another process has restored or removed the object meanwhile.
                     Err(VolumeError::Fs(FsError::NoSuchVersion)) => {}
                     Err(error) => return Err(refused(error)),
                 }
@@ -148,15 +152,15 @@ impl BucketTrash {
         }
     }
 
-    /// Removes what is in it for good of keys that begin with `prefix`, and answers how many.
+    /// Removes the objects of keys with `prefix` from the trash permanently. Returns their number.
     ///
     /// # Errors
-    /// If a store fails. What was removed until then is.
+    /// If a store fails. Objects that were removed before the error are gone.
     pub async fn empty(&self, prefix: &[u8]) -> Result<u64, AdminError> {
         self.volume.empty_trash(self.bucket(), prefix, Timestamp(i64::MAX)).await.map_err(refused)
     }
 
-    /// Ends the session.
+    /// Closes the volume and ends the session.
     pub async fn close(self) {
         self.volume.close().await;
     }

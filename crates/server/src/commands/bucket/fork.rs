@@ -38,8 +38,10 @@ impl Fork {
         bar.0.finish_and_clear();
         meta.close().await;
         let forked = forked.map_err(|error| match error {
-            AdminError::Interrupted | AdminError::ForkTaken => Problem::new(doing.as_str(), error)
-                .remedy(format!("{target} is incomplete: delete it, and fork again")),
+            AdminError::Interrupted | AdminError::ForkTargetChanged => {
+                Problem::new(doing.as_str(), error)
+                    .remedy(format!("{target} is incomplete: delete it, and fork again"))
+            }
             error => refusal::problem(doing.as_str(), error),
         })?;
         say(format_args!("forked {source} as {target}: {}", InWords(&forked)));
