@@ -72,6 +72,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     };
     let (minio, mc) = Tools::prepare_servers(workspace, &engines, stop)?;
     let python = workspace.tools().join("venv-frames/bin/python");
+    // The row of pandas is left out unless an earlier run has installed pandas.
     let python = Some(python).filter(|python| is_executable(python));
     let programs = Programs { gateway, minio, mc, python };
     let mut all = Vec::new();
@@ -150,6 +151,7 @@ fn runner(server: &Server) -> Result<Runner> {
 fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
     let (stop, gauge) = (stop.clone(), Arc::downgrade(gauge));
     std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        // A weak reference, so that this thread does not keep the load alive.
         while let Some(gauge) = gauge.upgrade() {
             if stop.is_set() {
                 gauge.stop();

@@ -78,6 +78,8 @@ impl Child {
             .append(true)
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
+        // Without its own group, the child would get the terminal's Ctrl-C together with xtask, and
+        // servers would end before the tests that use them.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(output.try_clone()?).stderr(output);
         let process = command
@@ -119,6 +121,7 @@ impl Child {
             }
             if stop.is_set() || Instant::now() > end {
                 self.end()?;
+                // The user's request to end is the reason to report, also if the limit is over.
                 stop.check()?;
                 bail!("{} took longer than {} s", self.name, limit.as_secs());
             }
@@ -133,6 +136,7 @@ impl Child {
         }
         // The process is not reaped yet, so the kernel cannot have given its id to another one.
         let group = Pid::from_child(&self.process);
+        // SIGTERM comes first, so that servers can finish their requests and write their data.
         kill_process_group(group, Signal::TERM)?;
         let end = Instant::now() + GRACE;
         while Instant::now() < end {

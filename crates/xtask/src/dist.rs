@@ -41,6 +41,7 @@ pub(crate) struct Build {
 
 /// Builds the program and prints its path, `target/shipped/ashlar`.
 pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<bool> {
+    // The load of the training runs in this process.
     if cfg!(debug_assertions) {
         return run_release(workspace);
     }
@@ -113,6 +114,7 @@ fn profiled(
     // A profile that is older than the program counts the branches of other sources.
     if modified(&profile) <= modified(&program) {
         if counts.exists() {
+            // Counts of an older program do not fit to the new one.
             std::fs::remove_dir_all(&counts)?;
         }
         Tools::prepare_databases(workspace, &Engine::ALL, stop)?;
@@ -237,6 +239,7 @@ impl Toolchain {
     /// one from the search path. The format of counts differs between versions.
     fn merger(&self) -> Option<PathBuf> {
         let own = Some(self.tools.join(MERGER)).filter(|path| is_executable(path));
+        // Debian's packages of several LLVM versions have the version in the name of the program.
         let named = || which(&format!("{MERGER}-{}", self.llvm));
         let any = || which(MERGER).filter(|path| release_of(path) == Some(self.llvm));
         own.or_else(named).or_else(any)

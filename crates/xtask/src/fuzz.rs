@@ -152,6 +152,8 @@ impl Folders {
             std::fs::remove_file(&log)?;
         }
         let mut command = self.command(workspace, program, "run");
+        // libFuzzer reads inputs from both folders and writes new ones to the first. The second one
+        // is in the repository and must not change.
         command.arg(target).arg(&found).arg(self.sources.join("corpus").join(target)).arg("--");
         command.args([
             format!("-max_total_time={seconds}"),
@@ -168,6 +170,8 @@ impl Folders {
         }
         let running = progress.begin(target);
         let mut child = Child::spawn(command, target, &log)?;
+        // libFuzzer checks its time between inputs only, so a target that hangs needs another
+        // limit.
         let limit = Duration::from_secs(seconds.into()) + GRACE;
         let status = loop {
             if let Some(status) = child.ended()? {

@@ -78,12 +78,14 @@ impl Server {
         let mut command = Command::new(program);
         command
             .args(["server", "--quiet", "--address", &address])
+            // Two instances must not use the default port of the console.
             .args(["--console-address", &free_address()?])
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_BROWSER", "off")
             // Without this variable, MinIO refuses a folder on the root disk.
             .env("MINIO_CI_CD", "1");
+        // Without this option, MinIO would use certificates in the home folder of the user.
         match certificate.and_then(|made| made.chain.parent()) {
             Some(folder) => command.arg("--certs-dir").arg(folder),
             None => command.arg("--certs-dir").arg(folder.join("no-certificates")),
@@ -124,6 +126,7 @@ impl Server {
         if let Some(made) = certificate {
             command.arg("--tls-cert").arg(&made.chain).arg("--tls-key").arg(&made.key);
         }
+        // The log is read again by the suites and by the benchmark, for the address of the metrics.
         let child = Child::spawn(command, "ashlar", &folder.join("ashlar.log"))?;
         let ready = Self::ready(child, &address, certificate, "/-/ready", stop)?;
         Ok(Self { meta: meta.to_owned(), blocks: blocks.url(folder), ..ready })
@@ -149,6 +152,7 @@ impl Server {
             if answers {
                 break;
             }
+            // A server that has ended never answers, so its log is reported at once.
             let state = child.check_alive();
             if state.is_err() || Instant::now() > end {
                 let log = tail(child.log(), 40);
@@ -208,6 +212,7 @@ fn free_address() -> Result<String> {
 /// Returns the status code of the answer to a GET without TLS.
 fn status_of(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
+    // A server may accept the connection and answer only when it is ready.
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();

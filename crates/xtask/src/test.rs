@@ -54,6 +54,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         bail!("no step has a name that contains {}", options.only.join(" or "));
     }
     let passed = outcome.is_ok() && steps.report(began.elapsed());
+    // Otherwise the temporary folder is removed when `folder` is dropped.
     if options.keep {
         eprintln!("logs and data are in {}", folder.keep().display());
     }
@@ -131,6 +132,8 @@ impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
         let wanted = self.wanted();
         let engines = wanted.engines(self.run);
+        // Installing programs needs the network and building needs the cores, so they run in
+        // parallel.
         let installed = self.side_by_side(
             |steps| if steps.run.builds() { steps.checks(&wanted) } else { Ok(()) },
             |steps| steps.install(&wanted, &engines),
@@ -197,6 +200,7 @@ impl Steps<'_> {
         // not be disturbed by that.
         let (mut for_rust, mut for_cells) = (Databases::default(), Databases::default());
         let cells = !wanted.clients.is_empty() || !wanted.mounted.is_empty();
+        // Each server is a step of its own, so the table shows which one did not start.
         for &engine in engines.iter().filter(|engine| engine.has_server()) {
             self.step(&format!("database {}", engine.name()), |_| {
                 if wanted.rust || wanted.proofs {
@@ -239,6 +243,7 @@ impl Steps<'_> {
             self.step(&name, |run| run.long_proofs(&rust))?;
         }
         external::run(self, &wanted.external, &services, &installed.external)?;
+        // If MinIO ended during the run, results of cells that used it are wrong.
         minio.child.check_alive()
     }
 
@@ -249,6 +254,7 @@ impl Steps<'_> {
         let Some(remark) = mount_point::obstacle().filter(|_| !mounted.is_empty()) else {
             return mounted;
         };
+        // With `--files` the user wants just these suites, so their absence is a failure.
         let mark = if self.run.options.files { Mark::Failed } else { Mark::Skipped };
         self.run.progress.begin("files").end(mark, remark);
         self.finished.push(FinishedStep::new("files", mark, Duration::ZERO, remark.to_owned()));

@@ -255,11 +255,14 @@ impl<'a> Installer<'a> {
         if !self.install || which("apt-get").is_none() {
             bail!("install these Debian packages first: {wanted}");
         }
+        // `sudo -n` fails instead of asking for a password, which a run without a terminal cannot
+        // give.
         let prefix: &[&str] = match user_id()?.as_str() {
             "0" => &[],
             _ if succeeds(&["sudo", "-n", "true"]) => &["sudo", "-n"],
             _ => bail!("these packages are missing, and only root can install them: {wanted}"),
         };
+        // The package lists of a new machine or container are often empty.
         for words in [&["update"][..], &[&["install", "--yes"][..], missing].concat()] {
             let words = [prefix, &["apt-get"], words].concat();
             let mut command = Command::new(words[0]);
@@ -290,6 +293,7 @@ impl<'a> Installer<'a> {
             bail!("{} is built from source; install Go (go.dev/dl) first", tool.program);
         }
         let mut command = Command::new("go");
+        // The user's flags, such as `-mod=vendor`, are for other modules.
         command.args(["install", &source]).env("GOBIN", &folder).env_remove("GOFLAGS");
         self.run(command, tool.program)?;
         Ok(ours)
@@ -313,6 +317,7 @@ impl<'a> Installer<'a> {
         let mut command = self.workspace.cargo();
         // These programs mostly wait for a file system, so a debug build, which takes less time, is
         // fast enough.
+        // `--force` replaces a program of another version.
         command.args(["install", "--locked", "--debug", "--force", &source, "--root"]);
         command.arg(&self.folder).env_remove("CARGO_TARGET_DIR");
         self.run(command, program)
@@ -342,6 +347,7 @@ impl<'a> Installer<'a> {
             bail!("no Python environment in {}; run without --skip-install", folder.display());
         }
         let mut command = Command::new("python3");
+        // `--clear` removes the packages of an older requirements file.
         command.args(["-m", "venv", "--clear"]).arg(&folder);
         self.run(command, "venv")?;
         let mut command = Command::new(&python);

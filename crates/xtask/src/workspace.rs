@@ -41,6 +41,7 @@ impl Workspace {
                 folder: manifest.parent().context("a manifest has a parent folder")?.to_owned(),
             });
         }
+        // The order of findings and of steps must not depend on cargo.
         members.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Self {
             root: path(&metadata["workspace_root"])?,

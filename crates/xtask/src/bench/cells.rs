@@ -53,6 +53,8 @@ impl Bench<'_> {
             // Rounds begin with a different side in turn, so that no side always runs first.
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
             for side in order {
+                // Preparation writes the objects that the round reads. Its costs are not part of
+                // the round.
                 self.runners[side].prepare(&workload, &self.gauge).context(row.name)?;
                 cells[side].push(self.cell(side, &workload).context(row.name)?);
             }
@@ -71,6 +73,7 @@ impl Bench<'_> {
         let before = self.spent()?;
         let round = self.runners[side].round(workload, &self.gauge)?;
         let after = self.spent()?;
+        // A failed request is often faster than a successful one, so the figure would be wrong.
         if round.errors > 0 {
             let endpoint = [&self.minio, &self.gateway][side].endpoint.as_str();
             bail!("{} requests to {endpoint} failed: {}", round.errors, round.samples.join("; "));
@@ -107,6 +110,7 @@ impl Bench<'_> {
                 }
             }
         }
+        // Both sides read the same number of objects, so the side with fewer objects decides.
         let fewest = self.runners.iter().map(|runner| runner.unread(bytes)).min().unwrap_or(0);
         let share = fewest / rounds;
         if share == 0 {

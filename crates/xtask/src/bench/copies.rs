@@ -42,6 +42,7 @@ impl Bench<'_> {
                 let server = if side == 0 { &self.minio } else { &self.gateway };
                 let pid = self.gateway.child.pid();
                 let object = format!("s/{BUCKET}/copy");
+                // Both sides use the same alias, so it is set again for each copy.
                 self.mc(server, &["alias", "set", "s", &server.endpoint, ACCESS_KEY, SECRET_KEY])?;
                 let start = meter::cpu_time(pid)?;
                 let up = self.mc(server, &["cp", "--quiet", path(&source)?, &object])?;

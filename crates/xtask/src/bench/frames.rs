@@ -72,6 +72,7 @@ impl Bench<'_> {
         let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
         for number in 0..self.options.rounds * ROUNDS_FACTOR {
             self.stop.check()?;
+            // The program measures its first side first, so the sides change their places.
             let order = if number % 2 == 0 { [0, 1] } else { [1, 0] };
             let servers = order.map(|side: usize| [&self.minio, &self.gateway][side]);
             for (side, seconds) in order.into_iter().zip(overwrites(python, servers)?) {

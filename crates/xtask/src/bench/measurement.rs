@@ -66,6 +66,7 @@ impl Bench<'_> {
         let folder = self.folder.join(self.data_folder());
         let data = folder.join("data");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data)?;
+        // Without the master key, the new gateway cannot open the secrets of the volume's users.
         std::fs::copy(old.join("data/master.key"), data.join("master.key"))
             .context("the gateway has no master key to copy")?;
         let blocks = Blocks::Bucket(&self.minio.endpoint, BUCKET);
@@ -73,6 +74,7 @@ impl Bench<'_> {
         let settings = self.options.settings(self.engine);
         self.gateway = Server::gateway(program, &folder, place, blocks, None, settings, self.stop)?;
         self.admin = counters::admin(self.gateway.child.log())?;
+        // The new gateway listens on another port.
         self.runners[1].move_to(&self.gateway.endpoint)?;
         Ok(())
     }

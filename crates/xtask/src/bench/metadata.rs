@@ -79,6 +79,7 @@ impl<'a> Metadata<'a> {
             SizeSource::File(file) => {
                 let log = std::fs::read(beside(file, "-wal")).unwrap_or_default();
                 match logged_size(&log) {
+                    // The file itself grows only at a checkpoint, so the log has the present size.
                     Some(bytes) => Ok(bytes),
                     None => Ok(file.metadata().map_or(0, |found| found.len())),
                 }
@@ -143,6 +144,7 @@ fn ask_redis(address: SocketAddr, command: &str) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
     stream.write_all(format!("{command}\r\nQUIT\r\n").as_bytes())?;
+    // After QUIT, Redis closes the connection, which ends the read.
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

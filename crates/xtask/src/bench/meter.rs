@@ -24,6 +24,7 @@ pub(crate) fn cpu_time_of_tree(roots: &[u32]) -> Duration {
     let mut stats = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        // Processes that end during the loop are left out.
         if let Some((pid, stat)) = pid.zip(std::fs::read_to_string(entry.path().join("stat")).ok())
         {
             stats.insert(pid, stat);
@@ -43,6 +44,7 @@ fn tree(roots: &[u32], parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
     loop {
         let below = parents.iter().filter(|(_, parent)| found.contains(parent));
         let below: Vec<u32> = below.map(|(pid, _)| *pid).collect();
+        // Each pass adds at least one generation, until there are no more descendants.
         let before = found.len();
         found.extend(below);
         if found.len() == before {

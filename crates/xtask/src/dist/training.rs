@@ -66,6 +66,7 @@ pub(super) fn run(program: &Path, stop: &Stop) -> Result<()> {
     };
     let (own, progress) = (below("bucket")?, Progress::new());
     let meta = format!("sqlite:{}", own.join("meta.sqlite").display());
+    // This gateway stores the blocks of the others, so it counts the code of a bucket under load.
     let mut bucket = Server::gateway(program, &own, &meta, Blocks::Folder, None, &[], stop)?;
     runner(&bucket, BLOCK_BUCKET)?;
     let certificate = Certificate::make(&below("certificate")?)?;
@@ -77,6 +78,7 @@ pub(super) fn run(program: &Path, stop: &Stop) -> Result<()> {
         databases.start(engine)?;
         let meta = databases.fresh(engine, &folder, "training")?;
         let blocks = Blocks::Bucket(&bucket.endpoint, name);
+        // One engine with TLS is enough, because the TLS code does not depend on the engine.
         let certificate = Some(&certificate).filter(|_| engine == Engine::Sqlite);
         let gateway = Server::gateway(program, &folder, &meta, blocks, certificate, &[], stop)?;
         load(gateway, stop).with_context(|| format!("over {name}"))?;
@@ -93,6 +95,7 @@ fn load(mut gateway: Server, stop: &Stop) -> Result<()> {
         let workload = Workload::new(verb, bytes, clients, TIME);
         runner.prepare(&workload, &gauge)?;
         let round = runner.round(&workload, &gauge)?;
+        // Failed requests would train the error paths instead of the normal ones.
         if round.errors > 0 {
             bail!("{} requests failed: {}", round.errors, round.samples.join("; "));
         }

@@ -218,6 +218,7 @@ fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -
             let mut cell = Cell { subject, tls, suites: Vec::new(), left_out: &[] };
             let name = cell.name();
             let other = matches!(subject, Subject::Bucket(engine) if engine != Engine::Sqlite);
+            // SQLite's cells take these files.
             if other && breadth != Breadth::Every {
                 cell.left_out = &FILES_ON_ONE_ENGINE;
             }
@@ -271,6 +272,7 @@ pub(super) fn one_cell(steps: &mut Steps<'_>, cell: &Cell, services: &Services<'
         })?;
     }
     steps.step(&format!("stop {name}"), |_| end(&mut server))?;
+    // Later cells need the disk space.
     if !steps.run.options.keep {
         std::fs::remove_dir_all(&folder)?;
     }
@@ -297,6 +299,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
 /// not
 /// 0. The remark is its peak memory.
 pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
+    // The kernel forgets the peak memory when the process ends.
     let peak = crate::bench::peak_memory(server.child.pid());
     server.child.check_alive()?;
     let status = server.child.end()?;
@@ -342,6 +345,7 @@ fn one_suite(
     if let Some(authority) = &server.authority {
         command.env("ASHLAR_TEST_CA", authority);
     }
+    // These variables are for tests of behaviour that MinIO does not have, such as metrics.
     if subject != Subject::Reference {
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
         command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
@@ -379,9 +383,11 @@ pub(super) fn pytest(
             tail(log, TAIL_LINES)
         )));
     };
+    // A suite without a passed test proves nothing. For example, all its tests may be skipped.
     let failed = !status.success() || counts.passed == 0;
     let mut remark = counts.sentence();
     if failed {
+        // The cause of a failed test is often in the log of the server.
         let server = tail(server, TAIL_LINES / 2);
         remark = format!(
             "{remark}, {status}\n{}\n--- the end of the server's log:\n{server}",

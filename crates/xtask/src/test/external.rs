@@ -87,6 +87,7 @@ pub(super) fn run(
             server = Some(start(run, *cell, services, &folder)?);
             Ok(StepOutcome::default())
         })?;
+        // The step of the start has failed, and without a server no suite has a result.
         let Some(mut server) = server else { return Ok(()) };
         for suite in suites {
             if *suite == TERRAFORM && which("terraform").is_none() {

@@ -73,6 +73,7 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
         return Vec::new();
     }
     let plain = run.options.only.is_empty() && !run.options.files && !run.options.full;
+    // A user who names steps gets all suites of the engines.
     let drawn = plain.then_some(run.drawn);
     cells(&run.engines(), drawn, run.options.files, |step| run.wants(step))
 }
@@ -154,6 +155,7 @@ pub(super) fn one_cell(
         Ok(ended)
     })?;
     steps.step(&format!("fsck {name}"), |run| check(run, cell, &server, &folder, services))?;
+    // Later cells need the disk space.
     if !steps.run.options.keep {
         std::fs::remove_dir_all(&folder)?;
     }

@@ -62,6 +62,7 @@ fn warnings(log: &str) -> String {
     let mut inside = false;
     for line in log.lines() {
         let starts = line.starts_with("warning: ") && !line.starts_with("warning: `");
+        // The lines with a crate's name only count warnings, and are reported by `warned`.
         inside = (inside || starts) && !line.is_empty();
         if inside && report.len() < LINES_OF_REPORT {
             report.push(line);

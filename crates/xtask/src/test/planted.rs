@@ -95,7 +95,9 @@ pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
         copy = Some(made).filter(|_| !outcome.failed);
         Ok(outcome)
     })?;
+    // Without a build, the steps of the faults would fail for another reason than the model.
     let Some(copy) = copy else { return Ok(()) };
+    // A model that always complains would find each fault, so it must pass without faults first.
     steps.step("planted nothing", |run| {
         run.watch_for(copy.model("", STEPS_SOUND), "planted-nothing", MODEL_LIMIT)
     })?;
@@ -190,10 +192,12 @@ fn copied(workspace: &Workspace) -> Result<Copy> {
     let mut names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
     names.retain(|name| workspace.root.join(name).is_file());
     names.sort_unstable();
+    // A source that was deleted in the checkout must not stay in the copy, where cargo finds it.
     remove_others(&copy.source, &copy.source, &names)?;
     for name in names {
         let (from, to) = (workspace.root.join(name), copy.source.join(name));
         let bytes = fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        // Writing an equal file would change its time, and cargo would build its crate again.
         if fs::read(&to).is_ok_and(|there| there == bytes) {
             continue;
         }
@@ -233,6 +237,7 @@ fn apply(copy: &Copy, faults: &[Fault]) -> Result<()> {
     command.env("GIT_CEILING_DIRECTORIES", above).arg("apply");
     command.args(faults.iter().map(|fault| &fault.patch));
     stdout(command)?;
+    // `git apply` also succeeds if it skips a file, so check the result.
     for Fault { name, patch } in faults {
         let text = fs::read_to_string(patch)?;
         let changed = text.lines().find_map(|line| line.strip_prefix("+++ b/"));
@@ -257,6 +262,7 @@ fn complaint(passed: bool, log: &str) -> Result<String, &'static str> {
     if passed {
         return Err("the model passes with the fault");
     }
+    // The text of a panic is in the line behind the line with its place.
     let mut lines = log.lines();
     if !lines.any(|line| line.contains(COMPLAINT)) {
         return Err("the test fails, and not by a complaint of the model");

@@ -144,7 +144,9 @@ impl Steps<'_> {
         });
         let mark = if outcome.failed { Mark::Failed } else { Mark::Passed };
         let took = running.end(mark, &outcome.remark);
+        // A step that the user interrupted has no result, so it is not recorded.
         self.run.stop.check()?;
+        // The table has one line for each step. The progress output has printed the rest.
         let remark = outcome.remark.lines().next().unwrap_or_default().to_owned();
         self.finished.push(FinishedStep {
             summary: outcome.summary,
@@ -175,6 +177,7 @@ impl Steps<'_> {
                 let outcome = background(&mut steps);
                 (steps.finished, outcome)
             });
+            // The background thread must be joined before errors of the foreground are returned.
             let ended = foreground(self);
             let (finished, outcome) = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
             self.finished.extend(finished);

@@ -61,6 +61,8 @@ pub(crate) fn cargo_counts(lines: &[String]) -> Counts {
 
 /// Returns pytest's last line and its counts, or `None` if pytest did not complete.
 pub(crate) fn pytest(log: &str) -> Option<(String, Counts)> {
+    // Other lines of pytest also have `==` around them, so the last line with counts is the
+    // summary.
     let line = log.lines().rev().find(|line| {
         line.starts_with("==") && line.ends_with("==") && line.contains(" in ") && has_count(line)
     })?;

@@ -38,10 +38,12 @@ fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     // A circle has several modules, but it is reported once.
     let mut reported: BTreeSet<ModuleIndex> = BTreeSet::new();
     let mut knots = Vec::new();
+    // A module is in a circle if arrows lead from it back to itself.
     for &place in reached.keys().filter(|place| leads(**place, **place)) {
         if reported.contains(&place) {
             continue;
         }
+        // Two modules are in the same circle if each reaches the other. Other arrows are left out.
         let knot = |other: ModuleIndex| leads(place, other) && leads(other, place);
         let within = arrows.iter().filter(|((from, to), _)| knot(*from) && knot(*to));
         let words = within.map(|((from, _), words)| {
@@ -70,6 +72,7 @@ fn arrows(outline: &Outline) -> Arrows {
         };
         for import in &module.imports {
             let home = names.home(at, &import.path.parts);
+            // A parent that re-exports an item of its child does not use the item itself.
             let contained = import.exported && home.is_some_and(|to| outline.contains(at, to));
             arrow(&import.path, home.filter(|_| !contained));
         }

@@ -78,6 +78,7 @@ impl Program {
         let root = types.types.iter().find(|it| it.is_root);
         let root = root.with_context(|| format!("{call} has no type that derives Parser"))?;
         let mut syntax = types.syntax(root);
+        // clap adds these by itself, so no source declares them.
         syntax.flags.extend(["help".to_owned(), "version".to_owned()]);
         syntax.commands.insert("help".to_owned(), Syntax::default());
         Ok(Self { call, syntax })
@@ -116,6 +117,7 @@ impl Program {
             if let Some(command) = syntax.commands.get(word) {
                 path = format!("{path} {word}");
                 syntax = command;
+            // The word behind a flag may be the flag's value, so only other words must be commands.
             } else if !syntax.commands.is_empty() && !behind_flag && !is_placeholder(word) {
                 return Some(format!("{path} has no command {word}"));
             }

@@ -84,6 +84,7 @@ pub(super) fn violations(
                 format!("only server may reach engines, but {package} reaches {name}")
             }));
     }
+    // S3 and files are two views of a volume. Each must work without the other.
     for (one, other) in [("gateway", "fuse"), ("fuse", "gateway")] {
         if package == one && reached.contains(other) {
             found.push(format!("{one} and {other} are peers, but {one} reaches {other}"));

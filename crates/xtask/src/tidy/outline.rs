@@ -101,6 +101,7 @@ impl Outline {
             for child in found {
                 let below = outline.below(place, child);
                 let folder = folder.join(below);
+                // Both forms of a module's file are valid: `a.rs` and `a/mod.rs`.
                 let flat = folder.with_extension("rs");
                 let path = if text(&flat).is_ok() { flat } else { folder.join("mod.rs") };
                 files.push((child, path, folder));
@@ -112,6 +113,7 @@ impl Outline {
     /// Adds a module and returns its index.
     fn declare(&mut self, name: &str, parent: ModuleIndex, file: ModuleIndex) -> ModuleIndex {
         let place = self.modules.len();
+        // The name `crate` is not part of the paths of other modules.
         let full = match self.modules.get(parent) {
             Some(parent) if parent.name != "crate" => format!("{}::{name}", parent.name),
             _ => name.to_owned(),
@@ -224,6 +226,7 @@ impl Reader<'_> {
                 TokenTree::Ident(ident) => {
                     let word = ident.to_string();
                     let line = ident.span().start().line;
+                    // Fields, methods, later parts of a path and lifetimes do not begin a path.
                     if matches!(before.as_str(), "." | "::" | "'") {
                         before = word;
                         continue;
@@ -423,6 +426,7 @@ fn branches(tree: TokenStream, above: &[String], found: &mut Vec<(String, Vec<St
         if !leaf {
             continue;
         }
+        // `use a::{self}` imports `a`.
         if parts.len() > 1 && parts.last().is_some_and(|last| last == "self") {
             parts.pop();
         }

@@ -147,6 +147,7 @@ impl Prose {
         self.lines += text.lines().count();
         let mut plain: Vec<usize> =
             source.comments.iter().filter(|it| it.plain).map(|it| it.line).collect();
+        // A line with two comments counts once.
         plain.dedup();
         self.plain_lines += plain.len();
         let counts = self.units.entry(unit.to_owned()).or_default();
@@ -237,6 +238,7 @@ impl Counts {
         };
         for (index, word) in words.iter().enumerate() {
             let lower = word.text.to_ascii_lowercase();
+            // Punctuation between two words separates them, as in "what, is".
             let next = words.get(index + 1).filter(|next| next.gap.trim().is_empty());
             let next = next.map(|next| next.text.to_ascii_lowercase()).unwrap_or_default();
             if lower == "what" && HEADLESS.contains(&next.as_str()) {

@@ -99,6 +99,7 @@ impl Rules<'_> {
                         ));
                     }
                     self.walk(inner, found);
+                    // A block in braces ends the item in which `static` occurred.
                     in_static = in_static && group.delimiter() != Delimiter::Brace;
                     after_mod = false;
                 }
@@ -121,6 +122,7 @@ impl Rules<'_> {
                     if self.unprinted.contains(&name.as_str()) {
                         found.push((line, "admin must not print".to_owned()));
                     }
+                    // A type is an error in a static only. A field of this type is no global value.
                     let macro_made = matches!(name.as_str(), "lazy_static" | "thread_local");
                     if !self.lazy && LAZY.contains(&name.as_str()) && (in_static || macro_made) {
                         found.push((

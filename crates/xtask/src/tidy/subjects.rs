@@ -29,6 +29,7 @@ pub(super) fn violations(root: &Path, members: &[&str]) -> Result<Vec<String>> {
     };
     // A base that is no ancestor belongs to another history.
     git(&["merge-base", "--is-ancestor", BASE, "HEAD"])?;
+    // Merges have subjects that git makes.
     let range = format!("{BASE}..HEAD");
     let log = git(&["log", "--no-merges", "--format=%h %s", &range])?;
     let components = components(root, members)?;

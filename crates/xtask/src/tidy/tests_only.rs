@@ -47,7 +47,9 @@ pub(super) fn skip_item(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) 
             }
             TokenTree::Ident(word) => {
                 let word = word.to_string();
-                // Words such as `pub` and `async` come before the keyword of an item.
+                // Words such as `pub` and `async` come before the keyword of an item. A keyword of
+                // an item decides which mark ends it. For example, a struct may end with a brace,
+                // and a `use` with braces ends with a semicolon.
                 let is_item = matches!(
                     word.as_str(),
                     "fn" | "impl" | "mod" | "struct" | "enum" | "trait" | "type" | "use"

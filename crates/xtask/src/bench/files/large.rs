@@ -136,6 +136,8 @@ impl Stage<'_> {
             self.work(move |gauge| {
                 make_folder(to.parent().unwrap_or(&to))?;
                 copy_file(&from, &to, true, gauge)?;
+                // This first read fills the cache of Ashlar, so the measured reads do not read
+                // blocks.
                 forget_pages(&to)?;
                 read_file(&to, gauge)
             })?;
@@ -158,6 +160,7 @@ impl Stage<'_> {
         for (way, reads) in Way::ALL.into_iter().enumerate() {
             let mut cost = cost(&ours[way]);
             let device = self.ashlar()?.mount.device()?;
+            // Requests are counted in one more pass, because counting slows down a timed one.
             let again = |stage: &Self| stage.read_again(files[1].clone(), reads, 99);
             let operations = reads.operations(self);
             let requests = self.counted(device, again)?.1;

@@ -47,6 +47,8 @@ impl Stage<'_> {
             samples.push(sample);
         }
         let mut cost = cost(&samples);
+        // Requests are counted in one more listing, because counting slows down a timed one. Ashlar
+        // restarts first, so that the listing is cold like the others.
         self.start_ashlar()?;
         let requests = self.counted(self.ashlar()?.mount.device()?, Self::list)?.1;
         cost.requests = requests.map(|it| (it.each(files), it.kinds(files)));

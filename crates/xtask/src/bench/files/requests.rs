@@ -58,6 +58,7 @@ impl Tracer {
     /// Starts to count the requests to the file system with this device number.
     pub(super) fn begin(&self, device: u32) -> Result<()> {
         self.write(&format!("{EVENT}/filter"), &format!("connection == {device}"))?;
+        // Events of an earlier count must not be in the buffer.
         self.write("trace", "")?;
         self.write(&format!("{EVENT}/enable"), "1")
     }
@@ -97,6 +98,8 @@ impl Requests {
     /// Returns the requests for each of `operations` by kind, the most frequent first, such as
     /// `LOOKUP 2, CREATE 1`. Kinds that fewer than one operation in twenty needs are left out.
     pub(super) fn kinds(&self, operations: u64) -> String {
+        // Kinds of overwritten events are unknown. They are assumed to be distributed like the
+        // known ones.
         let known: u64 = self.kinds.values().sum();
         let each = |count: u64| ratio(count, known) * self.each(operations);
         let mut kinds: Vec<(&String, f64)> =

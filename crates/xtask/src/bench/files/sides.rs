@@ -106,8 +106,10 @@ impl Other {
         let mount = MountPoint::make()?;
         let passwords = folder.join("s3fs.password");
         let mut file = std::fs::File::options();
+        // s3fs-fuse refuses a password file that other users can read.
         let file = file.write(true).create(true).truncate(true).mode(0o600).open(&passwords)?;
         std::io::Write::write_all(&mut &file, format!("{ACCESS_KEY}:{SECRET_KEY}\n").as_bytes())?;
+        // `-f` keeps s3fs-fuse in the foreground, so that it ends with its process group.
         let mut command = Command::new(program);
         command.arg(S3FS_BUCKET).arg(mount.folder()).arg("-f");
         for option in [

@@ -51,6 +51,7 @@ impl Stage<'_> {
                 round.end(self)?;
             }
         }
+        // The requests for a file do not depend on the number of threads.
         let counted = if threads == 1 { self.count_entries(&roots)? } else { Vec::new() };
         let mut figures = Vec::new();
         for (number, verb) in EntryVerb::ALL.into_iter().enumerate() {
@@ -90,6 +91,7 @@ impl Stage<'_> {
                 let pass = |stage: &Self| round.pass(stage, verb, Duration::ZERO);
                 sides.extend(self.counted(device, pass)?.1);
             }
+            // Without tracing there are no counts, and the table shows none.
             if let Ok(sides) = <[Requests; 2]>::try_from(sides) {
                 all.push(sides);
             }

@@ -143,6 +143,8 @@ impl Stage<'_> {
                 Err(RecvTimeoutError::Disconnected) => bail!("the thread of the load panicked"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            // The load looks at the gauge between its operations. A call that hangs needs the abort
+            // below.
             if self.stop.is_set() && !gauge.is_stopped() {
                 gauge.stop();
                 end = end.min(Instant::now() + STOP_GRACE);
@@ -185,6 +187,7 @@ impl Stage<'_> {
             bail!("{name} failed, {status}:\n{}", tail(&log, 20));
         }
         let text = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+        // The next program of this name would append to the output of this one.
         std::fs::remove_file(&log)?;
         Ok((took, text))
     }

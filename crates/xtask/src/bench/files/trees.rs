@@ -90,6 +90,7 @@ impl Stage<'_> {
         }
         let mut cost = cost(&ours);
         let (device, root) = (self.ashlar()?.mount.device()?, self.ashlar()?.root());
+        // Requests are counted in one more pass, because counting slows down a timed one.
         let requests = self.counted(device, |it| it.untar(&few, &root.join("untar-counted")))?.1;
         let few_files = self.amounts.unpacked_few;
         cost.requests = requests.map(|it| (it.each(few_files), it.kinds(few_files)));
@@ -187,6 +188,7 @@ impl Stage<'_> {
                     self.settle()?;
                     all.push(self.sample(files, |stage| stage.step(step, &sources, &roots[side]))?);
                 }
+                // The next round clones again, and `git clone` needs a folder that does not exist.
                 self.remove_tree(&roots[side].join("clone"))?;
             }
         }
@@ -208,6 +210,7 @@ impl Stage<'_> {
             });
         }
         self.remove_tree(&roots[1].join("clone"))?;
+        // Later groups need the disk space.
         for folder in [&sources.tree, &sources.repository, &roots[0]] {
             std::fs::remove_dir_all(folder)?;
         }
