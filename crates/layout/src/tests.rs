@@ -50,7 +50,7 @@ fn check(slices: &[Slice], range: Range<u64>) {
 
 proptest! {
     #[test]
-    fn resolve_covers_its_range_exactly_once_and_shows_the_latest(
+    fn resolve_covers_its_range_once_with_the_latest_slices(
         writes in prop::collection::vec((0..FILE_BYTES, 0..500_u32, 1..100_u32), 0..20),
         start in 0..FILE_BYTES + 50,
         length in 0..FILE_BYTES,
@@ -88,7 +88,7 @@ fn count(slices: &[Slice]) -> BTreeMap<(BlockId, u64), u32> {
 
 proptest! {
     #[test]
-    fn an_overlay_shows_the_new_over_the_old_and_accounts_for_every_byte(
+    fn overlay_shows_new_slices_and_returns_each_hidden_byte_once(
         old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
         new in prop::collection::vec((0..20_u64, 1..30_u32), 0..5),
         size in 0..FILE_BYTES,
@@ -109,7 +109,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn what_is_cleared_is_a_hole_and_accounts_for_every_byte(
+    fn cleared_range_is_a_hole_and_each_hidden_byte_is_returned_once(
         old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
         start in 0..FILE_BYTES,
         length in 0..FILE_BYTES,
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn a_search_finds_the_first_byte_that_is_held_or_is_not(
+    fn seek_finds_the_first_data_or_hole(
         old in prop::collection::vec((0..9_u64, 1..20_u32), 0..8),
         start in 0..FILE_BYTES,
         length in 0..FILE_BYTES,
@@ -141,7 +141,7 @@ proptest! {
 }
 
 #[test]
-fn a_slice_cut_out_of_another_leaves_two_pieces_and_hides_one() {
+fn overlay_within_a_slice_leaves_two_pieces() {
     let expected = Overlay {
         slices: vec![slice(1, 0, 100, 10), slice(2, 10, 0, 5), slice(1, 15, 115, 15)],
         hidden: vec![slice(1, 10, 110, 5)],
@@ -150,7 +150,7 @@ fn a_slice_cut_out_of_another_leaves_two_pieces_and_hides_one() {
 }
 
 #[test]
-fn what_lies_behind_the_end_is_hidden() {
+fn overlay_hides_slices_behind_the_end() {
     let expected =
         Overlay { slices: vec![slice(1, 0, 100, 7)], hidden: vec![slice(1, 7, 107, 23)] };
     assert_eq!(overlay(&[slice(1, 0, 100, 30)], &[], 7), expected);
@@ -159,13 +159,13 @@ fn what_lies_behind_the_end_is_hidden() {
 }
 
 #[test]
-fn an_unwritten_file_is_one_hole() {
+fn empty_content_map_is_one_hole() {
     assert_eq!(resolve(&[], 3..10), [Segment::Hole { position: 3, length: 7 }]);
     assert_eq!(resolve(&[], 3..3), []);
 }
 
 #[test]
-fn a_slice_within_another_splits_it() {
+fn slice_within_another_splits_it() {
     let slices = [slice(1, 0, 100, 30), slice(2, 10, 0, 5)];
     let expected =
         [slice(1, 0, 100, 10), slice(2, 10, 0, 5), slice(1, 15, 115, 15)].map(Segment::Block);
@@ -173,7 +173,7 @@ fn a_slice_within_another_splits_it() {
 }
 
 #[test]
-fn the_end_of_the_number_range_is_an_ordinary_place() {
+fn resolve_handles_the_largest_position() {
     let last = slice(1, u64::MAX - 10, 0, 10);
     assert_eq!(resolve(&[last], u64::MAX - 10..u64::MAX), [Segment::Block(last)]);
 }

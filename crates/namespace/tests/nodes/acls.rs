@@ -51,7 +51,7 @@ fn make(world: &World, name: (Ino, &str), node: &NewNode, mode: u32, umask: u32)
 }
 
 #[test]
-fn an_access_list_is_kept_and_its_mask_is_the_mode_of_the_group() {
+fn access_list_is_stored_and_its_mask_equals_the_group_bits() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     assert_eq!(get(&world, ino, AclKind::Access), Err(FsError::NoSuchAttribute));
@@ -66,7 +66,7 @@ fn an_access_list_is_kept_and_its_mask_is_the_mode_of_the_group() {
 }
 
 #[test]
-fn a_list_that_says_what_bits_say_is_not_kept() {
+fn list_equal_to_mode_bits_is_not_stored() {
     let world = World::new();
     let ino = world.mkdir(B, "d");
     set(&world, ino, AclKind::Access, Some(&list([7, 7, 7, 7, 7]))).unwrap();
@@ -80,7 +80,7 @@ fn a_list_that_says_what_bits_say_is_not_kept() {
 }
 
 #[test]
-fn other_bits_than_those_of_permissions_stay_unless_the_group_id_is_dropped() {
+fn setting_a_list_keeps_other_mode_bits_unless_set_group_id_is_dropped() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     world.set(ino, AttributeChange { mode: Some(0o6755), ..KEPT }).unwrap();
@@ -93,7 +93,7 @@ fn other_bits_than_those_of_permissions_stay_unless_the_group_id_is_dropped() {
 }
 
 #[test]
-fn other_permission_bits_change_the_list_in_the_same_plan() {
+fn chmod_changes_the_list_in_the_same_plan() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     set(&world, ino, AclKind::Access, Some(&list([6, 7, 4, 7, 1]))).unwrap();
@@ -122,7 +122,7 @@ fn only_directories_have_a_default_list_and_symbolic_links_have_none() {
 }
 
 #[test]
-fn what_is_made_has_the_default_list_of_its_directory_and_not_the_umask() {
+fn new_node_inherits_the_default_list_instead_of_the_umask() {
     let world = World::new();
     let directory = world.mkdir(B, "d");
     let default = list([7, 6, 5, 7, 4]);
@@ -143,7 +143,7 @@ fn what_is_made_has_the_default_list_of_its_directory_and_not_the_umask() {
 }
 
 #[test]
-fn a_directory_hands_its_default_list_on_to_directories_in_it() {
+fn new_directory_inherits_the_default_list_as_its_own() {
     let world = World::new();
     let above = world.mkdir(B, "d");
     let default = list([7, 6, 5, 7, 4]);
@@ -161,7 +161,7 @@ fn a_directory_hands_its_default_list_on_to_directories_in_it() {
 }
 
 #[test]
-fn a_default_list_of_bits_alone_gives_bits_alone() {
+fn minimal_default_list_gives_mode_bits_only() {
     let world = World::new();
     let directory = world.mkdir(B, "d");
     set(&world, directory, AclKind::Default, Some(&minimal([7, 5, 0]))).unwrap();
@@ -172,7 +172,7 @@ fn a_default_list_of_bits_alone_gives_bits_alone() {
 }
 
 #[test]
-fn what_is_made_has_the_list_that_the_directory_has_by_then() {
+fn new_node_inherits_the_list_at_commit_time() {
     let world = World::new();
     let directory = world.mkdir(B, "d");
     let remembered = Remembered::of(&world, &[at(directory, "f")]);
@@ -187,7 +187,7 @@ fn what_is_made_has_the_list_that_the_directory_has_by_then() {
 }
 
 #[test]
-fn a_list_stands_in_the_inode_though_it_is_full() {
+fn list_is_inline_even_if_the_inode_is_full_of_attributes() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     for n in 0..9 {
@@ -205,7 +205,7 @@ fn a_list_stands_in_the_inode_though_it_is_full() {
 }
 
 #[test]
-fn a_list_takes_one_round_trip_and_what_is_made_under_one_does_too() {
+fn setting_and_inheriting_a_list_each_take_one_round_trip() {
     let world = World::new();
     let directory = world.mkdir(B, "d");
     let acl = list([7, 6, 5, 7, 4]);

@@ -37,7 +37,7 @@ fn apart(world: &World) -> usize {
 }
 
 #[test]
-fn an_attribute_comes_and_goes() {
+fn xattr_can_be_set_replaced_and_removed() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     assert_eq!(get(&world, ino, "user.a"), Err(FsError::NoSuchAttribute));
@@ -56,7 +56,7 @@ fn an_attribute_comes_and_goes() {
 }
 
 #[test]
-fn create_wants_no_attribute_of_the_name_and_replace_and_remove_want_one() {
+fn xattr_create_needs_absence_and_replace_and_remove_need_presence() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     for length in [1, XATTR_BYTES_MAX] {
@@ -74,7 +74,7 @@ fn create_wants_no_attribute_of_the_name_and_replace_and_remove_want_one() {
 }
 
 #[test]
-fn a_long_attribute_stands_apart_and_comes_back_when_it_is_short() {
+fn long_xattr_has_its_own_record_and_returns_inline_when_short() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     let lengths =
@@ -91,7 +91,7 @@ fn a_long_attribute_stands_apart_and_comes_back_when_it_is_short() {
 }
 
 #[test]
-fn many_short_attributes_do_not_fill_an_inode() {
+fn many_short_xattrs_move_to_their_own_records() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     for n in 0..20 {
@@ -105,7 +105,7 @@ fn many_short_attributes_do_not_fill_an_inode() {
 }
 
 #[test]
-fn names_of_attributes_are_together_no_longer_than_a_list_may_be() {
+fn xattr_names_are_limited_to_the_longest_list() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     let name = |n: usize| format!("user.{n:0250}");
@@ -119,7 +119,7 @@ fn names_of_attributes_are_together_no_longer_than_a_list_may_be() {
 }
 
 #[test]
-fn an_object_with_a_long_attribute_is_not_told_by_its_name() {
+fn object_with_a_long_xattr_is_not_self_contained() {
     let world = World::new();
     let ino = world.put("a", 5);
     let long = Set(value(5_000));
@@ -140,7 +140,7 @@ fn an_object_with_a_long_attribute_is_not_told_by_its_name() {
 }
 
 #[test]
-fn an_implied_directory_with_a_long_attribute_is_one_that_somebody_made() {
+fn implied_directory_with_a_long_xattr_becomes_a_made_one() {
     let world = World::new();
     world.put("a/b/x", 1);
     let a = world.find(&at(B, "a")).unwrap();
@@ -154,7 +154,7 @@ fn an_implied_directory_with_a_long_attribute_is_one_that_somebody_made() {
 }
 
 #[test]
-fn long_attributes_go_with_their_directory() {
+fn removing_a_directory_removes_its_long_xattrs() {
     let world = World::new();
     for name in ["d", "e"] {
         let ino = world.mkdir(B, name);
@@ -170,7 +170,7 @@ fn long_attributes_go_with_their_directory() {
 }
 
 #[test]
-fn attributes_of_what_is_gone_are_not_found() {
+fn attributes_of_a_removed_node_are_stale() {
     let world = World::new();
     let ino = world.mkdir(B, "d");
     world.rmdir(B, "d").unwrap();
@@ -181,7 +181,7 @@ fn attributes_of_what_is_gone_are_not_found() {
 }
 
 #[test]
-fn what_is_not_changed_of_attributes_stays() {
+fn attribute_change_keeps_the_other_attributes() {
     let world = World::new();
     let ino = world.put("f", 1);
     let before = world.node(ino).unwrap().inode.attributes;
@@ -197,7 +197,7 @@ fn what_is_not_changed_of_attributes_stays() {
 }
 
 #[test]
-fn rights_are_dropped_from_files_alone() {
+fn drop_rights_affects_files_but_not_directories() {
     let world = World::new();
     let (file, directory) = (world.file(B, "f", 1), world.mkdir(B, "d"));
     let modes = [(0o6755, 0o755), (0o6744, 0o2744), (0o1777, 0o1777)];
@@ -232,7 +232,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_s3_keeps_changes_item_by_item_and_stays_in_order() {
+fn s3_metadata_changes_item_by_item_and_stays_sorted() {
     let world = World::new();
     let ino = world.put("f", 5);
     let before = world.node(ino).unwrap().inode;
@@ -264,7 +264,7 @@ fn what_s3_keeps_changes_item_by_item_and_stays_in_order() {
 }
 
 #[test]
-fn an_item_is_there_or_not_as_is_asked_for() {
+fn s3_item_must_exist_or_not_as_requested() {
     let world = World::new();
     let (ino, directory) = (world.file(B, "f", 1), world.mkdir(B, "d"));
     for tag in [ObjectItem::Tag("t".to_owned()), ObjectItem::Header(Header::Expires)] {
@@ -284,7 +284,7 @@ fn an_item_is_there_or_not_as_is_asked_for() {
 }
 
 #[test]
-fn a_file_has_no_more_metadata_than_s3_lets_it() {
+fn s3_metadata_of_a_file_is_limited() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     let user = |name: &str| ObjectItem::User(name.to_owned());

@@ -428,7 +428,7 @@ proptest! {
     #![proptest_config(seeded(96))]
 
     #[test]
-    fn a_content_is_what_a_map_of_bytes_says(changes in prop::collection::vec(change(), 1..10)) {
+    fn content_equals_a_map_of_bytes(changes in prop::collection::vec(change(), 1..10)) {
         let mut model = Model::new();
         for change in &changes {
             model.apply(change);
@@ -438,7 +438,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_let_go_of_is_taken_again_only_when_it_is_gone() {
+fn released_block_is_shared_again_only_after_its_release() {
     let mut model = Model::new();
     for (from, length) in [(0, 100), (300, 9)] {
         let taken = model.taken(from, length, 0);
@@ -461,7 +461,7 @@ fn what_was_let_go_of_is_taken_again_only_when_it_is_gone() {
 }
 
 #[test]
-fn what_is_taken_is_what_the_source_has_at_that_instant() {
+fn shared_range_is_that_of_the_source_at_commit() {
     let model = Model::new();
     let taken = model.taken(0, 400, 0);
     write(&model.world, model.lender, &ContentChange::Clear(0..20)).unwrap();
@@ -471,7 +471,7 @@ fn what_is_taken_is_what_the_source_has_at_that_instant() {
 }
 
 #[test]
-fn a_file_takes_from_itself_without_sharing() {
+fn sharing_within_one_file_adds_no_share_records() {
     let model = Model::new();
     for (from, to) in [(300, 1_000), (0, 2_000), (0, 350)] {
         let shared = SharedRange { source: model.lender, ..model.taken(from, 100, to) };
@@ -486,7 +486,7 @@ fn a_file_takes_from_itself_without_sharing() {
 }
 
 #[test]
-fn whoever_takes_all_of_a_file_has_its_tag() {
+fn clone_of_a_complete_file_has_its_entity_tag() {
     let tag = Tag::Md5([5; 16]);
     for (before, from, expected) in
         [(0, 0, tag), (700, 0, Tag::Md5([9; 16])), (0, 7, Tag::Md5([9; 16]))]
@@ -500,7 +500,7 @@ fn whoever_takes_all_of_a_file_has_its_tag() {
 }
 
 #[test]
-fn a_map_grows_into_pages_and_a_page_into_several() {
+fn content_map_grows_into_pages_and_pages_split() {
     let mut model = Model::new();
     let mut most = 0;
     for (n, count) in (0..).zip([60, 4, 1, 500, 700, 1]) {
@@ -520,7 +520,7 @@ fn a_map_grows_into_pages_and_a_page_into_several() {
 }
 
 #[test]
-fn a_write_before_the_first_page_is_the_first_pages() {
+fn write_before_the_first_page_changes_the_first_page() {
     let mut model = Model::new();
     model.apply(&Change::Comb { from: 1_000, count: 600, length: 1, gap: 1, pack: false });
     for from in [500, 0, 990] {
@@ -530,7 +530,7 @@ fn a_write_before_the_first_page_is_the_first_pages() {
 }
 
 #[test]
-fn a_write_touches_the_pages_that_it_covers_alone() {
+fn write_changes_only_the_pages_that_it_covers() {
     let mut model = Model::new();
     model.apply(&Change::Comb { from: 0, count: 1_400, length: 1, gap: 1, pack: false });
     let Content::Pages(before) = model.file().content else { panic!("pages") };
@@ -543,7 +543,7 @@ fn a_write_touches_the_pages_that_it_covers_alone() {
 }
 
 #[test]
-fn a_write_takes_away_what_was_told_of_the_content_before() {
+fn write_clears_the_self_contained_mark_and_needs_its_name() {
     let world = World::new();
     let ino = world.put("a", 5);
     let mut model = Model { world, ino, ..Model::new() };

@@ -64,7 +64,7 @@ pub(crate) const fn costs(warm: (usize, usize), cold: (usize, usize)) -> [Cost; 
 }
 
 #[test]
-fn what_is_found_is_read_once_and_a_directory_that_is_not_remembered_twice() {
+fn lookup_takes_one_read_and_two_for_an_uncached_directory() {
     let world = World::new();
     let (file, directory) = (world.file(B, "f", 1), world.mkdir(B, "d"));
     let volume = Remembered::of(&world, &[at(B, "n")]);
@@ -82,7 +82,7 @@ fn what_is_found_is_read_once_and_a_directory_that_is_not_remembered_twice() {
 }
 
 #[test]
-fn a_page_that_ends_between_a_file_and_its_directory_is_read_twice() {
+fn page_that_ends_between_a_file_and_its_directory_takes_two_reads() {
     let world = World::new();
     for key in ["a", "a.x", "a/x"] {
         world.put(key, 1);
@@ -96,7 +96,7 @@ fn a_page_that_ends_between_a_file_and_its_directory_is_read_twice() {
 }
 
 #[test]
-fn a_node_is_made_in_one_round_trip_if_its_parent_is_remembered() {
+fn creating_a_node_takes_one_round_trip_if_its_parent_is_cached() {
     let world = World::new();
     let volume = Remembered::of(&world, &[]);
     let ino = world.ino();
@@ -116,7 +116,7 @@ fn a_node_is_made_in_one_round_trip_if_its_parent_is_remembered() {
 }
 
 #[test]
-fn a_name_is_removed_in_one_round_trip_if_it_is_remembered() {
+fn removing_a_name_takes_one_round_trip_if_it_is_cached() {
     let world = World::new();
     world.file(B, "f", 1);
     let linked = world.file(B, "l", 1);
@@ -127,7 +127,7 @@ fn a_name_is_removed_in_one_round_trip_if_it_is_remembered() {
 }
 
 #[test]
-fn a_directory_is_removed_once_it_was_seen_to_be_empty() {
+fn removing_a_directory_reads_that_it_is_empty_first() {
     let world = World::new();
     world.mkdir(B, "d");
     let volume = Remembered::of(&world, &[]);
@@ -135,7 +135,7 @@ fn a_directory_is_removed_once_it_was_seen_to_be_empty() {
 }
 
 #[test]
-fn a_rename_takes_one_round_trip_if_both_directories_and_names_are_remembered() {
+fn rename_takes_one_round_trip_if_directories_and_names_are_cached() {
     let world = World::new();
     let (a, d) = (world.mkdir(B, "a"), world.mkdir(B, "d"));
     let below = world.mkdir(d, "below");
@@ -156,7 +156,7 @@ fn a_rename_takes_one_round_trip_if_both_directories_and_names_are_remembered() 
 }
 
 #[test]
-fn a_link_takes_one_round_trip_if_all_of_it_is_remembered() {
+fn link_takes_one_round_trip_if_all_records_are_cached() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     let volume = Remembered::of(&world, &[]);
@@ -169,7 +169,7 @@ fn a_link_takes_one_round_trip_if_all_of_it_is_remembered() {
 }
 
 #[test]
-fn attributes_change_in_one_round_trip_if_the_node_is_remembered() {
+fn attribute_change_takes_one_round_trip_if_the_node_is_cached() {
     let world = World::new();
     let (file, object) = (world.file(B, "f", 1), world.put("o", 1));
     let volume = Remembered::of(&world, &[]);
@@ -191,7 +191,7 @@ fn attributes_change_in_one_round_trip_if_the_node_is_remembered() {
 }
 
 #[test]
-fn an_attribute_is_read_once_and_a_long_one_twice_if_nothing_is_remembered() {
+fn uncached_xattr_takes_one_read_and_a_long_one_two() {
     let world = World::new();
     let ino = world.file(B, "f", 1);
     for (name, length) in [(&b"user.short"[..], 1), (b"user.long", LONG)] {
@@ -240,7 +240,7 @@ fn write(ino: Ino, hidden_ino: Ino, change: &ContentChange) -> WriteContent<'_> 
 }
 
 #[test]
-fn a_write_takes_one_round_trip_if_file_and_pages_are_remembered() {
+fn write_takes_one_round_trip_if_file_and_pages_are_cached() {
     let world = World::new();
     let ino = world.file(B, "f", 0);
     let small = comb(0, 3, 0);

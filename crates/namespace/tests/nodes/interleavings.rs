@@ -187,26 +187,26 @@ fn every_pair(name: &str, cold: bool) {
 }
 
 #[test]
-fn two_operations_on_made_directories_are_one_after_the_other() {
+fn interleaved_operations_on_made_directories_equal_one_order() {
     every_pair("made directories", false);
 }
 
 #[test]
-fn two_operations_on_implied_directories_are_one_after_the_other() {
+fn interleaved_operations_on_implied_directories_equal_one_order() {
     every_pair("implied directories", true);
 }
 
 #[test]
-fn two_operations_on_a_file_of_two_names_are_one_after_the_other() {
+fn interleaved_operations_on_hard_links_equal_one_order() {
     every_pair("two names of a file", false);
 }
 
 #[test]
-fn two_operations_on_files_behind_directories_are_one_after_the_other() {
+fn interleaved_operations_on_hidden_files_equal_one_order() {
     every_pair("files behind directories", false);
 }
 
 #[test]
-fn two_operations_on_nested_directories_are_one_after_the_other() {
+fn interleaved_operations_on_nested_directories_equal_one_order() {
     every_pair("a directory in another", true);
 }

@@ -14,7 +14,7 @@ use crate::world::{B, World, at};
 /// If a file changes names with a directory or a symbolic link, its old key has no object any more, and a
 /// delete marker says so.
 #[test]
-fn an_exchange_with_what_is_no_object_leaves_a_delete_marker() {
+fn exchange_with_a_node_that_is_no_object_leaves_a_delete_marker() {
     for versioning in [Versioning::Enabled, Versioning::Suspended] {
         for (other, from, to) in
             [("directory", "a", "x"), ("directory", "x", "a"), ("link", "x", "a")]
@@ -42,7 +42,7 @@ fn an_exchange_with_what_is_no_object_leaves_a_delete_marker() {
 
 /// A mount that has not heard that a bucket allows locks moves no directory of it.
 #[test]
-fn a_directory_stays_as_soon_as_the_bucket_allows_locks() {
+fn directory_is_not_moved_once_the_bucket_has_object_lock() {
     for mode in [RenameMode::Replace, RenameMode::Exchange] {
         let world = world_with(Versioning::Enabled);
         world.mkdir(B, "d");
@@ -67,7 +67,7 @@ fn a_directory_stays_as_soon_as_the_bucket_allows_locks() {
 /// out of the trash. A program that has the file open knows the name that it had in the old directory: its
 /// writes succeed.
 #[test]
-fn a_file_that_comes_back_in_another_directory_can_be_written_to() {
+fn restored_file_in_a_new_directory_can_be_written_to() {
     for how in ["marker", "newer", "trash"] {
         let kept = if how == "trash" { Versioning::Trash } else { Versioning::Enabled };
         let world = world_with(kept);

@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(seeded(192))]
 
     #[test]
-    fn both_views_are_as_a_model_says(choices in prop::collection::vec(choice(), 1..50)) {
+    fn both_views_equal_a_model(choices in prop::collection::vec(choice(), 1..50)) {
         let (world, mut model) = (World::new(), Model::new());
         for (n, choice) in (0..).zip(&choices) {
             let Some(act) = choice.act(&model) else { continue };

@@ -18,7 +18,7 @@ fn names_of(world: &World, ino: Ino) -> Vec<Dentry> {
 }
 
 #[test]
-fn names_say_from_the_second_on_that_there_are_others() {
+fn dentries_are_marked_as_linked_from_the_second_name_on() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     assert!(!names_of(&world, ino)[0].linked);
@@ -34,7 +34,7 @@ fn names_say_from_the_second_on_that_there_are_others() {
 }
 
 #[test]
-fn an_object_that_gets_a_second_name_is_not_told_by_its_name_any_more() {
+fn object_with_a_second_name_is_not_self_contained() {
     let world = World::new();
     let ino = world.put("a", 5);
     assert_eq!(names_of(&world, ino)[0].self_contained, Some(5));
@@ -47,7 +47,7 @@ fn an_object_that_gets_a_second_name_is_not_told_by_its_name_any_more() {
 }
 
 #[test]
-fn a_second_name_needs_the_first_to_be_known() {
+fn second_link_needs_a_known_first_name() {
     let world = World::new();
     let ino = world.file(B, "a", 1);
     world.file(B, "other", 1);
@@ -60,7 +60,7 @@ fn a_second_name_needs_the_first_to_be_known() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_linked() {
+fn link_to_a_bound_name_fails() {
     let world = World::new();
     let ino = world.file(B, "a", 1);
     world.mkdir(B, "d");
@@ -72,7 +72,7 @@ fn a_name_that_is_taken_is_not_linked() {
 }
 
 #[test]
-fn directories_are_not_linked() {
+fn link_of_a_directory_fails() {
     let world = World::new();
     let ino = world.mkdir(B, "d");
     let linked = world.link(ino, Some(&at(B, "d")), &at(B, "e"));
@@ -80,7 +80,7 @@ fn directories_are_not_linked() {
 }
 
 #[test]
-fn nothing_is_linked_from_one_bucket_to_another() {
+fn link_into_another_bucket_fails() {
     let world = World::new();
     let ino = world.file(B, "a", 1);
     let linked = world.link(ino, Some(&at(B, "a")), &at(C, "a"));
@@ -108,7 +108,7 @@ fn symlinks_and_specials_may_have_several_names() {
 }
 
 #[test]
-fn removing_a_name_of_several_only_lowers_the_count() {
+fn removing_one_of_several_names_decrements_the_link_count() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     for (name, known) in [("b", "a"), ("c", "a")] {
@@ -126,7 +126,7 @@ fn removing_a_name_of_several_only_lowers_the_count() {
 }
 
 #[test]
-fn a_put_over_a_name_of_several_only_lowers_the_count() {
+fn put_over_one_of_several_names_decrements_the_link_count() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -140,7 +140,7 @@ fn a_put_over_a_name_of_several_only_lowers_the_count() {
 }
 
 #[test]
-fn a_rename_over_a_name_of_several_only_lowers_the_count() {
+fn rename_over_one_of_several_names_decrements_the_link_count() {
     let world = World::new();
     let (ino, other) = (world.file(B, "a", 5), world.file(B, "x", 6));
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -151,7 +151,7 @@ fn a_rename_over_a_name_of_several_only_lowers_the_count() {
 }
 
 #[test]
-fn one_removal_of_two_names_of_one_file_takes_both() {
+fn one_plan_removes_two_names_of_one_file() {
     let world = World::new();
     let (ino, third) = (world.file(B, "a", 5), world.file(B, "k", 1));
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -166,7 +166,7 @@ fn one_removal_of_two_names_of_one_file_takes_both() {
 }
 
 #[test]
-fn a_file_that_lost_its_last_name_gets_no_other() {
+fn unlinked_file_cannot_be_linked_again() {
     let world = World::new();
     let (one, two) = (world.file(B, "a", 5), world.file(B, "x", 5));
     world.link(two, Some(&at(B, "x")), &at(B, "y")).unwrap();
@@ -183,7 +183,7 @@ fn a_file_that_lost_its_last_name_gets_no_other() {
 }
 
 #[test]
-fn a_file_without_a_name_gets_one_later_or_goes() {
+fn file_created_unlinked_is_linked_or_reaped() {
     let world = World::new();
     let (kept, left) = (world.make_nameless(B, 5).unwrap(), world.make_nameless(B, 6).unwrap());
     assert_eq!(world.keys(), Vec::<String>::new());
@@ -199,7 +199,7 @@ fn a_file_without_a_name_gets_one_later_or_goes() {
 }
 
 #[test]
-fn a_file_that_the_reaper_has_taken_up_gets_no_name() {
+fn file_that_the_reaper_has_detached_cannot_be_linked() {
     let world = World::new();
     let ino = world.make_nameless(B, 5).unwrap();
     let mut state = world.state();
@@ -209,7 +209,7 @@ fn a_file_that_the_reaper_has_taken_up_gets_no_name() {
 }
 
 #[test]
-fn what_is_written_shows_under_every_name() {
+fn write_shows_under_every_name() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -235,7 +235,7 @@ fn what_is_written_shows_under_every_name() {
 }
 
 #[test]
-fn a_name_is_counted_down_though_its_file_is_remembered_to_be_absent() {
+fn link_count_is_decremented_despite_a_wrong_hint_of_absence() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -249,7 +249,7 @@ fn a_name_is_counted_down_though_its_file_is_remembered_to_be_absent() {
 }
 
 #[test]
-fn conditions_on_a_name_of_several_are_those_of_its_file() {
+fn conditions_on_one_of_several_names_apply_to_the_file() {
     let world = World::new();
     let ino = world.put("a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -298,7 +298,7 @@ fn tags_show_under_every_name() {
 }
 
 #[test]
-fn no_object_is_found_under_the_name_of_a_symlink_or_a_special() {
+fn symlinks_and_special_nodes_are_not_objects() {
     let world = World::new();
     world.symlink(B, "l");
     world.fifo(B, "p");

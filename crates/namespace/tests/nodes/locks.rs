@@ -108,7 +108,7 @@ impl Bench {
 }
 
 #[test]
-fn who_is_alone_keeps_locks_in_memory_and_is_asked_by_the_next() {
+fn first_session_keeps_locks_in_memory_and_the_second_requests_them() {
     let bench = Bench::new(3);
     assert_eq!(bench.begin(1), LockUse::InMemory);
     assert!(!bench.run(1, &FindLockRequests).0);
@@ -137,7 +137,7 @@ fn who_is_alone_keeps_locks_in_memory_and_is_asked_by_the_next() {
 }
 
 #[test]
-fn a_lock_costs_one_commit_if_its_record_is_remembered() {
+fn lock_takes_one_commit_if_its_record_is_cached() {
     let bench = Bench::sharing();
     let (_, first) = bench.set(1, &[shared()], Some(&shared()));
     assert_eq!(first, Cost { reads: 0, commits: 1 }, "nothing is there, as remembered");
@@ -156,7 +156,7 @@ fn a_lock_costs_one_commit_if_its_record_is_remembered() {
 }
 
 #[test]
-fn locks_of_a_session_that_has_ended_are_in_nobodys_way() {
+fn locks_of_an_ended_session_do_not_conflict() {
     let bench = Bench::sharing();
     assert_eq!(bench.set(1, &[exclusive()], Some(&exclusive())).0, SetLocksResult::Done);
     end(&bench.store, session(1));
@@ -175,7 +175,7 @@ fn locks_of_a_session_that_has_ended_are_in_nobodys_way() {
 }
 
 #[test]
-fn a_granter_that_has_ended_is_followed_by_who_comes() {
+fn next_session_replaces_an_ended_granter() {
     let bench = Bench::new(2);
     assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Asked));
     end(&bench.store, session(1));
@@ -184,7 +184,7 @@ fn a_granter_that_has_ended_is_followed_by_who_comes() {
 }
 
 #[test]
-fn a_file_and_a_volume_have_so_many_and_no_more() {
+fn locks_of_a_file_and_sharers_of_a_volume_are_limited() {
     let bench = Bench::sharing();
     let byte = |at: u64| lock(1, 2 * at, 2 * at, RangeLockKind::Exclusive);
     let half = LOCKS_PER_FILE_MAX as u64 / 2;
@@ -420,7 +420,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn no_two_sessions_hold_what_excludes_the_other(
+    fn no_two_sessions_hold_conflicting_locks(
         steps in prop::collection::vec(any_step(), 1..150),
     ) {
         let mut sims = Sims::new();
@@ -448,7 +448,7 @@ proptest! {
 }
 
 #[test]
-fn a_granter_that_does_not_know_whether_it_has_published_writes_once_more() {
+fn granter_with_an_unknown_outcome_publishes_again() {
     let mut sims = Sims::new();
     sims.find_place(0, false);
     sims.find_place(1, false);

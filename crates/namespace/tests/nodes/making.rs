@@ -6,7 +6,7 @@ use record::{Ino, InodeBody, Kind, SpecialKind};
 use crate::world::{B, KEPT, World, at, inline, object_of, publish};
 
 #[test]
-fn a_name_that_is_taken_is_not_made_again_whatever_has_it() {
+fn creating_a_bound_name_fails_for_every_kind() {
     let world = World::new();
     world.mkdir(B, "directory");
     world.file(B, "file", 1);
@@ -27,7 +27,7 @@ fn a_name_that_is_taken_is_not_made_again_whatever_has_it() {
 }
 
 #[test]
-fn a_key_takes_the_name_of_its_directory_and_of_its_file() {
+fn creating_a_directory_fails_if_a_key_has_the_name() {
     let world = World::new();
     world.put("a/x", 1);
     world.put("f", 1);
@@ -38,7 +38,7 @@ fn a_key_takes_the_name_of_its_directory_and_of_its_file() {
 }
 
 #[test]
-fn nothing_but_buckets_is_made_at_the_root() {
+fn creating_a_node_at_the_root_fails() {
     let world = World::new();
     for node in [NewNode::Directory, NewNode::File(Box::new(inline(1)))] {
         assert_eq!(world.make(&at(Ino::ROOT, "x"), &node), Err(FsError::OnlyBuckets));
@@ -56,7 +56,7 @@ fn nothing_but_buckets_is_made_at_the_root() {
 }
 
 #[test]
-fn nothing_is_made_in_what_is_gone_or_is_no_directory() {
+fn creating_in_a_removed_directory_or_a_file_fails() {
     let world = World::new();
     let (gone, file) = (world.mkdir(B, "gone"), world.file(B, "file", 1));
     world.rmdir(B, "gone").unwrap();
@@ -68,7 +68,7 @@ fn nothing_is_made_in_what_is_gone_or_is_no_directory() {
 }
 
 #[test]
-fn a_directory_without_a_name_is_not_made() {
+fn creating_an_unnamed_directory_fails() {
     let world = World::new();
     let ino = world.ino();
     let node = NewNode::Directory;
@@ -86,7 +86,7 @@ fn a_directory_without_a_name_is_not_made() {
 }
 
 #[test]
-fn a_number_that_is_in_use_is_not_used_again() {
+fn inode_number_in_use_is_refused() {
     let world = World::new();
     let ino = world.file(B, "a", 1);
     let node = NewNode::Directory;
@@ -106,7 +106,7 @@ fn a_number_that_is_in_use_is_not_used_again() {
 }
 
 #[test]
-fn what_is_made_in_a_directory_with_the_set_group_id_bit_has_its_group() {
+fn new_node_in_a_set_group_id_directory_gets_its_group() {
     let world = World::new();
     let (above, made) = world.make_with(&at(B, "a"), &NewNode::Directory, 0o2775).unwrap();
     assert_eq!((made.attributes.mode, made.attributes.gid), (0o2775, 4));
@@ -127,7 +127,7 @@ fn what_is_made_in_a_directory_with_the_set_group_id_bit_has_its_group() {
 }
 
 #[test]
-fn links_of_a_directory_count_the_directories_in_it() {
+fn link_count_of_a_directory_includes_its_subdirectories() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     world.file(a, "f", 1);
@@ -142,7 +142,7 @@ fn links_of_a_directory_count_the_directories_in_it() {
 }
 
 #[test]
-fn names_that_come_and_go_are_a_directorys_times() {
+fn name_changes_set_the_directory_times() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     let modified = || world.node(a).unwrap().inode.attributes.modified;
@@ -167,7 +167,7 @@ fn names_that_come_and_go_are_a_directorys_times() {
 }
 
 #[test]
-fn times_that_are_set_stay_until_a_name_changes() {
+fn directory_times_that_are_set_stay_until_a_name_changes() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     world.file(a, "f", 1);
@@ -184,7 +184,7 @@ fn times_that_are_set_stay_until_a_name_changes() {
 }
 
 #[test]
-fn every_kind_shows_as_what_it_was_made() {
+fn every_kind_of_node_is_listed_with_its_kind() {
     let world = World::new();
     let socket = NewNode::Special(SpecialKind::Block, 0x0102);
     let (ino, made) = world.make_with(&at(B, "s"), &socket, 0o600).unwrap();
@@ -200,7 +200,7 @@ fn every_kind_shows_as_what_it_was_made() {
 }
 
 #[test]
-fn a_made_directory_is_an_object_while_it_is_empty() {
+fn made_directory_is_an_object_while_it_is_empty() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     assert_eq!(world.keys(), ["a/"]);
@@ -212,7 +212,7 @@ fn a_made_directory_is_an_object_while_it_is_empty() {
 }
 
 #[test]
-fn names_that_are_no_text_do_not_show_in_a_bucket() {
+fn names_that_are_not_utf8_are_not_listed_as_objects() {
     let world = World::new();
     let odd = world.mkdir(B, b"d\xff");
     world.file(odd, "f", 1);
@@ -225,7 +225,7 @@ fn names_that_are_no_text_do_not_show_in_a_bucket() {
 }
 
 #[test]
-fn keys_longer_than_a_key_may_be_do_not_show_in_a_bucket() {
+fn paths_longer_than_a_key_are_not_listed_as_objects() {
     let world = World::new();
     let name = "n".repeat(250);
     let mut directory = B;
@@ -240,7 +240,7 @@ fn keys_longer_than_a_key_may_be_do_not_show_in_a_bucket() {
 }
 
 #[test]
-fn symlinks_and_specials_do_not_show_in_a_bucket() {
+fn symlinks_and_special_nodes_are_not_listed_as_objects() {
     let world = World::new();
     world.symlink(B, "l");
     world.fifo(B, "p");
@@ -250,7 +250,7 @@ fn symlinks_and_specials_do_not_show_in_a_bucket() {
 }
 
 #[test]
-fn a_file_behind_a_directory_of_its_name_is_hidden_wherever_a_page_ends() {
+fn file_hidden_by_a_directory_is_not_listed_for_any_page_size() {
     let world = World::new();
     let hidden = world.put("a", 1);
     for key in ["a/x", "a!", "a!!", "a.txt", "b", "b/x/y", "c"] {
@@ -269,7 +269,7 @@ fn a_file_behind_a_directory_of_its_name_is_hidden_wherever_a_page_ends() {
 }
 
 #[test]
-fn names_that_a_path_cannot_hold_are_not_listed() {
+fn dot_and_empty_names_are_not_listed() {
     let world = World::new();
     for key in ["a/", "a//x", "a/./x", "a/../x", "a/.", "a/..", "a/y"] {
         world.put(key, 1);
@@ -282,7 +282,7 @@ fn names_that_a_path_cannot_hold_are_not_listed() {
 }
 
 #[test]
-fn a_listed_name_tells_what_its_inode_says() {
+fn listed_name_has_the_head_of_its_inode() {
     let world = World::new();
     let ino = world.file(B, "f", 9);
     let read = namespace::ReadNames { directory: B, from: None, limit: 10 };
@@ -294,7 +294,7 @@ fn a_listed_name_tells_what_its_inode_says() {
 }
 
 #[test]
-fn a_directory_that_a_key_implied_is_not_its_makers_alone() {
+fn file_in_an_implied_directory_keeps_it_until_the_last_key_is_removed() {
     let world = World::new();
     world.put("a/x", 1);
     let a = world.find(&at(B, "a")).unwrap();
@@ -309,7 +309,7 @@ fn a_directory_that_a_key_implied_is_not_its_makers_alone() {
 }
 
 #[test]
-fn who_may_read_a_file_may_pass_the_directories_that_its_key_implies() {
+fn readers_of_a_file_may_search_its_implied_directories() {
     for (file, directory) in [(0o644, 0o755), (0o640, 0o750), (0o600, 0o700), (0o660, 0o770)] {
         let world = World::new();
         let (path, ino, fresh) = (Path::new(b"b", b"d/x"), world.ino(), [world.ino()]);

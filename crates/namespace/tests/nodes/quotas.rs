@@ -29,7 +29,7 @@ fn is_put(world: &World, object: &str, size: usize) -> bool {
 }
 
 #[test]
-fn a_bucket_takes_as_many_objects_as_it_may() {
+fn bucket_accepts_objects_up_to_its_quota() {
     let world = World::new();
     bound(&world, None, Some(2));
     assert!(is_put(&world, "a", 1) && is_put(&world, "d/b", 1));
@@ -45,7 +45,7 @@ fn a_bucket_takes_as_many_objects_as_it_may() {
 }
 
 #[test]
-fn a_bucket_takes_as_many_bytes_as_it_may() {
+fn bucket_accepts_bytes_up_to_its_quota() {
     let world = World::new();
     bound(&world, Some(10), None);
     assert!(is_put(&world, "a", 6) && !is_put(&world, "b", 5) && is_put(&world, "b", 4));
@@ -60,7 +60,7 @@ fn a_bucket_takes_as_many_bytes_as_it_may() {
 }
 
 #[test]
-fn what_files_of_programs_grow_counts() {
+fn quota_applies_to_files_of_programs() {
     let world = World::new();
     bound(&world, Some(10), Some(2));
     let ino = world.file(B, "f", 4);
@@ -82,7 +82,7 @@ fn what_files_of_programs_grow_counts() {
 }
 
 #[test]
-fn a_quota_costs_nothing_until_it_is_met() {
+fn quota_costs_no_read_until_it_refuses() {
     let world = World::new();
     bound(&world, Some(10), Some(9));
     assert_eq!(put(&world, "a", 4).1, Cost { reads: 0, commits: 1 });
@@ -92,7 +92,7 @@ fn a_quota_costs_nothing_until_it_is_met() {
 }
 
 #[test]
-fn a_refusal_that_is_over_by_the_time_it_is_looked_into_is_none() {
+fn quota_refusal_is_planned_again_if_space_was_freed() {
     let world = World::new();
     bound(&world, None, Some(1));
     assert!(is_put(&world, "a", 1));

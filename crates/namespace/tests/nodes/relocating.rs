@@ -88,7 +88,7 @@ impl Model {
 }
 
 #[test]
-fn a_map_of_short_runs_shrinks_into_the_record() {
+fn content_map_of_short_runs_shrinks_into_the_inode() {
     let mut model = Model::new();
     model.apply(&Change::Comb { from: 0, count: 1_400, length: 2, gap: 0, pack: false });
     let Content::Pages(pages) = model.file().content else { panic!("pages") };
@@ -99,7 +99,7 @@ fn a_map_of_short_runs_shrinks_into_the_record() {
 }
 
 #[test]
-fn only_the_pages_of_which_anything_moves_are_written_anew() {
+fn relocation_rewrites_only_pages_with_moved_slices() {
     let mut model = Model::new();
     model.apply(&Change::Comb { from: 0, count: 1_900, length: 2, gap: 1, pack: true });
     let Content::Pages(before) = model.file().content else { panic!("pages") };
@@ -119,7 +119,7 @@ fn only_the_pages_of_which_anything_moves_are_written_anew() {
 }
 
 #[test]
-fn what_was_written_meanwhile_stays_and_the_rest_moves() {
+fn relocation_keeps_concurrent_writes_and_moves_the_rest() {
     for count in [40_u64, 1_200] {
         let mut model = Model::new();
         model.apply(&Change::Comb { from: 0, count, length: 4, gap: 0, pack: false });
@@ -173,7 +173,7 @@ fn what_was_written_meanwhile_stays_and_the_rest_moves() {
 }
 
 #[test]
-fn a_copy_of_what_is_gone_changes_nothing() {
+fn relocation_of_overwritten_bytes_changes_nothing() {
     let mut model = Model::new();
     model.apply(&Change::Comb { from: 0, count: 700, length: 3, gap: 0, pack: true });
     let to = copied(&model.slices(), BlockId::new(NONCE, 1 << 20));
@@ -190,7 +190,7 @@ fn a_copy_of_what_is_gone_changes_nothing() {
 }
 
 #[test]
-fn runs_are_joined_where_they_go_on_in_the_file_and_in_the_block() {
+fn runs_contiguous_in_file_and_block_are_joined() {
     let slice = |position, offset, length| Slice {
         position,
         block: BlockId::new(NONCE, 1),

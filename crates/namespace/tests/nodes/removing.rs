@@ -8,7 +8,7 @@ use crate::memory::Stale;
 use crate::world::{B, World, at, drive};
 
 #[test]
-fn a_file_without_its_last_name_is_left_to_the_reaper_whatever_it_is() {
+fn unlinked_node_of_any_kind_becomes_an_orphan() {
     let world = World::new();
     world.file(B, "f", 1);
     world.symlink(B, "l");
@@ -24,7 +24,7 @@ fn a_file_without_its_last_name_is_left_to_the_reaper_whatever_it_is() {
 }
 
 #[test]
-fn an_object_that_is_nothing_but_its_inode_goes_with_its_name() {
+fn self_contained_object_is_deleted_with_its_name() {
     let world = World::new();
     let ino = world.put("a", 5);
     world.unlink(B, "a").unwrap();
@@ -34,7 +34,7 @@ fn an_object_that_is_nothing_but_its_inode_goes_with_its_name() {
 }
 
 #[test]
-fn each_removal_takes_its_own_kind_alone() {
+fn unlink_and_rmdir_refuse_the_other_kind() {
     let world = World::new();
     world.mkdir(B, "d");
     world.file(B, "f", 1);
@@ -48,7 +48,7 @@ fn each_removal_takes_its_own_kind_alone() {
 }
 
 #[test]
-fn nothing_is_removed_from_what_is_gone_or_is_no_directory() {
+fn removing_from_a_removed_directory_or_a_file_fails() {
     let world = World::new();
     let (d, f) = (world.mkdir(B, "d"), world.file(B, "f", 1));
     world.rmdir(B, "d").unwrap();
@@ -59,7 +59,7 @@ fn nothing_is_removed_from_what_is_gone_or_is_no_directory() {
 }
 
 #[test]
-fn a_directory_goes_only_when_it_is_empty() {
+fn only_an_empty_directory_is_removed() {
     let world = World::new();
     let d = world.mkdir(B, "d");
     for name in ["f", "e"] {
@@ -78,7 +78,7 @@ fn a_directory_goes_only_when_it_is_empty() {
 }
 
 #[test]
-fn names_that_are_not_listed_keep_a_directory_nevertheless() {
+fn unlisted_names_keep_a_directory_from_removal() {
     for name in ["a/.", "a//x", "a/../y"] {
         let world = World::new();
         world.put(name, 1);
@@ -87,7 +87,7 @@ fn names_that_are_not_listed_keep_a_directory_nevertheless() {
 }
 
 #[test]
-fn the_object_that_stands_for_a_directory_goes_with_it() {
+fn removing_a_directory_removes_its_directory_object() {
     for size in [0, 5] {
         let world = World::new();
         let marker = world.put("a/", size);
@@ -105,7 +105,7 @@ fn the_object_that_stands_for_a_directory_goes_with_it() {
 }
 
 #[test]
-fn a_file_that_was_hidden_shows_when_the_directory_of_its_name_goes() {
+fn hidden_file_shows_after_its_directory_is_removed() {
     let world = World::new();
     let (file, d) = (world.put("a", 1), world.mkdir(B, "x"));
     world.put("a/x", 1);
@@ -120,7 +120,7 @@ fn a_file_that_was_hidden_shows_when_the_directory_of_its_name_goes() {
 }
 
 #[test]
-fn a_file_is_not_removed_from_behind_a_directory_that_nobody_has_heard_of() {
+fn unlink_does_not_remove_a_file_hidden_by_an_uncached_directory() {
     let world = World::new();
     let file = world.put("a", 1);
     assert_eq!(world.find(&at(B, "a")), Ok(file));
@@ -135,7 +135,7 @@ fn a_file_is_not_removed_from_behind_a_directory_that_nobody_has_heard_of() {
 }
 
 #[test]
-fn an_s3_delete_leaves_symlinks_and_specials_alone() {
+fn s3_delete_keeps_symlinks_and_special_nodes() {
     let world = World::new();
     let (link, fifo) = (world.symlink(B, "l"), world.fifo(B, "p"));
     assert_eq!(world.delete(&[b"l", b"p"]), [Ok(false), Ok(false)]);
@@ -149,7 +149,7 @@ fn an_s3_delete_leaves_symlinks_and_specials_alone() {
 }
 
 #[test]
-fn an_s3_put_takes_the_place_of_a_symlink() {
+fn s3_put_replaces_a_symlink() {
     let world = World::new();
     world.symlink(B, "l");
     let file = world.put("l", 4);
@@ -159,7 +159,7 @@ fn an_s3_put_takes_the_place_of_a_symlink() {
 }
 
 #[test]
-fn an_s3_delete_removes_no_directory_that_somebody_made() {
+fn s3_delete_keeps_made_directories() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     world.put("a/b/x", 1);
@@ -170,7 +170,7 @@ fn an_s3_delete_removes_no_directory_that_somebody_made() {
 }
 
 #[test]
-fn a_file_program_removes_no_directory_with_the_last_name_in_it() {
+fn unlink_keeps_a_directory_that_becomes_empty() {
     let world = World::new();
     world.put("a/b/x", 1);
     let a = world.find(&at(B, "a")).unwrap();

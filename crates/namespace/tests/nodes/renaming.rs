@@ -23,7 +23,7 @@ fn place(world: &World, name: &NodeName) -> (record::Ino, Vec<u8>) {
 }
 
 #[test]
-fn a_file_takes_a_new_name_and_leaves_the_old_one() {
+fn rename_moves_a_file_from_the_old_name_to_the_new() {
     let world = World::new();
     let (file, d) = (world.file(B, "a", 5), world.mkdir(B, "d"));
     let renamed = world.rename(&at(B, "a"), &at(d, "b"), Replace).unwrap();
@@ -35,7 +35,7 @@ fn a_file_takes_a_new_name_and_leaves_the_old_one() {
 }
 
 #[test]
-fn an_object_that_is_told_by_its_name_is_not_told_by_a_new_one() {
+fn renamed_object_is_not_marked_as_self_contained() {
     let world = World::new();
     let (file, d) = (world.put("a", 5), world.mkdir(B, "d"));
     world.rename(&at(B, "a"), &at(d, "b"), Replace).unwrap();
@@ -46,7 +46,7 @@ fn an_object_that_is_told_by_its_name_is_not_told_by_a_new_one() {
 }
 
 #[test]
-fn everything_below_a_directory_moves_with_it() {
+fn renaming_a_directory_moves_everything_below_it() {
     let world = World::new();
     world.put("a/b/x", 1);
     world.put("a/y", 1);
@@ -63,7 +63,7 @@ fn everything_below_a_directory_moves_with_it() {
 }
 
 #[test]
-fn a_whiteout_takes_the_old_name_in_the_same_commit() {
+fn whiteout_is_bound_to_the_old_name_in_the_same_commit() {
     let world = World::new();
     let whiteout = |replaces| Whiteout { ino: world.ino(), uid: 3, gid: 4, replaces };
     let (file, d) = (world.file(B, "a", 5), world.mkdir(B, "d"));
@@ -93,7 +93,7 @@ fn a_whiteout_takes_the_old_name_in_the_same_commit() {
 }
 
 #[test]
-fn a_whiteout_does_not_take_the_place_of_an_object_behind_a_directory() {
+fn whiteout_does_not_replace_an_object_hidden_by_a_directory() {
     let world = World::new();
     world.put("a", 5);
     world.put("a/b", 1);
@@ -105,7 +105,7 @@ fn a_whiteout_does_not_take_the_place_of_an_object_behind_a_directory() {
 }
 
 #[test]
-fn a_renamed_object_is_modified_no_later_and_changed_now() {
+fn rename_keeps_mtime_and_sets_last_modified() {
     let world = World::new();
     let file = world.put("a", 5);
     let before = world.node(file).unwrap().inode.attributes;
@@ -116,7 +116,7 @@ fn a_renamed_object_is_modified_no_later_and_changed_now() {
 }
 
 #[test]
-fn a_file_replaces_anything_but_a_directory() {
+fn file_can_replace_any_node_but_a_directory() {
     let world = World::new();
     for (n, name) in (0..).zip(["f", "l", "p"]) {
         world.file(B, "f", 1);
@@ -135,7 +135,7 @@ fn a_file_replaces_anything_but_a_directory() {
 }
 
 #[test]
-fn a_file_does_not_replace_a_directory_nor_a_directory_a_file() {
+fn file_and_directory_do_not_replace_each_other() {
     let world = World::new();
     let d = world.mkdir(B, "d");
     world.file(B, "f", 1);
@@ -151,7 +151,7 @@ fn a_file_does_not_replace_a_directory_nor_a_directory_a_file() {
 }
 
 #[test]
-fn a_directory_replaces_an_empty_directory_alone() {
+fn directory_can_replace_only_an_empty_directory() {
     let world = World::new();
     let (d, e) = (world.mkdir(B, "d"), world.mkdir(B, "e"));
     world.file(d, "inside", 1);
@@ -167,7 +167,7 @@ fn a_directory_replaces_an_empty_directory_alone() {
 }
 
 #[test]
-fn the_object_that_stands_for_a_replaced_directory_goes_with_it() {
+fn directory_object_is_removed_with_a_replaced_directory() {
     let world = World::new();
     let d = world.mkdir(B, "d");
     let marker = world.put("e/", 5);
@@ -178,7 +178,7 @@ fn the_object_that_stands_for_a_replaced_directory_goes_with_it() {
 }
 
 #[test]
-fn the_object_that_stands_for_a_directory_moves_with_it() {
+fn directory_object_moves_with_its_directory() {
     let world = World::new();
     world.put("d/", 5);
     world.rename(&at(B, "d"), &at(B, "e"), Replace).unwrap();
@@ -187,7 +187,7 @@ fn the_object_that_stands_for_a_directory_moves_with_it() {
 }
 
 #[test]
-fn what_is_not_there_is_not_renamed() {
+fn renaming_a_free_name_fails() {
     let world = World::new();
     let d = world.mkdir(B, "d");
     world.file(B, "f", 1);
@@ -203,7 +203,7 @@ fn what_is_not_there_is_not_renamed() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_replaced_if_it_must_not_be() {
+fn rename_noreplace_fails_for_a_bound_name() {
     let world = World::new();
     let file = world.file(B, "f", 1);
     world.file(B, "g", 1);
@@ -218,7 +218,7 @@ fn a_name_that_is_taken_is_not_replaced_if_it_must_not_be() {
 }
 
 #[test]
-fn two_names_of_one_file_stay() {
+fn rename_between_hard_links_of_one_file_changes_nothing() {
     let world = World::new();
     let file = world.file(B, "a", 1);
     world.link(file, Some(&at(B, "a")), &at(B, "b")).unwrap();
@@ -234,7 +234,7 @@ fn two_names_of_one_file_stay() {
 }
 
 #[test]
-fn nothing_moves_from_one_bucket_to_another() {
+fn rename_into_another_bucket_fails() {
     let world = World::new();
     world.file(B, "f", 1);
     world.mkdir(B, "d");
@@ -247,7 +247,7 @@ fn nothing_moves_from_one_bucket_to_another() {
 }
 
 #[test]
-fn two_nodes_exchange_their_names_whatever_they_are_and_wherever() {
+fn nodes_of_all_kinds_and_places_can_be_exchanged() {
     let kinds = ["file", "directory", "symlink", "fifo"];
     for first in kinds {
         for second in kinds {
@@ -276,7 +276,7 @@ fn two_nodes_exchange_their_names_whatever_they_are_and_wherever() {
 }
 
 #[test]
-fn an_exchange_does_not_write_over_a_file_that_a_directory_hides() {
+fn exchange_does_not_overwrite_a_hidden_file() {
     let world = World::new();
     let hidden = world.put("a", 1);
     world.put("a/x", 1);
@@ -291,7 +291,7 @@ fn an_exchange_does_not_write_over_a_file_that_a_directory_hides() {
 }
 
 #[test]
-fn a_directory_leaves_the_file_that_it_hid() {
+fn hidden_file_stays_when_its_directory_moves() {
     let world = World::new();
     let hidden = world.put("a", 1);
     world.put("a/x", 1);
@@ -302,7 +302,7 @@ fn a_directory_leaves_the_file_that_it_hid() {
 }
 
 #[test]
-fn a_file_does_not_come_to_be_behind_a_directory_that_nobody_has_heard_of() {
+fn file_is_not_moved_behind_an_uncached_directory() {
     for (from, to) in [("f", "a"), ("a", "f"), ("a", "new")] {
         let world = World::new();
         world.put("a", 1);
@@ -325,7 +325,7 @@ fn a_file_does_not_come_to_be_behind_a_directory_that_nobody_has_heard_of() {
 }
 
 #[test]
-fn a_directory_does_not_come_to_be_below_itself() {
+fn moving_a_directory_below_itself_fails() {
     let world = World::new();
     let a = world.mkdir(B, "a");
     let b = world.mkdir(a, "b");
@@ -345,7 +345,7 @@ fn a_directory_does_not_come_to_be_below_itself() {
 }
 
 #[test]
-fn of_two_crossing_moves_of_directories_one_is_refused() {
+fn one_of_two_crossing_directory_moves_is_refused() {
     let crossings: [[(&str, &str); 2]; 2] =
         [[("a", "b"), ("b", "a")], [("a", "b/c"), ("b", "a/c")]];
     for moves in crossings {
@@ -383,7 +383,7 @@ fn of_two_crossing_moves_of_directories_one_is_refused() {
 }
 
 #[test]
-fn a_program_does_not_notice_that_the_directory_it_is_in_was_moved() {
+fn program_keeps_using_its_directory_after_a_move() {
     let world = World::new();
     let (a, d) = (world.mkdir(B, "a"), world.mkdir(B, "d"));
     world.rename(&at(B, "a"), &at(d, "e"), Replace).unwrap();
@@ -394,7 +394,7 @@ fn a_program_does_not_notice_that_the_directory_it_is_in_was_moved() {
 }
 
 #[test]
-fn a_put_makes_the_directory_anew_that_was_moved_away() {
+fn put_creates_a_directory_that_was_moved_away() {
     let world = World::new();
     world.put("a/x", 1);
     world.rename(&at(B, "a"), &at(B, "b"), Replace).unwrap();

@@ -303,7 +303,7 @@ pub(super) fn versions_of(world: &World, ino: Ino) -> (usize, usize) {
 }
 
 #[test]
-fn a_detached_version_stays_as_it_was_while_its_file_changes() {
+fn detached_version_does_not_change_with_its_file() {
     for name in ["superseded", "superseded and named", "in the trash"] {
         let (world, ino) = state(name);
         let before = world.state().inode(ino);
@@ -325,7 +325,7 @@ fn a_detached_version_stays_as_it_was_while_its_file_changes() {
 }
 
 #[test]
-fn detaching_what_no_version_binds_does_nothing() {
+fn detaching_a_file_without_versions_does_nothing() {
     let (world, ino) = state("current");
     let before = world.state();
     let found = world.node(ino).unwrap();
@@ -449,7 +449,7 @@ fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detach
 /// A file that comes to a key takes the place of the key's null version where versioning is suspended. The
 /// bucket's bytes are those that are left.
 #[test]
-fn a_file_that_replaces_a_null_version_takes_its_bytes_from_the_bucket() {
+fn replacing_a_null_version_subtracts_its_bytes() {
     for act in ["make", "link"] {
         let world = world_with(Versioning::Suspended);
         world.put(b"a", 3);
@@ -471,7 +471,7 @@ fn a_file_that_replaces_a_null_version_takes_its_bytes_from_the_bucket() {
 /// A directory that was moved brings a current version that is older than a delete marker of its new key. A
 /// page that begins behind the current version shows the marker.
 #[test]
-fn a_page_behind_the_current_version_shows_newer_noncurrent_ones() {
+fn page_after_the_current_version_shows_newer_noncurrent_ones() {
     let world = world_with(Versioning::Enabled);
     let (old, new) = (world.mkdir(B, "site"), world.mkdir(B, "site.new"));
     world.file(new, "i", 5);
@@ -498,7 +498,7 @@ fn a_page_behind_the_current_version_shows_newer_noncurrent_ones() {
 /// exchange makes two files. Their ids differ, so a directory that is moved afterwards brings no version to
 /// a key that has another one of the same id.
 #[test]
-fn a_file_that_comes_back_with_its_directory_can_be_replaced() {
+fn file_moved_back_with_its_directory_can_be_replaced() {
     for mode in [RenameMode::Replace, RenameMode::Exchange] {
         let world = world_with(Versioning::Enabled);
         let (old, new) = (world.mkdir(B, "site"), world.mkdir(B, "site.new"));

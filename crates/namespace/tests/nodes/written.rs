@@ -10,7 +10,7 @@ use crate::content::write;
 use crate::world::{B, KEPT, NONCE, World, at, empty};
 
 #[test]
-fn checksums_of_parts_go_with_the_content_that_had_parts() {
+fn write_removes_the_checksums_of_parts() {
     let world = World::new();
     let parts = vec![PartRun { count: 3, length: 5 }];
     let node =
@@ -26,7 +26,7 @@ fn checksums_of_parts_go_with_the_content_that_had_parts() {
 }
 
 #[test]
-fn bytes_that_are_staged_inline_have_a_mark_as_long_as_they_are() {
+fn staged_inline_content_has_a_mark_while_it_is_staged() {
     let world = World::new();
     let ino = world.file(B, "f", INLINE_PERMANENT_MAX + 1);
     let marks = || world.state().keys(space::STAGED_INLINE).len();
@@ -50,7 +50,7 @@ fn bytes_that_are_staged_inline_have_a_mark_as_long_as_they_are() {
 }
 
 #[test]
-fn what_is_no_file_has_no_content_to_change() {
+fn writing_to_a_node_that_is_not_a_file_fails() {
     let world = World::new();
     let nodes = [world.mkdir(B, "d"), world.symlink(B, "l"), world.fifo(B, "p")];
     for ino in nodes {
@@ -60,7 +60,7 @@ fn what_is_no_file_has_no_content_to_change() {
 }
 
 #[test]
-fn rights_go_with_a_write() {
+fn write_drops_set_user_id_and_capabilities() {
     let world = World::new();
     let node = namespace::NewNode::File(Box::new(empty()));
     let (ino, _) = world.make_with(&at(B, "f"), &node, 0o6755).unwrap();
@@ -84,7 +84,7 @@ fn rights_go_with_a_write() {
 }
 
 #[test]
-fn a_file_that_is_open_without_a_name_is_written_on() {
+fn unlinked_open_file_can_be_written_to() {
     let world = World::new();
     let ino = world.file(B, "f", 0);
     world.unlink(B, "f").unwrap();

@@ -37,7 +37,7 @@ fn set_policy(world: &World, name: &str, document: &str) -> bool {
 }
 
 #[test]
-fn access_keys_are_made_once_and_come_and_go() {
+fn access_keys_are_created_once_and_removed() {
     let world = World::empty();
     let (anna, bert) = (user(1, &["readwrite"]), user(2, &[]));
     assert_eq!(world.cold(&add("B", &bert)), (Ok(Ok(())), cost(1, 1)));
@@ -72,7 +72,7 @@ fn policies_are_set_found_and_removed() {
 }
 
 #[test]
-fn an_access_key_has_no_policy_that_is_not_there() {
+fn access_key_never_names_a_missing_policy() {
     let world = World::empty();
     set_policy(&world, "p", "{}");
     let missing = || AccessError::NoSuchPolicy("q".to_owned());
@@ -117,7 +117,7 @@ fn crowd(world: &World, count: u32) {
 }
 
 #[test]
-fn more_access_keys_than_a_range_holds_are_all_looked_at() {
+fn policy_removal_checks_all_pages_of_access_keys() {
     let world = World::empty();
     set_policy(&world, "p", "{}");
     crowd(&world, 10_000);
@@ -186,7 +186,7 @@ fn audit(state: &State) {
 }
 
 #[test]
-fn two_operators_do_one_thing_after_the_other() {
+fn concurrent_operators_equal_one_order() {
     let (with, without) = (user(1, &["p"]), user(2, &["readwrite"]));
     let (policy, policies) = (PolicyRecord("{ }".to_owned()), ["p".to_owned()]);
     let built_in = is_built_in;
@@ -233,7 +233,7 @@ fn two_operators_do_one_thing_after_the_other() {
 }
 
 #[test]
-fn a_policy_goes_only_if_access_keys_are_as_they_were_seen() {
+fn policy_removal_is_refused_if_access_keys_changed() {
     let world = World::empty();
     set_policy(&world, "p", "{}");
     world.cold(&add("A", &user(1, &[]))).0.unwrap().unwrap();

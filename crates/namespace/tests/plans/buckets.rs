@@ -18,7 +18,7 @@ fn names(world: &World, prefix: &[u8], after: Option<&[u8]>, limit: u32) -> Vec<
 }
 
 #[test]
-fn a_bucket_is_made_once_and_found() {
+fn bucket_is_created_once_and_found() {
     let world = World::empty();
     let settings = Bucket { owner: AccountId::MAIN, refuse_overlap: true, ..Bucket::default() };
     let ino = world.ino();
@@ -56,7 +56,7 @@ fn a_bucket_is_made_once_and_found() {
 }
 
 #[test]
-fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
+fn bucket_configuration_is_found_replaced_and_removed() {
     let world = World::new();
     let kind = BucketConfigKind::Tags;
     let find = FindBucketConfig { name: b"b", kind };
@@ -92,7 +92,7 @@ fn what_a_bucket_is_set_to_do_is_found_replaced_and_removed() {
 
 /// Also one of a kind that only a later release knows.
 #[test]
-fn a_bucket_takes_with_it_all_that_it_was_set_to_do() {
+fn removing_a_bucket_removes_all_its_configurations() {
     let world = World::new();
     let keys = [[0_u8], [1], [2], [200], [u8::MAX]];
     let keys = keys.map(|kind| Key::new(key::space::BUCKET_CONFIG, 1_024, &kind));
@@ -124,7 +124,7 @@ fn buckets_are_listed_by_name() {
 }
 
 #[test]
-fn only_an_empty_bucket_goes() {
+fn only_an_empty_bucket_is_removed() {
     let world = World::new();
     let delete = DeleteBucket { name: b"b" };
     put(&world, b"a/x");

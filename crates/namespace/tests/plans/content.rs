@@ -33,7 +33,7 @@ fn bytes(slices: &[Slice]) -> Vec<(u64, BlockId, u32)> {
 
 proptest! {
     #[test]
-    fn a_cut_holds_the_bytes_of_its_range(
+    fn cut_returns_the_bytes_of_its_range(
         lengths in prop::collection::vec(1_u32..9, 0..12), start in 0_u64..100, end in 0_u64..100,
     ) {
         let whole = slices(&lengths);
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_are_strung_together_in_their_order(
+    fn parts_are_concatenated_in_order(
         parts in prop::collection::vec(prop::collection::vec(1_u32..9, 0..4), 0..6),
     ) {
         let parts: Vec<Vec<Slice>> = parts.iter().map(|lengths| slices(lengths)).collect();
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn equal_parts_are_one_run() {
+fn equal_parts_form_one_run() {
     let run = |count, length| PartRun { count, length };
     assert_eq!(part_runs([5, 5, 5, 2]), [run(3, 5), run(1, 2)]);
     assert_eq!(part_runs([5, 2, 5]), [run(1, 5), run(1, 2), run(1, 5)]);

@@ -108,7 +108,7 @@ fn grow(world: &World, directories: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_one_put_made_is_found_several_levels_at_a_time() {
+fn directories_of_one_put_are_found_several_levels_at_a_time() {
     let world = World::new();
     let key = deepest();
     put(&world, &key);
@@ -120,7 +120,7 @@ fn what_one_put_made_is_found_several_levels_at_a_time() {
 }
 
 #[test]
-fn what_was_made_level_by_level_is_found_a_level_at_a_time() {
+fn directories_created_one_by_one_are_found_one_by_one() {
     let world = World::new();
     let key = grow(&world, 60);
     let (_, spent) = find(&world, &Lookup { path: &path(&key), version: None }, &NoHints);
@@ -139,7 +139,7 @@ fn what_was_made_level_by_level_is_found_a_level_at_a_time() {
 }
 
 #[test]
-fn a_put_into_a_deep_directory_that_nobody_remembers_is_refused_once() {
+fn put_into_an_uncached_deep_directory_is_refused_once() {
     let world = World::new();
     let key = grow(&world, 60);
     let fresh: Vec<Ino> = (0..60).map(|_| world.ino()).collect();
@@ -162,7 +162,7 @@ fn a_put_into_a_deep_directory_that_nobody_remembers_is_refused_once() {
 
 /// Forty deep keys side by side: no page takes the work of all of them.
 #[test]
-fn a_page_of_deep_keys_ends_early_and_the_next_one_goes_on() {
+fn page_of_deep_keys_ends_early_and_the_next_continues() {
     let world = World::new();
     let keys: BTreeSet<Vec<u8>> = (0..40).map(|n| deep(&format!("{n:02}/"), 500)).collect();
     keys.iter().for_each(|key| put(&world, key));
@@ -179,7 +179,7 @@ fn a_page_of_deep_keys_ends_early_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn deep_keys_among_others_are_listed_as_they_stand() {
+fn deep_keys_are_listed_in_order_among_others() {
     let world = World::new();
     let mut keys: BTreeSet<Vec<u8>> = BTreeSet::new();
     for n in 0..30 {
@@ -201,7 +201,7 @@ fn deep_keys_among_others_are_listed_as_they_stand() {
 }
 
 #[test]
-fn the_deepest_key_goes_with_all_its_directories_in_one_plan() {
+fn one_plan_removes_the_deepest_key_with_its_directories() {
     let world = World::new();
     let key = deepest();
     put(&world, &key);
@@ -227,7 +227,7 @@ fn the_deepest_key_goes_with_all_its_directories_in_one_plan() {
 }
 
 #[test]
-fn names_of_one_chain_are_removed_by_one_plan() {
+fn one_plan_removes_names_of_one_chain_of_directories() {
     let world = World::new();
     let keys: Vec<Vec<u8>> = (1..=200).map(|levels| deep("", levels)).collect();
     keys.iter().for_each(|key| put(&world, key));

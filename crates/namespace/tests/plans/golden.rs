@@ -93,7 +93,7 @@ fn show(world: &World, name: &str, act: &Act, hints: &dyn Hints) -> String {
 }
 
 #[test]
-fn plans_keep_their_form() {
+fn plans_equal_their_golden_file() {
     let upload = b"up/x";
     let cases: [(&str, &[Act], Act); 16] = [
         ("publish-new", &[], put(b"x", 3)),

@@ -178,11 +178,11 @@ fn every_pair(chosen: impl Fn(usize) -> bool) {
 }
 
 #[test]
-fn two_operations_are_one_after_the_other() {
+fn interleaved_operations_equal_one_order() {
     every_pair(|start| start % 2 == 0);
 }
 
 #[test]
-fn two_operations_are_one_after_the_other_from_elsewhere() {
+fn interleaved_operations_from_other_starts_equal_one_order() {
     every_pair(|start| start % 2 == 1);
 }

@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn objects_come_and_go_as_a_model_says(acts in prop::collection::vec(act(), 1..60)) {
+    fn objects_equal_a_model(acts in prop::collection::vec(act(), 1..60)) {
         let (world, mut model) = (begin(), Model::default());
         let plain = |act: &&Act| {
             matches!(

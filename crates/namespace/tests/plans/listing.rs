@@ -191,7 +191,7 @@ fn nasty() -> Keys {
 }
 
 #[test]
-fn every_prefix_and_delimiter_turns_its_pages() {
+fn every_prefix_and_delimiter_lists_page_by_page() {
     let (world, keys) = planted(&nasty(), &set(&[b"a/made", b"made", b"made-2/x", b"b"]));
     let mut pages = 0;
     for prefix in prefixes(&keys) {
@@ -207,7 +207,7 @@ fn every_prefix_and_delimiter_turns_its_pages() {
 }
 
 #[test]
-fn every_marker_is_where_a_page_may_begin() {
+fn page_can_start_at_every_marker() {
     let (world, keys) = planted(&nasty(), &set(&[b"a/made", b"made"]));
     let (mut cases, mut limit) = (0, 0);
     for prefix in set(&[b"", b"a", b"a/", b"a/b", b"/", b"b", b"made/", b"a/b/", b"."]) {
@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn random_keys_list_as_brute_force_says(
+    fn listing_of_random_keys_equals_brute_force(
         objects in prop::collection::btree_set(object_key(), 0..25),
         made in prop::collection::btree_set(object_key(), 0..4),
         picks in prop::collection::vec(any::<[prop::sample::Index; 3]>(), 24),
@@ -275,7 +275,7 @@ fn page(world: &World, query: &ListQuery, hints: &dyn Hints) -> (usize, bool, us
 }
 
 #[test]
-fn a_page_of_one_directory_is_one_read() {
+fn page_of_one_directory_takes_one_read() {
     let world = World::new();
     for n in 0..1_500 {
         put(&world, format!("dir/sub/{n:04}").as_bytes());
@@ -297,7 +297,7 @@ fn a_page_of_one_directory_is_one_read() {
 }
 
 #[test]
-fn a_page_over_many_directories_is_few_reads() {
+fn page_over_many_directories_takes_few_reads() {
     let world = World::new();
     for n in 0..1_000 {
         put(&world, format!("{n:04}/file").as_bytes());
@@ -310,7 +310,7 @@ fn a_page_over_many_directories_is_few_reads() {
 }
 
 #[test]
-fn what_is_rolled_up_is_not_read() {
+fn rolled_up_keys_are_not_read() {
     for (delimiter, behind) in [(b"-", b'.'), (b".", b'/')] {
         let world = World::new();
         for n in 0..3_000 {
@@ -328,7 +328,7 @@ fn what_is_rolled_up_is_not_read() {
 
 /// What a page reads of an object does not depend on how long its record is.
 #[test]
-fn a_page_reads_the_heads_of_objects_alone() {
+fn page_reads_only_the_heads_of_objects() {
     let world = World::new();
     for (object, length) in [(&b"dir/small"[..], 1), (b"dir/large", 4_096)] {
         put_inode(&world, object, &long(length));
@@ -359,13 +359,13 @@ fn a_page_reads_the_heads_of_objects_alone() {
 }
 
 #[test]
-fn an_absent_bucket_has_no_listing() {
+fn listing_a_missing_bucket_fails() {
     let (page, reads) = World::new().list(b"c", &query(b"", None, 1), &NoHints);
     assert_eq!((page, reads), (Err(namespace::FsError::NoSuchBucket), 1));
 }
 
 #[test]
-fn a_page_without_room_is_empty_and_the_last() {
+fn page_with_limit_zero_is_empty_and_not_truncated() {
     let world = World::new();
     put(&world, b"a");
     assert_eq!(page(&world, &query(b"", None, 0), &world.memory), (0, false, 1));

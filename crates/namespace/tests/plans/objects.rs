@@ -53,7 +53,7 @@ fn look(world: &World, warm: bool, object: &[u8]) -> (Result<Option<Tag>, FsErro
 }
 
 #[test]
-fn a_put_is_one_commit_when_its_parents_are_remembered() {
+fn put_takes_one_commit_if_its_parents_are_cached() {
     let world = World::new();
     assert_eq!(put(&world, true, b"x", 1), (false, cost(0, 1)), "new");
     assert_eq!(put(&world, true, b"x", 2), (true, cost(0, 1)), "over what is remembered");
@@ -65,7 +65,7 @@ fn a_put_is_one_commit_when_its_parents_are_remembered() {
 }
 
 #[test]
-fn a_put_that_remembers_nothing_is_refused_once_for_all_that_it_guessed_wrong() {
+fn uncached_put_is_refused_once_for_each_wrong_guess() {
     let world = World::new();
     // The bucket, then the plan.
     assert_eq!(put(&world, false, b"a/b/x", 1), (false, cost(1, 1)));
@@ -79,7 +79,7 @@ fn a_put_that_remembers_nothing_is_refused_once_for_all_that_it_guessed_wrong() 
 static DEEP: [u8; 400] = [b'/'; 400];
 
 #[test]
-fn a_deep_path_is_not_contention() {
+fn deep_path_is_not_contention() {
     let world = World::new();
     let run =
         |act: &Act, first| Prepared::new(act, &State::default(), first).run(&world.store, &NoHints);
@@ -92,7 +92,7 @@ fn a_deep_path_is_not_contention() {
 }
 
 #[test]
-fn a_condition_is_decided_by_the_commit() {
+fn write_condition_is_decided_at_commit() {
     let world = World::new();
     let run = |warm, object: &[u8], n, condition: WriteCondition| {
         let (answer, cost) = publish(&world, warm, object, n, &condition, Overlap::Allow);
@@ -141,7 +141,7 @@ impl Hints for Moved<'_> {
 /// The name is bound anew between the look at its tag and the guard on it, and the file that it was
 /// bound to before is still there, as it is until it is reaped.
 #[test]
-fn a_condition_and_its_guard_speak_of_one_object() {
+fn condition_and_guard_apply_to_the_same_object() {
     let world = World::new();
     let slot = |world: &World| {
         let mut bound = world.state().records.into_iter();
@@ -161,7 +161,7 @@ fn a_condition_and_its_guard_speak_of_one_object() {
 }
 
 #[test]
-fn a_refused_put_leaves_no_trace() {
+fn refused_put_writes_nothing() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let before = world.state();
@@ -181,7 +181,7 @@ fn a_refused_put_leaves_no_trace() {
 }
 
 #[test]
-fn overlaps_are_refused_where_the_bucket_says_so() {
+fn overlaps_are_refused_if_the_bucket_refuses_them() {
     let world = World::new();
     put(&world, true, b"a/b/c", 1);
     let alone = |warm, object: &[u8]| {
@@ -204,7 +204,7 @@ fn overlaps_are_refused_where_the_bucket_says_so() {
 }
 
 #[test]
-fn a_lookup_is_one_read_when_its_parents_are_remembered() {
+fn lookup_takes_one_read_if_its_parents_are_cached() {
     let world = World::new();
     put(&world, true, b"a/b/x", 1);
     assert_eq!(look(&world, true, b"a/b/x"), (Ok(Some(tag(1))), cost(1, 0)));
@@ -221,7 +221,7 @@ fn a_lookup_is_one_read_when_its_parents_are_remembered() {
 }
 
 #[test]
-fn an_empty_directory_that_somebody_made_is_an_object() {
+fn empty_made_directory_is_an_object() {
     let world = World::new();
     let directory = world.mkdir(Ino(1_024), &[b"a", b"b"]);
     let at = path(b"a/b/");
@@ -235,7 +235,7 @@ fn an_empty_directory_that_somebody_made_is_an_object() {
 }
 
 #[test]
-fn tags_change_nothing_else() {
+fn setting_tags_changes_nothing_else() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let (at, tags) = (path(b"a/x"), [("k".to_owned(), "v".to_owned())]);
@@ -279,7 +279,7 @@ fn tags_change_nothing_else() {
 }
 
 #[test]
-fn a_copy_rests_on_the_name_of_its_source_and_on_its_inode() {
+fn copy_is_refused_if_its_source_changes() {
     for (from, to) in [(&b"a/x"[..], &b"a/x"[..]), (b"a/x", b"a/y"), (b"a/x", b"c/z")] {
         let changes = [
             acts::put(b"a/x", 2),
@@ -306,7 +306,7 @@ fn a_copy_rests_on_the_name_of_its_source_and_on_its_inode() {
 }
 
 #[test]
-fn a_copy_onto_itself_is_one_commit() {
+fn copy_onto_itself_takes_one_commit() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let at = path(b"a/x");
@@ -330,7 +330,7 @@ fn a_copy_onto_itself_is_one_commit() {
 }
 
 #[test]
-fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
+fn records_of_a_number_leased_twice_are_not_overwritten() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let taken = world.warm(&Lookup { path: &path(b"a/x"), version: None }).0.unwrap();
@@ -378,7 +378,7 @@ fn what_was_made_under_a_number_is_not_overwritten_when_it_is_leased_again() {
 }
 
 #[test]
-fn a_rename_is_one_commit_when_both_names_are_remembered() {
+fn rename_takes_one_commit_if_both_names_are_cached() {
     let world = World::new();
     let run = |warm, from: &[u8], to: &[u8], token| {
         let (from, to) = (path(from), path(to));
@@ -457,7 +457,7 @@ fn rename_beyond_the_plan_limit_fails_with_too_deep() {
 }
 
 #[test]
-fn a_bucket_that_got_the_name_since_is_not_the_one_that_was_looked_at() {
+fn bucket_recreated_under_the_name_is_not_found() {
     let world = World::new();
     put(&world, true, b"x", 1);
     let before = world.state();

@@ -54,7 +54,7 @@ fn shown(world: &World) -> BTreeSet<Vec<u8>> {
 }
 
 #[test]
-fn a_removal_is_one_commit_when_a_sibling_is_remembered() {
+fn removal_takes_one_commit_if_a_sibling_is_cached() {
     let world = World::new();
     for object in [&b"a/b/x"[..], b"a/b/y", b"z"] {
         put(&world, object);
@@ -69,7 +69,7 @@ fn a_removal_is_one_commit_when_a_sibling_is_remembered() {
 }
 
 #[test]
-fn a_removal_that_remembers_nothing_reads_its_way_down() {
+fn uncached_removal_reads_each_level() {
     let world = World::new();
     put(&world, b"a/b/x");
     put(&world, b"a/b/y");
@@ -80,7 +80,7 @@ fn a_removal_that_remembers_nothing_reads_its_way_down() {
 }
 
 #[test]
-fn the_last_key_takes_implied_directories_along_and_no_others() {
+fn removing_the_last_key_removes_only_implied_directories() {
     let world = World::new();
     world.mkdir(Ino(1_024), &[b"a", b"made"]);
     put(&world, b"a/made/b/c/x");
@@ -96,7 +96,7 @@ fn the_last_key_takes_implied_directories_along_and_no_others() {
 }
 
 #[test]
-fn a_marker_keeps_its_directory() {
+fn directory_object_keeps_its_directory() {
     let world = World::new();
     put(&world, b"a/");
     put(&world, b"a/x");
@@ -110,7 +110,7 @@ fn a_marker_keeps_its_directory() {
 }
 
 #[test]
-fn many_names_of_one_directory_are_one_plan() {
+fn names_of_one_directory_are_removed_by_one_plan() {
     let world = World::new();
     let names: Vec<Vec<u8>> = (0..250).map(|n| format!("{n:03}").into_bytes()).collect();
     for name in &names {
@@ -138,7 +138,7 @@ fn many_names_of_one_directory_are_one_plan() {
 }
 
 #[test]
-fn a_condition_holds_back_its_own_name_alone() {
+fn failed_condition_keeps_only_its_own_name() {
     let world = World::new();
     for object in [&b"a/x"[..], b"a/y", b"a/z"] {
         put(&world, object);
@@ -170,7 +170,7 @@ fn a_condition_holds_back_its_own_name_alone() {
 }
 
 #[test]
-fn size_and_time_are_conditions_that_the_commit_decides() {
+fn size_and_time_conditions_are_decided_at_commit() {
     let world = World::new();
     for object in [&b"a"[..], b"bb", b"ccc"] {
         put(&world, object);
@@ -205,7 +205,7 @@ fn size_and_time_are_conditions_that_the_commit_decides() {
 }
 
 #[test]
-fn a_removal_remembered_wrongly_is_still_answered_rightly() {
+fn removal_with_wrong_hints_has_the_right_answer() {
     for directory in [&b""[..], b"a/"] {
         let world = World::new();
         put(&world, &[directory, b"x"].concat());
@@ -243,7 +243,7 @@ fn in_a_block() -> Inode {
 }
 
 #[test]
-fn what_is_nothing_but_its_inode_goes_with_its_name_and_blocks_are_left_to_the_reaper() {
+fn self_contained_files_are_deleted_at_once_and_others_become_orphans() {
     let world = World::new();
     for object in [&b"a/x"[..], b"a/y", b"a/z"] {
         put_inode(&world, object, &file(2));
@@ -264,7 +264,7 @@ fn what_is_nothing_but_its_inode_goes_with_its_name_and_blocks_are_left_to_the_r
 }
 
 #[test]
-fn a_name_tells_whether_its_file_goes_at_once() {
+fn dentry_mark_decides_if_a_file_is_deleted_at_once() {
     for (overwritten, tells) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut world = World::new();
         put(&world, b"x");

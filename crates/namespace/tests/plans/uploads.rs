@@ -62,7 +62,7 @@ fn seen(world: &World, object: &[u8]) -> Assumption {
 }
 
 #[test]
-fn an_upload_goes_from_beginning_to_end() {
+fn upload_is_created_and_completed() {
     let world = World::new();
     begin(&world, b"a/x", ID);
     assert_eq!(put_part(&world, b"a/x", 2, 20).1, cost(0, 1));
@@ -79,7 +79,7 @@ fn an_upload_goes_from_beginning_to_end() {
 }
 
 #[test]
-fn an_aborted_upload_takes_nothing_more() {
+fn aborted_upload_accepts_no_parts() {
     let world = World::new();
     let ino = begin(&world, b"a/x", ID);
     let open = seen(&world, b"a/x");
@@ -96,7 +96,7 @@ fn an_aborted_upload_takes_nothing_more() {
 }
 
 #[test]
-fn a_part_of_a_copy_rests_on_its_source() {
+fn copied_part_is_refused_if_its_source_changes() {
     let world = World::new();
     begin(&world, b"x", ID);
     let source = key::inode(Ino(1_024));
@@ -113,7 +113,7 @@ fn a_part_of_a_copy_rests_on_its_source() {
 }
 
 #[test]
-fn transmissions_of_a_part_are_numbered_as_they_are_committed() {
+fn transmissions_are_numbered_in_commit_order() {
     let world = World::new();
     let upload = begin(&world, b"x", ID);
     let owners: Vec<Ino> = (0..3)
@@ -132,7 +132,7 @@ fn transmissions_of_a_part_are_numbered_as_they_are_committed() {
 }
 
 #[test]
-fn a_part_is_not_sent_without_end() {
+fn transmissions_of_a_part_are_limited() {
     let world = World::new();
     begin(&world, b"x", ID);
     for _ in 0..TRANSMISSIONS_MAX {
@@ -143,7 +143,7 @@ fn a_part_is_not_sent_without_end() {
 }
 
 #[test]
-fn parts_are_listed_by_number_each_with_its_transmissions() {
+fn parts_are_listed_by_number_and_transmission() {
     let world = World::new();
     begin(&world, b"x", ID);
     begin(&world, b"y", ID);
@@ -213,7 +213,7 @@ fn uploads_are_listed_by_key_then_id() {
 }
 
 #[test]
-fn what_is_staged_is_marked_until_it_is_taken_back() {
+fn staged_records_have_a_mark_until_they_are_removed() {
     let world = World::new();
     let ino = world.ino();
     let before = world.state();

@@ -64,7 +64,7 @@ fn key() -> Key {
 }
 
 #[test]
-fn a_record_of_the_first_format_reads_into_the_second() {
+fn record_of_format_1_decodes_as_format_2() {
     let old = Before { name: "a".to_owned(), sizes: vec![5, 6] };
     let written = old.encode(&key());
     assert_eq!((written[0], Before::decode(&key(), &written)), (1, Ok(old)));
@@ -76,13 +76,13 @@ fn a_record_of_the_first_format_reads_into_the_second() {
 }
 
 #[test]
-fn what_a_later_format_brought_comes_back() {
+fn fields_of_a_later_format_round_trip() {
     let new = After { name: "a".to_owned(), unit: 9, sizes: vec![5, 6], limit: Some(0) };
     assert_eq!(After::decode(&key(), &new.encode(&key())), Ok(new));
 }
 
 #[test]
-fn formats_of_the_future_and_none_are_refused() {
+fn unknown_formats_and_format_0_are_refused() {
     let new = After { name: "a".to_owned(), unit: 9, sizes: vec![], limit: Some(3) };
     assert_eq!(Before::decode(&key(), &new.encode(&key())), Err(DecodeError::Format(2)));
     for format in [0, 3, u8::MAX] {
@@ -96,7 +96,7 @@ fn formats_of_the_future_and_none_are_refused() {
 
 /// Fields of the second format are asked of a record that says it has them.
 #[test]
-fn a_record_that_lacks_what_its_format_has_is_refused() {
+fn record_without_a_field_of_its_format_is_refused() {
     let mut to = Writer::new(2);
     to.bytes(b"a").part(|to| {
         to.u8(1);

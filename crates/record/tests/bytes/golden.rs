@@ -132,7 +132,7 @@ fn keys() -> Vec<(&'static str, Key)> {
 }
 
 #[test]
-fn records_and_keys_keep_their_bytes() {
+fn records_and_keys_equal_their_golden_files() {
     let show_key = |(name, key): (&str, Key)| format!("{name}: {key:?}\n{}", hex(key.as_bytes()));
     check("keys.txt", &keys().into_iter().map(show_key).collect::<String>());
     let mut checked = BTreeSet::from(["keys.txt".to_owned()]);
@@ -148,7 +148,7 @@ fn records_and_keys_keep_their_bytes() {
 }
 
 #[test]
-fn every_space_has_a_key_and_a_letter_of_its_own() {
+fn every_space_has_a_key_and_its_own_letter() {
     let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
     assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
     let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();

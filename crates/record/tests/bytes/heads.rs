@@ -52,7 +52,7 @@ fn says(head: &InodeHead, inode: &Inode) {
 }
 
 #[test]
-fn a_head_is_read_from_any_beginning_that_holds_it() {
+fn head_decodes_from_every_prefix_that_contains_it() {
     let samples = inodes();
     assert_eq!(samples.len(), 8);
     for Sample { name, key, value, .. } in samples {
@@ -70,7 +70,7 @@ fn a_head_is_read_from_any_beginning_that_holds_it() {
 }
 
 #[test]
-fn a_flipped_bit_within_a_head_is_refused() {
+fn flipped_bit_in_a_head_is_refused() {
     for Sample { name, key, value, .. } in inodes() {
         let end = head_bytes(&value);
         for bit in 0..end * 8 {
@@ -88,7 +88,7 @@ fn a_flipped_bit_within_a_head_is_refused() {
 
 /// A record that is cut right behind its head has a checksum at its end, but not a record's.
 #[test]
-fn a_head_alone_is_no_record() {
+fn head_alone_is_not_a_record() {
     for Sample { name, key, value, .. } in inodes() {
         let head = value.slice(..head_bytes(&value));
         assert_eq!(Inode::decode(&key, &head), Err(DecodeError::Checksum), "{name}");
@@ -140,7 +140,7 @@ fn largest(sums: usize) -> Inode {
 }
 
 #[test]
-fn a_record_takes_no_more_memory_than_it_has_bytes() {
+fn encoded_record_has_no_unused_capacity() {
     let at = key::inode(Ino(7));
     for sums in [0, 1, 10] {
         let value = largest(sums).encode(&at);
@@ -151,7 +151,7 @@ fn a_record_takes_no_more_memory_than_it_has_bytes() {
 }
 
 #[test]
-fn the_longest_head_fits_its_bound() {
+fn longest_head_is_within_its_limit() {
     let at = key::inode(Ino(u64::MAX));
     for sums in [0, 1, 10, 11, 40] {
         let inode = largest(sums);

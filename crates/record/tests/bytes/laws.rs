@@ -30,17 +30,17 @@ fn returns<R: Record>(key: &Key, record: &R) {
 
 proptest! {
     #[test]
-    fn inodes_return(key in any_key(), record in inode()) {
+    fn inodes_round_trip(key in any_key(), record in inode()) {
         returns(&key, &record);
     }
 
     #[test]
-    fn uploads_return(key in any_key(), record in upload()) {
+    fn uploads_round_trip(key in any_key(), record in upload()) {
         returns(&key, &record);
     }
 
     #[test]
-    fn parts_and_pages_return(
+    fn parts_and_pages_round_trip(
         key in any_key(), numbers in any::<(u64, u64, [u8; 16], bool, bool)>(), arrived in instant(),
         sums in sums(), slices in slices(),
     ) {
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn names_and_orphans_return(
+    fn names_and_orphans_round_trip(
         key in any_key(), dentry in dentry(), version in version(), orphan in orphan(),
     ) {
         returns(&key, &dentry);
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn small_records_return(
+    fn small_records_round_trip(
         key in any_key(), a in any::<u64>(), b in any::<u64>(), flags in any::<(bool, bool)>(),
         ids in any::<([u8; 16], u32, u32)>(), at in instant(), one in text(), tags in pairs(),
         policies in prop::collection::vec(text(), 0..4),
@@ -136,7 +136,7 @@ proptest! {
 
     /// What is nearly a record, with a checksum that fits, is refused or decodes; no more.
     #[test]
-    fn nearly_a_record_never_panics_a_decoder(
+    fn sealed_random_bytes_never_panic_a_decoder(
         index in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(),
         byte in any::<u8>(), insert in any::<bool>(),
     ) {
@@ -154,7 +154,7 @@ fn refused<T: Debug>(result: &Result<T, DecodeError>) -> DecodeError {
 }
 
 #[test]
-fn samples_decode_to_what_they_were() {
+fn samples_round_trip() {
     for sample in samples::all() {
         assert_eq!(
             (sample.decode)(&sample.key, &sample.value),
@@ -178,7 +178,7 @@ fn a_flipped_bit_is_refused() {
 }
 
 #[test]
-fn a_cut_or_prolonged_record_is_refused() {
+fn truncated_or_extended_record_is_refused() {
     for sample in samples::all() {
         for length in 0..sample.value.len() {
             let found = (sample.decode)(&sample.key, &sample.value.slice(..length));
@@ -193,7 +193,7 @@ fn a_cut_or_prolonged_record_is_refused() {
 
 /// The checksum of a shorter body fits, and still the record is not whole.
 #[test]
-fn a_record_that_ends_early_is_refused_by_its_fields() {
+fn truncated_record_with_a_valid_checksum_is_refused() {
     for sample in samples::all() {
         let whole = body(&sample.value);
         for length in 1..whole.len() {
@@ -207,7 +207,7 @@ fn a_record_that_ends_early_is_refused_by_its_fields() {
 }
 
 #[test]
-fn a_record_under_a_foreign_key_is_refused() {
+fn record_under_a_wrong_key_is_refused() {
     let samples = samples::all();
     for sample in &samples {
         for other in &samples {
@@ -220,7 +220,7 @@ fn a_record_under_a_foreign_key_is_refused() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_name() {
+fn newer_format_is_refused_with_its_number() {
     for sample in samples::all() {
         for format in (0..=u8::MAX).filter(|format| *format != sample.value[0]) {
             let mut newer = body(&sample.value).to_vec();
@@ -232,7 +232,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn an_unknown_section_is_refused_as_a_newer_format() {
+fn unknown_section_is_refused_as_a_newer_format() {
     let named = |name: &str| name.starts_with("inode-file") || name.starts_with("upload");
     let mut tried = 0;
     for sample in samples::all().into_iter().filter(|sample| named(sample.name)) {
@@ -249,7 +249,7 @@ fn an_unknown_section_is_refused_as_a_newer_format() {
 }
 
 #[test]
-fn what_is_no_file_has_extended_attributes_alone() {
+fn sections_other_than_xattrs_are_refused_unless_in_a_file() {
     let named = ["inode-directory", "inode-symlink", "inode-fifo", "inode-device"];
     let is_named = |sample: &samples::Sample| named.contains(&sample.name);
     let mut tried = 0;
@@ -268,7 +268,7 @@ fn what_is_no_file_has_extended_attributes_alone() {
 }
 
 #[test]
-fn a_symlink_is_as_long_as_its_head_says() {
+fn symlink_with_a_wrong_length_in_its_head_is_refused() {
     let at = key::inode(samples::INO);
     let of = |target: &[u8]| {
         let body = InodeBody::Symlink(Symlink { target: target.to_vec(), links: 1 });
@@ -285,7 +285,7 @@ fn a_symlink_is_as_long_as_its_head_says() {
 }
 
 #[test]
-fn a_name_of_several_says_nothing_of_its_file() {
+fn linked_dentry_with_a_self_contained_mark_is_refused() {
     let at = key::dentry(samples::BUCKET, b"x");
     let told = Dentry { self_contained: Some(5), ..Dentry::file(samples::INO) };
     let found = Dentry::decode(&at, &Dentry { linked: true, ..told }.encode(&at));
@@ -293,7 +293,7 @@ fn a_name_of_several_says_nothing_of_its_file() {
 }
 
 #[test]
-fn instants_count_in_microseconds_rounded_down() {
+fn timestamps_convert_to_microseconds_rounded_down() {
     for (nanoseconds, micros) in [(0, 0), (999, 0), (1_000, 1), (-1, -1), (-1_000, -1)] {
         assert_eq!(Timestamp(nanoseconds).micros(), micros);
     }
@@ -319,7 +319,7 @@ fn a_slice_beyond_its_block_or_the_end_of_numbers_is_refused() {
 
 /// A count that the bytes behind it cannot hold costs no memory.
 #[test]
-fn a_huge_count_is_refused_at_once() {
+fn huge_count_is_refused_without_allocation() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
     let key = key::map_page(samples::INO, 0);
     let found = MapPage::decode(&key, &sealed(&key, &[&[1][..], &huge].concat()));
@@ -330,7 +330,7 @@ fn a_huge_count_is_refused_at_once() {
 }
 
 #[test]
-fn a_kind_of_configuration_is_told_by_its_key_or_refused() {
+fn configuration_kind_is_decoded_from_its_key() {
     for kind in BucketConfigKind::ALL {
         assert_eq!(BucketConfigKind::of(&key::bucket_config(samples::BUCKET, kind)), Ok(kind));
     }
@@ -344,7 +344,7 @@ fn a_kind_of_configuration_is_told_by_its_key_or_refused() {
 }
 
 #[test]
-fn tags_that_are_none_are_refused() {
+fn invalid_tags_are_refused() {
     let config = BucketConfig { bytes: vec![1, b'a', 2, b'b'].into() };
     assert_eq!(refused(&config.tags()), DecodeError::Field("value"));
 }

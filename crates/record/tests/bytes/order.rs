@@ -48,7 +48,7 @@ fn walk(tree: &Tree, at: u64, prefix: &[u8], found: &mut Vec<Vec<u8>>) {
 
 proptest! {
     #[test]
-    fn a_depth_first_walk_of_dentries_is_the_order_of_object_keys(
+    fn depth_first_walk_of_dentries_is_object_key_order(
         keys in prop::collection::btree_set(object_key(), 0..40),
     ) {
         let mut found = Vec::new();
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn ranges_hold_their_own_and_nothing_else(
+    fn ranges_contain_exactly_their_own_keys(
         mine in any::<[u8; 16]>(), other in any::<[u8; 16]>(), owner in 0..u64::MAX,
         ino in 1..u64::MAX - 1, number in any::<u16>(), sent in any::<u32>(),
         object in object_key(),
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn keys_sort_as_what_they_name(
+    fn keys_sort_like_their_contents(
         a in (any::<u16>(), any::<u64>()), b in (any::<u16>(), any::<u64>()),
         sent in any::<(u32, u32)>(),
         pages in any::<(u32, u32)>(), blocks in any::<([u8; 16], [u8; 16])>(),
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn a_block_tells_its_session_and_counter(
+    fn block_id_contains_session_and_counter(
         nonce in any::<[u8; 10]>(), counter in 0..=BlockId::COUNTER_MAX,
     ) {
         let block = BlockId::new(Nonce(nonce), counter);
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn packs_and_bare_blocks_are_known_by_their_ids(
+    fn block_ids_mark_packs_and_bare_blocks(
         nonce in any::<[u8; 10]>(), counter in 0..BlockId::BARE_BIT,
     ) {
         let session = Nonce(nonce);
@@ -168,7 +168,7 @@ proptest! {
 }
 
 #[test]
-fn a_dentry_leads_to_its_inode() {
+fn dentry_can_be_followed_to_its_inode() {
     let slot = key::dentry(Ino(9), b"name");
     let dentry = record::Dentry::file(Ino(0x1234_5678_9abc_def0));
     let target = key::dentry_to_inode().target(&dentry.encode(&slot));
@@ -176,7 +176,7 @@ fn a_dentry_leads_to_its_inode() {
 }
 
 #[test]
-fn uppercase_digits_and_other_lengths_are_no_ids() {
+fn uppercase_digits_and_wrong_lengths_are_not_ids() {
     assert!("A0a1a2a3a4a5a6a7a8a9".parse::<Nonce>().is_err());
     assert!("a0a1a2a3a4a5a6a7a8a".parse::<Nonce>().is_err());
     assert!("a0a1a2a3a4a5a6a7a8a9a".parse::<Nonce>().is_err());

@@ -37,7 +37,7 @@ const NAMED: [(u16, u16, u32); 5] =
     [(OWNER, 6, ID), (USER, 6, 1_000), (OWNING_GROUP, 4, ID), (MASK, 6, ID), (OTHERS, 4, ID)];
 
 #[test]
-fn the_form_of_linux_comes_back_byte_by_byte() {
+fn linux_format_round_trips_byte_by_byte() {
     let said = [
         2, 0, 0, 0, // the version
         1, 0, 6, 0, 255, 255, 255, 255, // the owner
@@ -52,7 +52,7 @@ fn the_form_of_linux_comes_back_byte_by_byte() {
 }
 
 #[test]
-fn what_is_no_list_is_refused() {
+fn invalid_lists_are_refused() {
     let minimal = [(OWNER, 6, ID), (OWNING_GROUP, 4, ID), (OTHERS, 4, ID)];
     assert!(parse(&minimal).unwrap().is_some());
     assert_eq!(parse(&[]), Ok(None), "without entries it is none");
@@ -81,7 +81,7 @@ fn what_is_no_list_is_refused() {
 }
 
 #[test]
-fn a_list_has_no_more_entries_than_have_room() {
+fn list_with_too_many_entries_is_refused() {
     let with = |users: usize| {
         let mut entries = vec![(OWNER, 6, ID)];
         entries.extend((0..u32::try_from(users).unwrap()).map(|id| (USER, 4, id)));
@@ -93,7 +93,7 @@ fn a_list_has_no_more_entries_than_have_room() {
 }
 
 #[test]
-fn the_bits_of_the_group_are_those_of_the_mask() {
+fn group_bits_equal_the_mask() {
     assert_eq!(acl(&NAMED).mode(0o2000), 0o2664);
     let minimal = acl(&[(OWNER, 7, ID), (OWNING_GROUP, 5, ID), (OTHERS, 1, ID)]);
     assert_eq!(minimal.mode(0o4777), 0o4751);
@@ -104,14 +104,14 @@ fn the_bits_of_the_group_are_those_of_the_mask() {
 }
 
 #[test]
-fn other_bits_change_the_mask_and_not_what_it_masks() {
+fn mode_change_affects_the_mask_and_not_masked_entries() {
     let mut expected = NAMED;
     (expected[0].1, expected[3].1, expected[4].1) = (7, 0, 1);
     assert_eq!(acl(&NAMED).with_mode(0o4701), acl(&expected));
 }
 
 #[test]
-fn what_is_made_has_what_both_the_list_and_its_maker_give() {
+fn new_node_gets_permissions_that_list_and_mode_both_grant() {
     let default = [
         (OWNER, 7, ID),
         (USER, 7, 1_000),
@@ -149,19 +149,19 @@ fn lists() -> impl Strategy<Value = Acl> {
 
 proptest! {
     #[test]
-    fn a_list_comes_back_from_its_bytes(list in lists()) {
+    fn list_round_trips(list in lists()) {
         prop_assert_eq!(Acl::parse(&list.to_bytes()), Ok(Some(list)));
     }
 
     #[test]
-    fn bytes_are_a_list_that_comes_back_or_none(said in proptest::collection::vec(0..40_u8, 0..60)) {
+    fn random_bytes_are_a_list_that_round_trips_or_an_error(said in proptest::collection::vec(0..40_u8, 0..60)) {
         if let Ok(Some(list)) = Acl::parse(&said) {
             prop_assert_eq!(Acl::parse(&list.to_bytes()), Ok(Some(list)));
         }
     }
 
     #[test]
-    fn a_list_and_the_bits_that_go_with_it_agree(list in lists(), mode in 0..0o10000_u32) {
+    fn list_and_mode_agree(list in lists(), mode in 0..0o10000_u32) {
         prop_assert_eq!(list.clone().with_mode(mode).mode(0), mode & 0o777);
         let bits = list.mode(mode);
         prop_assert_eq!(bits & !0o777, mode & !0o777);
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_made_with_more_than_its_maker_wants(list in lists(), wanted in 0..0o10000_u32) {
+    fn new_node_never_gets_more_than_requested(list in lists(), wanted in 0..0o10000_u32) {
         let (given, mode) = list.clone().inherited(wanted);
         prop_assert_eq!(mode & !wanted, 0);
         prop_assert_eq!(mode & 0o777 & !list.mode(0), 0);
