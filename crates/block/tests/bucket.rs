@@ -196,10 +196,10 @@ async fn bare_block_without_checksums_is_verified_by_its_record() {
     check(&lost, BlockErrorKind::ChecksumsLost, "its object has lost its checksums");
     let other = BlockRef { crc32c: block.crc32c() ^ 1, ..block.reference() };
     let error = store.recompute_checksums(other).await.expect_err("another block's record");
-    check(&error, BlockErrorKind::Corrupt, "the whole of it is not the record's");
+    check(&error, BlockErrorKind::Corrupt, "its content is not the record's");
     let longer = BlockRef { length: block.length() + 1, ..block.reference() };
     let error = store.recompute_checksums(longer).await.expect_err("another length");
-    check(&error, BlockErrorKind::Corrupt, "its object has 3000000 bytes, and the record 3000001");
+    check(&error, BlockErrorKind::Corrupt, "its object has 3000000 bytes, but the record 3000001");
     let direct = UncachedReader::new(store);
     for range in [0..3_000_000, 0..1, 2_999_999..3_000_000, 65_535..65_537, 100_000..2_500_000] {
         let found = direct.read(block.reference(), range.clone()).await.expect("it is read");

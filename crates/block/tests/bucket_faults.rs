@@ -287,7 +287,7 @@ async fn response_that_is_too_long_is_an_error_and_affects_no_other() {
     .await;
     let store = service.store();
     let error = store.get(id(), HELLO).await.expect_err("two answers came");
-    check(&error, Unavailable, "more came than was announced");
+    check(&error, Unavailable, "more bytes arrived than were announced");
     assert_eq!(store.get(id(), HELLO).await.expect("get"), "again");
     assert_eq!(service.connections(), [0, 1]);
 }
@@ -297,13 +297,13 @@ async fn response_longer_than_requested_is_refused_unread() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000000\r\n\r\nhello";
     let service = Service::same(head, Then::Stall).await;
     let error = service.store().get(id(), 0..5).await.expect_err("too long");
-    check(&error, Unavailable, "more than the 5 bytes asked for");
+    check(&error, Unavailable, "more than the 5 bytes that were requested");
     service.wait_for_ends(1).await;
     // Without a length the bytes are counted.
     let head = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n";
     let service = Service::same(head, Then::Stall).await;
     let error = service.store().get(id(), HELLO).await.expect_err("too long");
-    check(&error, Unavailable, "more than the 5 bytes asked for");
+    check(&error, Unavailable, "more than the 5 bytes that were requested");
     service.wait_for_ends(1).await;
 }
 
@@ -401,11 +401,11 @@ async fn stalled_stream_fails_after_its_received_bytes() {
 async fn surplus_or_foreign_bytes_are_not_streamed() {
     let long = answer("206 Partial Content", "hello!");
     let (found, ended) = arrive(&Service::same(long, Then::Go).await.store(), HELLO).await;
-    check(&ended.expect_err("too long"), Unavailable, "more than the 5 bytes asked for");
+    check(&ended.expect_err("too long"), Unavailable, "more than the 5 bytes that were requested");
     assert_eq!(found, b"");
     let head = "HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n";
     let (found, ended) = arrive(&Service::same(head, Then::Stall).await.store(), HELLO).await;
-    check(&ended.expect_err("too long"), Unavailable, "more came than was asked for");
+    check(&ended.expect_err("too long"), Unavailable, "more bytes arrived than were requested");
     assert_eq!(found, b"");
     let other = answer("206 Partial Content\r\nContent-Range: bytes 0-4/999", "hello");
     let (found, ended) = arrive(&Service::same(other, Then::Go).await.store(), HELLO).await;

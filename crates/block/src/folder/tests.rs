@@ -123,7 +123,7 @@ async fn unknown_resume_position_is_refused() {
     let (_root, blocks) = folder().await;
     let session = block(1).id().session();
     let error = blocks.list(session, Some("../..".to_owned())).await.expect_err("not a group");
-    check(&error, BlockErrorKind::Refused, "where a page stopped");
+    check(&error, BlockErrorKind::Refused, "is not the end of a page");
 }
 
 /// Root may write anywhere, and a disk is rarely full on demand, so the test creates the errors.

@@ -94,7 +94,7 @@ async fn body_longer_than_announced_has_no_wrong_md5() {
         writer.write(frame).await.unwrap();
     }
     let error = writer.finish().await.unwrap_err();
-    assert!(error.to_string().contains("as long as was announced"), "{error}");
+    assert!(error.to_string().contains("differs from the announced one"), "{error}");
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ fn content_that_differs_from_the_record_is_refused() {
     flipped[100_000] ^= 1;
     let longer = [good.as_slice(), &[0]].concat();
     for (what, content, part) in [
-        ("flipped", &flipped[..], "the whole of it is not the record's"),
+        ("flipped", &flipped[..], "its content is not the record's"),
         ("shorter", &good[..good.len() - 1], "fewer than"),
         ("longer", &longer, "more than"),
         ("empty", &[], "fewer than"),
