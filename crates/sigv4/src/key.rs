@@ -19,6 +19,8 @@ pub struct SigningKey(Hmac<Sha256>);
 impl SigningKey {
     /// Derives the signing key of a credential scope.
     pub fn derive(secret: &str, scope: &CredentialScope) -> SigningKey {
+        // Each step adds one part of the scope, so a derived key is useless for another day, region
+        // or service.
         let key = hmac(&[b"AWS4", secret.as_bytes()].concat(), scope.date());
         let key = hmac(&key, scope.region());
         let key = hmac(&key, scope.service());

@@ -27,6 +27,8 @@ impl CredentialScope {
     /// Splits a scope into its four parts without checking them. `None` if it has more or fewer
     /// parts.
     pub fn parse(text: &str) -> Option<CredentialScope> {
+        // The region and the service are not checked here: the verifier reports a wrong part with
+        // its own message.
         let mut slashes = text.match_indices('/').map(|(at, _)| at);
         let (date_end, region_end, service_end) =
             (slashes.next()?, slashes.next()?, slashes.next()?);

@@ -42,6 +42,7 @@ pub fn trailer_string_to_sign(
     previous: &str,
     lines: &str,
 ) -> String {
+    // The hash covers the lines in their order on the wire.
     let hash = sha256_hex(lines.as_bytes());
     join([TRAILER_ALGORITHM, timestamp, scope.as_str(), previous, &hash])
 }

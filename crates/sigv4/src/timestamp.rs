@@ -14,6 +14,7 @@ pub fn format_timestamp(at: OffsetDateTime) -> String {
 /// Parses a time. `None` if it is not exactly in this format.
 pub fn parse_timestamp(text: &str) -> Option<OffsetDateTime> {
     let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
+    // A timestamp in this format has exactly 16 characters.
     if text.len() != 16 {
         return None;
     }

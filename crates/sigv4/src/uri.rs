@@ -39,6 +39,7 @@ pub fn canonical_query_part(raw: &str) -> Result<String, BrokenEscape> {
 /// then by value.
 pub fn canonical_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut sorted: Vec<_> = parameters.collect();
+    // The encoded names are sorted, as AWS specifies. Equal names are sorted by their values.
     sorted.sort_unstable();
     let mut out = String::new();
     for (name, value) in sorted {
@@ -65,6 +66,7 @@ fn respell(raw: &str, path: bool) -> Result<String, BrokenEscape> {
     let mut out = String::with_capacity(raw.len());
     let mut bytes = raw.bytes();
     while let Some(byte) = bytes.next() {
+        // Decoding and encoding each byte gives one form, also if the sender escaped other bytes.
         let byte = match byte {
             b'%' => escaped_byte(&mut bytes).ok_or(BrokenEscape)?,
             b'+' if !path => b' ',

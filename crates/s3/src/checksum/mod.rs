@@ -3,7 +3,7 @@
 //!
 //! Roles: an [`Expectation`] holds the checksums that a request announces. A [`BodyHasher`]
 //! computes the digests that the expectation needs, and `Expectation::verify` compares them.
-//! [`combine`] and [`composite`] compute the checksum of a multipart object from the checksums of
+//! [`combine()`] and [`composite`] compute the checksum of a multipart object from the checksums of
 //! its parts.
 //!
 //! Invariant: the CRC-64 of each body is computed, even if the client does not request it. For
