@@ -111,7 +111,8 @@ impl Chunks {
         }
         match &mut self.next {
             Expected::Header => {
-                let line = self.line.take(input, CHUNK_HEADER_BYTES_MAX).map_err(|_| broken())?;
+                let line =
+                    self.line.take(input, CHUNK_HEADER_BYTES_MAX).map_err(|_| incomplete_body())?;
                 if let Some(line) = line {
                     self.next = self.after_header(&line)?;
                 }
@@ -150,7 +151,7 @@ impl Chunks {
             Expected::End if self.has_trailer => {
                 return Err(malformed("Bytes follow the trailer."));
             }
-            Expected::End => return Err(broken()),
+            Expected::End => return Err(incomplete_body()),
         }
         Ok(Some(Bytes::new()))
     }
@@ -181,13 +182,14 @@ impl Chunks {
             | Expected::Content { .. }
             | Expected::ContentEnd
             | Expected::Trailer
-            | Expected::Close => Err(broken()),
+            | Expected::Close => Err(incomplete_body()),
         }
     }
 
     /// Parses a chunk header and returns the next expected item.
     fn after_header(&mut self, line: &[u8]) -> Result<Expected, Fault> {
-        let (size, signature) = parse_header(line, self.chain.is_some()).ok_or_else(broken)?;
+        let (size, signature) =
+            parse_header(line, self.chain.is_some()).ok_or_else(incomplete_body)?;
         // S3 reports a line that was cut as an incomplete body, not as a wrong signature.
         signature.as_deref().map(check_signature_length).transpose()?;
         if size == 0 {
@@ -217,7 +219,7 @@ impl Chunks {
         match self.line.take(input, b"\r\n".len()) {
             Ok(Some(line)) if line.is_empty() => Ok(true),
             Ok(None) => Ok(false),
-            Ok(Some(_)) | Err(_) => Err(broken()),
+            Ok(Some(_)) | Err(_) => Err(incomplete_body()),
         }
     }
 
@@ -241,7 +243,7 @@ impl Chunks {
         // Some clients end a line with LF and then with CR LF.
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         if line.contains(&b'\r') {
-            return Err(broken());
+            return Err(incomplete_body());
         }
         let has_all_fields = self.trailer.fields.len() >= self.announced_trailers.len().max(1);
         self.trailer.add(line, self.chain.is_some(), has_all_fields)
@@ -298,7 +300,7 @@ impl Trailer {
             check_signature_length(value)?;
             self.signature = Some(value.to_owned());
         } else if is_signed && has_all_fields {
-            return Err(broken());
+            return Err(incomplete_body());
         } else {
             self.fields.push((name, value.to_owned()));
         }
@@ -326,10 +328,10 @@ fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
 /// Checks the length of a signature. A signature of another length is a line that was cut, so the
 /// fault is that of an incomplete body.
 fn check_signature_length(signature: &str) -> Result<(), Fault> {
-    if signature.len() == SIGNATURE_DIGITS { Ok(()) } else { Err(broken()) }
+    if signature.len() == SIGNATURE_DIGITS { Ok(()) } else { Err(incomplete_body()) }
 }
 
-fn broken() -> Fault {
+fn incomplete_body() -> Fault {
     Fault::because(Code::IncompleteBody, "The request body terminated unexpectedly")
 }
 

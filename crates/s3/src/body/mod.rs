@@ -140,7 +140,7 @@ pub struct BodyDecoder {
     /// The maximum bytes of content.
     bytes_max: u64,
     /// The first fault; after it nothing more is decoded.
-    broken: Option<Fault>,
+    first_fault: Option<Fault>,
 }
 
 /// The framing of a body.
@@ -186,7 +186,7 @@ impl BodyDecoder {
             let why = "x-amz-trailer announces a trailer that this kind of body cannot have.";
             return Err(Fault::because(Code::InvalidRequest, why));
         }
-        Ok(BodyDecoder { framing, expected, received: 0, bytes_max, broken: None })
+        Ok(BodyDecoder { framing, expected, received: 0, bytes_max, first_fault: None })
     }
 
     /// Returns the expected bytes of content, if known.
@@ -205,13 +205,13 @@ impl BodyDecoder {
     /// `InvalidChunkSizeError`, `SignatureDoesNotMatch`, `MalformedTrailerError` or
     /// `EntityTooLarge`. The first fault is final: each later call returns it again.
     pub fn push(&mut self, input: Bytes, out: &mut Vec<Bytes>) -> Result<(), Fault> {
-        if let Some(fault) = &self.broken {
+        if let Some(fault) = &self.first_fault {
             return Err(fault.clone());
         }
         let outcome = self.decode(input, out);
         // The fault is kept, because after it the position in the framing is unknown.
         if let Err(fault) = &outcome {
-            self.broken = Some(fault.clone());
+            self.first_fault = Some(fault.clone());
         }
         outcome
     }
@@ -247,7 +247,7 @@ impl BodyDecoder {
     ///
     /// Fails with `IncompleteBody` if it is not complete, or with the fault of `push`.
     pub fn finish(self) -> Result<Trailers, Fault> {
-        if let Some(fault) = self.broken {
+        if let Some(fault) = self.first_fault {
             return Err(fault);
         }
         let fields = match self.framing {

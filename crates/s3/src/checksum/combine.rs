@@ -24,22 +24,22 @@ pub fn combine<'a>(
     let crc = crc(algorithm)?;
     let bytes = algorithm.sum_bytes();
     // Each of the three CRCs of no bytes is zero.
-    let mut whole = 0;
+    let mut combined = 0;
     // The combination factor depends only on the length, and most parts have the length of the
     // previous part.
-    let mut behind = CrcCombiner::new(crc, 0);
+    let mut combiner = CrcCombiner::new(crc, 0);
     for piece in pieces {
         if piece.sum.len() != bytes {
             return None;
         }
         // The three CRCs have 4 or 8 bytes, so each fits into 64 bits.
         let sum = piece.sum.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        if behind.bytes() != piece.length {
-            behind = CrcCombiner::new(crc, piece.length);
+        if combiner.bytes() != piece.length {
+            combiner = CrcCombiner::new(crc, piece.length);
         }
-        whole = behind.combine(whole, sum);
+        combined = combiner.combine(combined, sum);
     }
-    Some(whole.to_be_bytes().iter().skip(8 - bytes).copied().collect())
+    Some(combined.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }
 
 /// Returns the checksum of the concatenated checksums of the parts. On the wire a `-` and the

@@ -36,10 +36,10 @@ impl BodyHasher {
     /// Returns such a hasher without MD5. The caller computes the MD5 separately and adds it with
     /// [`Digests::with_md5`].
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
-        let asked = expectation.algorithm();
+        let requested = expectation.algorithm();
         let sha256 = expectation.content_sha256().is_some();
         let wants = |algorithm| {
-            asked == Some(algorithm)
+            requested == Some(algorithm)
                 || also == Some(algorithm)
                 || (sha256 && algorithm == ChecksumAlgorithm::Sha256)
         };

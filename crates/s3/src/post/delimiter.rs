@@ -20,7 +20,7 @@ pub(super) struct Cutter {
     finder: memmem::Finder<'static>,
     /// Bytes that may be the beginning of a delimiter with its mark. They begin with CR, and no
     /// later CR in them can begin another delimiter.
-    held: Vec<u8>,
+    buffered: Vec<u8>,
 }
 
 /// The meaning of a delimiter.
@@ -50,14 +50,14 @@ impl Cutter {
         let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
         // The finder is built once for the whole body.
         let finder = memmem::Finder::new(&delimiter).into_owned();
-        Cutter { delimiter, finder, held: b"\r\n".to_vec() }
+        Cutter { delimiter, finder, buffered: b"\r\n".to_vec() }
     }
 
     /// Takes content from `input` and passes it to `out` in order. Returns at a complete delimiter,
     /// or with `None` when all input is taken.
     pub(super) fn take(&mut self, input: &mut Bytes, mut out: impl FnMut(Bytes)) -> Option<Cut> {
         // Bytes of the previous input come first.
-        if !self.held.is_empty() {
+        if !self.buffered.is_empty() {
             match self.resume(input) {
                 Resumed::Waiting => return None,
                 Resumed::Cut(cut) => return Some(cut),
@@ -93,7 +93,7 @@ impl Cutter {
     /// Passes on the input before `start`, and buffers the rest.
     fn hold(&mut self, input: &mut Bytes, start: usize, out: impl FnMut(Bytes)) -> Option<Cut> {
         let rest = input.split_off(start);
-        self.held.extend_from_slice(&rest);
+        self.buffered.extend_from_slice(&rest);
         pass(std::mem::take(input), out);
         None
     }
@@ -101,18 +101,18 @@ impl Cutter {
     /// Decides with new input whether the buffered bytes are a delimiter.
     fn resume(&mut self, input: &mut Bytes) -> Resumed {
         let marked_bytes = self.delimiter.len() + MARK_BYTES;
-        let taken = input.len().min(marked_bytes.saturating_sub(self.held.len()));
-        let kept = self.held.len();
-        self.held.extend_from_slice(&input[..taken]);
+        let taken = input.len().min(marked_bytes.saturating_sub(self.buffered.len()));
+        let kept = self.buffered.len();
+        self.buffered.extend_from_slice(&input[..taken]);
         // The buffered bytes may still be shorter than a delimiter; then there is no mark yet.
         let (head, mark) =
-            self.held.split_at_checked(self.delimiter.len()).unwrap_or((&self.held, &[]));
+            self.buffered.split_at_checked(self.delimiter.len()).unwrap_or((&self.buffered, &[]));
         let matches = self.delimiter.starts_with(head);
         let cut = mark.first_chunk().copied().map(Cut::marked);
         match cut {
             Some(Some(cut)) if matches => {
                 let _ = input.split_to(taken);
-                self.held.clear();
+                self.buffered.clear();
                 Resumed::Cut(cut)
             }
             None if matches => {
@@ -122,8 +122,8 @@ impl Cutter {
             _ => {
                 // The bytes from the input are searched again, because a delimiter may begin in
                 // them.
-                self.held.truncate(kept);
-                Resumed::Content(Bytes::from(std::mem::take(&mut self.held)))
+                self.buffered.truncate(kept);
+                Resumed::Content(Bytes::from(std::mem::take(&mut self.buffered)))
             }
         }
     }

@@ -75,7 +75,7 @@ pub struct FormReader {
     pre_file_bytes: usize,
     fields: usize,
     /// The first fault; after it nothing more is parsed.
-    broken: Option<Fault>,
+    first_fault: Option<Fault>,
 }
 
 /// The state of the parser.
@@ -106,7 +106,7 @@ impl FormReader {
             state: State::Preamble,
             pre_file_bytes: 0,
             fields: 0,
-            broken: None,
+            first_fault: None,
         }
     }
 
@@ -116,12 +116,12 @@ impl FormReader {
     /// `MaxPostPreDataLengthExceededError`; or `InvalidArgument` if there is no file or a field is
     /// not UTF-8. The first fault is final: each later call returns it again.
     pub fn push(&mut self, input: Bytes, out: &mut Vec<FormEvent>) -> Result<(), Fault> {
-        if let Some(fault) = &self.broken {
+        if let Some(fault) = &self.first_fault {
             return Err(fault.clone());
         }
         let outcome = self.read(input, out);
         if let Err(fault) = &outcome {
-            self.broken = Some(fault.clone());
+            self.first_fault = Some(fault.clone());
         }
         outcome
     }
@@ -129,7 +129,7 @@ impl FormReader {
     /// Ends the body. Fails with `MalformedPOSTRequest` if the file has not ended, or with the
     /// fault of `push`.
     pub fn finish(self) -> Result<(), Fault> {
-        match (self.broken, self.state) {
+        match (self.first_fault, self.state) {
             (Some(fault), _) => Err(fault),
             (None, State::Epilogue) => Ok(()),
             (None, _) => Err(malformed()),
