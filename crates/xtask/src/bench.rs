@@ -104,6 +104,7 @@ fn one_engine(
     databases.start(engine)?;
     databases.prepare_log(engine)?;
     let metadata = Metadata::fresh(&databases, engine, folder, BUCKET)?;
+    // The policy is set before the gateway starts, because the gateway reads it and reports it.
     metadata.sync_redis(options.redis_fsync.name())?;
     let minio = Server::minio(&programs.minio, folder, None, stop)?;
     minio.make_bucket(&programs.mc, folder, BLOCK_BUCKET)?;
@@ -112,9 +113,11 @@ fn one_engine(
     let settings = options.settings(engine);
     let gateway = Server::gateway(program, folder, place, blocks, None, settings, stop)?;
     stop.sleep(SETTLE)?;
+    // Memory is read before any request, because caches never give all of it back.
     let idle_mib = meter::memory(gateway.child.pid())?;
     let runners = [runner(&minio)?, runner(&gateway)?];
     let gauge = Arc::new(Gauge::default());
+    // The load does not know the stop signal, so a thread passes it on.
     stop_with(stop, &gauge)?;
     let mut bench = Bench {
         options,

@@ -170,8 +170,7 @@ impl Folders {
         }
         let running = progress.begin(target);
         let mut child = Child::spawn(command, target, &log)?;
-        // libFuzzer checks its time between inputs only, so a target that hangs needs another
-        // limit.
+        // `-max_total_time` does not include the start, in which libFuzzer reads the whole corpus.
         let limit = Duration::from_secs(seconds.into()) + GRACE;
         let status = loop {
             if let Some(status) = child.ended()? {

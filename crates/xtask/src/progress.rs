@@ -65,6 +65,7 @@ impl Progress {
     /// Prints a line above the moving ones.
     pub(crate) fn print(&self, line: &str) {
         match &self.lines {
+            // The moving lines are removed while the line is printed.
             Some(lines) => lines.suspend(|| println!("{line}")),
             None if self.silent => {}
             None => println!("{line}"),

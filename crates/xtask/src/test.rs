@@ -132,8 +132,7 @@ impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
         let wanted = self.wanted();
         let engines = wanted.engines(self.run);
-        // Installing programs needs the network and building needs the cores, so they run in
-        // parallel.
+        // Downloads wait for the network, so they run while the build uses the cores.
         let installed = self.side_by_side(
             |steps| if steps.run.builds() { steps.checks(&wanted) } else { Ok(()) },
             |steps| steps.install(&wanted, &engines),
@@ -268,6 +267,7 @@ impl Steps<'_> {
                 let mut command = run.workspace.cargo();
                 command
                     .args(words)
+                    // A broken link in the documentation is a warning of rustdoc only.
                     .env("RUSTDOCFLAGS", "-D warnings")
                     .env("CARGO_TERM_COLOR", "never");
                 run.watch(command, words[0])

@@ -129,6 +129,7 @@ fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
     let latency = |side, percent| {
         middle(side, &|cell: &Cell| cell.round.percentile(percent).as_secs_f64() * 1e3)
     };
+    // A round without requests must not divide by zero.
     let requests = |cell: &Cell| cell.round.requests.max(1);
     let cost = Cost {
         gateway: middle(1, &|cell| micros_each(cell.gateway, requests(cell))),
@@ -142,6 +143,7 @@ fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
         seconds_per_gb: middle(1, &|it| it.gateway.as_secs_f64() * 1e9 / each(it.round.bytes, 1)),
         stored,
     };
+    // Large objects are bound by bytes, small ones by requests.
     let large = row.object_bytes >= 1 << 20;
     let rate = |cell: &Cell| if large { cell.round.mib_rate() } else { cell.round.rate() };
     let keys = matches!(row.verb, Verb::List | Verb::DeleteBatch);

@@ -44,6 +44,8 @@ impl<'a> Metadata<'a> {
         let place = databases.fresh(engine, folder, name)?;
         let server = databases.server(engine);
         let size = match (engine, server) {
+            // The write-ahead logs of servers are left out: their size does not depend on the
+            // records.
             (Engine::Postgres, Some(server)) => {
                 SizeSource::Folder(server.folder().join("data/base"))
             }

@@ -67,6 +67,7 @@ impl Resource {
 impl Bench<'_> {
     /// Ends the gateway, prints the tables, and returns the figures as JSON.
     pub(super) fn report(&mut self, figures: &[Figure]) -> Result<Value> {
+        // The end of the gateway records its peak memory, which the table of resources needs.
         self.end_gateway()?;
         let engine = self.engine;
         let fsync = (engine == Engine::Redis).then(|| self.options.redis_fsync.name());

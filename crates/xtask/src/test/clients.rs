@@ -340,7 +340,9 @@ fn one_suite(
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
         .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
         .env("ASHLAR_TEST_MC", &tools.mc)
+        // Runs must not write into the checkout.
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // The variable of the user's own environment is for another server.
         .env_remove("ASHLAR_TEST_CA");
     if let Some(authority) = &server.authority {
         command.env("ASHLAR_TEST_CA", authority);
@@ -358,6 +360,7 @@ fn one_suite(
     }
     let log = folder.join(format!("{suite}.log"));
     let outcome = pytest(run, command, suite, &log, SUITE_LIMIT, server.child.log());
+    // Suites leave large files, and the next suite needs the disk space.
     std::fs::remove_dir_all(&scratch).ok();
     outcome
 }

@@ -140,7 +140,9 @@ fn one_suite(
         .env("ASHLAR_TEST_MINIO_PY_SOURCE", &external.minio_py_source)
         .env("ASHLAR_TEST_MC", &services.tools.mc)
         .env("ASHLAR_TEST_MC_SOURCE", &external.mc_source)
+        // Runs must not write into the checkout.
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // The variable of the user's own environment is for another server.
         .env_remove("ASHLAR_TEST_CA");
     if let Some(authority) = &server.authority {
         command.env("ASHLAR_TEST_CA", authority);

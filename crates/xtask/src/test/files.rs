@@ -150,6 +150,7 @@ pub(super) fn one_cell(
         })?;
     }
     steps.step(&format!("stop {name}"), |_| {
+        // A clean end also removes the mount. Otherwise the gateway has a defect.
         let ended = clients::end(&mut server)?;
         anyhow::ensure!(!mount.is_mounted()?, "the program ended, but its mount is still there");
         Ok(ended)
@@ -207,6 +208,7 @@ fn command(
         .env("ASHLAR_TEST_MOUNT", mount.folder())
         .env("ASHLAR_TEST_TOOLS", testers)
         .env("ASHLAR_TEST_FILES", if cell.whole { "whole" } else { "short" })
+        // Runs must not write into the checkout.
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env_remove("ASHLAR_TEST_CA");
     Ok(command)

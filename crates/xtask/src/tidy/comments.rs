@@ -108,6 +108,7 @@ impl Reader<'_> {
         while depth > 0 {
             let Some(next) = self.take() else { break };
             match next {
+                // Block comments of Rust can be nested.
                 '/' if self.rest.peek() == Some(&'*') => depth += 1,
                 '*' if self.rest.peek() == Some(&'/') => depth -= 1,
                 '\n' => {
@@ -122,6 +123,7 @@ impl Reader<'_> {
                     continue;
                 }
             }
+            // The second character of the marker.
             self.take();
         }
         self.found.comments.push(Comment { line, text, plain: true, after_code });
@@ -173,6 +175,7 @@ impl Reader<'_> {
         self.found.code.push('\'');
         let mut ahead = self.rest.clone();
         let (first, second) = (ahead.next(), ahead.next());
+        // An escape can have several characters, as `'\u{2f}'`. A lifetime has no second quote.
         if first == Some('\\') {
             self.copy();
             self.copy();

@@ -152,6 +152,7 @@ impl Block {
             line += text.matches('\n').count();
         };
         while let Some(at) = rest.find('`') {
+            // A text with a backtick in it has two backticks around it.
             let ticks = rest[at..].len() - rest[at..].trim_start_matches('`').len();
             let inside = &rest[at + ticks..];
             let Some(end) = inside.find(&rest[at..at + ticks]) else { break };

@@ -190,6 +190,7 @@ impl Repository {
         if let Some(error) = self.programs.iter().find_map(|program| program.wrong_call(text)) {
             return Some(error);
         }
+        // Flags of other programs are in texts that begin with the program's name.
         if let Some(flag) = text.strip_prefix("--") {
             return self.wrong_flag(flag);
         }

@@ -188,6 +188,8 @@ fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<Str
         Some(TokenTree::Ident(ident)) => vec![ident.to_string()],
         Some(TokenTree::Punct(punct)) if punct.as_char() == '*' => vec!["*".to_owned()],
         Some(TokenTree::Group(group)) => {
+            // Only the first name of each path in the braces counts, as `net` in
+            // `{fmt, net::TcpStream}`.
             let mut heads = Vec::new();
             let mut at_start = true;
             for token in group.stream() {

@@ -45,6 +45,7 @@ impl Stage<'_> {
         let (mut cost_up, mut cost_down) = (Vec::new(), Vec::new());
         for round in 0..self.options.rounds {
             let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+            // Each round begins with another side, so that no side always runs first.
             for side in order {
                 self.settle()?;
                 if side == 0 {
@@ -60,6 +61,7 @@ impl Stage<'_> {
                 }
             }
         }
+        // The file is no longer needed, and the next groups need the disk space.
         std::fs::remove_file(&source)?;
         let figure = |name: &str, [there, ours]: [Vec<f64>; 2], samples: &[Sample]| FileFigure {
             name: format!("{name}, {mib} MiB"),

@@ -27,6 +27,7 @@ impl Stage<'_> {
         line("")?;
         line(FileFigure::cost_titles())?;
         figures.iter().filter_map(FileFigure::cost_row).try_for_each(|row| line(&row))?;
+        // Without this sentence, a reader would compare times for different amounts of work.
         if Self::unpacks_fewer(figures) {
             let (few, all) = (self.amounts.unpacked_few, self.amounts.unpacked);
             line(&format!(
