@@ -55,8 +55,8 @@ impl Files {
         self.locks.unlock(ino, owner, flock, start, last).await
     }
 
-    /// Returns a lock that conflicts with `requested`, if there is one. Its `pid` is 0 if another mount
-    /// holds it.
+    /// Returns a lock that conflicts with `requested`, if there is one. Its `pid` is 0 if another
+    /// mount holds it.
     pub async fn conflicting_lock(
         &self,
         ino: Ino,

@@ -61,8 +61,8 @@ impl StaleRetries {
     }
 
     /// Removes and returns the reply to which this thread reacts now. Returns `None` if it got no
-    /// `ESTALE` a short time ago, or if a lookup since then has found nothing: its program's call may
-    /// have ended with `ENOENT`, and a later call must not be given an earlier file.
+    /// `ESTALE` a short time ago, or if a lookup since then has found nothing: its program's call
+    /// may have ended with `ENOENT`, and a later call must not be given an earlier file.
     pub(crate) fn take(&self, thread: u32) -> Option<StaleReply> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -88,8 +88,9 @@ impl StaleRetries {
         true
     }
 
-    /// Notes that a lookup of this thread has found nothing. The thread's call may go on all the same:
-    /// a kernel that verifies a remembered name after ESTALE looks it up twice if the name has changed.
+    /// Notes that a lookup of this thread has found nothing. The thread's call may go on all the
+    /// same: a kernel that verifies a remembered name after ESTALE looks it up twice if the name
+    /// has changed.
     pub(crate) fn note_missing(&self, thread: u32) {
         if !self.any.load(Ordering::Relaxed) {
             return;

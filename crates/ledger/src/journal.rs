@@ -6,17 +6,11 @@
 //! reply. So the next worker knows for each request that the kernel sends again whether it was
 //! executed.
 //!
-//! ```text
-//!   NOT_SENT ──sent──▶ SENT ──settled(true)──▶ DONE
-//!       ▲                │
-//!       └─settled(false)─┘
-//! ```
+//! In each state of its [`Progress`], the entry is removed when the request is answered.
 //!
-//! In each state, the entry is removed when the request is answered.
-//!
-//! For example, a worker is killed in state SENT. The next worker reads the slot from the store: if
-//! its step is the entry's step, the change was committed, and the request is answered without
-//! executing it again.
+//! For example, a worker is killed in state [`Progress::Sent`]. The next worker reads the slot from
+//! the store: if its step is the entry's step, the change was committed, and the request is
+//! answered without executing it again.
 //!
 //! A flush has an entry too. By it, the next worker knows whether the changes in a file's log up to
 //! some position are committed. The key of a flush is the generation of the log instead of a
@@ -43,11 +37,44 @@ pub(crate) const TABLE: u64 = 0;
 /// The words of an entry: request; created node, or end of the flushed log; slot and state; step.
 pub(crate) const WORDS: usize = 4;
 
-/// The state is stored above the slot's number.
+/// The progress is stored above the slot's number.
 pub(crate) const PROGRESS_SHIFT: u32 = 32;
-pub(crate) const NOT_SENT: u64 = 0;
-pub(crate) const SENT: u64 = 1;
-pub(crate) const DONE: u64 = 2;
+
+/// The progress of a request's change.
+///
+/// ```text
+///   NotSent ──sent──▶ Sent ──settled(true)──▶ Done
+///      ▲                │
+///      └─settled(false)─┘
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The change was not sent, or was not committed.
+    #[default]
+    NotSent,
+    /// The change was sent, and its outcome is unknown: see the slot.
+    Sent,
+    /// The change was committed.
+    Done,
+}
+
+impl Progress {
+    fn word(self) -> u64 {
+        match self {
+            Progress::NotSent => 0,
+            Progress::Sent => 1,
+            Progress::Done => 2,
+        }
+    }
+
+    fn of(word: u64) -> Progress {
+        match word {
+            0 => Progress::NotSent,
+            1 => Progress::Sent,
+            _ => Progress::Done,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -62,7 +89,7 @@ pub(crate) struct Journal {
 pub(crate) struct InheritedEntry {
     pub(crate) index: u32,
     pub(crate) node: u64,
-    pub(crate) progress: u64,
+    pub(crate) progress: Progress,
     pub(crate) slot: u16,
     pub(crate) step: u64,
 }
@@ -96,14 +123,19 @@ pub(crate) struct NotedRequest {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     pub(crate) node: u64,
-    pub(crate) progress: u64,
+    pub(crate) progress: Progress,
     pub(crate) slot: u16,
     pub(crate) step: u64,
 }
 
 impl State {
     pub(crate) fn entry(self, request: u64) -> [u64; WORDS] {
-        [request, self.node, self.progress << PROGRESS_SHIFT | u64::from(self.slot), self.step]
+        [
+            request,
+            self.node,
+            self.progress.word() << PROGRESS_SHIFT | u64::from(self.slot),
+            self.step,
+        ]
     }
 }
 
@@ -112,14 +144,14 @@ impl Journal {
         let (table, entries) = Table::open(file, TABLE, JOURNAL_AT, JOURNAL_MAX)?;
         let inherited: HashMap<u64, InheritedEntry> = entries
             .into_iter()
-            .map(|(index, [request, node, progress, step])| {
-                let slot = u16::try_from(progress & u64::from(u16::MAX)).unwrap_or_default();
+            .map(|(index, [request, node, slot_word, step])| {
+                let slot = u16::try_from(slot_word & u64::from(u16::MAX)).unwrap_or_default();
                 (
                     request,
                     InheritedEntry {
                         index,
                         node,
-                        progress: progress >> PROGRESS_SHIFT,
+                        progress: Progress::of(slot_word >> PROGRESS_SHIFT),
                         slot,
                         step,
                     },
@@ -165,7 +197,7 @@ impl Note {
         let Some(noted) = &self.0 else { return Ok(()) };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
         // The created node stays: it is known before the change is sent.
-        *state = State { progress: SENT, slot, step, ..*state };
+        *state = State { progress: Progress::Sent, slot, step, ..*state };
         noted.journal.table.put(noted.index, state.entry(noted.request))
     }
 
@@ -174,7 +206,7 @@ impl Note {
         let Some(noted) = &self.0 else { return };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
         // The slot is forgotten: it may be used for another change from now on.
-        let progress = if is_committed { DONE } else { NOT_SENT };
+        let progress = if is_committed { Progress::Done } else { Progress::NotSent };
         *state = State { progress, slot: 0, step: 0, ..*state };
         if let Err(error) = noted.journal.table.put(noted.index, state.entry(noted.request)) {
             warn!(%error, "cannot write an entry of the ledger's journal");

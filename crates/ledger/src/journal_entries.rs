@@ -7,7 +7,7 @@ use record::Ino;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::dirty::DirtyLog;
-use crate::journal::{DONE, InDoubt, InheritedEntry, NOT_SENT, Note, NotedRequest, SENT, State};
+use crate::journal::{InDoubt, InheritedEntry, Note, NotedRequest, Progress, State};
 use crate::ledger::Ledger;
 
 impl Ledger {
@@ -45,7 +45,8 @@ impl Ledger {
     /// Returns the requests of earlier workers whose outcome is unknown.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
         let inherited = self.journal.inherited();
-        let in_doubt = inherited.iter().filter(|(_, inherited)| inherited.progress == SENT);
+        let in_doubt =
+            inherited.iter().filter(|(_, inherited)| inherited.progress == Progress::Sent);
         in_doubt
             .map(|(request, inherited)| InDoubt {
                 request: *request,
@@ -64,25 +65,26 @@ impl Ledger {
     ) -> io::Result<()> {
         let mut inherited = self.journal.inherited();
         for (request, entry) in
-            inherited.iter_mut().filter(|(_, inherited)| inherited.progress == SENT)
+            inherited.iter_mut().filter(|(_, inherited)| inherited.progress == Progress::Sent)
         {
             let fate = InDoubt { request: *request, slot: entry.slot, step: entry.step };
             match is_committed(&fate) {
                 Some(true) => {
-                    entry.progress = DONE;
-                    let state = State { node: entry.node, progress: DONE, slot: 0, step: 0 };
+                    entry.progress = Progress::Done;
+                    let state =
+                        State { node: entry.node, progress: Progress::Done, slot: 0, step: 0 };
                     self.journal.table.put(entry.index, state.entry(*request))?;
                 }
-                Some(false) => entry.progress = NOT_SENT,
+                Some(false) => entry.progress = Progress::NotSent,
                 None => {}
             }
         }
         inherited.retain(|_, entry| {
-            if entry.progress == NOT_SENT {
+            if entry.progress == Progress::NotSent {
                 self.journal.clear(entry.index);
                 self.journal.permits.add_permits(1);
             }
-            entry.progress != NOT_SENT
+            entry.progress != Progress::NotSent
         });
         Ok(())
     }
@@ -92,7 +94,7 @@ impl Ledger {
     pub fn take_executed(&self, request: u64) -> Option<(Ino, Note)> {
         let InheritedEntry { index, node, .. } = self.journal.inherited().remove(&request)?;
         let journal = Arc::clone(&self.journal);
-        let state = Mutex::new(State { node, progress: DONE, slot: 0, step: 0 });
+        let state = Mutex::new(State { node, progress: Progress::Done, slot: 0, step: 0 });
         let noted = NotedRequest { journal, index, request, state, permit: None };
         Some((Ino(node), Note(Some(Arc::new(noted)))))
     }

@@ -226,8 +226,8 @@ impl Locks {
 
 impl Tables {
     /// Returns true if the range lock `requested` would deadlock: the holder of a conflicting lock
-    /// waits, directly or through others, for a lock of `requested.owner`. As on a local disk, flock
-    /// locks are ignored. The search stops at [`DEADLOCK_OWNERS_MAX`] owners.
+    /// waits, directly or through others, for a lock of `requested.owner`. As on a local disk,
+    /// flock locks are ignored. The search stops at [`DEADLOCK_OWNERS_MAX`] owners.
     pub(super) fn is_deadlock(&self, ino: Ino, requested: &RangeLock) -> bool {
         let holders = |ino: Ino, requested: &RangeLock| -> Vec<u64> {
             let table = self.files.get(&ino);

@@ -12,7 +12,8 @@ fn times_before_1970_keep_their_sign() {
 
 #[test]
 fn a_device_is_split_as_the_kernel_splits_it() {
-    // /dev/nvme0n1p1 might be 259:300, which needs the upper bits of the minor number: 300 is 0x12c.
+    // /dev/nvme0n1p1 might be 259:300, which needs the upper bits of the minor number: 300 is
+    // 0x12c.
     let rdev = 0x2c | (259 << 8) | (0x100 << 12);
     let attributes = NodeAttributes { rdev, ..NodeAttributes::default() };
     let encoded = attributes.encode_statx(None);
