@@ -16,7 +16,7 @@ pub struct Combined<'a> {
 
 /// Returns the CRC of the concatenated pieces, in this order; without pieces, the CRC of no bytes.
 ///
-/// `None` for hashes, which cannot be combined, or if a sum has the wrong length.
+/// `None` for hashes, which cannot be total, or if a sum has the wrong length.
 pub fn combine<'a>(
     algorithm: ChecksumAlgorithm,
     pieces: impl IntoIterator<Item = Combined<'a>>,
@@ -24,7 +24,7 @@ pub fn combine<'a>(
     let crc = crc(algorithm)?;
     let bytes = algorithm.sum_bytes();
     // Each of the three CRCs of no bytes is zero.
-    let mut combined = 0;
+    let mut total = 0;
     // The combination factor depends only on the length, and most parts have the length of the
     // previous part.
     let mut combiner = CrcCombiner::new(crc, 0);
@@ -37,9 +37,9 @@ pub fn combine<'a>(
         if combiner.bytes() != piece.length {
             combiner = CrcCombiner::new(crc, piece.length);
         }
-        combined = combiner.combine(combined, sum);
+        total = combiner.combine(total, sum);
     }
-    Some(combined.to_be_bytes().iter().skip(8 - bytes).copied().collect())
+    Some(total.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }
 
 /// Returns the checksum of the concatenated checksums of the parts. On the wire a `-` and the

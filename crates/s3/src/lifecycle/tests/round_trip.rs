@@ -13,7 +13,7 @@ fn reads_back(rules: &[&str]) {
 }
 
 #[test]
-fn s3_b9_a_configuration_reads_back_as_it_was_put() {
+fn s3_b9_a_configuration_round_trips() {
     reads_back(&[
         "<ID>my &lt;id&gt;</ID><Filter><And><Prefix>logs/</Prefix>\
          <Tag><Key>a</Key><Value>1</Value></Tag><Tag><Key>b</Key><Value></Value></Tag>\
