@@ -59,6 +59,7 @@ impl Clock for SystemClock {
     }
 
     fn passed(&self) -> Timestamp {
+        // By the boot clock, which no operator can set.
         let passed = i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX);
         self.now().min(Timestamp(self.started_at.0.saturating_add(passed)))
     }
@@ -92,6 +93,8 @@ impl Moment {
 
     /// Returns the time until this instant, by the clock that reaches it first; 0 if it has passed.
     pub fn remaining(self) -> Duration {
+        // The earlier of both, because a caller that sleeps for this time must not sleep past the
+        // end of its right.
         let now = Moment::now();
         let run = self.run.saturating_duration_since(now.run);
         run.min(self.booted.saturating_sub(now.booted))

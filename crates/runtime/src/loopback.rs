@@ -16,6 +16,7 @@ const UNPACED: &[u8] = b"reno";
 /// only speed depends on it.
 pub fn disable_pacing(stream: &TcpStream) {
     #[cfg(target_os = "linux")]
+    // An IPv4 address that is mapped to IPv6 counts, too.
     if stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
         && let Err(error) = socket2::SockRef::from(stream).set_tcp_congestion(UNPACED)
     {

@@ -42,6 +42,8 @@ impl Tasks {
     {
         let panics = Arc::clone(&self.panics);
         let task = async move {
+            // Caught here to be counted and logged, and resumed for a caller that waits for the
+            // handle.
             match AssertUnwindSafe(future).catch_unwind().await {
                 Ok(output) => output,
                 Err(panic) => {
@@ -67,6 +69,7 @@ impl Tasks {
     /// Waits until all tasks have ended, with those that they spawn meanwhile, but no longer than
     /// `timeout`. Returns the number of tasks that still run.
     pub async fn close_and_wait(&self, timeout: Duration) -> usize {
+        // A closed tracker still accepts tasks, so tasks can spawn others during the wait.
         self.tracker.close();
         // If the timeout elapses, the count is not 0.
         let _elapsed = tokio::time::timeout(timeout, self.tracker.wait()).await;

@@ -63,9 +63,11 @@ pub(crate) async fn open(
         Some(meta) => meta,
         None => engines::meta(settings, Use::Serve).await?,
     };
+    // Before the block store opens, because opening creates a missing directory.
     founding::check_folder(settings, &meta, open.adopt_blocks).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
     let cache = engines::cache(settings, open, &blocks).await?;
+    // Uploads and downloads get one half each, so that neither can use up the memory of the other.
     let budget = open.memory_budget.0;
     let session = SessionOptions {
         record_cache_bytes: open.record_cache_bytes.0,
@@ -92,6 +94,7 @@ pub(crate) async fn open(
     let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
+    // After the open, which has created the volume or checked that the blocks belong to it.
     founding::remember(settings, volume.record());
     let folder = match &settings.blocks {
         BlocksPlace::Folder(path) => Some(path.clone()),

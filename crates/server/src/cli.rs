@@ -109,6 +109,8 @@ impl GatewayOptions {
 
 /// Runs the program, and returns its exit status.
 pub fn main() -> ExitCode {
+    // mount(8) starts this program under another name, with arguments that clap does not parse, so
+    // this check comes first.
     let mut words = std::env::args_os();
     if words.next().is_some_and(|program| fstab::is_mount_helper(&program)) {
         eprintln!("ashlar: {}", fstab::run(words));
@@ -127,7 +129,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Outcome, Problem> {
+    // The file is read for each command, so that an invalid file is reported by the first command
+    // that uses it, not only by `serve`.
     let file = cli.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    // The options of the stores are global: each command accepts them before and after its name.
     let volume = cli.common.settle(&file)?;
     match cli.command {
         Command::Serve(options) => {

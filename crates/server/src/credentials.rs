@@ -74,6 +74,8 @@ pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
         (Some(user), Some(password)) => (user.expose().to_owned(), password),
         (None, None) => return kept_root(&data_dir.join(ROOT_CREDENTIALS)),
         (user, _) => {
+            // Random credentials instead would lock out an operator who has misspelt one of the
+            // variables.
             let (given, missing) = if user.is_some() {
                 ("ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD")
             } else {
@@ -195,6 +197,7 @@ fn read_or_create(
         Problem::new(format!("store a secret in {}", path.display()), error)
             .remedy("this user must be able to read the file and to write its directory")
     };
+    // Permissions first: an open secret is closed, or refused, before it is used.
     private::secret(path)?;
     match fs::read_to_string(path) {
         Ok(text) => return Ok((text, false)),
@@ -203,13 +206,17 @@ fn read_or_create(
     }
     let text = fresh()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // In the same directory, because a rename works only within one file system.
     let folder = folder.unwrap_or(Path::new("."));
     // tempfile creates the file with mode 0600, so no other user can read it at any time.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(problem)?;
     file.write_all(text.as_bytes()).map_err(problem)?;
     file.as_file().sync_all().map_err(problem)?;
+    // Never replaces a file, because another process may have created one after the read above.
     match file.persist_noclobber(path) {
         Ok(_) => {
+            // The name must be durable before the secret is used: a lost master key would make the
+            // secrets of all users useless.
             let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(problem)?;
             Ok((text, true))

@@ -198,6 +198,7 @@ async fn open_server(
 
 #[cfg(feature = "sqlite")]
 async fn open_sqlite(path: &Path, purpose: Use) -> Result<Arc<dyn MetaStore>, StoreError> {
+    // A process that serves needs the file for itself. A command shares it with that process.
     let options = SqliteOptions { exclusive: purpose == Use::Serve, spared: &SPARED };
     Ok(Arc::new(SqliteStore::open(path, options).await?))
 }
@@ -287,6 +288,7 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
         BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
         BlocksPlace::Folder(path) => {
             let folder = FolderBlocks::open(path).await.map_err(problem)?;
+            // After the open, which creates the directory.
             private::folder(path, FolderBlocks::is_valid_name)?;
             layered(folder, seed).await
         }
@@ -312,6 +314,7 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
             return Err(BlockError::new(BlockErrorKind::Unavailable, doing));
         }
     }
+    // The counters are below the retries, so that each attempt counts as a request.
     let store = Arc::new(Retrying::new(Observed::new(place), RetryLimits::default(), seed));
     let counted = Arc::clone(&store);
     let counters = Arc::new(move || (counted.inner().counters(), counted.retries()));
@@ -333,6 +336,8 @@ pub(crate) async fn cache(
     let disk = (bytes > 0).then(|| DiskOptions { dir: dir.clone(), bytes, timeout });
     let opened = Cache::open(Arc::clone(&blocks.store), CacheOptions { memory_bytes, disk }).await;
     let cache = opened.map_err(|error| Problem::new("open the block cache", error))?;
+    // The cache works without its disk if that cannot be used, and then the directory may not
+    // exist.
     if cache.counters().disk {
         private::folder(&dir, |name| name == "lock" || name.starts_with("pages-"))?;
     }

@@ -28,6 +28,7 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
 pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
     let file_name = format!("{name}_FILE");
     match (variable(name)?, variable(&file_name)?) {
+        // Two sources of one secret are ambiguous.
         (Some(_), Some(_)) => {
             let wrong = format!("both {name} and {file_name} are set");
             Err(Problem::new(format!("read {name}"), wrong).remedy("set one of them"))

@@ -73,7 +73,10 @@ pub(crate) async fn admit(
         return Ok(None);
     }
     let place = Place::read(&settings.data_dir)?;
+    // Without a reason to refuse, the start may create a volume, so the store need not be opened
+    // for a check.
     let Some(refusal) = refusal(settings, intent, place.as_ref()) else { return Ok(None) };
+    // Opening the store would create it, so its existence is checked first.
     if !engines::is_made(settings).await? {
         return Err(refusal);
     }
@@ -115,6 +118,7 @@ pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), P
 pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
     let dir = &settings.data_dir;
     let wrong = if settings.meta == MetaPlace::default_in(dir) {
+        // The absolute path shows a wrong working directory at once.
         let shown = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
         format!("there is no volume in the data directory {}", shown.display())
     } else {
@@ -148,6 +152,8 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
     let refused = |wrong: String, remedy: &str| {
         Some(Problem::new(format!("create a volume in {meta}"), wrong).remedy(remedy))
     };
+    // The strongest sign comes first: the file of the data directory names a volume, and that
+    // volume is not in this metadata store.
     if let Some(Place { volume, meta: theirs }) = place {
         return refused(
             format!(
@@ -157,6 +163,8 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
              once with --create",
         );
     }
+    // The default is the first start without options. An existing directory was created on purpose,
+    // for example as the volume of a container.
     if data_dir.as_path() == Path::new(DATA_DIR_DEFAULT) || data_dir.exists() {
         return None;
     }
@@ -249,6 +257,7 @@ pub(crate) fn remember(settings: &VolumeSettings, volume: &VolumeRecord) {
     }
     let place = Place { volume: hex::encode(volume.id), meta: settings.meta.to_string() };
     let path = settings.data_dir.join(PLACE_FILE);
+    // The file is written again if an earlier release left it readable for other users.
     let is_kept = Place::read(&settings.data_dir).ok().flatten().as_ref() == Some(&place);
     if is_kept && private::is_closed(&path) {
         return;
@@ -282,6 +291,8 @@ impl Place {
 
     /// Writes the place, atomically and durably.
     fn write(&self, data_dir: &Path) -> io::Result<()> {
+        // Content, rename, directory: after a crash at any point the file is either complete or
+        // absent.
         let mut file = tempfile::NamedTempFile::new_in(data_dir)?;
         write!(file, "{ID}{}\n{META}{}\n", self.volume, self.meta)?;
         file.as_file().sync_all()?;

@@ -133,8 +133,11 @@ pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
     // A full queue already contains signals, so another one may be dropped.
     let caught = ctrlc::set_handler(move || drop(signals.try_send(Event::Signal)));
     caught.map_err(|error| Problem::new("catch signals", error))?;
+    // The keeper owns the ledger, so that it survives each worker.
     let ledger = Ledger::make().map_err(|error| keeping_problem(&folder, error))?;
     let program = this_program()?;
+    // The first worker opens the volume before the mount exists: if that fails, no program sees a
+    // mount.
     let worker = start(1, &program, &arguments, (&ledger, None), &sender)
         .map_err(|error| keeping_problem(&folder, error))?;
     let mut keeper = Keeper {
@@ -154,6 +157,7 @@ pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
         unmounting: None,
         reported: None,
     };
+    // Failures up to here are the failure of the command; later ones are handled by restarts.
     keeper.wait_for_first_worker(&events)?;
     announcement.mounted();
     let ended = keeper.run(&events);
@@ -187,8 +191,8 @@ impl Keeper {
     /// Listens for requests to replace the program.
     fn listen(&self) -> std::io::Result<ControlSocket> {
         let events = self.events.clone();
-        let hear = move |request| events.send(Event::Replace(request)).is_ok();
-        ControlSocket::listen(&self.folder, hear)
+        let handle = move |request| events.send(Event::Replace(request)).is_ok();
+        ControlSocket::listen(&self.folder, handle)
     }
 
     /// Waits until the first worker serves, and mounts when it has opened the volume. If the worker
@@ -199,6 +203,7 @@ impl Keeper {
                 Event::Message(_, FromWorker::Opened) => self.mount()?,
                 Event::Message(_, FromWorker::Serving) => {
                     self.phase = Phase::Serving(Instant::now());
+                    // The mount works without this socket, so a failure is only logged.
                     let control = self.listen();
                     self.control = control
                         .inspect_err(|error| {
@@ -252,6 +257,7 @@ impl Keeper {
                 deadline.saturating_duration_since(Instant::now())
             });
             match events.recv_timeout(wait) {
+                // Unmounting is asynchronous: the worker unmounts, and its exit ends this loop.
                 Ok(Event::Signal) => self.unmount(),
                 Ok(Event::Replace(request)) => self.replace(request),
                 Ok(Event::Message(number, message)) if number == self.worker.number() => {
@@ -323,9 +329,11 @@ impl Keeper {
     ) -> Result<bool, Problem> {
         self.deadline = None;
         let code = status.as_ref().ok().and_then(ExitStatus::code);
+        // A worker exits with 0 after it has unmounted.
         if code == Some(0) || self.is_unmounted() {
             return Ok(true);
         }
+        // After a handover the next worker starts without a pause.
         let handed_over = code == Some(EXIT_HANDED_OVER);
         if !handed_over {
             let why = self.reported.take().unwrap_or_else(|| exit_text(status));
@@ -351,6 +359,7 @@ impl Keeper {
                     return Err(keeping_problem(&self.folder, wrong));
                 }
             }
+            // A worker that fails at once would otherwise be started in a loop without a pause.
             if self.pause(events) {
                 return Ok(true);
             }
@@ -379,6 +388,8 @@ impl Keeper {
             self.pause = PAUSE_MIN;
             return false;
         }
+        // The pause is a limit of restarts, so it may end early: at an unmount, or for a new
+        // program.
         let until = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         loop {

@@ -23,6 +23,7 @@ pub(crate) fn start(settings: &VolumeSettings) -> Result<(), Problem> {
     }
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match settings.log_format {
+        // Fields are at the top level, where log collectors expect them.
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
     };

@@ -114,6 +114,7 @@ impl Metrics {
 
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // The encoder appends `_total` to the names of counters.
         let all = registry.sub_registry_with_prefix("ashlar");
         all.register("s3_requests", "Requests with a response", self.requests.clone());
         let help = "Time from the end of a request's head to the end of its response";
@@ -164,6 +165,7 @@ impl Metrics {
     /// that do not exist cannot use up the limit.
     fn bucket_label(&self, served: &Served, status: StatusCode) -> String {
         let Some(bucket) = &served.bucket else { return String::new() };
+        // One lock for the check and the insertion, so that two requests cannot exceed the limit.
         let mut known = self.labelled_buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(bucket) {
             return bucket.clone();

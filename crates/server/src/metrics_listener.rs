@@ -144,6 +144,8 @@ pub(crate) async fn serve(
                         let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
                         let hosts = hosts.clone();
                         async move {
+                            // Before any other step, so that a page under a rebound name learns
+                            // nothing.
                             if !hosts.admit_request(&request) {
                                 return Ok::<_, Infallible>(misdirected());
                             }
@@ -157,6 +159,7 @@ pub(crate) async fn serve(
                         tracing::debug!(%error, "an administrative connection ended with an error");
                     }
                 }
+                // At the stop, connections are dropped: a scraper tries again.
                 () = stop.cancelled() => {}
             }
             drop(permit);

@@ -136,6 +136,7 @@ impl Mounted {
         folder: &Path,
     ) -> Result<Mounted, Problem> {
         let (at, options) = (folder.to_owned(), mount_options(settings));
+        // mount(2) and fusermount can block, so they run on a blocking thread.
         let device = tokio::task::spawn_blocking(move || fuse::mount(&at, &options));
         let device = device.await.map_err(|error| serving(folder, error))?;
         let device = device.map_err(|error| not_mounted(folder, &error))?;
@@ -178,6 +179,7 @@ impl Mounted {
         // Restores the open files and dirty data of the previous worker from the ledger, before the
         // first request can refer to them.
         files.take_over().await.map_err(|error| serving(folder, error))?;
+        // The effective user: a set-user-ID program mounts for that user.
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let shown = ShownAs {
             uid: shown_owner(settings.uid, uid.as_raw(), uid.is_root()),
@@ -201,17 +203,21 @@ impl Mounted {
             context: Arc::new(context),
         });
         let kernel = KernelOptions {
+            // The kernel can check access control lists only with the real owners and modes.
             posix_acl: shown.is_unchanged(),
             large_requests_max: LARGE_REQUESTS_MAX,
             ..KernelOptions::default()
         };
         let session = start_session(folder, device, kernel, glue, ledger.clone()).await?;
         let session = Arc::new(session);
+        // After the start of the session, which carries the notifications.
         let (queue, _thread) = session.notice_queue().map_err(|error| serving(folder, error))?;
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
         tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
         tasks.spawn(Arc::clone(&files).persist_access_times_until(gone.clone()));
+        // Three background tasks: flush of dirty data, commits of access times, handover of pages
+        // to other mounts.
         tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
@@ -237,6 +243,8 @@ impl Mounted {
     /// Writes dirty data back, unmounts, and waits for operations in flight. Dirty data that cannot
     /// be written within the limits is lost, and an error is logged.
     pub(crate) async fn end(self) {
+        // Pages that programs have changed in memory maps are in the kernel only, which must still
+        // exist.
         if !self.gone.is_cancelled() {
             self.files.write_back_maps().await;
         }
@@ -247,6 +255,7 @@ impl Mounted {
             tracing::info!(folder = %self.folder.display(), "another process has unmounted the mount");
             return self.finish().await;
         }
+        // Limited, because a program with open files can make the unmount wait forever.
         match tokio::time::timeout(END_TIMEOUT, self.unmount()).await {
             Ok(Ok(())) => tracing::info!(folder = %self.folder.display(), "unmounted"),
             Ok(Err(error)) => tracing::warn!(%error, "cannot unmount"),
@@ -265,6 +274,8 @@ impl Mounted {
         if !matches!(stopped, Ok(Ok(_))) {
             tracing::warn!(?stopped, "reading requests did not stop; some may be lost");
         }
+        // Requests that wait for locks are not waited for: they may wait forever, and the next
+        // worker takes them over.
         let until = Instant::now() + HANDOVER_TIMEOUT;
         while self.session.in_flight() > self.files.locks().waiting() {
             if Instant::now() >= until {
@@ -280,6 +291,7 @@ impl Mounted {
     async fn finish(&self) {
         self.gone.cancel();
         self.files.unwatch();
+        // The background tasks end with `gone`; operations in flight complete.
         self.tasks.close();
         if tokio::time::timeout(END_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!("operations of the mount are still in flight");

@@ -41,6 +41,7 @@ pub(crate) fn json(report: &NodeReport, here: Option<MountState>) -> Value {
         put("etag", json!(file.tag.to_string()));
         put("data_version", json!(file.data_version));
         put("sparse", json!(file.sparse));
+        // Inline content is in the record and has no blocks.
         let stored = match &file.content {
             Content::Inline(bytes) => bytes.len() as u64,
             Content::Slices(_) | Content::Pages(_) => report.stored_bytes,

@@ -55,6 +55,7 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     let doing = || format!("use the directory {}", path.display());
     let problem = |error| Problem::new(doing(), error);
     let mode = fs::metadata(path).map_err(problem)?.permissions().mode();
+    // The usual case needs no listing of the directory.
     if judge(mode, true) == Verdict::Fine {
         return Ok(());
     }
@@ -66,6 +67,7 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
     let verdict = match judge(mode, foreign) {
         Verdict::Close => match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
             Ok(()) => Verdict::Close,
+            // This user does not own the directory, so it counts as one with foreign files.
             Err(_) => judge(mode, true),
         },
         other => other,

@@ -57,6 +57,8 @@ pub(crate) struct GatewaySettings {
 /// case.
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
+    // A signal that arrives during the start is handled at its end, instead of killing a gateway
+    // with an open session.
     let signals = Signals::catch()?;
     // Steps that do not need the volume come first, so that a start that fails there leaves no
     // session and creates no volume.
@@ -68,6 +70,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
     let existing = founding::admit(&volume, Intent::Serve { create: serve.create }).await?;
+    // After `admit`, which decides by the existence of the data directory.
     credentials::make_data_dir(&volume.data_dir)?;
     let root = credentials::root(&volume.data_dir)?;
     let known = credentials::known_master_key(&volume)?;
@@ -82,6 +85,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     observe::register(&metrics, &backend);
     let identity = Identity::root(&root.user, root.password.clone());
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
+    // Before the first request, which would otherwise not find its access key.
     refresh(&shared, &access).await.map_err(unreadable)?;
 
     let mounted = mount_if_set((&backend, &metrics), &mount, &serve).await?;
@@ -94,6 +98,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
     let listener = listener(&serve, tls.clone(), &edge, &metrics);
+    // The last step that prints: scripts take this line as the sign of a successful start.
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
         let status = observe::status(&volume, &backend);
@@ -105,6 +110,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     // any more. Access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
+    // Without its session the gateway can only fail requests. It stops, and its service manager
+    // starts another one.
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
     tasks.spawn(signals.handle(tls, shutdown, stop.clone()));
@@ -117,7 +124,9 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     stop.cancel();
     tasks.close();
     tasks.wait().await;
+    // Read before the mount ends, which can take a while.
     let lost = shared.lost().now_or_never().is_some();
+    // The mount ends before the backend, because its dirty data needs the session.
     if let Some(mounted) = mounted {
         mounted.end().await;
     }
@@ -248,6 +257,7 @@ async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeE
         users: volume.users().await?,
         policies: volume.policies().await?,
     };
+    // A damaged key or policy grants nothing, and does not affect the others.
     for unusable in access.replace(records) {
         tracing::warn!(%unusable, "an access key or policy is unusable and grants nothing");
     }
@@ -268,6 +278,7 @@ async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: Cancella
         }
         match refresh(&volume, &access).await {
             Ok(()) => failing = false,
+            // Logged once for each outage.
             Err(_) if failing => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot read access keys; the last known ones stay in force");
@@ -297,6 +308,7 @@ impl S3 {
 impl Service for S3 {
     async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (mut response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
+        // The edge writes the round trips to the access log.
         response.extensions_mut().insert(trips);
         response
     }
@@ -304,6 +316,7 @@ impl Service for S3 {
     async fn ready(&self) -> bool {
         let health = self.volume.check().await;
         let ready = health.is_ready();
+        // Only changes are logged, because load balancers check every few seconds.
         if self.was_ready.swap(ready, Ordering::Relaxed) != ready {
             if ready {
                 tracing::info!("the gateway is ready again");

@@ -66,6 +66,7 @@ impl Tls {
             .map_err(|error| Problem::new("serve TLS", error))?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificate) as Arc<dyn ResolvesServerCert>);
+        // In the order of preference.
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate })
     }
@@ -84,6 +85,7 @@ impl Tls {
     pub(crate) fn reload(&self, always: bool) -> Result<bool, Problem> {
         let certificate = &*self.certificate;
         let changed = changed(&certificate.files);
+        // The lock is not held while the files are loaded, so handshakes do not wait for the disk.
         let known = certificate.current.read().unwrap_or_else(PoisonError::into_inner).1;
         if changed == known && !always {
             return Ok(false);
@@ -131,6 +133,7 @@ fn load(files: &TlsFiles, provider: &CryptoProvider) -> Result<CertifiedKey, Pro
         Problem::new(key_doing(), error)
             .remedy("--tls-key must be the certificate's key in PEM, which this user can read")
     })?;
+    // The library checks that it can sign with this kind of key.
     let key = provider
         .key_provider
         .load_private_key(key)

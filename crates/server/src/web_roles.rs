@@ -21,6 +21,7 @@ pub(crate) fn from_settings(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Pro
         let identity = |role: &OpenIdRole| -> (String, Option<PathBuf>, bool) {
             (role.issuer.clone(), role.ca_file.clone(), role.allow_http)
         };
+        // One issuer for equal settings, so that its keys are fetched and cached once.
         let same = known.iter().find(|(other, _)| identity(other) == identity(role));
         let issuer = match same {
             Some((_, issuer)) => Arc::clone(issuer),

@@ -41,6 +41,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Re
             admin.remove_account(&name).await.map_err(|error| refusal::problem(doing(), error))
         }
     };
+    // The store closes also if the command has failed.
     administration.close().await;
     done
 }

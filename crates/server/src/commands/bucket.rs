@@ -98,6 +98,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         }
         BucketCommand::Fork(fork) => return fork.run(&settings).await,
     };
+    // A fork, above, opens the volume itself, because it needs the block store, too.
     let administration = Administration::open(&settings, &doing).await?;
     let done = match &command {
         BucketCommand::Show { name } => show(&administration.admin, name).await,

@@ -23,10 +23,10 @@ use crate::problem::Problem;
 use crate::serve::GatewaySettings;
 
 /// The limit of time for a connection and its response.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limit of bytes of a response.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 
 /// Runs `ashlar health`: returns without an error if the readiness check answers 200.
 pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
@@ -34,16 +34,18 @@ pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
     let doing = || format!("check the gateway at {address}");
     let remedy =
         "check that it runs at this address, or give its address as --listen or ASHLAR_LISTEN";
-    let answer = tokio::time::timeout(ANSWER_WAIT, async {
+    let answer = tokio::time::timeout(RESPONSE_TIMEOUT, async {
         let stream = TcpStream::connect(&address).await?;
         match &settings.tls {
             None => get(stream, "/-/ready").await,
+            // The certificate is for the public name of the gateway, maybe of a private authority.
+            // So the request pins the certificate's file instead of checking the name.
             Some(files) => get(connect_pinned(files, stream).await?, "/-/ready").await,
         }
     });
     let answer = answer
         .await
-        .map_err(|_| Problem::new(doing(), "no answer in time").remedy(remedy))?
+        .map_err(|_| Problem::new(doing(), "no response in time").remedy(remedy))?
         .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
     match answer.status {
         200 => Ok(()),
@@ -68,12 +70,12 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
     };
     let doing = || format!("get the status at {address}");
     let remedy = "check that the gateway runs with this --admin-listen; the log of its start has the address";
-    let answer = tokio::time::timeout(ANSWER_WAIT, async {
+    let answer = tokio::time::timeout(RESPONSE_TIMEOUT, async {
         get(TcpStream::connect(&address).await?, "/status").await
     });
     let answer = answer
         .await
-        .map_err(|_| Problem::new(doing(), "no answer in time").remedy(remedy))?
+        .map_err(|_| Problem::new(doing(), "no response in time").remedy(remedy))?
         .map_err(|error| Problem::new(doing(), error).remedy(remedy))?;
     if answer.status != 200 {
         return Err(Problem::new(doing(), format!("it answers {}", answer.status))
@@ -112,12 +114,14 @@ async fn get<T>(mut stream: T, path: &str) -> std::io::Result<HttpResponse>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
+    // With `Connection: close` the end of the stream is the end of the response, so no framing is
+    // parsed.
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
     let mut bytes = Vec::new();
     // The response is complete even if the peer closes the connection without a TLS close_notify.
-    match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await {
+    match stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut bytes).await {
         Err(error) if bytes.is_empty() => return Err(error),
         _ => {}
     }

@@ -55,6 +55,7 @@ pub(crate) struct Load {
 pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outcome, Problem> {
     let doing = "dump the volume";
     let problem = |error: DumpError| Problem::new(doing, error);
+    // The output comes first, so that a wrong path fails before the store is opened.
     let out = DumpOutput::open(&command)?;
     let (meta, volume) = existing(&settings, doing).await?;
     let bar = Bar::new(None);
@@ -63,6 +64,8 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
         let summary = out.dump(&*meta, &volume.id, &bar).await?;
         Ok((summary, sessions))
     };
+    // A signal drops the output, which deletes the temporary file. On standard output there is no
+    // file to delete, so the default action of the signal applies.
     let dumped = tokio::select! {
         dumped = dumping => dumped,
         () = interrupted(), if !is_standard(&command.file) => Err(Problem::new(doing, "it was interrupted")),
@@ -90,6 +93,7 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     let mut input = input(&command.file)?;
     let length = input.metadata().ok().map(|metadata| metadata.len());
     let bar = Bar::new(length);
+    // A check reads the file only, so no metadata store is opened.
     if command.check {
         let summary = ::dump::verify(&mut input, &bar);
         bar.0.finish_and_clear();
@@ -141,6 +145,8 @@ async fn existing(
     let Some(ReadResult::Record(Some(entry))) = found.into_iter().next() else {
         return Err(absent());
     };
+    // An interrupted load leaves a placeholder in place of the volume record. Such a store is not
+    // complete and must not be dumped.
     if Keystone::is_unfinished(&entry.value) {
         return Err(refusal(doing, &settings.meta, &DumpError::Unfinished));
     }
@@ -307,6 +313,7 @@ fn keep(part: NamedTempFile, file: &Path, force: bool) -> Result<(), Problem> {
         let problem = Problem::new(format!("write {}", file.display()), error);
         if there { problem.remedy(REPLACE) } else { problem }
     };
+    // The content before the name: after a crash the name never leads to an incomplete dump.
     part.as_file().sync_all().map_err(problem)?;
     let kept = if force { part.persist(file) } else { part.persist_noclobber(file) };
     kept.map_err(|error| problem(error.error))?;

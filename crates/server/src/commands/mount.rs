@@ -74,6 +74,7 @@ pub(crate) fn run(
     runtime: impl FnOnce() -> Result<Runtime, Problem>,
 ) -> Result<(), Problem> {
     let Mount { folder, foreground, replace, detached, worker, opening, mounting } = command;
+    // A replacement needs no settings: the keeper starts the new worker with its own arguments.
     if replace {
         return keeper::replace(&folder);
     }
@@ -83,6 +84,7 @@ pub(crate) fn run(
         logging::start(&settings.volume)?;
         return serve(settings, &runtime()?);
     }
+    // These checks run in the typed command, so that their errors appear on the terminal at once.
     check_mountable(&settings.mount, &settings.folder)?;
     founding::check_file(&settings.volume, "mount")?;
     credentials::make_data_dir(&settings.volume.data_dir)?;
@@ -134,6 +136,7 @@ enum End {
 /// Opens the volume, serves the mount, and returns when either ends.
 async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let Settings { folder, volume, open, mount } = settings;
+    // Before the volume opens, so that a signal at any time ends the session in order.
     let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
     let (mut terminate, mut interrupt) =
         (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
@@ -149,6 +152,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let mounted = match mounted {
         Ok(mounted) => mounted,
         Err(problem) => {
+            // The session stays open, because the keeper may start another worker for it.
             backend.hand_over().await;
             return Err(problem);
         }
@@ -171,6 +175,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         backend.hand_over().await;
         return Ok(End::HandedOver);
     }
+    // The mount ends first, because its dirty data needs the session.
     mounted.end().await;
     backend.close().await;
     Ok(End::Unmounted)

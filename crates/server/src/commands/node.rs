@@ -60,6 +60,8 @@ async fn report(
     let report = match report_of_mount(path) {
         Ok(Some(report)) => report,
         Ok(None) => {
+            // Opened for the first path that needs it: while a mount has a SQLite store open, no
+            // other process can open it.
             if administration.is_none() {
                 *administration = Some(Administration::open(settings, "read the volume").await?);
             }
@@ -93,6 +95,7 @@ fn report_of_mount(path: &Path) -> Result<Option<Value>, String> {
             let report = report.get(..bytes).unwrap_or_default();
             serde_json::from_slice(report).map(Some).map_err(|error| error.to_string())
         }
+        // An absolute path cannot be a key of the form BUCKET/KEY.
         Err(Errno::NOENT | Errno::NOTDIR) if !path.is_absolute() => Ok(None),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {
             Err("it is not on a mount of Ashlar, or neither a file nor a directory".to_owned())

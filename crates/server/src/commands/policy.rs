@@ -49,6 +49,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
             removed.map_err(|error| problem(format!("remove the policy {name:?}"), error))
         }
     };
+    // The store closes also if the command has failed.
     administration.close().await;
     done
 }

@@ -64,6 +64,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Resu
         }
         TrashCommand::Empty { bucket, .. } => (bucket, format!("empty the trash of {bucket:?}")),
     };
+    // The block store is opened, too, because deleted items free their blocks.
     let (meta, sole) = upkeep::existing(&settings, &doing).await?;
     let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
     let admin = operator::over(Arc::clone(&meta));
@@ -112,6 +113,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
 async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
     let mut after = None;
     loop {
+        // Page by page, because a trash can have millions of items.
         let page = trash.page(prefix, after).await?;
         after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
         if after.is_none() {

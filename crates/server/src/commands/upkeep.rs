@@ -104,6 +104,7 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
         "{} ended sessions with {} blocks; without a reference: {} ({} bytes); deleted: {}",
         swept.sessions, swept.listed, swept.unreferenced, swept.bytes, swept.deleted
     ));
+    // The counts are printed before this error, so that the operator can decide about the limit.
     if swept.beyond_share && command.delete {
         let wrong = format!(
             "{} of {} blocks is more than {} percent",

@@ -113,6 +113,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
             set.map_err(|error| refusal::problem(doing(), error))
         }
     };
+    // The store closes also if the command has failed.
     administration.close().await;
     done
 }
@@ -133,6 +134,8 @@ async fn add(
     let name = new.access_key;
     let problem =
         |error: AdminError| refusal::problem(format!("add the access key {name:?}"), error);
+    // A gateway takes this access key for the root user, so a record of the same name would have no
+    // effect.
     let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     if root.is_some_and(|root| root.expose() == name) {
         let wrong = "it is the root user's access key";
@@ -147,6 +150,8 @@ async fn add(
     let master = match credentials::known_master_key(settings)? {
         Some(known) => known,
         None => {
+            // Without a key, a new one is created only for the first user: it could not decrypt the
+            // secrets of others.
             let others = !admin.users().await.map_err(problem)?.is_empty();
             credentials::fresh_master_key(settings, others)?
         }

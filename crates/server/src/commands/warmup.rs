@@ -72,6 +72,7 @@ impl Warmup {
         }
         let began = Instant::now();
         let tally = Tally::new();
+        // The channel is bounded, so that a tree with millions of files does not fill the memory.
         let (found, next) = sync_channel(PENDING_FILES_MAX);
         let next = Mutex::new(next);
         let started: io::Result<()> = std::thread::scope(|scope| {
@@ -80,6 +81,7 @@ impl Warmup {
                 reader.spawn_scoped(scope, || read_all(&next, &tally))?;
             }
             self.paths.iter().for_each(|path| find(path, &found, &tally));
+            // Without a sender, the readers end after the last file.
             drop(found);
             Ok(())
         });
@@ -100,6 +102,7 @@ impl Warmup {
 fn on_a_mount(path: &Path) -> Result<(), Problem> {
     let doing = || format!("warm up {}", path.display());
     let mut buffer = [0; 0];
+    // Only mounts of this program have the attribute.
     match rustix::fs::getxattr(path, ATTRIBUTE, &mut buffer[..]) {
         Ok(_) => Ok(()),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {
@@ -172,6 +175,7 @@ fn read_all(next: &Mutex<Receiver<PathBuf>>, tally: &Tally) {
 fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
     let file = open(path)?;
     let mut end = file.metadata()?.len();
+    // Pieces are aligned, so that each read asks the mount for whole pages of its cache.
     while end > 0 {
         let start = (end - 1) / PIECE_BYTES * PIECE_BYTES;
         let mut at = start;
@@ -192,6 +196,8 @@ fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
 /// Opens a file for reads that pass the kernel's page cache, and that do not update the access time
 /// if this user may do that.
 fn open(path: &Path) -> io::Result<File> {
+    // Without blocking, because the file may have been replaced by a FIFO, whose open waits for a
+    // writer.
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let with = |flags: OFlags| {
         let flags = i32::try_from(flags.bits()).unwrap_or_default();

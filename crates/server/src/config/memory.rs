@@ -24,6 +24,7 @@ fn available() -> u64 {
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let Ok(system) = System::new_with_specifics(memory) else { return 0 };
     let all = system.total_memory();
+    // The limit of a container may be above the memory of the machine.
     system.cgroup_limits().map_or(all, |limits| limits.total_memory.min(all))
 }
 

@@ -246,6 +246,8 @@ impl Common {
             Some(url) => MetaPlace::parse(&url)?,
             None => MetaPlace::default_in(&data_dir),
         };
+        // The default stores and the master key are below the data directory, so that one option
+        // moves all local files.
         let blocks = match text(common.blocks) {
             Some(url) => BlocksPlace::parse(&url)?,
             None => BlocksPlace::Folder(data_dir.join("blocks")),
@@ -313,6 +315,7 @@ impl Mounting {
     pub(crate) fn settle(self, file: &File) -> Result<MountSettings, Problem> {
         let mounting = self.or(Mounting::from_file(file));
         let subdir = text(mounting.mount_subdir).unwrap_or_default();
+        // Slashes at the ends and doubled ones give empty names, which are ignored.
         let names = subdir.split('/').filter(|name| !name.is_empty()).map(str::to_owned);
         let settings = MountSettings {
             read_only: mounting.mount_read_only.unwrap_or(false),
@@ -351,6 +354,8 @@ impl Serving {
         let tls = match (cert, key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
             (None, None) => None,
+            // With one of both files the operator wants TLS, so a start without TLS would be
+            // unsafe.
             _ => {
                 let wrong = "only one of the certificate and its key is given";
                 return Err(Problem::new("serve TLS", wrong)
@@ -362,6 +367,7 @@ impl Serving {
             Some("off") => AdminListen::Off,
             Some(address) => AdminListen::At(address.to_owned()),
         };
+        // clap splits an empty variable into one empty item, which means none.
         let named = |names: Option<Vec<String>>| -> Vec<String> {
             names.unwrap_or_default().into_iter().filter(|name| !name.is_empty()).collect()
         };
@@ -443,6 +449,8 @@ pub(crate) fn in_force(
         create: Some(serve.create),
         mount: serve.mount.clone(),
         listen: Some(serve.listen.clone()),
+        // The default is absent, because it has a second choice that no address expresses: a free
+        // port.
         admin_listen: match &serve.admin_listen {
             AdminListen::Default => None,
             AdminListen::Off => Some("off".to_owned()),

@@ -151,6 +151,7 @@ impl OpenIdRole {
 /// Fails if a role is invalid, or two roles of an account have the same name.
 pub(crate) fn check(roles: &[OpenIdRole]) -> Result<(), Problem> {
     for (at, role) in roles.iter().enumerate() {
+        // Clients name a role by its account and its name, so both together must be unique.
         let same =
             |other: &&OpenIdRole| (&other.role, other.account()) == (&role.role, role.account());
         let checked = match roles[..at].iter().find(same) {

@@ -38,6 +38,9 @@ macro_rules! options {
             pub(crate) struct $group {
                 $(
                     $(#[doc = $doc])*
+                    // `--help` hides the values of variables, because the URL of a store can
+                    // contain a password. There are no defaults of clap: an absent flag must not
+                    // override the file.
                     #[arg(long, env = $variable, hide_env_values = true $(, $($arg)*)?)]
                     pub(crate) $name: Option<$type>,
                 )*

@@ -52,6 +52,7 @@ impl<'de> Deserialize<'de> for Owner {
             Number(u32),
             Text(String),
         }
+        // The file can have a number without quotes, or a text as on the command line.
         match Written::deserialize(deserializer)? {
             Written::Number(number) => Ok(Owner::Number(number)),
             Written::Text(text) => text.parse().map_err(serde::de::Error::custom),

@@ -96,6 +96,7 @@ impl MetaPlace {
 
 impl ServerPlace {
     fn parse(kind: ServerKind, text: &str) -> Result<ServerPlace, String> {
+        // The driver knows the scheme `mysql` only.
         let text = match (kind, text.split_once(':')) {
             (ServerKind::Mysql, Some((_, rest))) => format!("mysql:{rest}"),
             _ => text.to_owned(),
@@ -104,6 +105,7 @@ impl ServerPlace {
         if url.host_str().is_none_or(str::is_empty) {
             return Err("the URL has no host".to_owned());
         }
+        // Redis has a default database. PostgreSQL and MySQL need the name of one.
         let named = !url.path().trim_matches('/').is_empty();
         if !named && kind != ServerKind::Redis {
             return Err("the URL has no database".to_owned());
@@ -127,6 +129,7 @@ impl fmt::Display for ServerPlace {
         let mut url = self.url.clone();
         // Fails only for URLs that cannot have a password.
         let _none = url.set_password(None);
+        // Drivers also accept passwords and keys as parameters, so a query with one is omitted.
         let secret = |name: &str| name.contains("password") || name.contains("key");
         if url.query_pairs().any(|(name, _)| secret(&name)) {
             url.set_query(None);

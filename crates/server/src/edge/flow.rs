@@ -104,6 +104,7 @@ impl Drop for PendingFrame {
         let mut state = self.flow.state();
         state.pending_since = None;
         let waiting = state.waiting.take();
+        // Before the wake, because the woken task takes this lock.
         drop(state);
         if let Some(waiting) = waiting {
             waiting.wake();
@@ -145,6 +146,7 @@ impl Streams {
                 let counts = self.counts();
                 if counts.streams == 0 { counts.since.max(began) } else { Instant::now() }
             };
+            // A stream may have opened and closed during the sleep, so the time is checked again.
             if since.elapsed() >= wait {
                 return;
             }
@@ -217,6 +219,7 @@ impl<F: Future<Output = ()>> Future for WatchedStream<F> {
             let state = this.flow.state();
             (state.pending_since, state.in_memory)
         };
+        // Without a pending frame the gateway is working, which has other limits.
         let Some(since) = pending_since else {
             this.timer = None;
             return Poll::Pending;

@@ -156,6 +156,7 @@ impl Hosts {
         tls: Option<&'static str>,
         headers: &HeaderMap,
     ) -> ClientAddress {
+        // An IPv4 client of an IPv6 socket has a mapped address.
         let (peer, tls) = (peer.to_canonical(), tls.map(Some));
         if !self.is_proxy(peer) {
             return ClientAddress { address: peer, tls };
@@ -190,6 +191,7 @@ impl Hosts {
         let entry = known.entry(at).or_insert_with(|| KnownHost { references: 0, usage: fresh() });
         entry.references += 1;
         let usage = Arc::clone(&entry.usage);
+        // Before the return, because dropping a `Host` takes this lock.
         drop(known);
         Host { address: at, usage, hosts: Arc::clone(self) }
     }
@@ -233,6 +235,7 @@ impl Peer {
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
         let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);
+        // Check and increment are one step, so that two connections cannot exceed the limit.
         let more = |now| (now < max).then_some(now + 1);
         connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Some(HostConnection(Arc::clone(&host.usage))))
@@ -261,6 +264,7 @@ impl Drop for Host {
         let mut known = self.hosts.known();
         let Some(entry) = known.get_mut(&self.address) else { return };
         entry.references -= 1;
+        // So the table does not grow with each address that was ever seen.
         if entry.references == 0 {
             known.remove(&self.address);
         }

@@ -97,6 +97,7 @@ impl<T> Linger<T> {
         if !self.unread.0.load(Ordering::Relaxed) {
             return LingerState::Closed;
         }
+        // At the limit the response may get lost, but sockets do not accumulate.
         let Ok(counted) = Arc::clone(&self.lingering.0).try_acquire_owned() else {
             return LingerState::Closed;
         };
@@ -122,6 +123,7 @@ impl Discarding {
                 Poll::Ready(Ok(())) => {}
             }
             let arrived = buffer.filled().len();
+            // 0 bytes mean that the client has closed its side.
             if arrived == 0 || arrived >= self.remaining || Instant::now() >= self.end {
                 return Poll::Ready(());
             }

@@ -137,6 +137,7 @@ impl<S: Service> Listener<S> {
                 }
             }
         }
+        // Closes the port before the wait, so that new clients are refused instead of waiting.
         drop(socket);
         tasks.close();
         tokio::time::timeout(drain, tasks.wait()).await.is_ok()
@@ -152,6 +153,8 @@ impl<S: Service> Listener<S> {
         stop: &CancellationToken,
     ) {
         let peer = Arc::new(self.hosts.peer(from.ip()));
+        // The host's limit first: a host over its limit gets a refusal, without a permit of the
+        // served connections.
         let counted = peer.connection();
         let (admission, permit) = match self.permits.take(counted.is_some()) {
             Ok(taken) => taken,
@@ -173,6 +176,7 @@ impl<S: Service> Listener<S> {
                 this.metrics.count_connection_error(kind);
             }
             this.metrics.connections.dec();
+            // Moved into the task, so that the limits count the connection until here.
             drop((counted, permit));
         });
     }
@@ -186,8 +190,11 @@ impl<S: Service> Listener<S> {
         mut from: Origin,
         stop: CancellationToken,
     ) -> Result<(), &'static str> {
+        // Responses are written in large pieces, so delaying the last packet has no benefit.
         stream.set_nodelay(true).map_err(|_| "socket")?;
         runtime::disable_pacing(&stream);
+        // Both are below TLS: the timeout counts bytes on the wire, and the end of TLS comes before
+        // the end of the connection.
         let stream = Stall::new(stream, self.timeouts, from.kind.clone());
         let stream = Linger::new(stream, from.unread.clone(), self.lingering.clone());
         let Some(tls) = &self.tls else { return self.http1(stream, admission, from, stop).await };

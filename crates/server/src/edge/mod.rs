@@ -134,11 +134,14 @@ impl<S: Service> Edge<S> {
     ) -> Response<HttpBody> {
         let started = Instant::now();
         let (mut head, body) = request.into_parts();
+        // The watch stays here after the gateway has dropped the body.
         let (body, upload) = WatchedBody::new(body);
         head.extensions.insert(RequestId(id));
         head.extensions.insert(from.client(&head.headers));
         let (context, version) = (RequestContext::of(&head), head.version);
         let expects_continue = head.headers.contains_key(header::EXPECT);
+        // In this order: refusals need neither a slot nor the body. Health checks need no slot
+        // either, because a full queue must not make the gateway look dead.
         let mut slot = None;
         let mut response = if let Admission::Refused(limit) = admission {
             self.slow_down(limit, &context)
@@ -189,6 +192,8 @@ impl<S: Service> Edge<S> {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let mut response = gateway::finish(&context, response);
+        // The record goes with the body, because the request ends when the body was sent or
+        // abandoned.
         let record = RequestRecord {
             metrics: Arc::clone(&self.metrics),
             span,
@@ -220,6 +225,8 @@ impl<S: Service> Edge<S> {
         request: Request<HttpBody>,
         context: &RequestContext,
     ) -> Response<HttpBody> {
+        // Unwind safe, because the state of the request is dropped with the panic, and shared locks
+        // tolerate poisoning.
         let handled = AssertUnwindSafe(self.service.handle(request)).catch_unwind().await;
         handled.unwrap_or_else(|panic| {
             self.metrics.panics.inc();
@@ -254,6 +261,7 @@ impl<S: Service> Edge<S> {
 
     /// Returns true if the service is ready. The result is cached for [`READY_CACHED_FOR`].
     async fn ready(&self) -> bool {
+        // The lock is held during the check, so that concurrent checks wait for one result.
         let mut known = self.ready.lock().await;
         match *known {
             Some((at, ready)) if at.elapsed() < READY_CACHED_FOR => ready,

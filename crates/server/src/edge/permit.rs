@@ -38,6 +38,8 @@ impl ConnectionPermits {
         &self,
         host_may: bool,
     ) -> Result<(Admission, OwnedSemaphorePermit), &'static str> {
+        // Refusals have permits of their own, so that refused connections do not use those of
+        // served ones.
         let served = || Arc::clone(&self.served).try_acquire_owned().ok();
         let refused = || Arc::clone(&self.refused).try_acquire_owned().ok();
         match host_may.then(served).flatten() {

@@ -60,11 +60,13 @@ impl Queue {
     ) -> Option<OwnedSemaphorePermit> {
         let state = &self.0;
         let try_now = || Arc::clone(&state.permits).try_acquire_owned().ok();
+        // Without contention there is no need for a place in the queue.
         if let Some(permit) = try_now() {
             return Some(permit);
         }
         reclaim();
         let place = Place::take(state);
+        // One future for the whole wait, because it holds the place in the queue of the semaphore.
         let mut turn = std::pin::pin!(Arc::clone(&state.permits).acquire_owned());
         let mut paced = place.entered;
         loop {
@@ -79,6 +81,7 @@ impl Queue {
             let is_over = match limit {
                 WaitLimit::Until(end) => now >= end,
                 WaitLimit::WhileMoving(since) if now >= since + QUEUE_WAIT_MAX => true,
+                // The pace is estimated once per minimum wait: shorter spans are too noisy.
                 WaitLimit::WhileMoving(_) if now < paced + QUEUE_WAIT_MIN => false,
                 WaitLimit::WhileMoving(since) => {
                     paced = now;

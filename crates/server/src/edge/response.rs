@@ -125,6 +125,8 @@ impl http_body::Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
+        // hyper polls the body outside of the request's span, and log lines of the body need its
+        // id.
         let span = this.record.span.clone();
         let _entered = span.enter();
         let turn = ready!(this.poll_turn(cx));

@@ -116,6 +116,8 @@ impl RequestSlots {
                 Some(permit.ok_or(NoSlot("host_requests"))?)
             }
         };
+        // The host's permit is held during this wait, so one host has at most its limit of requests
+        // in the common queue.
         let all = self.queue.permit(limit, reclaim).await.ok_or(NoSlot("requests"))?;
         Ok(Permits { _host: of_host, _all: all })
     }
@@ -124,12 +126,14 @@ impl RequestSlots {
     fn reclaim(&self) {
         let now = Instant::now();
         {
+            // If another request is reclaiming, its permits serve this one, too.
             let Ok(mut last) = self.reclaimed_at.try_lock() else { return };
             if last.is_some_and(|last| now < last + RECLAIM_INTERVAL) {
                 return;
             }
             *last = Some(now);
         }
+        // Collected first, so that the map is not locked while the states of slots are.
         let reclaimable: Vec<_> =
             lock(&self.reclaimable).values().filter_map(Weak::upgrade).collect();
         for slot in reclaimable {
@@ -147,6 +151,7 @@ impl RequestSlot {
             }
             SlotState::Held { .. } | SlotState::Reclaimed | SlotState::Released => return,
         }
+        // A weak reference, so that the map does not keep the slot of a finished request.
         lock(&self.slots.reclaimable).entry(self.id).or_insert_with(|| Arc::downgrade(self));
     }
 
@@ -181,6 +186,7 @@ impl RequestSlot {
         let until = WaitLimit::Until(Instant::now() + RESUME_WAIT);
         let permits = self.slots.permits(&self.host, until).await?;
         let state = &mut *lock(&self.state);
+        // If the request has released its slot during the wait, the new permits are dropped.
         if let SlotState::Reclaimed = state {
             *state = SlotState::Held { _permits: permits, client_since: None };
         }

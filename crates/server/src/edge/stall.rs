@@ -67,6 +67,7 @@ impl<T> Stall<T> {
             return polled;
         }
         let timeout = self.timeouts.timeout(self.kind.0.load(Ordering::Relaxed));
+        // The timer starts with the first write that makes no progress.
         let waiting =
             self.waiting.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + timeout)));
         match waiting.as_mut().poll(cx) {

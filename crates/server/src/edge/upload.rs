@@ -87,6 +87,7 @@ impl Body for WatchedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
+        // A frame that waits for a slot is delivered before the next one is read.
         if this.pending.is_none() {
             let Some(body) = &mut this.body else { return Poll::Ready(None) };
             this.watch.polled.store(true, Ordering::Relaxed);
@@ -152,6 +153,7 @@ impl BodyWatch {
         if expects_continue && !self.polled.load(Ordering::Relaxed) {
             return false;
         }
+        // Absent while the gateway still holds the body; then the connection is closed.
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(rest) = rest else { return false };
         if rest.size_hint().lower() > DRAIN_BYTES_MAX {

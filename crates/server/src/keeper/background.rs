@@ -73,6 +73,7 @@ pub(crate) fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Prob
     let failed = |error: std::io::Error| Problem::new("start the mount in the background", error);
     let log = open_log(data_dir)?;
     let mut command = Command::new(this_program()?);
+    // The keeper must not read the terminal, and its log must not end with it.
     command.args(arguments).arg(FLAG).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     let mut keeper = command.spawn().map_err(failed)?;
     let mut report = String::new();

@@ -146,6 +146,7 @@ pub(crate) fn replace(folder: &Path) -> Result<(), Problem> {
     };
     let program = this_program()?;
     let mut socket = UnixStream::connect_addr(&address(folder).map_err(failed)?).map_err(failed)?;
+    // Any user can listen at a free abstract address, and could pretend to be the keeper.
     if !is_trusted(&socket) {
         return Err(Problem::new(doing(), "another user made the mount").remedy("run this as root"));
     }

@@ -138,6 +138,7 @@ impl KeeperLink {
 
     /// Waits for the next command of the keeper. Returns `Unmount` if the keeper has exited.
     pub(crate) async fn next_command(&self) -> ToWorker {
+        // The asynchronous reader owns a descriptor, and messages are written to the other one.
         let Ok(socket) = self.socket.try_clone() else { return ToWorker::Unmount };
         let listening = socket
             .set_nonblocking(true)

@@ -59,6 +59,7 @@ impl Worker {
         drop(command);
         let mut child = child?;
         let worker = Worker { number, pid: Pid::from_child(&child), socket };
+        // The thread reads, and this process writes, so each has a descriptor of its own.
         let listening = worker.socket.try_clone()?;
         let watch = move || {
             // The kernel closes the worker's end of the socket when it exits, so this returns then.

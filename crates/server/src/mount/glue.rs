@@ -126,6 +126,7 @@ impl Glue {
     fn start(&self, answering: impl Future<Output = ()> + Send + 'static) {
         let mut answering = Box::pin(answering);
         let _runtime = self.runtime.enter();
+        // No waker is needed: if the operation is pending, the task polls it again with its own.
         let mut context = Context::from_waker(Waker::noop());
         if answering.as_mut().poll(&mut context).is_pending() {
             self.tasks.spawn_on(answering, &self.runtime);
@@ -220,6 +221,8 @@ impl Call {
     /// the last known ones, because df(1) reads the root of each mount of a machine, and would
     /// hang.
     async fn attributes(&self, ino: Ino) -> Result<NodeStat, rustix::io::Errno> {
+        // The operation is not cancelled by the timeout below: if no attributes are known, it is
+        // awaited.
         let finding = self.files.attributes(ino);
         if ino != self.files.root() {
             return finding.await;
@@ -264,6 +267,8 @@ impl Call {
     /// such maps with `ENODEV`.
     async fn map_flags(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
+        // A program that can read and write may map the file, so this session claims it before the
+        // kernel caches pages.
         let is_cached = if may_be_mapped {
             self.files.claim_map(handle).await
         } else {
@@ -499,6 +504,8 @@ impl Call {
     async fn open(&self, flags: u32, drops_rights: bool) -> Result<Answer, rustix::io::Errno> {
         let mode = OpenMode { drops_rights, ..open_mode(flags) };
         let opened = self.files.open(self.node(), mode).await?;
+        // With cached pages the kernel sends no READ, so the open itself counts as the read for the
+        // access time.
         let known = opened.unchanged && !mode.writes;
         self.files.note_opened(&opened, flags & NO_ATIME == 0, known).await;
         Ok(self.opened(&opened, flags).await)
@@ -514,6 +521,8 @@ impl Call {
     ) -> Result<Answer, rustix::io::Errno> {
         let (files, node) = (&self.files, self.node());
         let (opened, maps) = match files.create(node, name, by).await {
+            // The kernel sends CREATE for names that it does not know. Another mount may have
+            // created the file since.
             Err(rustix::io::Errno::EXIST) if flags & CREATE_EXCLUSIVELY == 0 => {
                 let opened = files.open_by_name(node, name, open_mode(flags)).await?;
                 (opened, self.map_flags(flags, opened.handle).await)
@@ -553,6 +562,7 @@ impl Call {
             let (inode, name) = (self.node_id(*ino).0, OsStr::from_bytes(name));
             let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
             if plus {
+                // One value, so that the name and the attributes expire together.
                 let left = cache_validity.left();
                 let entry = attributes.as_ref().map(|stat| NodeEntry {
                     entry_timeout: left,

@@ -23,6 +23,7 @@ pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
         fuse::TimeChange::Now => SetTime::Now,
         fuse::TimeChange::At(time) => SetTime::At(timestamp(time)),
     };
+    // chown(2) clears the set-user-ID and set-group-ID bits, as on a local file system.
     let chowns = changes.uid.is_some() || changes.gid.is_some();
     SetNode {
         attributes: AttributeChange {
@@ -93,6 +94,7 @@ impl ShownAs {
             let all = match stat.kind {
                 NodeKind::Directory => 0o777,
                 NodeKind::File if stat.mode & OWNER_EXECUTES != 0 => 0o777,
+                // The mode of a symbolic link has no effect.
                 NodeKind::Symlink => return shown,
                 _ => 0o666,
             };

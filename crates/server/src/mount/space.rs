@@ -61,14 +61,15 @@ impl Space {
 
     /// Returns the space, at most [`CACHED_FOR`] old if the stores answer.
     pub(super) async fn figures(&self) -> FileSystemSpace {
+        // The lock is held during the query, so that concurrent callers wait for one query.
         let mut known = self.known.lock().await;
         let (held, free) = match *known {
-            Some((asked, held, free)) if asked.elapsed() < CACHED_FOR => (held, free),
+            Some((at, held, free)) if at.elapsed() < CACHED_FOR => (held, free),
             before => {
                 let (_, held, free) =
                     before.unwrap_or((Instant::now(), Usage::default(), UNKNOWN_FREE));
-                let asked = tokio::time::timeout(TIMEOUT, self.volume.holdings(self.bucket));
-                let (counted, seen) = futures::join!(asked, self.free());
+                let query = tokio::time::timeout(TIMEOUT, self.volume.holdings(self.bucket));
+                let (counted, seen) = futures::join!(query, self.free());
                 let held = counted.ok().and_then(Result::ok).unwrap_or(held);
                 let free = seen.unwrap_or(free);
                 *known = Some((Instant::now(), held, free));
@@ -83,8 +84,8 @@ impl Space {
     async fn free(&self) -> Option<Free> {
         let Some(folder) = self.folder.clone() else { return Some(UNKNOWN_FREE) };
         // A network file system may not answer, so this runs on a thread that may block.
-        let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&folder));
-        let seen = tokio::time::timeout(TIMEOUT, asked).await.ok()?.ok()?.ok()?;
+        let query = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&folder));
+        let seen = tokio::time::timeout(TIMEOUT, query).await.ok()?.ok()?.ok()?;
         let bytes = |fragments: u64| fragments.saturating_mul(seen.f_frsize);
         Some(Free { available: bytes(seen.f_bavail), all: bytes(seen.f_bfree) })
     }

@@ -57,6 +57,7 @@ impl Stats {
 
     /// Opens the file with a new snapshot. Fails with `MFILE` at [`HANDLES_MAX`] open handles.
     pub(super) fn open(&self) -> Result<FileHandle, Errno> {
+        // One snapshot for each handle, so that a program that reads in parts sees one state.
         let text = self.metrics.text().map_err(|_| Errno::IO)?;
         let mut open = self.lock();
         if open.texts.len() >= HANDLES_MAX {

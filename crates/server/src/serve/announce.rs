@@ -44,6 +44,7 @@ pub(super) fn say(
 /// Returns commands to paste into a shell and into Python. Credentials from the environment are
 /// shown as variables.
 fn snippet(endpoint: &str, region: &str, root: &Root) -> String {
+    // Clients cannot connect to an unspecified address, so the snippet shows the loopback.
     let endpoint = endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let (user, password, origin, python) = match &root.source {
         Source::Environment => (

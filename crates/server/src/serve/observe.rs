@@ -164,6 +164,7 @@ impl Collector for DurabilityCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let strict = self.0.durability() == Durability::Strict;
         let help = "1 if acknowledged commits survive a crash of the metadata store, else 0";
+        // Read at each scrape, because the settings of a database server can change.
         gauge(&mut encoder, "ashlar_metadata_durability_strict", help, strict.into())
     }
 }
@@ -194,6 +195,7 @@ impl Collector for VolumeCollector {
 
 /// Encodes the traffic with the metadata store.
 fn metadata(encoder: &mut DescriptorEncoder<'_>, seen: &Counters) -> Result<(), fmt::Error> {
+    // Reads and commits are one metric, because their sum is the load on the metadata store.
     let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
     let help = "Round trips to the metadata store";
     family(encoder, "ashlar_metadata_round_trips", help, "operation", &trips)?;
@@ -399,10 +401,12 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     let admin = operator::over(Arc::clone(&store));
     let started = Instant::now();
     Arc::new(move || {
+        // The future outlives this call, so it gets clones of its own.
         let (volume, meta, blocks) = (Arc::clone(&volume), meta.clone(), blocks.clone());
         let (store, place, admin) = (Arc::clone(&store), Arc::clone(&place), admin.clone());
         let uptime = started.elapsed().as_secs();
         async move {
+            // Concurrently, so that an unreachable store delays the status by one deadline only.
             let (health, sessions, buckets) =
                 futures::join!(volume.check(), sessions(&admin), buckets(&admin));
             let Health { store: store_health, blocks: block_health, session } = health;
@@ -456,6 +460,7 @@ async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
         let name = String::from_utf8_lossy(&used.bucket.name).into_owned();
         let Quota { bytes, objects } = used.bucket.quota;
         let mut usage = json!({ "objects": used.objects, "bytes": used.bytes });
+        // A bucket without a quota has no field, instead of limits that are null.
         if used.bucket.quota != Quota::NONE {
             usage["quota"] = json!({ "objects": objects, "bytes": bytes });
         }

@@ -55,6 +55,7 @@ impl<S: Service> Shutdown<S> {
     /// Handles a signal to stop, and returns the next phase. Ends the process if the listener is
     /// closed already.
     pub(super) fn signalled(&self, phase: Phase) -> Phase {
+        // The token instead of the phase, because the loss of the session closes the listener, too.
         if self.accepting.is_cancelled() {
             tracing::warn!("second signal: stopping at once, without requests in flight");
             std::process::exit(EXIT_ABORTED);

@@ -54,6 +54,7 @@ fn measure(options: &Fs, random: u64, live: &Live) -> Result<(), Problem> {
         problem(trouble).remedy("give a directory that exists and that this user can write")
     })?;
     let rows = rows(options, &mut folder, live);
+    // The files are deleted also if a workload failed.
     if options.keep {
         live.say(format_args!("the files are kept in {}", path.display()));
     } else {

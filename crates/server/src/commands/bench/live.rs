@@ -70,6 +70,8 @@ pub(super) async fn watched<T: Send + 'static>(
     let theirs = live.clone();
     let mut working = tokio::task::spawn_blocking(move || work(theirs));
     let mut ticks = tokio::time::interval(TICK);
+    // After a late tick the next one comes a full interval later. A burst of ticks would show wrong
+    // rates.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before = (live.gauge.seen(), Instant::now());
     let done = loop {

@@ -129,6 +129,8 @@ fn measure(
 ) -> Result<(), Problem> {
     let prefix = format!("ashlar-bench-{random:016x}/");
     let mut sides = Vec::new();
+    // All endpoints are checked before the first round, so that wrong credentials of the second one
+    // do not cost the time of a measurement.
     for target in targets {
         let doing = || format!("measure {}", target.endpoint);
         let made = Runner::new(target, &prefix, random, usize::from(options.threads));
@@ -146,6 +148,7 @@ fn measure(
         sides.push(Side { endpoint: target.endpoint.clone(), runner });
     }
     let rows = rows(options, &mut sides, live);
+    // The objects are deleted also if a workload failed.
     if options.keep {
         live.say(format_args!("the objects are kept below {}/{prefix}", options.bucket));
     } else {

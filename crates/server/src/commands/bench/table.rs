@@ -44,6 +44,7 @@ pub(super) fn lines(row: &Row) -> Vec<String> {
     let ratio = ratio(row).filter(|_| several);
     let lines = row.sides.iter().zip(NAMES).enumerate().map(|(place, (rounds, name))| {
         let workload = row.workload;
+        // The name of the workload is on the line of the first endpoint only.
         let first = place == 0;
         let label = if first { workload.verb.name() } else { "" };
         let size = if first { Size(workload.object_bytes).to_string() } else { String::new() };

@@ -41,12 +41,12 @@ fn is_ending(pid: u32) -> bool {
 /// a lock while it closes files, and waits for the reply of this very request.
 async fn check_ending(pid: u32) -> bool {
     let Ok(permit) = CHECKS.try_acquire() else { return false };
-    let asked = tokio::task::spawn_blocking(move || {
+    let check = tokio::task::spawn_blocking(move || {
         let ending = is_ending(pid);
         drop(permit);
         ending
     });
-    asked.await.unwrap_or(false)
+    check.await.unwrap_or(false)
 }
 
 /// Returns true if SIGKILL is pending, from the text of `/proc/PID/status`.
@@ -87,6 +87,8 @@ impl WaitingCaller {
         mut work: Pin<&mut impl Future<Output = T>>,
         reply: &Reply,
     ) -> Option<T> {
+        // Most requests end within the first interval and need no check of their caller. The order
+        // of both branches matters: a completed operation must not look interrupted.
         let done = tokio::select! {
             biased;
             done = &mut work => Some(done),

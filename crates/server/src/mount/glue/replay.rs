@@ -71,6 +71,7 @@ impl Call {
     pub(super) async fn execute_once(mut self, ledger: Option<Arc<Ledger>>, reply: Reply) {
         let Some(ledger) = ledger else { return self.answer(reply).await };
         let request = self.request.original_unique();
+        // Only a resent request can be in the journal, so all others save the lookup.
         let done = self.request.is_resent().then(|| ledger.take_executed(request)).flatten();
         if let Some((created, note)) = done {
             self.files = self.files.for_request(request, note);
