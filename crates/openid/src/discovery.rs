@@ -44,7 +44,6 @@ async fn fetch_keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     })?;
     // Otherwise this issuer's keys would be accepted for tokens of another issuer.
     if found.issuer != issuer {
-        // It would be believed for tokens of another issuer.
         return Err(format!(
             "its configuration names the issuer {:?}",
             truncated(&found.issuer, QUOTED_CHARS_MAX)

@@ -16,7 +16,7 @@ pub struct Combined<'a> {
 
 /// Returns the CRC of the concatenated pieces, in this order; without pieces, the CRC of no bytes.
 ///
-/// `None` for hashes, which cannot be total, or if a sum has the wrong length.
+/// `None` for hashes, which cannot be combined, or if a sum has the wrong length.
 pub fn combine<'a>(
     algorithm: ChecksumAlgorithm,
     pieces: impl IntoIterator<Item = Combined<'a>>,

@@ -316,7 +316,6 @@ impl Operation {
             all.push(Permission::read(&source.bucket, &source.key, source.version.as_ref()));
         }
         if self == Operation::RenameObject {
-            // A rename reads the object under its old key and removes this key.
             let source = RenameObject::source(bucket, fields)?;
             // The rename deletes the source under the source's own preconditions.
             let condition = ReadPreconditions::parse_for_rename(fields).unwrap_or_default().into();

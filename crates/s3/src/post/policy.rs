@@ -51,9 +51,8 @@ impl PostPolicy {
         let json = String::from_utf8(json).map_err(|_| not_json())?;
         // The escape is removed before parsing, because JSON does not allow it.
         let json = without_dollar_escapes(&json);
+        // The values stay raw text, because error messages repeat conditions exactly as written.
         let document: BTreeMap<String, &RawValue> =
-            // The values stay raw text, because error messages repeat conditions exactly as
-            // written.
             serde_json::from_str(&json).map_err(|_| not_json())?;
         let expiration =
             *document.get("expiration").ok_or_else(|| invalid("Policy missing expiration."))?;

@@ -212,11 +212,11 @@ impl FinalChecksum {
 
     fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Option<FinalChecksum> {
         let (sum, parts) = match text.split_once('-') {
+            // mc completes streamed uploads without the number of parts, so this can also be a
+            // composite checksum.
             None => (text, None),
             // A CRC-64/NVME is never composite.
             Some(_) if algorithm == ChecksumAlgorithm::Crc64Nvme => return None,
-            // mc completes streamed uploads without the number of parts, so a composite checksum
-            // may have none.
             Some((sum, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => {
                 (sum, Some(count.parse().ok()?))
             }

@@ -77,7 +77,6 @@ impl GetObject {
     /// quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
-        // Without `If-Range` the range always applies.
         let Some(wanted) = &self.if_range else { return Some(range) };
         // A quoted value is an entity tag, otherwise it is a date. A weak tag or a malformed value
         // never matches, so the response is the whole object.
