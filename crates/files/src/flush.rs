@@ -41,8 +41,8 @@ impl Files {
     pub async fn flush(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         let flushed = self.flush_file(&handle.file).await;
-        let told = handle.failure();
-        flushed.and(told)
+        let earlier = handle.failure();
+        flushed.and(earlier)
     }
 
     /// Asks the background flusher to flush a file.
@@ -154,7 +154,7 @@ impl Files {
                 if matches!(error, Errno::NOSPC | Errno::DQUOT) {
                     self.full_flushes.fetch_add(1, Ordering::Relaxed);
                 }
-                // Nothing was committed: put the data back before anything else can read the file.
+                // Put the data back before any read sees the file without it.
                 state.restore_dirty(&flushing);
                 if is_deleted {
                     if !state.mark_deleted(&self.deleted_memory) {

@@ -224,7 +224,7 @@ impl Files {
     /// map the file, this waits until no other session has pages of it.
     ///
     /// # Errors
-    /// `EIO` if another session does not let go of its pages in time.
+    /// `EIO` if another session does not hand over its pages in time.
     pub async fn access_pages(&self, handle: HandleId, fills: bool) -> Result<PageAccess, Errno> {
         // The operation itself fails if the handle does not exist.
         let Ok(handle) = self.open.handle(handle) else { return Ok(PageAccess::unlimited()) };

@@ -125,7 +125,7 @@ impl Files {
     /// Checks that the kernel may write back a page through a handle.
     ///
     /// # Errors
-    /// `EIO` if the page is of the time of a session that has ended.
+    /// `EIO` if the page is from before a session ended.
     pub fn check_written_back(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         // The page may cover bytes that another session has written since.
