@@ -98,7 +98,7 @@ impl Volume {
         let streams = Arc::new(options.reading(&staging));
         let (pack_bytes, grace) = (options.packing.pack_bytes, options.deletion_grace);
         let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, grace);
-        // Tests open volumes without background work.
+        // Commands that run beside a gateway open the volume without background work.
         if options.collect {
             upkeep.begin();
         }

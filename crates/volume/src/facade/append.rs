@@ -66,8 +66,8 @@ impl Volume {
         if size > OBJECT_BYTES_MAX {
             return Err(FsError::WrongSize.into());
         }
-        // The staged bytes are accounted to the file, so that destaging finds them under its
-        // number.
+        // If the body is staged inline, its capacity counts for this file from here on, also if the
+        // plan is refused. The destager looks at the file.
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(object.ino));
         let change = change(object, &body, size, sums)?;
